@@ -1,0 +1,46 @@
+# make demo   a small stack with a planted regression, bisected to its culprit
+# make test   lint, types and all tests
+# All works from a clean clone; only Python 3.11+, git, make and a C++ compiler are needed.
+
+ROOT := $(CURDIR)
+PYTHON ?= python3
+BIN := $(ROOT)/.venv/bin
+INSTALLED := $(ROOT)/.venv/installed
+DEV_INSTALLED := $(ROOT)/.venv/dev-installed
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint $(ROOT)/constraints.txt
+
+DEMO := $(ROOT)/.demo
+SCENARIO ?= rounding
+COMMITS ?= 60
+SEED ?= 0
+
+export PIP_NO_INPUT = 1
+
+.PHONY: demo test lint clean
+
+# torch first and from the constraints: a looser request elsewhere would bring gigabytes of CUDA.
+$(INSTALLED): $(ROOT)/pyproject.toml $(ROOT)/constraints.txt
+	$(PYTHON) -m venv $(ROOT)/.venv
+	$(PIP) torch 'setuptools>=68' wheel
+	$(PIP) --no-build-isolation --editable $(ROOT)
+	touch $@
+
+$(DEV_INSTALLED): $(INSTALLED)
+	$(PIP) --no-build-isolation --editable '$(ROOT)[dev]'
+	touch $@
+
+demo: $(INSTALLED)
+	rm -rf $(DEMO)/stack $(DEMO)/report
+	$(BIN)/bisect-precision demo $(DEMO)/stack --scenario $(SCENARIO) --commits $(COMMITS) --seed $(SEED)
+	PATH=$(BIN):$$PATH PRECISION_BISECT_HOME=$(DEMO)/home sh $(DEMO)/stack/find.sh --output $(DEMO)/report
+
+lint: $(DEV_INSTALLED)
+	cd $(ROOT) && $(BIN)/ruff format --check .
+	cd $(ROOT) && $(BIN)/ruff check .
+	cd $(ROOT) && PATH=$(BIN):$$PATH $(BIN)/pyright
+
+test: lint
+	cd $(ROOT) && $(BIN)/python -m pytest --numprocesses 2 --dist loadgroup
+
+clean:
+	rm -rf $(ROOT)/.venv $(DEMO)

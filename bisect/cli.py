@@ -1,0 +1,143 @@
+"""`bisect-precision`: parse, call one library function, print."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+_PREDICATE = "precision_bisect.predicate"
+
+
+class _MainGroup(click.Group):
+    """A group whose own call is the main job, with git's `-- COMMAND` for a predicate."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if "--" in args:
+            head = args[: args.index("--")]
+            if not any(word in self.commands for word in head):
+                ctx.meta[_PREDICATE] = tuple(args[len(head) + 1 :])
+                args = head
+        return super().parse_args(ctx, args)
+
+
+@click.group(
+    cls=_MainGroup, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]}
+)
+@click.option("--good", metavar="REV", help="A commit where the case passes.")
+@click.option("--bad", metavar="REV", help="A later commit where it fails.")
+@click.option("--stack", metavar="NAME|FILE", help="Stack file, or the name of one that comes with the tool.")
+@click.option(
+    "--repository",
+    "overrides",
+    metavar="NAME=PATH",
+    multiple=True,
+    help="Where a checkout of the stack lies.",
+)
+@click.option("--repo", "repo", metavar="NAME", help="Search this repository of the stack.")
+@click.option(
+    "--case", metavar="SCRIPT", help="The case, as a path in the case repository, with its arguments."
+)
+@click.option("-p", "--platform", metavar="NAME", help="Target; the stack's first one by default.")
+@click.option("-d", "--device", type=int, default=0, show_default=True, help="Device number.")
+@click.option(
+    "--bad-when", metavar="WHAT", help="A verdict, signature:TEXT or regex:PATTERN.  [default: mismatch]"
+)
+@click.option(
+    "--golden-data", type=click.Path(path_type=Path), help="Frozen data; captured at the good end by default."
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    help="Seconds for one run; ten times the ends' by default.",
+)
+@click.option(
+    "--confidence",
+    type=click.FloatRange(0.5, 1, max_open=True),
+    default=0.99,
+    show_default=True,
+    help="Asked before a culprit is named.",
+)
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Folder for the report.")
+@click.option("--store", metavar="URL", help="Database of results; one SQLite file a user by default.")
+@click.option(
+    "--resume",
+    metavar="NAME",
+    is_flag=False,
+    flag_value="",
+    help="Go on with a bisection that was stopped; the newest by default.",
+)
+@click.option("--dry-run", is_flag=True, help="Check everything and print the plan.")
+@click.pass_context
+def main(ctx: click.Context, **options: Any) -> None:
+    """Find the commit that made a kernel's numbers go wrong.
+
+    \b
+        bisect-precision --good A --bad B --stack STACK --case CASE
+        bisect-precision --good A --bad B -- COMMAND    (exit code: 0 good, 125 skip, 1-127 bad)
+    """
+    if ctx.invoked_subcommand is None:
+        if (
+            ctx.meta.get(_PREDICATE) is None
+            and options["good"] is None
+            and options["bad"] is None
+            and options["resume"] is None
+        ):
+            click.echo(ctx.get_help())
+            ctx.exit(2)
+        from .main_job import run_main_job
+
+        ctx.exit(run_main_job(predicate=ctx.meta.get(_PREDICATE), **options))
+
+
+@main.command()
+@click.argument("directory", type=click.Path(path_type=Path))
+@click.option("--scenario", default="rounding", show_default=True, help="What goes wrong.")
+@click.option(
+    "--commits", default=60, show_default=True, type=click.IntRange(min=1), help="Between good and bad."
+)
+@click.option("--seed", default=0, show_default=True, help="Decides the histories.")
+def demo(directory: Path, scenario: str, commits: int, seed: int) -> None:
+    """Make a small stack with a planted regression in DIRECTORY."""
+    from .demo_command import make
+
+    sys.exit(make(directory, scenario=scenario, commits=commits, seed=seed))
+
+
+@main.command()
+@click.argument("name", required=False)
+@click.option("--store", metavar="URL", help="Database of results.")
+def history(name: str | None, store: str | None) -> None:
+    """List past bisections, or show NAME with all its probes."""
+    from .history_command import show_history
+
+    sys.exit(show_history(name, store=store))
+
+
+@main.command()
+@click.argument("name")
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), help="Folder; the bisection's own by default."
+)
+@click.option("--store", metavar="URL", help="Database of results.")
+def report(name: str, output: Path | None, store: str | None) -> None:
+    """Write the report of bisection NAME again, from the store."""
+    from .history_command import write_report
+
+    sys.exit(write_report(name, output=output, store=store))
+
+
+@main.command()
+@click.option("--stack", metavar="NAME|FILE", required=True, help="Stack file, or the name of one.")
+@click.option(
+    "--repository",
+    "overrides",
+    metavar="NAME=PATH",
+    multiple=True,
+    help="Where a checkout of the stack lies.",
+)
+def doctor(stack: str, overrides: tuple[str, ...]) -> None:
+    """Say what is missing on this machine before anything runs."""
+    from .doctor import examine
+
+    sys.exit(examine(stack, overrides=overrides))

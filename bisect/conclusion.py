@@ -1,0 +1,55 @@
+"""How a bisection ended, as it is kept in the store and printed in reports."""
+
+from typing import Literal
+
+from ..runner.stack import Model
+from ..store.schema import Judgement, Outcome
+
+
+class NamedCommit(Model):
+    """A commit that is named. `confidence` is the posterior probability that it made the change, after confirmation."""
+
+    repository: str
+    commit: str
+    parent: str | None
+    """Its first parent, which was run beside it."""
+    confidence: float | None
+    merge: bool
+    """It has several parents, none of which fails by itself: an interaction of what it merges."""
+
+
+class Counterfactual(Model):
+    """What a pin that the culprit moves has to do with it: the 2 x 2 of superproject and submodule."""
+
+    pin: str
+    repository: str
+    old: str
+    new: str
+    new_holder_old_target: Judgement
+    old_holder_new_target: Judgement
+    blame: Literal["submodule", "superproject", "interaction", "either", "unknown"]
+
+
+class EndRate(Model):
+    """How often an end failed: of `runs` that could be judged."""
+
+    end: Literal["good", "bad"]
+    commit: str
+    runs: int
+    failures: int
+
+
+class Conclusion(Model):
+    """The answer. `culprits` are confirmed; `suspects` are what is left where nothing could be confirmed."""
+
+    outcome: Outcome
+    message: str
+    """One line."""
+    culprits: tuple[NamedCommit, ...] = ()
+    through: NamedCommit | None = None
+    """The superproject's commit that brought the culprit in, where the culprit lies in a submodule."""
+    suspects: tuple[NamedCommit, ...] = ()
+    earlier_failures: tuple[str, ...] = ()
+    """Commits that failed before a later one passed: the range broke, was mended, and broke again."""
+    counterfactuals: tuple[Counterfactual, ...] = ()
+    rates: tuple[EndRate, ...] = ()

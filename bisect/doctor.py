@@ -1,0 +1,147 @@
+"""`bisect-precision doctor`: what this machine has of what a stack needs."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from ..runner.environment import EnvironmentReader
+from ..runner.errors import UserError
+from ..runner.git import GitRepository
+from ..runner.home import Home, user_home
+from ..runner.stack import GitlinkPin, Stack, Tool, load_stack
+from .command_errors import run_command
+from .main_job import parse_overrides
+
+State = Literal["ok", "missing", "warning"]
+_STYLES = {"ok": "green", "missing": "red", "warning": "yellow"}
+_LITTLE_SPACE = 5 << 30
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """One thing that was looked at, what was found, and what mends it."""
+
+    state: State
+    subject: str
+    found: str
+    hint: str = ""
+
+
+def examine(stack: str, *, overrides: tuple[str, ...]) -> int:
+    """Print all findings; 1 where something required is missing."""
+
+    def body() -> int:
+        home = user_home()
+        findings = list(examine_stack(load_stack(stack, overrides=parse_overrides(overrides)), home))
+        _print(findings)
+        return 1 if any(finding.state == "missing" for finding in findings) else 0
+
+    return run_command(body)
+
+
+def examine_stack(stack: Stack, home: Home) -> Iterator[Finding]:
+    """Look at repositories, pins, tools and disk. Nothing is written or built."""
+    yield _git()
+    for name in stack.repositories:
+        yield from _repository(stack, name)
+    reader = EnvironmentReader(stack)
+    python = stack.environment.python
+    if python is not None:
+        yield _tool("python", Tool(command=(python, "--version"), hint="see environment.python"), reader)
+    for name, tool in stack.environment.tools.items():
+        yield _tool(name, tool, reader)
+    for name, version in reader.read().items():
+        if name.startswith("package "):
+            missing = version == "not installed"
+            yield Finding(
+                state="warning" if missing else "ok",
+                subject=name,
+                found=version,
+                hint="install it in the interpreter of environment.python" if missing else "",
+            )
+    for name, platform in stack.platforms.items():
+        kind = "board, leased for each run" if platform.board else "simulator"
+        yield Finding(state="ok", subject=f"platform {name}", found=kind)
+    yield _disk(home)
+
+
+def _git() -> Finding:
+    found = shutil.which("git")
+    if found is None:
+        return Finding(state="missing", subject="git", found="not found", hint="install git")
+    return Finding(state="ok", subject="git", found=found)
+
+
+def _repository(stack: Stack, name: str) -> Iterator[Finding]:
+    path = stack.repositories[name].path
+    subject = f"repository {name}"
+    try:
+        repository = GitRepository.open(path, name=name)
+        head = repository.resolve("HEAD", option=f"repositories.{name}")
+    except UserError as error:
+        yield Finding(state="missing", subject=subject, found=str(path), hint=str(error))
+        return
+    changed = repository.changed_files()
+    yield Finding(
+        state="warning" if changed else "ok",
+        subject=subject,
+        found=f"{path} at {head[:12]}",
+        hint=f"{len(changed)} uncommitted changes are not tested" if changed else "",
+    )
+    for pin in stack.pins.values():
+        if isinstance(pin, GitlinkPin) and pin.holder == name:
+            pinned = repository.gitlink(head, pin.path)
+            yield Finding(
+                state="ok" if pinned else "warning",
+                subject=f"submodule {pin.path}",
+                found=pinned[:12] if pinned else f"not pinned at {head[:12]}",
+            )
+
+
+def _tool(name: str, tool: Tool, reader: EnvironmentReader) -> Finding:
+    version = reader.version(tool)
+    if version is not None:
+        return Finding(state="ok", subject=name, found=version)
+    return Finding(
+        state="missing" if tool.required else "warning",
+        subject=name,
+        found=f"{tool.command[0]} not found or failing",
+        hint=tool.hint,
+    )
+
+
+def _disk(home: Home) -> Finding:
+    folder = home.cache
+    while not folder.exists():
+        folder = folder.parent
+    free = shutil.disk_usage(folder).free
+    writable = os.access(folder, os.W_OK)
+    found = f"{free / (1 << 30):.0f} GiB free"
+    if not writable:
+        return Finding(
+            state="missing", subject=f"cache {folder}", found="not writable", hint="set PRECISION_BISECT_HOME"
+        )
+    return Finding(
+        state="ok" if free > _LITTLE_SPACE else "warning",
+        subject=f"cache {home.cache}",
+        found=found,
+        hint="" if free > _LITTLE_SPACE else "builds may need more; set PRECISION_BISECT_HOME",
+    )
+
+
+def _print(findings: list[Finding]) -> None:
+    table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
+    for finding in findings:
+        table.add_row(
+            Text(finding.state, style=_STYLES[finding.state]),
+            Text(finding.subject),
+            Text(finding.found, overflow="fold"),
+            Text(finding.hint, overflow="fold"),
+        )
+    Console().print(table)

@@ -1,0 +1,210 @@
+"""Probes through the journal: what is finished is read back, what is missing is run, nothing is run twice."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..runner.bad_when import BadWhen
+from ..runner.case import CaseName, RunOptions
+from ..runner.content import StackContent
+from ..runner.environment import fingerprint, moved
+from ..runner.golden import FrozenGolden
+from ..runner.probe import Prober, ProbeRequest, ProbeResult
+from ..runner.revisions import Revisions
+from ..store.journal import EvidenceRow, Journal, ProbeKey, ProbeRow
+from ..store.schema import Judgement, Phase, Probe
+from .progress import Progress
+from .request import BisectRequest
+
+_LEAST_TIMEOUT = 60.0
+_TIMES_THE_ENDS = 10
+
+
+@dataclass(frozen=True, kw_only=True)
+class Experiment:
+    """One commit of the searched repository, with the revisions that go with it. Equal `content` is one experiment."""
+
+    stage: int
+    repository: str
+    commit: str
+    revisions: Mapping[str, str]
+    content: str
+
+
+class Experiments:
+    """All runs of one bisection, finished and to come."""
+
+    def __init__(
+        self,
+        *,
+        request: BisectRequest,
+        journal: Journal,
+        prober: Prober,
+        revisions: Revisions,
+        content: StackContent,
+        directory: Path,
+        progress: Progress,
+    ) -> None:
+        self._request = request
+        self._journal = journal
+        self._prober = prober
+        self._revisions = revisions
+        self._content = content
+        self._directory = directory
+        self._progress = progress
+        self._case = CaseName.parse(request.case, request.stack) if request.case else None
+        self._bad_when = BadWhen.parse(request.bad_when) if request.bad_when is not None else None
+        self._golden: FrozenGolden | None = None
+        self._finished: dict[str, list[Probe]] = {}
+        self._surroundings: Mapping[str, str] | None = None
+        for probe in journal.probes():
+            self._finished.setdefault(probe.content, []).append(probe)
+
+    def use_golden(self, golden: FrozenGolden) -> None:
+        """Every run from now on gets this data."""
+        self._golden = golden
+
+    def at(self, stage: int, repository: str, commit: str, held: Mapping[str, str]) -> Experiment:
+        """The experiment at a commit, with the repositories in `held` kept where they are.
+
+        Raises `NoPinError` where the commit pins no submodule.
+        """
+        revisions = self._revisions.complete({**held, repository: commit})
+        return Experiment(
+            stage=stage,
+            repository=repository,
+            commit=commit,
+            revisions=revisions,
+            content=self._content.of_revisions(revisions),
+        )
+
+    def finished(self, content: str) -> list[Probe]:
+        """The runs of some content, in order."""
+        return self._finished.get(content, [])
+
+    def tally(self, content: str) -> Counter[Judgement]:
+        """How often some content was good, bad, and could not be judged."""
+        return Counter(probe.judgement for probe in self.finished(content) if probe.judgement is not None)
+
+    def failures_where_bad(self) -> tuple[int, int]:
+        """Failures and judged runs, over all that failed at least once: how surely a bad commit fails."""
+        tallies = [self.tally(content) for content in self._finished]
+        bad = [tally for tally in tallies if tally[Judgement.BAD]]
+        failures = sum(tally[Judgement.BAD] for tally in bad)
+        return failures, failures + sum(tally[Judgement.GOOD] for tally in bad)
+
+    def build_directory(self, probe: Probe) -> Path | None:
+        """The build directory that a run left, if it is still there."""
+        path = self._probe_directory(probe.ordinal) / "build"
+        return path if path.is_dir() else None
+
+    def ensure(self, experiment: Experiment, phase: Phase, *, runs: int) -> list[Probe]:
+        """The first `runs` runs of an experiment; those that are not finished are made now."""
+        while len(self.finished(experiment.content)) < runs:
+            self.run(experiment, phase)
+        return self.finished(experiment.content)[:runs]
+
+    def run(self, experiment: Experiment, phase: Phase, *, save_golden: bool = False) -> Probe:
+        """Make the next run of an experiment."""
+        key = ProbeKey(
+            stage=experiment.stage,
+            phase=phase,
+            repository=experiment.repository,
+            commit=experiment.commit,
+            revisions=experiment.revisions,
+            content=experiment.content,
+            run=len(self.finished(experiment.content)) + 1,
+        )
+        ordinal = self._journal.start_probe(key)
+        self._progress.probe_started(ordinal, phase, experiment.repository, experiment.commit)
+        result = self._prober.probe(
+            ProbeRequest(
+                revisions=experiment.revisions,
+                case=self._case,
+                platform=self._request.platform,
+                device=self._request.device,
+                golden=self._golden,
+                bad_when=self._bad_when,
+                options=RunOptions(
+                    golden_data=self._golden.directory if self._golden else None, save_data=save_golden
+                ),
+                timeout=self._timeout(),
+                directory=self._probe_directory(ordinal),
+            )
+        )
+        self._watch_environment(result)
+        self._journal.finish_probe(ordinal, _row(result))
+        self._progress.probe_finished(ordinal, result)
+        probe = self._journal.probe(ordinal)
+        self._finished.setdefault(experiment.content, []).append(probe)
+        return probe
+
+    def _probe_directory(self, ordinal: int) -> Path:
+        return self._directory / "probes" / f"{ordinal:04d}"
+
+    def _timeout(self) -> float:
+        """Ten times the longest run at an end, unless the user said."""
+        if self._request.timeout is not None:
+            return self._request.timeout
+        ends = [
+            probe.run_seconds
+            for probes in self._finished.values()
+            for probe in probes
+            if probe.phase is Phase.ENDPOINT and probe.run_seconds
+        ]
+        if not ends:
+            return self._request.stack.limits.run_timeout
+        return max(_LEAST_TIMEOUT, _TIMES_THE_ENDS * max(ends))
+
+    def _watch_environment(self, result: ProbeResult) -> None:
+        if self._surroundings is None:
+            known = next(
+                (
+                    probe.environment
+                    for probes in self._finished.values()
+                    for probe in probes
+                    if probe.environment
+                ),
+                None,
+            )
+            self._surroundings = known.details if known else result.surroundings
+        for change in moved(self._surroundings, result.surroundings):
+            text = f"the environment moved within the bisection: {change}"
+            self._journal.add_notice(text)
+            self._progress.notice(text)
+        self._surroundings = result.surroundings
+
+
+def _row(result: ProbeResult) -> ProbeRow:
+    found = result.classification
+    artifacts = {"log": result.log, "build_directory": result.build_directory}
+    ending = result.ending
+    return ProbeRow(
+        verdict=found.verdict,
+        judgement=result.judgement,
+        signature=found.signature,
+        metrics=found.metrics,
+        exit_code=ending.exit_code if ending.signal is None else -ending.signal,
+        evidence=[
+            EvidenceRow(stream=line.stream, line=line.line, text=line.text, why=line.why)
+            for line in found.evidence
+        ],
+        build_key=result.toolchain.key if result.toolchain else None,
+        build_source=result.build_source,
+        build_seconds=result.build_seconds,
+        build_steps=result.toolchain.step_seconds if result.toolchain else {},
+        run_seconds=result.run_seconds,
+        fingerprint=fingerprint(result.surroundings),
+        environment=result.surroundings,
+        slot=result.slot,
+        host=result.host,
+        command=result.command,
+        artifacts={kind: (str(path), _bytes(path)) for kind, path in artifacts.items() if path is not None},
+    )
+
+
+def _bytes(path: Path) -> int:
+    if path.is_file():
+        return path.stat().st_size
+    return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())

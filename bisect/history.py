@@ -1,0 +1,79 @@
+"""The range between good and bad as a graph of commits that can differ in result."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ..runner.git import CommitInfo
+
+_GOOD_SIDE = -1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Node:
+    """Commits of equal content that follow one another. Only the first can have changed anything."""
+
+    members: tuple[CommitInfo, ...]
+
+    @property
+    def commit(self) -> CommitInfo:
+        """The candidate, which stands for all members."""
+        return self.members[0]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommitRange:
+    """The nodes of `good..bad`, parents before children.
+
+    `parents[i]` are the nodes that node i builds on; what builds on the good side alone has none. `bad` is the node of
+    the bad end. `good_side` are commits whose content equals that of the good side.
+    """
+
+    nodes: tuple[Node, ...]
+    parents: tuple[tuple[int, ...], ...]
+    bad: int
+    good_side: tuple[CommitInfo, ...]
+
+    @property
+    def collapsed(self) -> int:
+        """How many commits need no test of their own."""
+        return len(self.good_side) + sum(len(node.members) - 1 for node in self.nodes)
+
+    def node_of(self, sha: str) -> int | None:
+        """The node that a commit belongs to, None for the good side."""
+        for index, node in enumerate(self.nodes):
+            if any(member.sha == sha for member in node.members):
+                return index
+        return None
+
+
+def collapse(commits: Sequence[CommitInfo], content: Callable[[str], str]) -> CommitRange | None:
+    """Fold each commit whose content equals that of its only parent into it.
+
+    `commits` are those of `good..bad`, parents first, the bad end last; `content` gives the key of any commit, parents
+    outside of the range included. None where nothing is left: the bad end equals the good side.
+
+    A merge is folded too when all its parents lie in one node, and equal it. Any other merge stays: folding it could
+    hide that one side undid the other.
+    """
+    place: dict[str, int] = {}
+    members: list[list[CommitInfo]] = []
+    parents: list[tuple[int, ...]] = []
+    good_side: list[CommitInfo] = []
+    for commit in commits:
+        below = sorted({place.get(parent, _GOOD_SIDE) for parent in commit.parents})
+        if len(below) == 1 and content(commit.sha) == content(commit.parents[0]):
+            place[commit.sha] = below[0]
+            (good_side if below[0] == _GOOD_SIDE else members[below[0]]).append(commit)
+            continue
+        place[commit.sha] = len(members)
+        members.append([commit])
+        parents.append(tuple(index for index in below if index != _GOOD_SIDE))
+    bad = place[commits[-1].sha]
+    if bad == _GOOD_SIDE:
+        return None
+    return CommitRange(
+        nodes=tuple(Node(members=tuple(group)) for group in members),
+        parents=tuple(parents),
+        bad=bad,
+        good_side=tuple(good_side),
+    )

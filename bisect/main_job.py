@@ -1,0 +1,221 @@
+"""The main job behind the command line: ask, drive, report."""
+
+import shlex
+import signal
+import sys
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+from rich.console import Console
+from sqlalchemy.orm import Session as DatabaseSession
+from sqlalchemy.orm import sessionmaker
+
+from ..runner.errors import EndsError, UsageError, UserError
+from ..runner.git import GitRepository
+from ..runner.home import Home, user_home
+from ..runner.stack import Stack, load_stack, stack_of_checkout
+from ..store.database import sqlite_url
+from ..store.schema import Outcome
+from .command_errors import INTERRUPTED, run_command
+from .conclusion import Conclusion
+from .progress import LiveProgress, PlainProgress, describe_stage
+from .report.terminal import print_summary
+from .report.write import write_report
+from .request import predicate_stack, with_predicate
+from .session import Plan, Question, StoredBisection, open_sessions, prepare
+
+EXIT_CODES = {
+    Outcome.CULPRIT: 0,
+    Outcome.ERROR: 1,
+    Outcome.ONLY_SKIPPED: 3,
+    Outcome.ENDS_DO_NOT_DIFFER: 4,
+    Outcome.NO_CULPRIT: 5,
+    Outcome.SUSPECT: 6,
+    Outcome.BUDGET: 6,
+}
+_DEFAULT_BAD_WHEN = "mismatch"
+
+
+def run_main_job(
+    *,
+    predicate: tuple[str, ...] | None,
+    good: str | None,
+    bad: str | None,
+    stack: str | None,
+    overrides: tuple[str, ...],
+    repo: str | None,
+    case: str | None,
+    platform: str | None,
+    device: int,
+    bad_when: str | None,
+    golden_data: Path | None,
+    timeout: float | None,
+    confidence: float,
+    output: Path | None,
+    store: str | None,
+    resume: str | None,
+    dry_run: bool,
+) -> int:
+    """Start or go on with a bisection; the tool's exit code."""
+
+    def body() -> int:
+        home = user_home()
+        if resume is not None:
+            return _drive(
+                lambda sessions: StoredBisection.find(resume or None, sessions=sessions, home=home),
+                store=store,
+                home=home,
+            )
+        if good is None or bad is None:
+            raise UsageError(
+                f"expected both ends, found no {'--good' if good is None else '--bad'}: name a commit where the case "
+                f"{'passes' if good is None else 'fails'}"
+            )
+        chosen = _stack(stack, parse_overrides(overrides), predicate=predicate is not None)
+        repository = repo or chosen.searched
+        if predicate is not None:
+            if not predicate:
+                raise UsageError("expected a command behind --, found nothing")
+            if case is not None or bad_when is not None or golden_data is not None:
+                raise UsageError("expected either --case or a command behind --, found both")
+            chosen = with_predicate(chosen, repository, _locate(predicate, chosen, repository))
+        elif case is None:
+            raise UsageError(
+                f"expected a case, found none: name a script of {chosen.case.repository} with --case"
+            )
+        plan = prepare(
+            Question(
+                stack=chosen,
+                repository=repository,
+                good=good,
+                bad=bad,
+                case=case,
+                platform=platform,
+                device=device,
+                bad_when=None if predicate is not None else bad_when or _DEFAULT_BAD_WHEN,
+                golden_data=golden_data,
+                timeout=timeout,
+                confidence=confidence,
+                output=output,
+            ),
+            home,
+        )
+        if dry_run:
+            _print_plan(plan)
+            return 0
+        for notice in plan.notices:
+            print(f"note: {notice}", file=sys.stderr)
+        return _drive(
+            lambda sessions: StoredBisection.begin(plan, sessions=sessions, home=home), store=store, home=home
+        )
+
+    return run_command(body)
+
+
+def parse_overrides(overrides: tuple[str, ...]) -> dict[str, Path]:
+    """Read `NAME=PATH` options. Paths count from the current folder. Raises `UsageError`."""
+    parsed: dict[str, Path] = {}
+    for text in overrides:
+        name, equals, path = text.partition("=")
+        if not (name and equals and path):
+            raise UsageError(f"--repository {text}: expected NAME=PATH")
+        parsed[name] = Path(path).absolute()
+    return parsed
+
+
+def _stack(name: str | None, overrides: dict[str, Path], *, predicate: bool) -> Stack:
+    """The stack that was named, else what the current folder says."""
+    if name is not None:
+        return load_stack(name, overrides=overrides)
+    if Path("stack.toml").is_file():
+        return load_stack("stack.toml", overrides=overrides)
+    if predicate:
+        here = GitRepository.open(Path.cwd(), name="repository")
+        return predicate_stack(Path(here.run("rev-parse", "--show-toplevel")))
+    marked = stack_of_checkout(Path.cwd())
+    if marked is None:
+        raise UsageError(
+            "expected a stack, found no stack.toml here and no checkout of a known one: name one with --stack"
+        )
+    return load_stack(marked, overrides=overrides)
+
+
+def _locate(command: tuple[str, ...], stack: Stack, repository: str) -> tuple[str, ...]:
+    """A script that git does not track is the user's own: the slots do not have it, so it is named by its full path."""
+    program = Path(command[0])
+    checkout = GitRepository(stack.repositories[repository].path)
+    if "/" not in command[0] or not program.is_file():
+        return command
+    tracked = checkout.run("ls-files", "--", str(program.absolute()))
+    return command if tracked else (str(program.absolute()), *command[1:])
+
+
+def _drive(
+    open_bisection: Callable[[sessionmaker[DatabaseSession]], StoredBisection],
+    *,
+    store: str | None,
+    home: Home,
+) -> int:
+    url = store or sqlite_url(home.store)
+    sessions = open_sessions(url)
+    bisection = open_bisection(sessions)
+    request = bisection.request
+    resume = shlex.join(
+        ["bisect-precision", *(["--store", store] if store else []), "--resume", bisection.name]
+    )
+    err = Console(stderr=True)
+    with bisection.lock(), _terminated_like_interrupted():
+        try:
+            with LiveProgress(err) if err.is_terminal else PlainProgress(err) as progress:
+                conclusion = bisection.drive(progress)
+        except KeyboardInterrupt:
+            err.print(f"interrupted; to resume: {resume}", markup=False, highlight=False, soft_wrap=True)
+            return INTERRUPTED
+        except EndsError as error:
+            conclusion = Conclusion(outcome=Outcome.ENDS_DO_NOT_DIFFER, message=str(error))
+            bisection.journal.conclude(conclusion.outcome, conclusion.model_dump(mode="json"))
+            write_report(sessions, bisection.name, request.output)
+            raise
+        except UserError:
+            err.print(f"to go on after mending it: {resume}", markup=False, highlight=False, soft_wrap=True)
+            raise
+        write_report(sessions, bisection.name, request.output)
+    print_summary(sessions, bisection.name, request.output, Console())
+    return EXIT_CODES[conclusion.outcome]
+
+
+@contextmanager
+def _terminated_like_interrupted() -> Generator[None]:
+    """A polite kill, or the terminal going away, stops like Ctrl-C: nothing recorded, nothing left running."""
+
+    def interrupt(_number: int, _frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _print_plan(plan: Plan) -> None:
+    request, stage = plan.request, plan.stage
+    candidates = len(stage.collapsed.nodes)
+    steps = max(0, (candidates - 1).bit_length())
+    print(f"stack:     {request.stack.name}")
+    print(f"case:      {request.case or shlex.join(request.stack.case.command)}")
+    print(f"platform:  {request.platform}, device {request.device}")
+    print(f"range:     {request.repository} {request.good[:12]}..{request.bad[:12]}")
+    print(
+        f"           {describe_stage(request.repository, commits=len(stage.commits), candidates=candidates)}"
+    )
+    print(f"bad when:  {request.bad_when or 'the command exits with 1-127, except 125'}")
+    print(
+        f"golden:    {request.golden_data or ('captured at the good end' if request.captures_golden else 'none')}"
+    )
+    print(f"probes:    the ends, then about {steps} to find one commit, and 2 to confirm it")
+    print(f"report to: {request.output}")
+    for notice in plan.notices:
+        print(f"note: {notice}")

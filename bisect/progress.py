@@ -1,0 +1,189 @@
+"""What the user sees while a bisection runs: a live picture on a terminal, plain lines elsewhere."""
+
+import math
+import time
+from collections import deque
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Protocol, Self
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from ..runner.probe import ProbeResult
+from ..store.schema import Judgement, Phase
+
+_SHOWN_VERDICTS = 8
+STYLES: Mapping[Judgement, str] = {Judgement.GOOD: "green", Judgement.BAD: "red", Judgement.SKIP: "yellow"}
+
+
+class Progress(Protocol):
+    """Told by the driver what happens."""
+
+    def stage(self, repository: str, *, commits: int, candidates: int) -> None:
+        """A range is going to be searched: `candidates` of its `commits` are left after the collapse."""
+        ...
+
+    def remaining(self, candidates: int, expected_steps: float) -> None:
+        """The search has narrowed the range, or begins."""
+        ...
+
+    def probe_started(self, ordinal: int, phase: Phase, repository: str, commit: str) -> None:
+        """A probe starts."""
+        ...
+
+    def activity(self, slot: int, text: str) -> None:
+        """What a slot does now."""
+        ...
+
+    def probe_finished(self, ordinal: int, result: ProbeResult) -> None:
+        """A probe is finished and stored."""
+        ...
+
+    def notice(self, text: str) -> None:
+        """A warning."""
+        ...
+
+
+class PlainProgress:
+    """A line an event, for logs and pipes."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        return None
+
+    def _print(self, text: str) -> None:
+        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    def stage(self, repository: str, *, commits: int, candidates: int) -> None:
+        self._print(describe_stage(repository, commits=commits, candidates=candidates))
+
+    def remaining(self, candidates: int, expected_steps: float) -> None:
+        self._print(f"{plural(candidates, 'commit')} left, about {plural(math.ceil(expected_steps), 'step')}")
+
+    def probe_started(self, ordinal: int, phase: Phase, repository: str, commit: str) -> None:
+        self._print(f"probe {ordinal}: {phase.value} {repository} {commit[:12]}")
+
+    def activity(self, slot: int, text: str) -> None:
+        return None
+
+    def probe_finished(self, ordinal: int, result: ProbeResult) -> None:
+        self._print(f"probe {ordinal}: {describe_result(result)}")
+
+    def notice(self, text: str) -> None:
+        self._print(f"note: {text}")
+
+
+class LiveProgress:
+    """A picture that is drawn over: what is left, what each slot does, the last verdicts."""
+
+    def __init__(self, console: Console) -> None:
+        self._live = Live(console=console, get_renderable=self._render, refresh_per_second=4, transient=True)
+        self._console = console
+        self._stage = ""
+        self._candidates = 0
+        self._expected_steps = 0.0
+        self._current: tuple[str, float] | None = None
+        self._slots: dict[int, str] = {}
+        self._verdicts: deque[Text] = deque(maxlen=_SHOWN_VERDICTS)
+        self._durations: list[float] = []
+
+    def __enter__(self) -> Self:
+        self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._live.stop()
+
+    def stage(self, repository: str, *, commits: int, candidates: int) -> None:
+        self._stage = describe_stage(repository, commits=commits, candidates=candidates)
+        self._candidates = candidates
+        self._expected_steps = math.log2(candidates) if candidates else 0
+
+    def remaining(self, candidates: int, expected_steps: float) -> None:
+        self._candidates = candidates
+        self._expected_steps = expected_steps
+
+    def probe_started(self, ordinal: int, phase: Phase, repository: str, commit: str) -> None:
+        self._current = (f"probe {ordinal}: {phase.value} {repository} {commit[:12]}", time.monotonic())
+
+    def activity(self, slot: int, text: str) -> None:
+        self._slots[slot] = text
+
+    def probe_finished(self, ordinal: int, result: ProbeResult) -> None:
+        if self._current is not None:
+            title, begun = self._current
+            self._durations.append(time.monotonic() - begun)
+            line = Text(f"{title}  ", overflow="ellipsis", no_wrap=True)
+            self._verdicts.append(line.append(describe_result(result), style=STYLES[result.judgement]))
+        self._current = None
+        self._slots.clear()
+
+    def notice(self, text: str) -> None:
+        self._console.print(Text(f"note: {text}", style="yellow"))
+
+    def _render(self) -> RenderableType:
+        head = Text(self._stage, style="bold", overflow="ellipsis", no_wrap=True)
+        steps = math.ceil(self._expected_steps)
+        left = Text(f"{plural(self._candidates, 'commit')} left, about {plural(steps, 'step')}{self._eta()}")
+        slots = Table.grid(padding=(0, 2))
+        for slot, text in sorted(self._slots.items()):
+            title, begun = self._current or ("", time.monotonic())
+            slots.add_row(f"slot {slot}", Text(title), Text(f"{text}, {time.monotonic() - begun:.0f} s"))
+        return Group(*self._verdicts, head, left, slots)
+
+    def _eta(self) -> str:
+        if not self._durations or not self._expected_steps:
+            return ""
+        mean = sum(self._durations) / len(self._durations)
+        return f", about {duration(mean * self._expected_steps)}"
+
+
+def describe_stage(repository: str, *, commits: int, candidates: int) -> str:
+    """The range in one line."""
+    text = f"{repository}: {plural(commits, 'commit')} in the range"
+    return text if candidates == commits else f"{text}, {candidates} that can change the result"
+
+
+def describe_result(result: ProbeResult) -> str:
+    """A verdict with its signature and what it took."""
+    found = result.classification
+    signature = f" ({found.signature})" if found.signature else ""
+    build = f"build {result.build_source.value} {result.build_seconds:.1f} s, " if result.toolchain else ""
+    return (
+        f"{result.judgement.value}: {found.verdict.value}{signature}, {build}run {result.run_seconds:.1f} s"
+    )
+
+
+def plural(count: int, noun: str) -> str:
+    """A count with its noun.
+
+    >>> plural(1, "step"), plural(3, "step")
+    ('1 step', '3 steps')
+    """
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def duration(seconds: float) -> str:
+    """Seconds as people say them.
+
+    >>> duration(42), duration(150), duration(7260)
+    ('42 s', '2 min 30 s', '2 h 1 min')
+    """
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"

@@ -1,0 +1,64 @@
+"""What is asked of a bisection: all that a resume needs, as it is kept in the store."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ..runner.stack import Case, Model, Platform, Repository, Stack, literal
+
+PREDICATE_PLATFORM = "host"
+
+
+class BisectRequest(Model):
+    """A question with its stack. `good` and `bad` are full commit ids of `repository`."""
+
+    stack: Stack
+    repository: str
+    fixed: Mapping[str, str]
+    """The commits of repositories that are neither searched nor pinned, as they were at the start."""
+    good: str
+    bad: str
+    case: str | None
+    """None: the stack's command is the whole case."""
+    platform: str
+    device: int
+    bad_when: str | None
+    """None: the case is a predicate command, and its exit code says."""
+    golden_data: Path | None
+    """Where frozen data come from; None: they are captured at the good end, where the case has any."""
+    timeout: float | None
+    """Seconds for one run; None: ten times what the ends took."""
+    confidence: float
+    output: Path
+
+    @property
+    def captures_golden(self) -> bool:
+        """Whether golden data are to be saved at the good end."""
+        case = self.stack.case
+        return (
+            self.golden_data is None
+            and self.bad_when is not None
+            and (case.harness or bool(case.flags.save_data))
+        )
+
+
+def predicate_stack(checkout: Path) -> Stack:
+    """A stack of one repository, with nothing to build and no case yet."""
+    name = "repository"
+    return Stack(
+        name="predicate",
+        searched=name,
+        repositories={name: Repository(path=checkout)},
+        case=Case(repository=name, command=("true",), cwd=f"{{{name}}}", harness=False),
+        platforms={PREDICATE_PLATFORM: Platform()},
+    )
+
+
+def with_predicate(stack: Stack, repository: str, command: Sequence[str]) -> Stack:
+    """The stack with a command, run in a repository's worktree, in place of its case."""
+    case = Case(
+        repository=repository,
+        command=tuple(literal(word) for word in command),
+        cwd=f"{{{repository}}}",
+        harness=False,
+    )
+    return stack.model_copy(update={"case": case})

@@ -1,0 +1,277 @@
+"""From the words of a command to a bisection that runs: check what is asked, note it, take it up again after a stop."""
+
+import secrets
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.orm import Session as DatabaseSession
+from sqlalchemy.orm import sessionmaker
+
+from ..runner.bad_when import BadWhen
+from ..runner.case import CaseName
+from ..runner.content import StackContent
+from ..runner.errors import EndsError, UsageError, UserError
+from ..runner.git import GitRepository
+from ..runner.home import Home
+from ..runner.probe import Prober
+from ..runner.revisions import Revisions, fixed_revisions
+from ..runner.stack import Stack
+from ..runner.workspace import Workspace
+from ..store.clock import now
+from ..store.database import StoreError, open_store
+from ..store.journal import Journal
+from .conclusion import Conclusion
+from .driver import Driver
+from .experiments import Experiments
+from .progress import Progress
+from .request import BisectRequest
+from .stage import Range, Stage, commit_row, load_stage
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """What the user said, before anything of it is checked."""
+
+    stack: Stack
+    repository: str | None
+    good: str
+    bad: str
+    case: str | None
+    platform: str | None
+    device: int
+    bad_when: str | None
+    golden_data: Path | None
+    timeout: float | None
+    confidence: float
+    output: Path | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """A question that can be asked, what it ranges over, and what the user should know before it starts."""
+
+    name: str
+    request: BisectRequest
+    stage: Stage
+    notices: tuple[str, ...]
+
+
+def prepare(question: Question, home: Home) -> Plan:
+    """Check a question against the checkouts, without writing anything. Raises `UserError`."""
+    stack = question.stack
+    searched = question.repository or stack.searched
+    if searched not in stack.repositories:
+        raise UsageError(f"--repo {searched}: expected one of {sorted(stack.repositories)}")
+    platform = question.platform or next(iter(stack.platforms))
+    if platform not in stack.platforms:
+        raise UsageError(f"--platform {platform}: expected one of {sorted(stack.platforms)}")
+    if question.bad_when is not None:
+        BadWhen.parse(question.bad_when)
+    if question.golden_data is not None and not question.golden_data.is_dir():
+        raise UsageError(
+            f"--golden-data {question.golden_data}: expected a folder with in/ and out/, found none"
+        )
+    workspace = Workspace(stack, home)
+    repository = workspace.repositories[searched]
+    good = repository.resolve(question.good, option="--good")
+    bad = repository.resolve(question.bad, option="--bad")
+    _check_ends(repository, good=good, bad=bad)
+    fixed = fixed_revisions(stack, workspace.repositories, searched=searched)
+    case = str(CaseName.parse(question.case, stack)) if question.case is not None else None
+    name = f"{now():%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+    request = BisectRequest(
+        stack=stack,
+        repository=searched,
+        fixed=fixed,
+        good=good,
+        bad=bad,
+        case=case,
+        platform=platform,
+        device=question.device,
+        bad_when=question.bad_when,
+        golden_data=question.golden_data.resolve() if question.golden_data else None,
+        timeout=question.timeout,
+        confidence=question.confidence,
+        output=(question.output or Path(f"bisect-precision-{name}")).resolve(),
+    )
+    content, revisions = _views(request, workspace)
+    stage = load_stage(
+        Range(repository=searched, good=good, bad=bad, held={}),
+        repository=repository,
+        content=content,
+        revisions=revisions,
+    )
+    if stage is None:
+        raise EndsError(
+            f"{good[:12]}..{bad[:12]}: expected a commit that can change the result, found only changes in "
+            f"ignored paths ({', '.join(stack.repositories[searched].ignore)})"
+        )
+    notices = _check_checkouts(request, workspace)
+    return Plan(name=name, request=request, stage=stage, notices=tuple(notices))
+
+
+def _check_ends(repository: GitRepository, *, good: str, bad: str) -> None:
+    if good == bad:
+        raise EndsError(f"expected two different ends, found {good[:12]} as --good and --bad")
+    if repository.is_ancestor(good, bad):
+        return
+    if repository.is_ancestor(bad, good):
+        raise EndsError(
+            f"expected --good to be an ancestor of --bad, found {good[:12]} to follow {bad[:12]}: the ends are swapped"
+        )
+    base = repository.merge_base(good, bad)
+    if base is None:
+        raise EndsError(f"expected related ends, found {good[:12]} and {bad[:12]} without a common ancestor")
+    raise EndsError(
+        f"expected --good to be an ancestor of --bad, found {good[:12]} on another branch; "
+        f"if their merge base passes, ask with --good {base[:12]}"
+    )
+
+
+def _check_checkouts(request: BisectRequest, workspace: Workspace) -> list[str]:
+    """Only commits are tested: say what of the checkouts will not be, and refuse where that is the case itself."""
+    notices: list[str] = []
+    for name, repository in workspace.repositories.items():
+        changed = repository.changed_files()
+        if not changed:
+            continue
+        stack = request.stack
+        if request.case is not None and name == stack.case.repository:
+            path = str(CaseName.parse(request.case, stack).path)
+            if path in changed:
+                raise UserError(
+                    f"{repository.path / path}: expected the case as committed, found changes that no probe would see; "
+                    "commit them first"
+                )
+        more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
+        notices.append(f"{repository.path}: uncommitted changes are not tested ({changed[0]}{more})")
+    if request.case is not None:
+        _check_case_exists(request, workspace)
+    return notices
+
+
+def _check_case_exists(request: BisectRequest, workspace: Workspace) -> None:
+    assert request.case is not None
+    case = CaseName.parse(request.case, request.stack)
+    name = request.stack.case.repository
+    sha = request.fixed.get(name, request.bad if name == request.repository else None)
+    repository = workspace.repositories[name]
+    if sha is not None and repository.read_text(sha, str(case.path)) is None:
+        raise UsageError(
+            f"--case {case.path}: expected a file of {repository.path} at {sha[:12]}, found none"
+        )
+
+
+def _views(request: BisectRequest, workspace: Workspace) -> tuple[StackContent, Revisions]:
+    content = StackContent(request.stack, workspace.repositories)
+    return content, Revisions(request.stack, workspace.repositories, request.fixed)
+
+
+class StoredBisection:
+    """A bisection in the store that this process, and no other, may drive."""
+
+    def __init__(self, journal: Journal, name: str, home: Home) -> None:
+        self.journal = journal
+        self.name = name
+        self.directory = home.bisections / name
+        self._home = home
+
+    @classmethod
+    def begin(cls, plan: Plan, *, sessions: sessionmaker[DatabaseSession], home: Home) -> "StoredBisection":
+        """Note a new one."""
+        request = plan.request
+        journal = Journal.begin(
+            sessions,
+            name=plan.name,
+            repository=request.repository,
+            good=request.good,
+            bad=request.bad,
+            request=request.model_dump(mode="json"),
+        )
+        for notice in plan.notices:
+            journal.add_notice(notice)
+        return cls(journal, plan.name, home)
+
+    @classmethod
+    def find(
+        cls, name: str | None, *, sessions: sessionmaker[DatabaseSession], home: Home
+    ) -> "StoredBisection":
+        """One to go on with: by name, or the newest that is not finished. Raises `UserError`."""
+        journal = Journal.find(sessions, name)
+        if journal is None:
+            raise UserError(
+                f"--resume {name or ''}: expected a bisection in the store, found none"
+                f"{'' if name else ' that is unfinished'}; see bisect-precision history"
+            )
+        row = journal.row()
+        if row.outcome is not None:
+            raise UserError(
+                f"--resume {row.name}: expected an unfinished bisection, found one that ended ({row.outcome}); "
+                f"see bisect-precision report {row.name}"
+            )
+        return cls(journal, row.name, home)
+
+    @property
+    def request(self) -> BisectRequest:
+        """What was asked."""
+        return BisectRequest.model_validate(self.journal.row().request)
+
+    def lock(self) -> AbstractContextManager[object]:
+        """Held while driving. Raises `UserError` where another process drives this bisection."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(self.directory / "driver.lock", blocking=False)
+        try:
+            return lock.acquire()
+        except Timeout as error:
+            raise UserError(
+                f"bisection {self.name}: expected to be its only driver, found another process at it; wait for that one"
+            ) from error
+
+    def drive(self, progress: Progress) -> Conclusion:
+        """Run it to its end. The caller holds the lock."""
+        request = self.request
+        workspace = Workspace(request.stack, self._home)
+        content, revisions = _views(request, workspace)
+        self._note_ends(request, workspace.repositories)
+
+        with Prober(
+            workspace, content, self._home, on_activity=lambda text: progress.activity(0, text)
+        ) as prober:
+            experiments = Experiments(
+                request=request,
+                journal=self.journal,
+                prober=prober,
+                revisions=revisions,
+                content=content,
+                directory=self.directory,
+                progress=progress,
+            )
+            driver = Driver(
+                request=request,
+                journal=self.journal,
+                experiments=experiments,
+                repositories=workspace.repositories,
+                content=content,
+                revisions=revisions,
+                home=self._home,
+                progress=progress,
+            )
+            conclusion = driver.run()
+        self.journal.conclude(conclusion.outcome, conclusion.model_dump(mode="json"))
+        return conclusion
+
+    def _note_ends(self, request: BisectRequest, repositories: Mapping[str, GitRepository]) -> None:
+        ends = [repositories[request.repository].commit(sha) for sha in (request.good, request.bad)]
+        self.journal.add_commits(request.repository, [commit_row(commit) for commit in ends])
+
+
+def open_sessions(url: str) -> sessionmaker[DatabaseSession]:
+    """The store. Raises `UserError`."""
+    try:
+        return open_store(url)
+    except (StoreError, SQLAlchemyError) as error:
+        raise UserError(str(error)) from error

@@ -1,0 +1,87 @@
+"""One range under search: its commits, collapsed, as the graph that the search sees."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ..runner.content import StackContent
+from ..runner.git import CommitInfo, GitRepository
+from ..runner.revisions import NoPinError, Revisions
+from ..store.journal import CommitRow, Journal
+from .history import CommitRange, collapse
+from .search.graph import CommitGraph
+
+
+@dataclass(frozen=True, kw_only=True)
+class Range:
+    """A repository between two of its commits, with the repositories in `held` kept where they are."""
+
+    repository: str
+    good: str
+    bad: str
+    held: Mapping[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stage:
+    """A range with its commits; node i of `collapsed` is commit i of `graph`."""
+
+    range: Range
+    commits: tuple[CommitInfo, ...]
+    collapsed: CommitRange
+    graph: CommitGraph
+
+
+def load_stage(
+    where: Range, *, repository: GitRepository, content: StackContent, revisions: Revisions
+) -> Stage | None:
+    """Read and collapse a range. None where no commit of it can change a result."""
+    commits = repository.commits(good=where.good, bad=where.bad)
+    if not commits:
+        return None
+    content.learn(where.repository, commits)
+    revisions.learn(where.repository, commits)
+
+    def key(sha: str) -> str:
+        try:
+            return content.of_revisions(revisions.complete({**where.held, where.repository: sha}))
+        except NoPinError:
+            return f"no pin at {sha}"
+
+    collapsed = collapse(commits, key)
+    if collapsed is None:
+        return None
+    times = [node.commit.date.timestamp() for node in collapsed.nodes]
+    return Stage(
+        range=where,
+        commits=tuple(commits),
+        collapsed=collapsed,
+        graph=CommitGraph(collapsed.parents, times),
+    )
+
+
+def note_stage(journal: Journal, stage: Stage, ordinal: int) -> int:
+    """Keep a stage and its candidates in the store, once; its id."""
+    standing: dict[str, str] = {
+        member.sha: node.commit.sha for node in stage.collapsed.nodes for member in node.members
+    }
+    return journal.stage(
+        ordinal=ordinal,
+        repository=stage.range.repository,
+        good=stage.range.good,
+        bad=stage.range.bad,
+        held=stage.range.held,
+        candidates=[(commit_row(commit), standing.get(commit.sha)) for commit in stage.commits],
+    )
+
+
+def commit_row(commit: CommitInfo) -> CommitRow:
+    """A commit as the store keeps it."""
+    return CommitRow(
+        sha=commit.sha,
+        parents=commit.parents,
+        author=commit.author,
+        email=commit.email,
+        date=commit.date,
+        subject=commit.subject,
+        files=tuple(commit.files),
+    )

@@ -1,0 +1,29 @@
+"""The cases' history: a few commits that change no case, for it is kept fixed in every bisection."""
+
+import random
+
+from . import growth
+from .evolution import evolve
+from .history import Commit, write_history
+from .layout import Role, Slot
+from .scenarios import Repository
+from .trees import load_tree
+
+SLOTS = (Slot(Role.ROOT, ()), Slot(Role.QUIET, (0,)), Slot(Role.QUIET, (1,)), Slot(Role.QUIET, (2,)))
+
+_SCAFFOLD = {
+    ".gitignore": "__pycache__/\nbuild_output/\n",
+    growth.CI_FILE: growth.CI_TEXT,
+}
+
+
+def library_history(*, seed: int, times: list[int]) -> list[Commit]:
+    """The commits of the case library; `times` has a date for each of SLOTS."""
+    states = evolve(
+        {**load_tree(Repository.LIBRARY), **_SCAFFOLD},
+        SLOTS,
+        recipes={Role.QUIET: growth.QUIET},
+        overlays=(),
+        rng=random.Random(f"library growth/{seed}"),
+    )
+    return write_history(SLOTS, states, times=times, rng=random.Random(f"library commits/{seed}"))

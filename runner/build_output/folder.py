@@ -1,0 +1,132 @@
+"""Access to the files below one folder, and to nothing else."""
+
+from __future__ import annotations
+
+import stat
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+
+import numpy as np
+import numpy.typing as npt
+
+from .errors import BuildOutputError, FileTooLargeError, MissingFileError, UnsafePathError
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A folder whose files are read only after their path, links resolved, is known to lie inside it.
+
+    The check and the read are two steps: it guards against what a build left behind, not against a process
+    that swaps files meanwhile.
+    """
+
+    root: Path
+
+    @classmethod
+    def open(cls, root: Path, *, expected: str) -> Folder:
+        """The existing folder `root`, itself possibly a link; `MissingFileError` if there is none."""
+        if not root.is_dir():
+            found = "a file" if root.exists() else "nothing"
+            raise MissingFileError(path=root, expected=expected, found=found)
+        return cls(root.resolve())
+
+    def locate(self, relative: PurePath | str) -> Path:
+        """Absolute path of `relative`, links resolved.
+
+        Raises:
+            UnsafePathError: it is absolute, or leads out of the folder.
+        """
+        spelled = str(relative)
+        inside = self.root / relative
+        if "\0" in spelled or PurePath(relative).is_absolute():
+            raise UnsafePathError(
+                path=self.root, expected="a path inside this folder", found=repr(spelled[:200])
+            )
+        try:
+            resolved = inside.resolve()
+        except (OSError, RuntimeError) as error:
+            raise UnsafePathError(path=inside, expected="a readable path", found=str(error)) from error
+        if not resolved.is_relative_to(self.root):
+            raise UnsafePathError(path=inside, expected=f"a path inside {self.root}", found=str(resolved))
+        return resolved
+
+    def subfolder(self, relative: PurePath | str, *, expected: str) -> Folder:
+        """The folder `relative`, which becomes the limit of what is read through it."""
+        return Folder.open(self.locate(relative), expected=expected)
+
+    def has_file(self, relative: PurePath | str) -> bool:
+        """Whether `relative` is a regular file inside the folder."""
+        try:
+            return self.locate(relative).is_file()
+        except (BuildOutputError, OSError):
+            return False
+
+    def has_folder(self, relative: PurePath | str) -> bool:
+        """Whether `relative` is a folder inside the folder."""
+        try:
+            return self.locate(relative).is_dir()
+        except (BuildOutputError, OSError):
+            return False
+
+    def size(self, relative: PurePath | str, *, expected: str) -> int:
+        """Bytes of the regular file `relative`.
+
+        Raises:
+            MissingFileError, UnsafePathError: as its name says.
+        """
+        path = self.locate(relative)
+        try:
+            status = path.stat()
+        except OSError as error:
+            raise MissingFileError(
+                path=path, expected=expected, found=error.strerror or str(error)
+            ) from error
+        if not stat.S_ISREG(status.st_mode):
+            raise UnsafePathError(
+                path=path, expected=f"{expected}, a regular file", found=_kind(status.st_mode)
+            )
+        return status.st_size
+
+    def read(self, relative: PurePath | str, *, expected: str, limit: int) -> bytes:
+        """Contents of a regular file of at most `limit` bytes.
+
+        Raises:
+            MissingFileError, UnsafePathError, FileTooLargeError: as their names say.
+        """
+        size = self.size(relative, expected=expected)
+        path = self.locate(relative)
+        if size > limit:
+            raise FileTooLargeError(
+                path=path, expected=f"{expected} of at most {limit} bytes", found=f"{size} bytes"
+            )
+        try:
+            with path.open("rb") as file:
+                return file.read(limit)
+        except OSError as error:
+            raise MissingFileError(
+                path=path, expected=expected, found=error.strerror or str(error)
+            ) from error
+
+    def map(self, relative: PurePath | str, *, expected: str) -> npt.NDArray[np.uint8]:
+        """The bytes of a regular file as a read-only mapping; nothing is read until it is looked at."""
+        size = self.size(relative, expected=expected)
+        if size == 0:
+            return np.empty(0, np.uint8)
+        try:
+            return np.memmap(self.locate(relative), dtype=np.uint8, mode="r", shape=(size,))
+        except OSError as error:
+            raise MissingFileError(
+                path=self.locate(relative), expected=expected, found=error.strerror or str(error)
+            ) from error
+
+    def names(self, relative: PurePath | str = "") -> list[str]:
+        """Sorted names of the entries of the folder `relative`, which must exist."""
+        return sorted(entry.name for entry in self.locate(relative).iterdir())
+
+
+def _kind(mode: int) -> str:
+    if stat.S_ISDIR(mode):
+        return "a folder"
+    if stat.S_ISFIFO(mode):
+        return "a pipe"
+    return "a device or socket"

@@ -1,0 +1,259 @@
+"""Build a slot's toolchain, step by step, doing only what its content makes necessary."""
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from filelock import FileLock
+
+from ..store.schema import BuildSource
+from .content import StackContent
+from .execute import Command, execute
+from .stack import Stack, Step, fill
+from .verdict import Classification, Ending, classify_build_failure
+from .workspace import Slot
+
+_SIZE_FILE = "size"
+_KEPT_OUTPUT = 400
+"""Lines of a failing step that are classified: compilers put the cause first, pip and make put it last."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Toolchain:
+    """A toolchain that stands ready in a slot."""
+
+    key: str
+    source: BuildSource
+    seconds: float
+    step_seconds: Mapping[str, float]
+    """Of the steps that were really run."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FailedBuild:
+    """A step that failed, and why."""
+
+    step: str
+    ending: Ending
+    classification: Classification
+    seconds: float
+
+
+class Builder:
+    """Runs the stack's steps in slots, and keeps their outputs by content."""
+
+    def __init__(self, stack: Stack, content: StackContent, cache: Path) -> None:
+        self._stack = stack
+        self._content = content
+        self._cache = BuildCache(cache, limit=int(stack.limits.build_cache_gib * (1 << 30)))
+
+    def build(
+        self,
+        slot: Slot,
+        revisions: Mapping[str, str],
+        *,
+        surroundings: Mapping[str, str],
+        environment: Mapping[str, str],
+        values: Mapping[str, str],
+        logs: Path,
+        on_step: Callable[[str], None],
+    ) -> Toolchain | FailedBuild:
+        """Bring the slot, checked out at `revisions`, to where the case can run.
+
+        `surroundings` is the environment's description (part of the key), `environment` the processes' variables,
+        `values` those of the placeholders.
+        """
+        begun = time.monotonic()
+        step_seconds: dict[str, float] = {}
+        keys: dict[str, str] = {}
+        restored = False
+        for name, step in self._stack.steps.items():
+            key = keys[name] = self._key(name, step, revisions, surroundings)
+            outputs = [slot.directory / fill(output, values) for output in step.outputs]
+            if slot.built(name) == key and all(output.exists() for output in outputs):
+                continue
+            on_step(name)
+            slot.forget(name)
+            with self._cache.claimed(key) if outputs else contextlib.nullcontext():
+                if outputs and self._cache.restore(key, outputs):
+                    restored = True
+                else:
+                    failure = self._run(name, step, environment=environment, values=values, logs=logs)
+                    if isinstance(failure, FailedBuild):
+                        return failure
+                    step_seconds[name] = failure
+                    missing = [output for output in outputs if not output.exists()]
+                    if missing:
+                        return _without_outputs(name, missing, failure)
+                    if outputs:
+                        self._cache.save(key, outputs)
+            slot.record(name, key)
+        if step_seconds:
+            source = BuildSource.BUILT
+        elif restored:
+            source = BuildSource.CACHED
+        else:
+            source = BuildSource.PRESENT if keys else BuildSource.NONE
+        return Toolchain(
+            key=_digest(keys),
+            source=source,
+            seconds=time.monotonic() - begun,
+            step_seconds=step_seconds,
+        )
+
+    def _key(
+        self, name: str, step: Step, revisions: Mapping[str, str], surroundings: Mapping[str, str]
+    ) -> str:
+        inputs: dict[str, str] = {}
+        for entry in step.inputs:
+            repository, _, path = entry.partition(":")
+            paths = (path,) if path else ()
+            inputs[entry] = f"{self._content.of_commit(repository, revisions[repository], paths):064x}"
+        return _digest(
+            {
+                "name": name,
+                "step": step.model_dump(exclude={"timeout"}),
+                "inputs": inputs,
+                "variables": dict(self._stack.environment.variables),
+                "surroundings": dict(surroundings),
+            }
+        )
+
+    def _run(
+        self, name: str, step: Step, *, environment: Mapping[str, str], values: Mapping[str, str], logs: Path
+    ) -> FailedBuild | float:
+        output = _Output()
+        finished = execute(
+            Command(
+                argv=[fill(word, values) for word in step.command],
+                cwd=Path(fill(step.cwd, values)),
+                environment=environment,
+                timeout=step.timeout,
+            ),
+            log=logs / f"build-{name}.log.gz",
+            on_line=output.add,
+        )
+        if finished.ending.exit_code == 0:
+            return finished.seconds
+        return FailedBuild(
+            step=name,
+            ending=finished.ending,
+            classification=classify_build_failure(output.lines(), finished.ending),
+            seconds=finished.seconds,
+        )
+
+
+@dataclass
+class _Output:
+    """The first and last lines of a step's output, numbered from 1."""
+
+    head: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
+    tail: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
+    count: int = 0
+
+    def add(self, _stream: str, line: str) -> None:
+        self.count += 1
+        part = self.head if len(self.head) < _KEPT_OUTPUT else self.tail
+        part.append((self.count, line))
+        if len(self.tail) > 2 * _KEPT_OUTPUT:
+            del self.tail[:_KEPT_OUTPUT]
+
+    def lines(self) -> list[tuple[int, str]]:
+        return self.head + self.tail[-_KEPT_OUTPUT:]
+
+
+def _without_outputs(name: str, missing: list[Path], seconds: float) -> FailedBuild:
+    """A step that says it succeeded but left nothing is a failed one."""
+    text = f"step {name} ended well but left no {', '.join(str(path) for path in missing)}"
+    ending = Ending(exit_code=0, signal=None, timed_out=False, cancelled=False)
+    return FailedBuild(
+        step=name, ending=ending, classification=classify_build_failure([(0, text)], ending), seconds=seconds
+    )
+
+
+class BuildCache:
+    """Outputs of steps by key, least recently used first out when they outgrow `limit` bytes."""
+
+    def __init__(self, directory: Path, *, limit: int) -> None:
+        self._directory = directory
+        self._limit = limit
+
+    @contextlib.contextmanager
+    def claimed(self, key: str) -> Generator[None]:
+        """While held, nobody else builds this key: a build is never made twice at once."""
+        locks = self._directory / "locks"
+        locks.mkdir(parents=True, exist_ok=True)
+        with FileLock(locks / key):
+            yield
+
+    def restore(self, key: str, outputs: list[Path]) -> bool:
+        """Put saved outputs in place. False where the key is not in the cache."""
+        saved = self._directory / key
+        if not saved.is_dir():
+            return False
+        now = time.time_ns()
+        os.utime(saved, ns=(now, now))
+        for index, output in enumerate(outputs):
+            _remove(output)
+            output.parent.mkdir(parents=True, exist_ok=True)
+            _copy(saved / str(index), output)
+            # The sources were checked out just now: outputs older than them would count as stale in the stack's
+            # own eyes. One time for all keeps them equally old.
+            for path in (output, *output.rglob("*")) if output.is_dir() else (output,):
+                os.utime(path, ns=(now, now), follow_symlinks=False)
+        return True
+
+    def save(self, key: str, outputs: list[Path]) -> None:
+        """Keep outputs of a claimed key. A full disk costs the copy, not the build."""
+        temporary = self._directory / f"{key}.incoming"
+        shutil.rmtree(temporary, ignore_errors=True)
+        try:
+            temporary.mkdir(parents=True)
+            for index, output in enumerate(outputs):
+                _copy(output, temporary / str(index))
+            (temporary / _SIZE_FILE).write_text(str(_size(temporary)))
+            temporary.replace(self._directory / key)
+        except OSError:
+            shutil.rmtree(temporary, ignore_errors=True)
+            return
+        self._trim()
+
+    def _trim(self) -> None:
+        entries: list[tuple[float, int, Path]] = []
+        for entry in self._directory.iterdir():
+            with contextlib.suppress(OSError, ValueError):
+                entries.append((entry.stat().st_mtime, int((entry / _SIZE_FILE).read_text()), entry))
+        total = sum(size for _, size, _ in entries)
+        for _, size, entry in sorted(entries)[:-1]:
+            if total <= self._limit:
+                return
+            shutil.rmtree(entry, ignore_errors=True)
+            total -= size
+
+
+def _digest(value: Mapping[str, object]) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+def _copy(source: Path, target: Path) -> None:
+    if source.is_dir():
+        shutil.copytree(source, target, symlinks=True)
+    else:
+        shutil.copy2(source, target)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _size(directory: Path) -> int:
+    return sum(path.lstat().st_size for path in directory.rglob("*") if path.is_file())

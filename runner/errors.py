@@ -1,0 +1,22 @@
+"""The errors that end a command: one line each, made for the person who has to act on it."""
+
+
+class UserError(Exception):
+    """What was expected, what was found, where, and what to do, in one line.
+
+    `exit_code` is the tool's exit code (DESIGN: 1 error, 2 usage, 4 the ends do not differ or are unrelated).
+    """
+
+    exit_code = 1
+
+
+class UsageError(UserError):
+    """The words of the command, or the files it names, cannot be used as they are."""
+
+    exit_code = 2
+
+
+class EndsError(UserError):
+    """Good and bad do not span a range that could hold a culprit."""
+
+    exit_code = 4

@@ -1,0 +1,65 @@
+"""Where the tool keeps what is its own: clones, slots, build cache, golden data, logs, locks."""
+
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import platformdirs
+
+_VARIABLE = "PRECISION_BISECT_HOME"
+
+
+@dataclass(frozen=True)
+class Home:
+    """Two roots: `cache` may be deleted whenever nothing runs, `state` is what must be kept."""
+
+    cache: Path
+    state: Path
+
+    @property
+    def clones(self) -> Path:
+        """Private bare repositories that borrow the objects of the user's checkouts."""
+        return self.cache / "clones"
+
+    @property
+    def slots(self) -> Path:
+        """Worktrees and virtual environments, one set a slot."""
+        return self.cache / "slots"
+
+    @property
+    def builds(self) -> Path:
+        """Outputs of build steps, by content key."""
+        return self.cache / "builds"
+
+    @property
+    def golden(self) -> Path:
+        """Frozen golden data, by manifest digest."""
+        return self.state / "golden"
+
+    @property
+    def bisections(self) -> Path:
+        """Logs and build directories of probes, one folder a bisection."""
+        return self.state / "bisections"
+
+    @property
+    def store(self) -> Path:
+        """The default store."""
+        return self.state / "store.sqlite"
+
+
+def user_home() -> Home:
+    """The invoking user's: platform folders, or all below `$PRECISION_BISECT_HOME` where that is set."""
+    root = os.environ.get(_VARIABLE)
+    if root:
+        base = Path(root).absolute()
+        return Home(cache=base / "cache", state=base / "state")
+    return Home(
+        cache=platformdirs.user_cache_path("precision-bisect"),
+        state=platformdirs.user_state_path("precision-bisect"),
+    )
+
+
+def device_locks() -> Path:
+    """Locks of boards: one folder a machine, since a board is shared by all its users."""
+    return Path(tempfile.gettempdir()) / "precision-bisect-devices"

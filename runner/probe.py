@@ -1,0 +1,373 @@
+"""One probe: check out, build, run the case on frozen data, classify. Nothing is remembered here."""
+
+import os
+import platform as host_platform
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from ..store.schema import BuildSource, Judgement
+from ..store.vocabulary import Verdict
+from .bad_when import BadWhen, judge_exit_code
+from .builder import Builder, FailedBuild, Toolchain
+from .case import CaseCommand, CaseName, RunOptions, case_command, options_in_help
+from .content import StackContent
+from .environment import EnvironmentReader
+from .errors import UserError
+from .execute import Command, execute
+from .golden import FrozenGolden
+from .harness_outcome import HarnessOutcome, HarnessOutcomeError, read_harness_outcome
+from .home import Home
+from .stack import fill
+from .targets import lease
+from .verdict import Classification, Classifier, Ending, Evidence
+from .workspace import Slot, Workspace
+
+_HELP_TIMEOUT = 300
+_INHERITED_BY_MISTAKE = (
+    "PYTHONPATH",
+    "PYTHONHOME",
+    "VIRTUAL_ENV",
+    "GIT_DIR",
+    "GIT_WORK_TREE",
+    "GIT_INDEX_FILE",
+)
+
+_PREDICATE_VERDICTS = {
+    Judgement.GOOD: Verdict.PASS,
+    Judgement.BAD: Verdict.MISMATCH,
+    Judgement.SKIP: Verdict.UNKNOWN,
+}
+
+OnActivity = Callable[[str], None]
+"""Told what a slot does now, in a few words."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProbeRequest:
+    """What to build and run. `timeout` is seconds for the run; `directory` takes logs and what is kept of the run."""
+
+    revisions: Mapping[str, str]
+    case: CaseName | None
+    """None: the stack's command is the whole case."""
+    platform: str
+    device: int
+    golden: FrozenGolden | None
+    bad_when: BadWhen | None
+    """None: the case is a predicate command, judged by its exit code."""
+    options: RunOptions
+    timeout: float
+    directory: Path
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProbeResult:
+    """What came of it. `toolchain` is None where the build failed, `ending` then tells of the failing step."""
+
+    classification: Classification
+    judgement: Judgement
+    ending: Ending
+    command: tuple[str, ...]
+    missing_options: tuple[str, ...]
+    toolchain: Toolchain | None
+    build_seconds: float
+    run_seconds: float
+    surroundings: Mapping[str, str]
+    slot: int
+    host: str
+    log: Path
+    build_directory: Path | None
+
+    @property
+    def build_source(self) -> BuildSource:
+        """Where the toolchain came from."""
+        return self.toolchain.source if self.toolchain else BuildSource.NONE
+
+
+class Prober:
+    """Makes probes in one slot, which it holds until it is closed.
+
+    The same prober makes many probes, so that incremental builds and looked-up options are used again.
+    """
+
+    def __init__(
+        self, workspace: Workspace, content: StackContent, home: Home, *, on_activity: OnActivity
+    ) -> None:
+        self._stack = workspace.stack
+        self._workspace = workspace
+        self._content = content
+        self._environment = EnvironmentReader(workspace.stack)
+        self._builder = Builder(workspace.stack, content, home.builds)
+        self._on_activity = on_activity
+        self._offered: dict[str, frozenset[str]] = {}
+        self._slot = workspace.acquire()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._slot.release()
+
+    @property
+    def slot(self) -> Slot:
+        """The slot in use."""
+        return self._slot
+
+    def probe(self, request: ProbeRequest) -> ProbeResult:
+        """Make one probe. Raises `UserError` where no probe can be made at all (no disk, no golden data)."""
+        try:
+            return self._probe(request)
+        except OSError as error:
+            raise UserError(
+                f"{error.filename or request.directory}: expected to be able to write here: {error.strerror}; "
+                "free space or set PRECISION_BISECT_HOME to a folder with room, then resume"
+            ) from error
+
+    def _probe(self, request: ProbeRequest) -> ProbeResult:
+        shutil.rmtree(request.directory, ignore_errors=True)
+        request.directory.mkdir(parents=True)
+        if request.golden is not None:
+            request.golden.verify()
+        self._on_activity("checking out")
+        for name, sha in request.revisions.items():
+            self._workspace.ensure_commit(name, sha)
+        self._slot.check_out(request.revisions)
+        if self._stack.needs_python:
+            self._slot.ensure_python()
+        surroundings = self._environment.read(packages_path=self._slot.packages_path())
+        values = self._values(request)
+        environment = self._process_environment(values)
+        built = self._builder.build(
+            self._slot,
+            request.revisions,
+            surroundings=surroundings,
+            environment=environment,
+            values=values,
+            logs=request.directory,
+            on_step=lambda step: self._on_activity(f"building {step}"),
+        )
+        if isinstance(built, FailedBuild):
+            return self._result(
+                request,
+                surroundings,
+                classification=built.classification,
+                ending=built.ending,
+                build_seconds=built.seconds,
+                log=request.directory / f"build-{built.step}.log.gz",
+            )
+        return self._run(request, built, surroundings=surroundings, environment=environment, values=values)
+
+    def _run(
+        self,
+        request: ProbeRequest,
+        toolchain: Toolchain,
+        *,
+        surroundings: Mapping[str, str],
+        environment: Mapping[str, str],
+        values: Mapping[str, str],
+    ) -> ProbeResult:
+        log = request.directory / "run.log.gz"
+        if request.case is not None and not Path(values["case"]).is_file():
+            return self._result(
+                request,
+                surroundings,
+                classification=_case_missing(request.case),
+                ending=Ending(exit_code=None, signal=None, timed_out=False, cancelled=False),
+                toolchain=toolchain,
+                build_seconds=toolchain.seconds,
+                log=log,
+            )
+        outcome_file = request.directory / "outcome.json"
+        command = case_command(
+            self._stack,
+            request.case,
+            request.options,
+            offered=self._options_offered(request, environment=environment, values=values),
+            outcome=outcome_file,
+            values=values,
+        )
+        self._clear_build_output()
+        listener = _Listener(Classifier(self._stack.verdicts), request.bad_when)
+        with lease(
+            request.platform,
+            self._stack.platforms[request.platform],
+            request.device,
+            on_wait=self._on_activity,
+        ):
+            self._on_activity("running")
+            finished = execute(
+                Command(
+                    argv=command.argv,
+                    cwd=Path(fill(self._stack.case.cwd, values)),
+                    environment=environment,
+                    timeout=request.timeout,
+                    memory=self._memory_limit(),
+                ),
+                log=log,
+                on_line=listener.feed,
+            )
+        classification, judgement = listener.finish(finished.ending, _read_outcome(outcome_file))
+        return self._result(
+            request,
+            surroundings,
+            classification=classification,
+            judgement=judgement,
+            ending=finished.ending,
+            command=command,
+            toolchain=toolchain,
+            build_seconds=toolchain.seconds,
+            run_seconds=finished.seconds,
+            log=log,
+            build_directory=self._keep_build_directory(request.directory),
+        )
+
+    def _result(
+        self,
+        request: ProbeRequest,
+        surroundings: Mapping[str, str],
+        *,
+        classification: Classification,
+        ending: Ending,
+        log: Path,
+        judgement: Judgement = Judgement.SKIP,
+        command: CaseCommand | None = None,
+        toolchain: Toolchain | None = None,
+        build_seconds: float = 0.0,
+        run_seconds: float = 0.0,
+        build_directory: Path | None = None,
+    ) -> ProbeResult:
+        return ProbeResult(
+            classification=classification,
+            judgement=judgement,
+            ending=ending,
+            command=command.argv if command else (),
+            missing_options=command.missing if command else (),
+            toolchain=toolchain,
+            build_seconds=build_seconds,
+            run_seconds=run_seconds,
+            surroundings=surroundings,
+            slot=self._slot.index,
+            host=host_platform.node(),
+            log=log,
+            build_directory=build_directory,
+        )
+
+    def _values(self, request: ProbeRequest) -> dict[str, str]:
+        case = self._slot.path(self._stack.case.repository)
+        if request.case is not None:
+            case /= request.case.path
+        return {
+            "python": str(self._slot.python),
+            "slot": str(self._slot.directory),
+            "jobs": str(os.cpu_count() or 1),
+            "case": str(case),
+            "platform": request.platform,
+            "device": str(request.device),
+            **{name: str(self._slot.path(name)) for name in self._stack.repositories},
+        }
+
+    def _process_environment(self, values: Mapping[str, str]) -> dict[str, str]:
+        if not self._stack.needs_python:
+            return {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
+        inherited = {key: value for key, value in os.environ.items() if key not in _INHERITED_BY_MISTAKE}
+        own = {key: fill(text, values) for key, text in self._stack.environment.variables.items()}
+        path = f"{self._slot.python.parent}{os.pathsep}{inherited.get('PATH', os.defpath)}"
+        return {**inherited, "PATH": path, "VIRTUAL_ENV": str(self._slot.python.parent.parent), **own}
+
+    def _memory_limit(self) -> int | None:
+        limit = self._stack.limits.memory_gib
+        return None if limit is None else int(limit * (1 << 30))
+
+    def _options_offered(
+        self, request: ProbeRequest, *, environment: Mapping[str, str], values: Mapping[str, str]
+    ) -> frozenset[str]:
+        """The options in the case's `--help` at this very commit."""
+        if not self._stack.case.help:
+            return frozenset()
+        content = self._content.of_revisions(request.revisions)
+        if content not in self._offered:
+            lines: list[str] = []
+            finished = execute(
+                Command(
+                    argv=[fill(word, values) for word in self._stack.case.help],
+                    cwd=Path(fill(self._stack.case.cwd, values)),
+                    environment=environment,
+                    timeout=_HELP_TIMEOUT,
+                ),
+                log=request.directory / "help.log.gz",
+                on_line=lambda _stream, line: lines.append(line) if len(lines) < 10_000 else None,
+            )
+            if finished.ending.exit_code != 0:
+                return frozenset()
+            self._offered[content] = options_in_help("\n".join(lines))
+        return self._offered[content]
+
+    def _clear_build_output(self) -> None:
+        """Remove what a run that was killed here has left."""
+        folder = self._stack.case.build_output
+        if folder is not None:
+            shutil.rmtree(self._slot.directory / folder, ignore_errors=True)
+
+    def _keep_build_directory(self, directory: Path) -> Path | None:
+        """Move the build directory that the run made out of the slot."""
+        folder = self._stack.case.build_output
+        root = self._slot.directory / folder if folder is not None else None
+        if root is None or not root.is_dir():
+            return None
+        made = [path for path in root.iterdir() if path.is_dir() and not path.is_symlink()]
+        if not made:
+            return None
+        newest = max(made, key=lambda path: path.stat().st_mtime_ns)
+        return Path(shutil.move(newest, directory / "build"))
+
+
+class _Listener:
+    """Hands output to the classifier, and watches for the pattern that may say what is bad."""
+
+    def __init__(self, classifier: Classifier, bad_when: BadWhen | None) -> None:
+        self._classifier = classifier
+        self._bad_when = bad_when
+        self._matched = False
+
+    def feed(self, stream: str, line: str) -> None:
+        self._classifier.feed("stdout" if stream == "stdout" else "stderr", line)
+        if self._bad_when is not None and not self._matched:
+            self._matched = self._bad_when.matches_line(line)
+
+    def finish(self, ending: Ending, outcome: HarnessOutcome | None) -> tuple[Classification, Judgement]:
+        found = self._classifier.finish(ending, outcome)
+        if self._bad_when is not None:
+            return found, self._bad_when.judge(found, matched_regex=self._matched)
+        if ending.timed_out:
+            return found, Judgement.SKIP
+        judgement = judge_exit_code(
+            ending.exit_code if ending.exit_code is not None else -(ending.signal or 0)
+        )
+        signature = f"exit code {ending.exit_code}" if judgement is Judgement.BAD else None
+        return replace(found, verdict=_PREDICATE_VERDICTS[judgement], signature=signature), judgement
+
+
+def _case_missing(case: CaseName) -> Classification:
+    evidence = Evidence(
+        stream="ending",
+        line=0,
+        text=f"no {case.path} at this commit",
+        why="the case does not exist here, so nothing was run",
+    )
+    return Classification(verdict=Verdict.UNKNOWN, signature="case missing", evidence=(evidence,), metrics={})
+
+
+def _read_outcome(file: Path) -> HarnessOutcome | None:
+    """What the shim wrote; nothing where the process died before that or wrote what cannot be trusted."""
+    try:
+        return read_harness_outcome(file)
+    except HarnessOutcomeError:
+        return None

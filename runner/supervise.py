@@ -1,0 +1,103 @@
+"""Run one command so that nothing of it outlives the driver. Started by `execute.py` as a process of its own.
+
+    python supervise.py CONTROL_FD MEMORY_BYTES COMMAND...
+
+The command gets a session of its own. When the driver closes its end of the control pipe, or dies in whatever way, the
+pipe reads as ended and every descendant is killed, those that left the process group included: on Linux this
+process is their reaper. Exits as the command did; a death by signal is repeated on itself. Standard library only.
+"""
+
+import contextlib
+import ctypes
+import os
+import resource
+import select
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+def _become_reaper() -> None:
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def _children(pid: int) -> list[int]:
+    try:
+        text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
+    except OSError:
+        return []
+    return [int(child) for child in text.split()]
+
+
+def _kill_all(group: int) -> None:
+    """Kill the group, then whatever was reparented to us, until no child is left."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(group, signal.SIGKILL)
+    while True:
+        for child in _children(os.getpid()):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(child, signal.SIGKILL)
+        try:
+            os.waitpid(-1, 0)
+        except ChildProcessError:
+            return
+
+
+def _wake(_number: int, _frame: object) -> None:
+    """Exists so that SIGCHLD reaches the wake-up pipe."""
+
+
+def _wait(child: int, control: int) -> int | None:
+    """The child's wait status, or None when the driver let go first."""
+    wake_read, wake_write = os.pipe()
+    os.set_blocking(wake_write, False)
+    signal.set_wakeup_fd(wake_write)
+    signal.signal(signal.SIGCHLD, _wake)
+    while True:
+        pid, status = os.waitpid(child, os.WNOHANG)
+        if pid == child:
+            return status
+        ready, _, _ = select.select([wake_read, control], [], [])
+        if control in ready:
+            return None
+        os.read(wake_read, 4096)
+
+
+def main(arguments: list[str]) -> int:
+    control, memory, command = int(arguments[0]), int(arguments[1]), arguments[2:]
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    _become_reaper()
+
+    def limit() -> None:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_DFL)
+        if memory:
+            resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+
+    try:
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, start_new_session=True, preexec_fn=limit
+        )
+    except OSError as error:
+        print(f"{command[0]}: {error.strerror}", file=sys.stderr)
+        return 127
+    status = _wait(process.pid, control)
+    _kill_all(process.pid)
+    if status is None:
+        return 128 + signal.SIGKILL
+    if os.WIFSIGNALED(status):
+        number = os.WTERMSIG(status)
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        if number != signal.SIGKILL:
+            signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+    return os.waitstatus_to_exitcode(status)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,59 @@
+"""All detectors, and the call that asks them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from ..statistics import Tolerance
+from ..view import TensorView
+from .arithmetic import offset, saturated, scaled, sign_flipped
+from .finding import Finding
+from .movement import permuted_blocks, shifted, transposed
+from .nonfinite import spread
+from .placement import placement
+from .precision import lower_precision, narrower_type, other_order, rounding_mode
+from .scene import Scene, look
+from .substitution import never_written, stale
+
+LEAST_CONFIDENCE = 0.5
+"""What is less sure is not reported."""
+
+# At equal confidence the earlier is named first: the more special before the more general.
+DETECTORS: tuple[Callable[[Scene], Iterator[Finding]], ...] = (
+    spread,
+    never_written,
+    stale,
+    sign_flipped,
+    saturated,
+    rounding_mode,
+    narrower_type,
+    offset,
+    scaled,
+    shifted,
+    transposed,
+    permuted_blocks,
+    lower_precision,
+    other_order,
+    placement,
+)
+
+
+def recognize(
+    actual: TensorView, expected: TensorView, tolerance: Tolerance, others: Sequence[TensorView] = ()
+) -> list[Finding]:
+    """The patterns in what is not close, the surest first; none where everything is close, or fits no pattern.
+
+    `others` are tensors that the buffer might still hold: earlier values of it, or others of the dump.
+
+    Raises:
+        IncomparableError: type or shape differ.
+    """
+    scene = look(actual, expected, tolerance, others)
+    if scene is None:
+        return []
+    with np.errstate(all="ignore"):
+        found = [finding for detector in DETECTORS for finding in detector(scene)]
+    sure = [finding for finding in found if finding.confidence >= LEAST_CONFIDENCE]
+    return sorted(sure, key=lambda finding: -finding.confidence)

@@ -1,0 +1,339 @@
+"""The driver's hand on the store. Each method is one transaction: a probe is noted before it starts, and
+counts once it is finished, wholly or not at all."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session, joinedload, sessionmaker
+
+from .clock import now
+from .schema import (
+    Artifact,
+    Bisection,
+    Build,
+    BuildSource,
+    Candidate,
+    Commit,
+    EnvironmentRecord,
+    Evidence,
+    Judgement,
+    Notice,
+    Outcome,
+    Phase,
+    Probe,
+    ProbeState,
+    Stage,
+)
+from .vocabulary import Verdict
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommitRow:
+    """A commit as git describes it; `files` differ from the first parent."""
+
+    sha: str
+    parents: tuple[str, ...]
+    author: str
+    email: str
+    date: datetime
+    subject: str
+    files: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProbeKey:
+    """Which experiment: the n-th run of some content, and why it is made."""
+
+    stage: int
+    phase: Phase
+    repository: str
+    commit: str
+    revisions: Mapping[str, str]
+    content: str
+    run: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvidenceRow:
+    """A line that justifies a verdict."""
+
+    stream: str
+    line: int
+    text: str
+    why: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProbeRow:
+    """The result of a probe. `build_key` is None where the build failed; seconds are wall time."""
+
+    verdict: Verdict
+    judgement: Judgement
+    signature: str | None
+    metrics: Mapping[str, Mapping[str, float]]
+    exit_code: int | None
+    evidence: Sequence[EvidenceRow]
+    build_key: str | None
+    build_source: BuildSource
+    build_seconds: float
+    build_steps: Mapping[str, float]
+    run_seconds: float
+    fingerprint: str
+    environment: Mapping[str, str]
+    slot: int
+    host: str
+    command: Sequence[str]
+    artifacts: Mapping[str, tuple[str, int]]
+    """Path and bytes by kind."""
+
+
+class Journal:
+    """Writes one bisection and reads it back."""
+
+    def __init__(self, sessions: sessionmaker[Session], bisection: int) -> None:
+        self._sessions = sessions
+        self.bisection = bisection
+
+    @classmethod
+    def begin(
+        cls,
+        sessions: sessionmaker[Session],
+        *,
+        name: str,
+        repository: str,
+        good: str,
+        bad: str,
+        request: Mapping[str, Any],
+    ) -> "Journal":
+        """Note a new bisection."""
+        with sessions.begin() as session:
+            row = Bisection(
+                name=name, created=now(), repository=repository, good=good, bad=bad, request=dict(request)
+            )
+            session.add(row)
+            session.flush()
+            return cls(sessions, row.id)
+
+    @classmethod
+    def find(cls, sessions: sessionmaker[Session], name: str | None) -> "Journal | None":
+        """A bisection by its name, or the newest one that is not finished."""
+        query = select(Bisection.id).order_by(Bisection.id.desc()).limit(1)
+        query = query.where(Bisection.name == name) if name else query.where(Bisection.outcome.is_(None))
+        with sessions() as session:
+            found = session.scalar(query)
+        return None if found is None else cls(sessions, found)
+
+    def row(self) -> Bisection:
+        """The bisection's own row, detached."""
+        with self._sessions() as session:
+            return session.get_one(Bisection, self.bisection)
+
+    def set_golden(self, digest: str) -> None:
+        """Note the data that every probe from now on runs with."""
+        with self._sessions.begin() as session:
+            session.get_one(Bisection, self.bisection).golden = digest
+
+    def add_notice(self, text: str) -> None:
+        """Note a warning for the report, once."""
+        with self._sessions.begin() as session:
+            known = select(Notice.id).where(
+                Notice.bisection_id == self.bisection, Notice.text == storable(text)
+            )
+            if session.scalar(known) is None:
+                session.add(Notice(bisection_id=self.bisection, created=now(), text=storable(text)))
+
+    def conclude(self, outcome: Outcome, conclusion: Mapping[str, Any]) -> None:
+        """Note how it ended."""
+        with self._sessions.begin() as session:
+            row = session.get_one(Bisection, self.bisection)
+            row.outcome = outcome
+            row.conclusion = dict(conclusion)
+            row.finished = now()
+
+    def stage(
+        self,
+        *,
+        ordinal: int,
+        repository: str,
+        good: str,
+        bad: str,
+        held: Mapping[str, str],
+        candidates: Iterable[tuple[CommitRow, str | None]],
+    ) -> int:
+        """The id of a range, which is noted with its candidates the first time.
+
+        `candidates` are commits, parents first, each with the commit that stands for it; None where its content is
+        that of the good end.
+        """
+        with self._sessions.begin() as session:
+            known = session.scalar(
+                select(Stage.id).where(Stage.bisection_id == self.bisection, Stage.ordinal == ordinal)
+            )
+            if known is not None:
+                return known
+            row = Stage(
+                bisection_id=self.bisection,
+                ordinal=ordinal,
+                repository=repository,
+                good=good,
+                bad=bad,
+                held=dict(held),
+            )
+            session.add(row)
+            session.flush()
+            listed = list(candidates)
+            ids = _commit_ids(session, repository, [commit for commit, _ in listed])
+            session.add_all(
+                Candidate(
+                    stage_id=row.id,
+                    ordinal=index,
+                    commit_id=ids[commit.sha],
+                    representative_id=None if representative is None else ids[representative],
+                )
+                for index, (commit, representative) in enumerate(listed)
+            )
+            return row.id
+
+    def add_commits(self, repository: str, commits: Iterable[CommitRow]) -> None:
+        """Note commits that a report speaks of beside the candidates, such as the ends."""
+        with self._sessions.begin() as session:
+            _commit_ids(session, repository, list(commits))
+
+    def probes(self) -> list[Probe]:
+        """The finished probes in the order they were started, detached, with their environments."""
+        with self._sessions() as session:
+            query = (
+                select(Probe)
+                .options(joinedload(Probe.environment))
+                .where(Probe.bisection_id == self.bisection, Probe.state == ProbeState.FINISHED)
+                .order_by(Probe.ordinal)
+            )
+            return list(session.scalars(query))
+
+    def probe(self, ordinal: int) -> Probe:
+        """One finished probe."""
+        return next(probe for probe in self.probes() if probe.ordinal == ordinal)
+
+    def start_probe(self, key: ProbeKey) -> int:
+        """Note that a probe starts, and get its ordinal. One that a kill cut short starts again in its own row."""
+        with self._sessions.begin() as session:
+            row = session.scalar(
+                select(Probe).where(
+                    Probe.bisection_id == self.bisection, Probe.content == key.content, Probe.run == key.run
+                )
+            )
+            if row is not None:
+                if row.state is ProbeState.FINISHED:
+                    raise ValueError(f"run {key.run} of {key.content} is finished: a probe counts once")
+                row.attempt += 1
+                row.started = now()
+                return row.ordinal
+            last = session.scalar(select(func.max(Probe.ordinal)).where(Probe.bisection_id == self.bisection))
+            row = Probe(
+                bisection_id=self.bisection,
+                stage_id=key.stage,
+                ordinal=(last or 0) + 1,
+                phase=key.phase,
+                repository=key.repository,
+                commit=key.commit,
+                revisions=dict(key.revisions),
+                content=key.content,
+                run=key.run,
+                state=ProbeState.STARTED,
+                started=now(),
+            )
+            session.add(row)
+            return row.ordinal
+
+    def finish_probe(self, ordinal: int, result: ProbeRow) -> None:
+        """Note the result of a started probe, with all its evidence."""
+        with self._sessions.begin() as session:
+            row = session.scalars(
+                select(Probe).where(Probe.bisection_id == self.bisection, Probe.ordinal == ordinal)
+            ).one()
+            row.state = ProbeState.FINISHED
+            row.finished = now()
+            row.verdict = result.verdict
+            row.judgement = result.judgement
+            row.signature = None if result.signature is None else storable(result.signature)
+            row.metrics = {name: dict(values) for name, values in result.metrics.items()}
+            row.exit_code = result.exit_code
+            row.build_source = result.build_source
+            row.build_seconds = result.build_seconds
+            row.run_seconds = result.run_seconds
+            row.slot = result.slot
+            row.host = result.host
+            row.command = list(result.command)
+            row.environment_id = _environment_id(session, result.fingerprint, result.environment)
+            if result.build_key is not None:
+                row.build_id = _build_id(session, result)
+            row.evidence = [
+                Evidence(
+                    ordinal=index,
+                    stream=line.stream,
+                    line=line.line,
+                    text=storable(line.text),
+                    why=storable(line.why),
+                )
+                for index, line in enumerate(result.evidence)
+            ]
+            row.artifacts = [
+                Artifact(kind=kind, path=path, bytes=size) for kind, (path, size) in result.artifacts.items()
+            ]
+
+
+def storable(text: str) -> str:
+    """Text as every database takes it: valid Unicode without NUL."""
+    return text.replace("\0", "\\0").encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def _commit_ids(session: Session, repository: str, commits: Sequence[CommitRow]) -> dict[str, int]:
+    known = {
+        row.sha: row.id
+        for row in session.execute(select(Commit.sha, Commit.id).where(Commit.repository == repository))
+    }
+    fresh = {commit.sha: commit for commit in commits if commit.sha not in known}
+    rows = [
+        Commit(repository=repository, **{**asdict(commit), **_storable_fields(commit)})
+        for commit in fresh.values()
+    ]
+    session.add_all(rows)
+    session.flush()
+    return known | {row.sha: row.id for row in rows}
+
+
+def _storable_fields(commit: CommitRow) -> dict[str, object]:
+    return {
+        "parents": list(commit.parents),
+        "author": storable(commit.author),
+        "email": storable(commit.email),
+        "subject": storable(commit.subject),
+        "files": [storable(path) for path in commit.files],
+    }
+
+
+def _environment_id(session: Session, fingerprint: str, details: Mapping[str, str]) -> int:
+    known = session.scalar(select(EnvironmentRecord.id).where(EnvironmentRecord.fingerprint == fingerprint))
+    if known is not None:
+        return known
+    row = EnvironmentRecord(fingerprint=fingerprint, details=dict(details))
+    session.add(row)
+    session.flush()
+    return row.id
+
+
+def _build_id(session: Session, result: ProbeRow) -> int | None:
+    """The row of the build a probe used; a build is noted when it was really made."""
+    known = session.scalar(select(Build.id).where(Build.key == result.build_key))
+    if known is not None or result.build_source is not BuildSource.BUILT:
+        return known
+    assert result.build_key is not None
+    row = Build(
+        key=result.build_key, created=now(), seconds=result.build_seconds, steps=dict(result.build_steps)
+    )
+    session.add(row)
+    session.flush()
+    return row.id

@@ -1,0 +1,275 @@
+"""What is remembered: bisections, the commits they range over, and every probe with its evidence.
+
+A report is made from these rows alone, so each sentence of it can be traced to one. Times are UTC, durations
+seconds, commits full hexadecimal ids.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, ClassVar
+
+from sqlalchemy import JSON, Enum, ForeignKey, String, Text, UniqueConstraint
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
+
+from .clock import UtcDateTime
+from .vocabulary import Verdict
+
+
+class Outcome(StrEnum):
+    """How a bisection ended."""
+
+    CULPRIT = "culprit"
+    SUSPECT = "suspect"
+    NO_CULPRIT = "no_culprit"
+    ONLY_SKIPPED = "only_skipped"
+    ENDS_DO_NOT_DIFFER = "ends_do_not_differ"
+    BUDGET = "budget"
+    ERROR = "error"
+
+
+class Phase(StrEnum):
+    """Why a probe was made."""
+
+    ENDPOINT = "endpoint"
+    SEARCH = "search"
+    CONFIRM = "confirm"
+    COUNTERFACTUAL = "counterfactual"
+
+
+class ProbeState(StrEnum):
+    """A probe counts wholly (finished) or not at all."""
+
+    STARTED = "started"
+    FINISHED = "finished"
+
+
+class Judgement(StrEnum):
+    """What a verdict means for the question asked."""
+
+    GOOD = "good"
+    BAD = "bad"
+    SKIP = "skip"
+
+
+class BuildSource(StrEnum):
+    """Where the toolchain of a probe came from."""
+
+    BUILT = "built"
+    CACHED = "cached"
+    PRESENT = "present"
+    NONE = "none"
+
+
+def _values(kind: type[StrEnum]) -> list[str]:
+    return [member.value for member in kind]
+
+
+class Base(DeclarativeBase):
+    """All tables. Enumerations are stored as their text, so that a reader needs no Python."""
+
+    type_annotation_map: ClassVar[dict[Any, Any]] = {
+        datetime: UtcDateTime,
+        dict[str, Any]: JSON,
+        list[str]: JSON,
+        StrEnum: Enum(StrEnum, native_enum=False, length=32, values_callable=_values),
+    }
+
+
+class Bisection(Base):
+    """One question: which commit of `repository` between good and bad changed the result of one case?"""
+
+    __tablename__ = "bisections"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    name: Mapped[str] = mapped_column(String(64), unique=True)
+    created: Mapped[datetime]
+    finished: Mapped[datetime | None]
+    repository: Mapped[str]
+    good: Mapped[str] = mapped_column(String(64))
+    bad: Mapped[str] = mapped_column(String(64))
+    request: Mapped[dict[str, Any]]
+    """All that was asked, stack included: what a resume needs."""
+    golden: Mapped[str | None] = mapped_column(String(64))
+    """SHA-256 of the golden data's manifest."""
+    outcome: Mapped[Outcome | None]
+    conclusion: Mapped[dict[str, Any] | None]
+
+    stages: Mapped[list[Stage]] = relationship(back_populates="bisection", order_by="Stage.ordinal")
+    probes: Mapped[list[Probe]] = relationship(back_populates="bisection", order_by="Probe.ordinal")
+    notices: Mapped[list[Notice]] = relationship(back_populates="bisection", order_by="Notice.id")
+
+
+class Stage(Base):
+    """One range that was searched: the superproject first, then the submodule that a culprit moved."""
+
+    __tablename__ = "stages"
+    __table_args__ = (UniqueConstraint("bisection_id", "ordinal"),)
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    bisection_id: Mapped[int] = mapped_column(ForeignKey("bisections.id"), index=True)
+    ordinal: Mapped[int]
+    repository: Mapped[str]
+    good: Mapped[str] = mapped_column(String(64))
+    bad: Mapped[str] = mapped_column(String(64))
+    held: Mapped[dict[str, Any]]
+    """Revisions of other repositories that were held for the whole range, by repository."""
+
+    bisection: Mapped[Bisection] = relationship(back_populates="stages")
+    candidates: Mapped[list[Candidate]] = relationship(back_populates="stage", order_by="Candidate.ordinal")
+
+
+class Commit(Base):
+    """A commit as git describes it."""
+
+    __tablename__ = "commits"
+    __table_args__ = (UniqueConstraint("repository", "sha"),)
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    repository: Mapped[str]
+    sha: Mapped[str] = mapped_column(String(64), index=True)
+    parents: Mapped[list[str]]
+    author: Mapped[str]
+    email: Mapped[str]
+    date: Mapped[datetime]
+    subject: Mapped[str] = mapped_column(Text)
+    files: Mapped[list[str]]
+    """Paths that differ from the first parent."""
+
+
+class Candidate(Base):
+    """A commit of a stage's range. Commits that cannot differ in result share a `representative`; those without one
+    equal the good end."""
+
+    __tablename__ = "candidates"
+    __table_args__ = (UniqueConstraint("stage_id", "ordinal"),)
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    stage_id: Mapped[int] = mapped_column(ForeignKey("stages.id"), index=True)
+    ordinal: Mapped[int]
+    """Topological: parents before children."""
+    commit_id: Mapped[int] = mapped_column(ForeignKey("commits.id"))
+    representative_id: Mapped[int | None] = mapped_column(ForeignKey("commits.id"))
+
+    stage: Mapped[Stage] = relationship(back_populates="candidates")
+    commit: Mapped[Commit] = relationship(foreign_keys=[commit_id])
+    representative: Mapped[Commit | None] = relationship(foreign_keys=[representative_id])
+
+
+class EnvironmentRecord(Base):
+    """The surroundings of probes: interpreter, compilers, CPU, libraries, pins that are not searched."""
+
+    __tablename__ = "environments"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    fingerprint: Mapped[str] = mapped_column(String(64), unique=True)
+    details: Mapped[dict[str, Any]]
+
+
+class Build(Base):
+    """A toolchain that was really built, once."""
+
+    __tablename__ = "builds"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    key: Mapped[str] = mapped_column(String(64), unique=True)
+    created: Mapped[datetime]
+    seconds: Mapped[float]
+    steps: Mapped[dict[str, Any]]
+    """Seconds by step."""
+
+
+class Probe(Base):
+    """One build-and-run of the case at one commit; `run` counts the runs of the same content."""
+
+    __tablename__ = "probes"
+    __table_args__ = (
+        UniqueConstraint("bisection_id", "content", "run"),
+        UniqueConstraint("bisection_id", "ordinal"),
+    )
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    bisection_id: Mapped[int] = mapped_column(ForeignKey("bisections.id"), index=True)
+    stage_id: Mapped[int] = mapped_column(ForeignKey("stages.id"), index=True)
+    ordinal: Mapped[int]
+    phase: Mapped[Phase]
+    repository: Mapped[str]
+    commit: Mapped[str] = mapped_column(String(64), index=True)
+    revisions: Mapped[dict[str, Any]]
+    """The commit of every repository of the stack."""
+    content: Mapped[str] = mapped_column(String(64))
+    """Key of all that can change the result; equal keys are one experiment."""
+    run: Mapped[int]
+    attempt: Mapped[int] = mapped_column(default=1)
+    """Starts of this probe; more than one where a driver was killed in it."""
+    state: Mapped[ProbeState]
+    started: Mapped[datetime]
+    finished: Mapped[datetime | None]
+
+    verdict: Mapped[Verdict | None]
+    judgement: Mapped[Judgement | None]
+    signature: Mapped[str | None] = mapped_column(Text)
+    metrics: Mapped[dict[str, Any] | None]
+    exit_code: Mapped[int | None]
+    """Of the run; negative for a signal."""
+    build_id: Mapped[int | None] = mapped_column(ForeignKey("builds.id"))
+    build_source: Mapped[BuildSource | None]
+    build_seconds: Mapped[float | None]
+    run_seconds: Mapped[float | None]
+    environment_id: Mapped[int | None] = mapped_column(ForeignKey("environments.id"))
+    slot: Mapped[int | None]
+    host: Mapped[str | None]
+    command: Mapped[list[str] | None]
+
+    bisection: Mapped[Bisection] = relationship(back_populates="probes")
+    stage: Mapped[Stage] = relationship()
+    build: Mapped[Build | None] = relationship()
+    environment: Mapped[EnvironmentRecord | None] = relationship()
+    evidence: Mapped[list[Evidence]] = relationship(back_populates="probe", order_by="Evidence.ordinal")
+    artifacts: Mapped[list[Artifact]] = relationship(back_populates="probe", order_by="Artifact.id")
+
+
+class Evidence(Base):
+    """A line of output that justifies a verdict."""
+
+    __tablename__ = "evidence"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    probe_id: Mapped[int] = mapped_column(ForeignKey("probes.id"), index=True)
+    ordinal: Mapped[int]
+    stream: Mapped[str] = mapped_column(String(16))
+    line: Mapped[int]
+    """From 1, counted over the whole log; 0 where the evidence is no line of it."""
+    text: Mapped[str] = mapped_column(Text)
+    why: Mapped[str] = mapped_column(Text)
+
+    probe: Mapped[Probe] = relationship(back_populates="evidence")
+
+
+class Artifact(Base):
+    """A file or folder that a probe left."""
+
+    __tablename__ = "artifacts"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    probe_id: Mapped[int] = mapped_column(ForeignKey("probes.id"), index=True)
+    kind: Mapped[str] = mapped_column(String(32))
+    """`log` or `build_directory`."""
+    path: Mapped[str] = mapped_column(Text)
+    bytes: Mapped[int]
+
+    probe: Mapped[Probe] = relationship(back_populates="artifacts")
+
+
+class Notice(Base):
+    """A warning that belongs in the report, such as an environment that moved between two probes."""
+
+    __tablename__ = "notices"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    bisection_id: Mapped[int] = mapped_column(ForeignKey("bisections.id"), index=True)
+    created: Mapped[datetime]
+    text: Mapped[str] = mapped_column(Text)
+
+    bisection: Mapped[Bisection] = relationship(back_populates="notices")

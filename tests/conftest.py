@@ -1,0 +1,70 @@
+"""Fixtures that every room's tests use: a home of their own, and small real git repositories."""
+
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from precision_bisect.runner.home import Home, user_home
+
+_IDENTITY = {
+    "GIT_AUTHOR_NAME": "Ada Example",
+    "GIT_AUTHOR_EMAIL": "ada@example.com",
+    "GIT_COMMITTER_NAME": "Ada Example",
+    "GIT_COMMITTER_EMAIL": "ada@example.com",
+    "GIT_CONFIG_GLOBAL": "/dev/null",
+    "GIT_CONFIG_SYSTEM": "/dev/null",
+}
+
+
+class TestRepository:
+    """A real repository in a folder, written with git itself."""
+
+    __test__ = False
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        path.mkdir(parents=True)
+        self.git("init", "--quiet", "--initial-branch=main")
+
+    def git(self, *arguments: str) -> str:
+        """Run git here and give what it printed."""
+        return subprocess.run(
+            ["git", "-C", str(self.path), "-c", "protocol.file.allow=always", *arguments],
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout.strip()
+
+    def commit(self, subject: str, files: Mapping[str, str | None]) -> str:
+        """Write (or with None remove) files and commit them; the new commit's id."""
+        for name, text in files.items():
+            file = self.path / name
+            if text is None:
+                file.unlink()
+            else:
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_text(text)
+        self.git("add", "--all")
+        self.git("commit", "--quiet", "--allow-empty", "--message", subject)
+        return self.git("rev-parse", "HEAD")
+
+
+@pytest.fixture(autouse=True)
+def _identity(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in _IDENTITY.items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+    """A home of this test alone."""
+    monkeypatch.setenv("PRECISION_BISECT_HOME", str(tmp_path / "home"))
+    return user_home()
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> TestRepository:
+    """An empty repository."""
+    return TestRepository(tmp_path / "repository")

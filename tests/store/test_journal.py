@@ -1,0 +1,181 @@
+"""The journal: a probe counts wholly or not at all, once."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.runtime.migration import MigrationContext
+from sqlalchemy import select
+from sqlalchemy.orm import Session, sessionmaker
+
+from precision_bisect.store.database import StoreError, open_store, sqlite_url
+from precision_bisect.store.journal import CommitRow, EvidenceRow, Journal, ProbeKey, ProbeRow
+from precision_bisect.store.schema import (
+    Base,
+    BuildSource,
+    Judgement,
+    Outcome,
+    Phase,
+    Probe,
+    ProbeState,
+)
+from precision_bisect.store.vocabulary import Verdict
+
+SHA = "a" * 40
+
+
+def result(**changes: object) -> ProbeRow:
+    fields: dict[str, object] = {
+        "verdict": Verdict.MISMATCH,
+        "judgement": Judgement.BAD,
+        "signature": "out",
+        "metrics": {"out": {"mismatched_fraction": 0.5}},
+        "exit_code": 1,
+        "evidence": [EvidenceRow(stream="stdout", line=7, text="'out' FAIL", why="says mismatch")],
+        "build_key": "k",
+        "build_source": BuildSource.BUILT,
+        "build_seconds": 3.0,
+        "build_steps": {"minirt": 3.0},
+        "run_seconds": 2.0,
+        "fingerprint": "f",
+        "environment": {"cpu": "x"},
+        "slot": 0,
+        "host": "here",
+        "command": ["python", "case.py"],
+        "artifacts": {"log": ("/x/run.log.gz", 10)},
+    }
+    return ProbeRow(**{**fields, **changes})  # pyright: ignore[reportArgumentType]
+
+
+def key(stage: int, run: int = 1, content: str = "c") -> ProbeKey:
+    return ProbeKey(
+        stage=stage,
+        phase=Phase.SEARCH,
+        repository="minipto",
+        commit=SHA,
+        revisions={"minipto": SHA},
+        content=content,
+        run=run,
+    )
+
+
+@pytest.fixture
+def sessions(tmp_path: Path) -> sessionmaker[Session]:
+    return open_store(sqlite_url(tmp_path / "store.sqlite"))
+
+
+@pytest.fixture
+def journal(sessions: sessionmaker[Session]) -> Journal:
+    return Journal.begin(sessions, name="one", repository="minipto", good="g", bad="b", request={"x": 1})
+
+
+def stage(journal: Journal) -> int:
+    commit = CommitRow(
+        sha=SHA,
+        parents=("p",),
+        author="Ada",
+        email="ada@example.com",
+        date=datetime(2026, 1, 2, 3, 4, tzinfo=UTC),
+        subject="odd \0 \udcff subject",
+        files=("a", "b\udcfe"),
+    )
+    return journal.stage(
+        ordinal=1, repository="minipto", good="g", bad="b", held={}, candidates=[(commit, SHA)]
+    )
+
+
+def test_a_finished_probe_comes_back_whole(journal: Journal) -> None:
+    ordinal = journal.start_probe(key(stage(journal)))
+    assert journal.probes() == []
+    journal.finish_probe(ordinal, result())
+    (probe,) = journal.probes()
+    assert (probe.verdict, probe.judgement, probe.signature) == (Verdict.MISMATCH, Judgement.BAD, "out")
+    assert isinstance(probe.verdict, Verdict)
+    assert probe.environment is not None
+    assert probe.environment.details == {"cpu": "x"}
+    assert probe.started.tzinfo is not None
+
+
+def test_a_probe_cut_short_starts_again_in_its_own_row(
+    journal: Journal, sessions: sessionmaker[Session]
+) -> None:
+    first = journal.start_probe(key(stage(journal)))
+    again = Journal.find(sessions, "one")
+    assert again is not None
+    assert again.start_probe(key(stage(again))) == first
+    again.finish_probe(first, result())
+    with sessions() as session:
+        (row,) = session.scalars(select(Probe))
+        assert (row.attempt, row.state) == (2, ProbeState.FINISHED)
+
+
+def test_a_finished_probe_cannot_be_made_again(journal: Journal) -> None:
+    number = stage(journal)
+    journal.finish_probe(journal.start_probe(key(number)), result())
+    with pytest.raises(ValueError, match="counts once"):
+        journal.start_probe(key(number))
+    assert journal.start_probe(key(number, run=2)) == 2
+
+
+def test_a_failure_while_writing_leaves_the_probe_unfinished(journal: Journal) -> None:
+    ordinal = journal.start_probe(key(stage(journal)))
+    with pytest.raises(Exception, match="JSON"):
+        journal.finish_probe(ordinal, result(metrics={"out": {"x": object()}}))
+    assert journal.probes() == []
+    journal.finish_probe(ordinal, result())
+    assert len(journal.probes()) == 1
+
+
+def test_builds_and_environments_are_noted_once(journal: Journal, sessions: sessionmaker[Session]) -> None:
+    number = stage(journal)
+    for run in (1, 2, 3):
+        source = BuildSource.BUILT if run == 1 else BuildSource.PRESENT
+        journal.finish_probe(journal.start_probe(key(number, run)), result(build_source=source))
+    ids = {(probe.build_id, probe.environment_id) for probe in journal.probes()}
+    assert len(ids) == 1
+
+
+def test_stages_and_notices_are_noted_once(journal: Journal, sessions: sessionmaker[Session]) -> None:
+    assert stage(journal) == stage(journal)
+    journal.add_notice("moved")
+    journal.add_notice("moved")
+    with sessions() as session:
+        row = session.merge(journal.row(), load=False)
+        assert [notice.text for notice in row.notices] == ["moved"]
+        (candidate,) = row.stages[0].candidates
+        assert candidate.commit.subject == "odd \\0 \\udcff subject"
+        assert candidate.commit.files == ["a", "b\\udcfe"]
+
+
+def test_the_newest_unfinished_is_found(sessions: sessionmaker[Session], journal: Journal) -> None:
+    other = Journal.begin(sessions, name="two", repository="r", good="g", bad="b", request={})
+    found = Journal.find(sessions, None)
+    assert found is not None
+    assert found.bisection == other.bisection
+    other.conclude(Outcome.CULPRIT, {"outcome": "culprit"})
+    found = Journal.find(sessions, None)
+    assert found is not None
+    assert found.bisection == journal.bisection
+    assert Journal.find(sessions, "three") is None
+
+
+def test_the_migrations_make_the_schema(sessions: sessionmaker[Session]) -> None:
+    with sessions() as session:
+        assert compare_metadata(MigrationContext.configure(session.connection()), Base.metadata) == []
+
+
+def test_a_store_that_cannot_be_opened_is_one_clear_line(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    for url in (sqlite_url(tmp_path / "folder"), "no-such-dialect://x", "nonsense"):
+        with pytest.raises(StoreError, match="expected") as caught:
+            open_store(url)
+        assert "\n" not in str(caught.value)
+
+
+def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "store.sqlite"
+    file.write_text("this is a text file, long enough to be looked at as a database header by SQLite" * 20)
+    with pytest.raises(StoreError, match="not a database"):
+        open_store(sqlite_url(file))
+    assert file.read_text().startswith("this is a text")
