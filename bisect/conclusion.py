@@ -39,6 +39,17 @@ class EndRate(Model):
     failures: int
 
 
+class PinRecord(Model):
+    """What a pin says at both ends. A pin that is not searched is frozen: it is reported, and no probe changes it."""
+
+    name: str
+    holder: str
+    path: str
+    value_good: str | None
+    value_bad: str | None
+    searched: bool
+
+
 class Conclusion(Model):
     """The answer. `culprits` are confirmed; `suspects` are what is left where nothing could be confirmed."""
 
@@ -53,3 +64,4 @@ class Conclusion(Model):
     """Commits that failed before a later one passed: the range broke, was mended, and broke again."""
     counterfactuals: tuple[Counterfactual, ...] = ()
     rates: tuple[EndRate, ...] = ()
+    pins: tuple[PinRecord, ...] = ()

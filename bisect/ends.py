@@ -10,11 +10,16 @@ from ..store.vocabulary import Verdict
 from .conclusion import EndRate
 from .experiments import Experiment, Experiments
 from .request import BisectRequest
+from .search.calibration import ends_differ, next_end
+from .search.posterior import GOOD_END
+from .stage_search import StageSearch
 
-RUNS = 3
-"""Of each end. The first two differing ends make a bisection; the third tells a rate from a fluke."""
-MOST_RUNS_UNTIL_FAILURE = 8
-"""Of a bad end that passes: it may fail only now and then."""
+MOST_RUNS_OF_GOOD = 3
+"""Of a good end that has not passed yet."""
+MOST_RUNS_OF_BAD = 8
+"""Of a bad end that has not failed yet."""
+
+_SHOULD = {Judgement.GOOD: "passes", Judgement.BAD: "fails"}
 
 
 def prepare_golden(
@@ -39,7 +44,7 @@ def _capture(experiments: Experiments, good: Experiment) -> Path:
     probe = next(iter(experiments.finished(good.content)), None)
     if probe is None:
         probe = experiments.run(good, Phase.ENDPOINT, save_golden=True)
-    _require_good(probe, good)
+    _require_good_verdict(probe, good)
     build = experiments.build_directory(probe)
     if build is None:
         raise UserError(
@@ -49,50 +54,61 @@ def _capture(experiments: Experiments, good: Experiment) -> Path:
     return build / "data"
 
 
-def measure_ends(experiments: Experiments, *, good: Experiment, bad: Experiment) -> tuple[EndRate, EndRate]:
-    """Run both ends and say how often each failed. Raises `EndsError` where they do not differ, `UserError` where
-    an end cannot be judged."""
-    _require_good(experiments.ensure(good, Phase.ENDPOINT, runs=1)[0], good)
-    _run_until_bad(experiments, bad)
-    for runs in range(2, RUNS + 1):
-        experiments.ensure(good, Phase.ENDPOINT, runs=runs)
-        experiments.ensure(bad, Phase.ENDPOINT, runs=runs)
-    good_rate, bad_rate = _rate(experiments, "good", good), _rate(experiments, "bad", bad)
-    if good_rate.failures:
+def measure_ends(search: StageSearch) -> tuple[EndRate, EndRate]:
+    """Run both ends until they differ with the asked confidence, and say how often each failed.
+
+    Raises `EndsError` where they do not differ, `UserError` where an end cannot be judged.
+    """
+    experiments, good, bad = search.experiments, search.good, search.bad
+    _run_until(Judgement.GOOD, experiments, good)
+    _run_until(Judgement.BAD, experiments, bad)
+    while (end := next_end(search.posterior(), confidence=search.confidence)) is not None:
+        _require_judged(experiments.run(search.at(end), Phase.ENDPOINT), good if end == GOOD_END else bad)
+    rates = _rate(experiments, "good", good), _rate(experiments, "bad", bad)
+    if not ends_differ(search.posterior(), confidence=search.confidence):
         raise EndsError(
-            f"good {good.commit[:12]}: expected a commit that always passes, found {good_rate.failures} failures in "
-            f"{good_rate.runs} runs; name an older good commit, or freeze other data"
+            f"expected good {good.commit[:12]} and bad {bad.commit[:12]} to differ, found that they fail "
+            f"{rates[0].failures} of {rates[0].runs} and {rates[1].failures} of {rates[1].runs} times; "
+            "name ends that differ, or say what is bad with --bad-when"
         )
-    return good_rate, bad_rate
+    return rates
 
 
-def _run_until_bad(experiments: Experiments, bad: Experiment) -> None:
-    for runs in range(1, MOST_RUNS_UNTIL_FAILURE + 1):
-        probe = experiments.ensure(bad, Phase.ENDPOINT, runs=runs)[-1]
-        if probe.judgement is Judgement.BAD:
+def _run_until(wanted: Judgement, experiments: Experiments, end: Experiment) -> None:
+    """Run an end until it has once shown what it stands for: a failure may come only now and then."""
+    most = MOST_RUNS_OF_GOOD if wanted is Judgement.GOOD else MOST_RUNS_OF_BAD
+    for runs in range(1, most + 1):
+        probe = experiments.ensure(end, Phase.ENDPOINT, runs=runs)[-1]
+        if probe.judgement is wanted:
             return
-        if probe.judgement is Judgement.SKIP:
-            raise UserError(
-                f"bad {bad.commit[:12]}: expected a run that fails as asked, found {_describe(probe)}; "
-                f"say what is bad with --bad-when (for instance --bad-when {probe.verdict})"
-            )
+        (_require_good_verdict if wanted is Judgement.GOOD else _require_judged)(probe, end)
+    found = "failures" if wanted is Judgement.GOOD else "passes"
     raise EndsError(
-        f"bad {bad.commit[:12]}: expected the case to fail, found {MOST_RUNS_UNTIL_FAILURE} passes "
-        "on the same data as the good end; the ends do not differ: check the case, the platform and the golden data"
+        f"{wanted.value} {end.commit[:12]}: expected a commit where the case {_SHOULD[wanted]}, "
+        f"found {most} {found} in a row; "
+        "the ends do not differ: check the ends, the case, the platform and the golden data"
     )
 
 
-def _require_good(probe: Probe, good: Experiment) -> None:
-    if probe.judgement is Judgement.GOOD:
-        return
-    where = f"good {good.commit[:12]}: expected a validated pass, found {_describe(probe)}"
+def _require_good_verdict(probe: Probe, good: Experiment) -> None:
     if probe.verdict is Verdict.NOT_VALIDATED:
         raise UserError(
-            f"{where}: nothing was compared, so it proves nothing; give the case a golden_fn, or --golden-data DIR"
+            f"good {good.commit[:12]}: expected a validated pass, found {_describe(probe)}: nothing was compared, so it "
+            "proves nothing; give the case a golden_fn, or --golden-data DIR"
         )
-    if probe.judgement is Judgement.BAD:
-        raise EndsError(f"{where}; the ends do not differ: name an older good commit")
-    raise UserError(f"{where}; mend that first, or name another good commit")
+    if probe.judgement is Judgement.SKIP:
+        raise UserError(
+            f"good {good.commit[:12]}: expected a validated pass, found {_describe(probe)}; "
+            "mend that first, or name another good commit"
+        )
+
+
+def _require_judged(probe: Probe, end: Experiment) -> None:
+    if probe.judgement is Judgement.SKIP:
+        raise UserError(
+            f"{end.commit[:12]}: expected a run that passes or fails as asked, found {_describe(probe)}; "
+            f"say what is bad with --bad-when (for instance --bad-when {probe.verdict})"
+        )
 
 
 def _describe(probe: Probe) -> str:

@@ -83,6 +83,12 @@ class Experiments:
         """The runs of some content, in order."""
         return self._finished.get(content, [])
 
+    def in_order(self) -> list[Probe]:
+        """All finished runs, as they were started."""
+        return sorted(
+            (probe for probes in self._finished.values() for probe in probes), key=lambda probe: probe.ordinal
+        )
+
     def tally(self, content: str) -> Counter[Judgement]:
         """How often some content was good, bad, and could not be judged."""
         return Counter(probe.judgement for probe in self.finished(content) if probe.judgement is not None)

@@ -6,17 +6,8 @@ from dataclasses import dataclass
 
 from ..runner.git import GitRepository, is_commit_id
 from ..runner.revisions import Revisions
-from ..runner.stack import CommitFilePin, GitlinkPin, Stack, VersionFilePin
-
-
-@dataclass(frozen=True, kw_only=True)
-class PinValue:
-    """What a pin says at one commit of its holder; None where it is missing or unreadable there."""
-
-    name: str
-    holder: str
-    path: str
-    value: str | None
+from ..runner.stack import CommitFilePin, GitlinkPin, Pin, Stack, VersionFilePin
+from .conclusion import PinRecord
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,23 +19,37 @@ class MovedLink:
     new: str
 
 
-def pin_values(
-    stack: Stack, repositories: Mapping[str, GitRepository], revisions: Mapping[str, str]
-) -> list[PinValue]:
-    """All pins of the stack at the given commits."""
-    values: list[PinValue] = []
-    for name, pin in stack.pins.items():
-        holder, sha = repositories[pin.holder], revisions[pin.holder]
-        match pin:
-            case GitlinkPin():
-                value = holder.gitlink(sha, pin.path)
-            case CommitFilePin():
-                text = (holder.read_text(sha, pin.path) or "").strip()
-                value = text if is_commit_id(text) else None
-            case VersionFilePin():
-                value = _version(holder.read_text(sha, pin.path) or "", pin.key)
-        values.append(PinValue(name=name, holder=pin.holder, path=pin.path, value=value))
-    return values
+def pin_records(
+    stack: Stack,
+    repositories: Mapping[str, GitRepository],
+    *,
+    good: Mapping[str, str],
+    bad: Mapping[str, str],
+) -> tuple[PinRecord, ...]:
+    """All pins of the stack, at the revisions of both ends."""
+    return tuple(
+        PinRecord(
+            name=name,
+            holder=pin.holder,
+            path=pin.path,
+            value_good=_value(pin, repositories[pin.holder], good[pin.holder]),
+            value_bad=_value(pin, repositories[pin.holder], bad[pin.holder]),
+            searched=isinstance(pin, GitlinkPin) and pin.search,
+        )
+        for name, pin in stack.pins.items()
+    )
+
+
+def _value(pin: Pin, holder: GitRepository, sha: str) -> str | None:
+    """What a pin says at a commit; None where it is missing or unreadable there."""
+    match pin:
+        case GitlinkPin():
+            return holder.gitlink(sha, pin.path)
+        case CommitFilePin():
+            text = (holder.read_text(sha, pin.path) or "").strip()
+            return text if is_commit_id(text) else None
+        case VersionFilePin():
+            return _version(holder.read_text(sha, pin.path) or "", pin.key)
 
 
 def moved_links(stack: Stack, pinned: Revisions, *, repository: str, old: str, new: str) -> list[MovedLink]:

@@ -30,6 +30,10 @@ class Progress(Protocol):
         """The search has narrowed the range, or begins."""
         ...
 
+    def confirming(self, confidence: float, asked: float) -> None:
+        """One commit is left, and is run beside its parent until the confidence is reached."""
+        ...
+
     def probe_started(self, ordinal: int, phase: Phase, repository: str, commit: str) -> None:
         """A probe starts."""
         ...
@@ -68,7 +72,10 @@ class PlainProgress:
         self._print(describe_stage(repository, commits=commits, candidates=candidates))
 
     def remaining(self, candidates: int, expected_steps: float) -> None:
-        self._print(f"{plural(candidates, 'commit')} left, about {plural(math.ceil(expected_steps), 'step')}")
+        self._print(describe_remaining(candidates, expected_steps))
+
+    def confirming(self, confidence: float, asked: float) -> None:
+        self._print(describe_confidence(confidence, asked))
 
     def probe_started(self, ordinal: int, phase: Phase, repository: str, commit: str) -> None:
         self._print(f"probe {ordinal}: {phase.value} {repository} {commit[:12]}")
@@ -90,7 +97,7 @@ class LiveProgress:
         self._live = Live(console=console, get_renderable=self._render, refresh_per_second=4, transient=True)
         self._console = console
         self._stage = ""
-        self._candidates = 0
+        self._left = ""
         self._expected_steps = 0.0
         self._current: tuple[str, float] | None = None
         self._slots: dict[int, str] = {}
@@ -108,12 +115,15 @@ class LiveProgress:
 
     def stage(self, repository: str, *, commits: int, candidates: int) -> None:
         self._stage = describe_stage(repository, commits=commits, candidates=candidates)
-        self._candidates = candidates
-        self._expected_steps = math.log2(candidates) if candidates else 0
+        self.remaining(candidates, math.log2(candidates))
 
     def remaining(self, candidates: int, expected_steps: float) -> None:
-        self._candidates = candidates
+        self._left = describe_remaining(candidates, expected_steps)
         self._expected_steps = expected_steps
+
+    def confirming(self, confidence: float, asked: float) -> None:
+        self._left = describe_confidence(confidence, asked)
+        self._expected_steps = 0.0
 
     def probe_started(self, ordinal: int, phase: Phase, repository: str, commit: str) -> None:
         self._current = (f"probe {ordinal}: {phase.value} {repository} {commit[:12]}", time.monotonic())
@@ -135,8 +145,7 @@ class LiveProgress:
 
     def _render(self) -> RenderableType:
         head = Text(self._stage, style="bold", overflow="ellipsis", no_wrap=True)
-        steps = math.ceil(self._expected_steps)
-        left = Text(f"{plural(self._candidates, 'commit')} left, about {plural(steps, 'step')}{self._eta()}")
+        left = Text(f"{self._left}{self._eta()}")
         slots = Table.grid(padding=(0, 2))
         for slot, text in sorted(self._slots.items()):
             title, begun = self._current or ("", time.monotonic())
@@ -154,6 +163,16 @@ def describe_stage(repository: str, *, commits: int, candidates: int) -> str:
     """The range in one line."""
     text = f"{repository}: {plural(commits, 'commit')} in the range"
     return text if candidates == commits else f"{text}, {candidates} that can change the result"
+
+
+def describe_remaining(candidates: int, expected_steps: float) -> str:
+    """How much of the search is left."""
+    return f"{plural(candidates, 'commit')} left, about {plural(math.ceil(expected_steps), 'step')}"
+
+
+def describe_confidence(confidence: float, asked: float) -> str:
+    """How sure the search is of the one commit that is left."""
+    return f"1 commit left, confirming it beside its parent: confidence {confidence:.3f}, asked {asked:g}"
 
 
 def describe_result(result: ProbeResult) -> str:

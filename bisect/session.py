@@ -101,7 +101,7 @@ def prepare(question: Question, home: Home) -> Plan:
     content, revisions = _views(request, workspace)
     stage = load_stage(
         Range(repository=searched, good=good, bad=bad, held={}),
-        repository=repository,
+        repository=workspace.clones[searched],
         content=content,
         revisions=revisions,
     )
@@ -167,8 +167,8 @@ def _check_case_exists(request: BisectRequest, workspace: Workspace) -> None:
 
 
 def _views(request: BisectRequest, workspace: Workspace) -> tuple[StackContent, Revisions]:
-    content = StackContent(request.stack, workspace.repositories)
-    return content, Revisions(request.stack, workspace.repositories, request.fixed)
+    content = StackContent(request.stack, workspace)
+    return content, Revisions(request.stack, workspace.clones, request.fixed)
 
 
 class StoredBisection:
@@ -254,7 +254,7 @@ class StoredBisection:
                 request=request,
                 journal=self.journal,
                 experiments=experiments,
-                repositories=workspace.repositories,
+                workspace=workspace,
                 content=content,
                 revisions=revisions,
                 home=self._home,

@@ -7,9 +7,9 @@ from . import growth, growth_compiler
 from .edit import Edit
 from .eras import STANDING, SWITCHES
 from .evolution import evolve
-from .history import Commit, Pointer, Switch, write_history
+from .history import Commit, Pointer, Switch, plan_history
 from .layout import CompilerLayout, Role
-from .scenarios import SETTINGS, Repository, Scenario
+from .scenarios import SETTINGS, Repository, Scenario, faults_in
 from .trees import load_tree
 
 SUBMODULE_PATH = "runtime"
@@ -35,17 +35,16 @@ def compiler_history(
     `times` has a date for each slot; `pointers` says at which slots the submodule's pointer moves, and
     where to.
     """
-    faults = {setting.fault for setting in SETTINGS.values() if setting.repository is Repository.COMPILER}
     eras = [*STANDING, *(switch.overlay for switch in SWITCHES.values())]
     states = evolve(
         {**load_tree(Repository.COMPILER), **_SCAFFOLD},
         layout.slots,
         recipes=_RECIPES,
-        overlays=[*eras, *(fault for fault in faults if fault is not None)],
+        overlays=[*eras, *faults_in(Repository.COMPILER)],
         rng=random.Random(f"compiler growth/{seed}"),
     )
     switches = {i: SWITCHES[slot.role] for i, slot in enumerate(layout.slots) if slot.role in SWITCHES}
-    return write_history(
+    return plan_history(
         layout.slots,
         states,
         times=times,

@@ -91,7 +91,7 @@ def _fragments(overlays: Sequence[Edit]) -> Frozen:
     return found
 
 
-def side_branch(slots: Sequence[Slot], tip: int) -> list[int]:
+def _side_branch(slots: Sequence[Slot], tip: int) -> list[int]:
     """The slots of the side branch that ends at `tip`, newest first, and last the slot it forked from."""
     branch = [tip]
     while slots[branch[-1]].on_side:
@@ -101,8 +101,9 @@ def side_branch(slots: Sequence[Slot], tip: int) -> list[int]:
 
 def _merge(states: Sequence[State], slots: Sequence[Slot], index: int) -> Tree:
     main, side = slots[index].parents
-    branch = side_branch(slots, side)[:-1]
-    touched = {path for i in branch for edit in [states[i].edit] if edit for path in edit.paths}
+    branch = _side_branch(slots, side)[:-1]
+    edits = [edit for edit in (states[i].edit for i in branch) if edit is not None]
+    touched = sorted(path for edit in edits for path in edit.paths)
     return {**states[main].tree, **{path: states[side].tree[path] for path in touched}}
 
 
@@ -110,7 +111,7 @@ def _touched_beside(states: Sequence[State], slots: Sequence[Slot], index: int) 
     """Paths touched so far by the branch that runs beside this slot and is not merged yet."""
     slot = slots[index]
     paths: set[str] = set()
-    fork = side_branch(slots, slot.parents[0])[-1] if slot.on_side else -1
+    fork = _side_branch(slots, slot.parents[0])[-1] if slot.on_side else -1
     for other in range(index - 1, fork, -1):
         if slots[other].role is Role.MERGE:
             break

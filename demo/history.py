@@ -2,7 +2,8 @@
 
 A slot's tree is its harmless tree with overlays laid over it: a fault, an older spelling, a breakage. A
 switch turns an overlay on or off at one slot, and that holds for all descendants until it is switched
-again. So the trees of two scenarios differ in the fault and in nothing else.
+again. So the trees of two scenarios differ in the fault and in nothing else. A culprit also makes the
+harmless edit of its slot, as real culprits do more than plant a fault.
 """
 
 import random
@@ -11,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from .edit import Edit, Tree
-from .evolution import State, side_branch
+from .evolution import State
 from .layout import Role, Slot
 from .people import Author, pick_author
 
@@ -46,7 +47,7 @@ class Pointer:
     rolled: int  # commits that the pointer moved over
 
 
-def write_history(
+def plan_history(
     slots: Sequence[Slot],
     states: Sequence[State],
     *,
@@ -62,13 +63,11 @@ def write_history(
     """
     switches, pointers = switches or {}, pointers or {}
     active: list[tuple[Edit, ...]] = []
-    links: list[dict[str, str]] = []
     commits: list[Commit] = []
-    subjects: list[str] = []
     number = 0
     for index, (slot, state) in enumerate(zip(slots, states, strict=True)):
         overlays = _inherited(slot, active) if slot.parents else tuple(standing)
-        link = dict(links[slot.parents[0]]) if slot.parents else {}
+        link = dict(commits[slot.parents[0]].gitlinks) if slot.parents else {}
         switch, pointer = switches.get(index), pointers.get(index)
         if switch is not None:
             overlays = tuple(overlay for overlay in overlays if overlay != switch.overlay)
@@ -78,20 +77,17 @@ def write_history(
         author = pick_author(rng)
         number += rng.randint(1, 4)
         if slot.role is Role.MERGE:
-            branch = subjects[side_branch(slots, slot.parents[1])[0]]
-            owner = commits[slot.parents[1]].author.login
-            subject = f"Merge pull request #{number} from {owner}/{_slug(branch)}"
-            message = subject
+            tip = slot.parents[1]
+            branch = f"{commits[tip].author.login}/{_slug(commits[tip].message)}"
+            message = f"Merge pull request #{number} from {branch}\n"
         else:
-            subject = _subject(state, switch, pointer)
-            message = subject if slot.on_side or not slot.parents else f"{subject} (#{number})"
+            request = "" if slot.on_side or not slot.parents else f" (#{number})"
+            message = f"{_subject(state, switch, pointer)}{request}\n"
         tree = state.tree
         for overlay in overlays:
             tree = overlay.apply(tree)
         active.append(overlays)
-        links.append(link)
-        subjects.append(subject)
-        commits.append(Commit(slot.parents, message + "\n", author, times[index], tree, link))
+        commits.append(Commit(slot.parents, message, author, times[index], tree, link))
     return commits
 
 
@@ -108,6 +104,7 @@ def _subject(state: State, switch: Switch | None, pointer: Pointer | None) -> st
     return state.edit.subject if state.edit else "Initial import"
 
 
-def _slug(subject: str) -> str:
-    words = re.findall(r"[a-z0-9]+", subject.partition(": ")[2].lower())
+def _slug(message: str) -> str:
+    """A branch name: the first words after the subject's tag."""
+    words = re.findall(r"[a-z0-9]+", message.partition(": ")[2].lower())
     return "-".join(words[:4])

@@ -101,7 +101,6 @@ class RuntimeLayout:
     culprit: int
 
 
-PREHISTORY = 6  # commits of the compiler up to and with the good end
 MIN_COMMITS = 24  # room for one of everything, with places left for three faults
 
 
@@ -130,8 +129,7 @@ def compiler_layout(*, commits: int, seed: int) -> CompilerLayout:
         inner.insert(rng.randint(len(inner) // 3, 2 * len(inner) // 3), unit)
 
     graph = Graph()
-    for role in (Role.ROOT, Role.CODE, Role.QUIET, Role.QUIET, Role.CODE, Role.QUIET):
-        graph.add(Unit((role,)))
+    graph.add(Unit((Role.ROOT, Role.CODE, Role.QUIET, Role.QUIET, Role.CODE, Role.QUIET)))
     good = graph.tip
     graph.add(ends[0])
     placed = [(unit, graph.add(unit)) for unit in inner]
@@ -140,8 +138,8 @@ def compiler_layout(*, commits: int, seed: int) -> CompilerLayout:
     movable = [(unit, at) for unit, at in placed if HARMLESS.issuperset(unit.main)]
     places = [i for _, at in movable for i in at if graph.slots[i].role is Role.CODE]
     singles = [at[0] for unit, at in movable if unit == Unit((Role.CODE,))]
-    draws = (sorted(rng.sample(singles, 3)) for _ in range(8))
-    first, second, third = max(draws, key=lambda at: min(at[1] - at[0], at[2] - at[1]))
+    draws = [sorted(rng.sample(singles, 3)) for _ in range(8)]
+    first, second, third = max(draws, key=lambda at: min(at[1] - at[0], at[2] - at[1]))  # well apart
     return CompilerLayout(
         slots=tuple(graph.slots),
         good=good,
@@ -159,8 +157,7 @@ def runtime_layout(*, bumps: int, wide_bump: int, seed: int) -> RuntimeLayout:
     """
     rng = random.Random(f"runtime/{bumps}/{wide_bump}/{seed}")
     graph = Graph()
-    for role in (Role.ROOT, Role.CODE, Role.QUIET, Role.CODE):
-        graph.add(Unit((role,)))
+    graph.add(Unit((Role.ROOT, Role.CODE, Role.QUIET, Role.CODE)))
     pointers = [graph.tip]
     culprit = 0
     for bump in range(bumps):

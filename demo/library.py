@@ -4,7 +4,7 @@ import random
 
 from . import growth
 from .evolution import evolve
-from .history import Commit, write_history
+from .history import Commit, plan_history
 from .layout import Role, Slot
 from .scenarios import Repository
 from .trees import load_tree
@@ -12,7 +12,7 @@ from .trees import load_tree
 SLOTS = (Slot(Role.ROOT, ()), Slot(Role.QUIET, (0,)), Slot(Role.QUIET, (1,)), Slot(Role.QUIET, (2,)))
 
 _SCAFFOLD = {
-    ".gitignore": "__pycache__/\nbuild_output/\n",
+    ".gitignore": "__pycache__/\n*.egg-info/\nbuild_output/\n",
     growth.CI_FILE: growth.CI_TEXT,
 }
 
@@ -26,4 +26,4 @@ def library_history(*, seed: int, times: list[int]) -> list[Commit]:
         overlays=(),
         rng=random.Random(f"library growth/{seed}"),
     )
-    return write_history(SLOTS, states, times=times, rng=random.Random(f"library commits/{seed}"))
+    return plan_history(SLOTS, states, times=times, rng=random.Random(f"library commits/{seed}"))

@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from importlib import resources
+from itertools import pairwise
 from pathlib import Path
 
 from .compiler import SUBMODULE_PATH, compiler_history, culprit_slots
@@ -132,14 +133,14 @@ def _runtime_times(
     rng = random.Random(f"runtime times/{seed}")
     edges = [START - RUNTIME_LEAD, times[0], *(times[bump] for bump in layout.bumps)]
     dates: list[int] = []
-    for pointer, after, before in zip(inner.pointers, edges, edges[1:], strict=False):
+    for pointer, (after, before) in zip(inner.pointers, pairwise(edges), strict=True):
         dates += spread(rng, count=pointer + 1 - len(dates), after=after, before=before)
     return dates
 
 
 def _pointers(layout: CompilerLayout, inner: RuntimeLayout, ids: Sequence[str]) -> dict[int, Pointer]:
     slots = (0, *layout.bumps)
-    rolled = (0, *(new - old for old, new in zip(inner.pointers, inner.pointers[1:], strict=False)))
+    rolled = (0, *(new - old for old, new in pairwise(inner.pointers)))
     return {
         slot: Pointer(SUBMODULE_PATH, ids[target], count)
         for slot, target, count in zip(slots, inner.pointers, rolled, strict=True)

@@ -77,7 +77,8 @@ def log_entry(tree: Tree, rng: random.Random, frozen: Frozen) -> Edit | None:
         documented = ast.get_docstring(function) is not None
         statements = function.body[1:] if documented else function.body
         call = f'_log.debug("{function.name}")'
-        if not statements or statements[0].lineno == function.lineno or call in tree[path]:
+        special = function.name.startswith("__") or call in tree[path]
+        if special or not statements or statements[0].lineno == function.lineno:
             continue
         lines = tree[path].splitlines(keepends=True)
         lines.insert(statements[0].lineno - 1, f"{' ' * statements[0].col_offset}{call}\n")

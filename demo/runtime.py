@@ -4,9 +4,9 @@ import random
 
 from . import growth, growth_runtime
 from .evolution import evolve
-from .history import Commit, Switch, write_history
+from .history import Commit, Switch, plan_history
 from .layout import Role, RuntimeLayout
-from .scenarios import SETTINGS, Repository, Scenario
+from .scenarios import SETTINGS, Repository, Scenario, faults_in
 from .trees import load_tree
 
 _SCAFFOLD = {
@@ -20,18 +20,17 @@ def runtime_history(
     layout: RuntimeLayout, *, scenario: Scenario, seed: int, times: list[int]
 ) -> list[Commit]:
     """The commits of one scenario; `times` has a date for each slot."""
-    faults = {setting.fault for setting in SETTINGS.values() if setting.repository is Repository.RUNTIME}
     states = evolve(
         {**load_tree(Repository.RUNTIME), **_SCAFFOLD},
         layout.slots,
         recipes=_RECIPES,
-        overlays=[fault for fault in faults if fault is not None],
+        overlays=faults_in(Repository.RUNTIME),
         rng=random.Random(f"runtime growth/{seed}"),
     )
     setting = SETTINGS[scenario]
     switches: dict[int, Switch] = {}
     if setting.fault is not None and setting.repository is Repository.RUNTIME:
         switches[layout.culprit] = Switch(setting.fault, on=True, subject=setting.fault.subject)
-    return write_history(
+    return plan_history(
         layout.slots, states, times=times, rng=random.Random(f"runtime commits/{seed}"), switches=switches
     )

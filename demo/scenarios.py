@@ -137,3 +137,9 @@ SETTINGS: Mapping[Scenario, Setting] = {
     Scenario.QUIET: Setting("cases/softmax.py", "mismatch", None),
     Scenario.FIXED_AND_BROKEN: Setting("cases/elementwise_chain.py", "mismatch", _ROUNDING),
 }
+
+
+def faults_in(repository: Repository) -> list[Edit]:
+    """Every fault that some scenario plants in the repository, each once."""
+    faults = [setting.fault for setting in SETTINGS.values() if setting.repository is repository]
+    return list(dict.fromkeys(fault for fault in faults if fault is not None))

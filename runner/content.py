@@ -11,8 +11,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 
-from .git import CommitInfo, GitRepository, TreeChange, TreeEntry
+from .git import CommitInfo, TreeChange, TreeEntry
 from .stack import Stack
+from .workspace import Workspace
 
 _MODULUS = 1 << 256
 _ABSENT = "000000"
@@ -46,8 +47,8 @@ class StackContent:
     """Content keys of the stack's repositories. Submodules are repositories of their own, so the entry that pins one
     does not count in its holder's key."""
 
-    def __init__(self, stack: Stack, repositories: Mapping[str, GitRepository]) -> None:
-        self._repositories = repositories
+    def __init__(self, stack: Stack, workspace: Workspace) -> None:
+        self._workspace = workspace
         self._keys = {
             name: ContentKeys(
                 (*repository.ignore, *(f"/{p.path}" for p in stack.gitlinks.values() if p.holder == name))
@@ -60,7 +61,8 @@ class StackContent:
         """The key of a commit's files, or of those below `paths`."""
         cached = self._known.get((repository, sha, paths))
         if cached is None:
-            entries = self._repositories[repository].tree(sha, paths)
+            self._workspace.ensure_commit(repository, sha)
+            entries = self._workspace.clones[repository].tree(sha, paths)
             cached = self._known[repository, sha, paths] = self._keys[repository].of_tree(entries)
         return cached
 

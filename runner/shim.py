@@ -175,11 +175,11 @@ class Arguments:
         self.not_applied[setting] = reason
 
     def _spelling(self, spellings: tuple[str, ...], runtime: Any) -> str | None:
-        """The one used by the case, or in the harness's source, or by the runtime that gets it in the end."""
+        """The one used by the case, or taken by the runtime under the harness, or in the harness's source."""
         for find_names in (
             functools.partial(names_in, runtime),
+            functools.partial(runtime_parameters, self._function),
             functools.partial(source_of, self._function),
-            runtime_parameters,
         ):
             names = find_names()
             for spelling in spellings:
@@ -213,10 +213,14 @@ def source_of(function: Callable[..., Any]) -> str:
         return ""
 
 
-def runtime_parameters() -> Container[str]:
-    """The parameters of the function that the oldest harnesses hand the runtime configuration to."""
+def runtime_parameters(function: Callable[..., Any]) -> Container[str]:
+    """The parameters of `execute_compiled`, which gets the runtime configuration from the harness. The harness
+    imports it into its module, or only when it is called."""
     try:
-        return inspect.signature(importlib.import_module("pypto.runtime").execute_compiled).parameters
+        execute = function.__globals__.get("execute_compiled")
+        if execute is None:
+            execute = importlib.import_module("pypto.runtime").execute_compiled
+        return inspect.signature(execute).parameters
     except Exception:
         # Whatever is wrong with the runtime, the harness is about to meet it and to report it.
         return ()

@@ -54,7 +54,7 @@ class _Hits:
     excluded_seen: bool = False
 
     @property
-    def hold(self) -> bool:
+    def holds(self) -> bool:
         """Whether the rule counts for this output."""
         required = self.rule.requires is None or self.required_seen
         return bool(self.evidence) and required and not self.excluded_seen
@@ -160,14 +160,14 @@ class Classifier:
             if not all(call.finished and call.passed for call in calls):
                 return None
             return Verdict.PASS if all(call.validated for call in calls) else Verdict.NOT_VALIDATED
-        said = {hits.rule.verdict for hits in self._hits if hits.hold}
+        said = {hits.rule.verdict for hits in self._hits if hits.holds}
         if Verdict.MISMATCH in said:
             return None
         return next((verdict for verdict in (Verdict.NOT_VALIDATED, Verdict.PASS) if verdict in said), None)
 
     def _first_failure(self, ending: Ending) -> _Hits | None:
         for hits in self._hits:
-            if hits.hold and hits.rule.verdict not in SUCCESSES and ending.kind in hits.rule.endings:
+            if hits.holds and hits.rule.verdict not in SUCCESSES and ending.kind in hits.rule.endings:
                 return hits
         return None
 
@@ -183,14 +183,14 @@ class Classifier:
     ) -> Iterator[Evidence]:
         """What decided, then what the harness and the ending say, then what else was seen."""
         for hits in self._hits:
-            if hits is decisive or (hits.hold and hits.rule.verdict is verdict):
+            if hits is decisive or (hits.holds and hits.rule.verdict is verdict):
                 yield from hits.evidence
         for number, call in enumerate(calls[:MAX_CALLS_SHOWN], start=1):
             why = f"the harness's call {number} of {len(calls)}"
             yield Evidence(stream="outcome", line=0, text=_call_text(call), why=why)
         yield Evidence(stream="ending", line=0, text=str(ending), why="how the process ended")
         for hits in self._hits:
-            if hits.evidence and not (hits is decisive or (hits.hold and hits.rule.verdict is verdict)):
+            if hits.evidence and not (hits is decisive or (hits.holds and hits.rule.verdict is verdict)):
                 first = hits.evidence[0]
                 yield replace(first, why=f"{first.why}, but does not decide")
         if decisive is None and verdict not in SUCCESSES:

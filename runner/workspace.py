@@ -38,14 +38,15 @@ class Workspace:
             name: GitRepository.open(repository.path, name=name)
             for name, repository in stack.repositories.items()
         }
-        self._clones_folder = home.clones
+        self.clones_folder = home.clones
         paths = json.dumps({name: str(git.common_directory) for name, git in self.repositories.items()})
         self._pool = home.slots / f"{stack.name}-{hashlib.sha256(paths.encode()).hexdigest()[:12]}"
 
     @cached_property
-    def _clones(self) -> Mapping[str, GitRepository]:
+    def clones(self) -> Mapping[str, GitRepository]:
+        """Private repositories that see the user's objects, and those that had to be fetched."""
         return {
-            name: _private_clone(self._clones_folder, repository)
+            name: _private_clone(self.clones_folder, repository)
             for name, repository in self.repositories.items()
         }
 
@@ -61,14 +62,14 @@ class Workspace:
             except Timeout:
                 index += 1
                 continue
-            return Slot(index=index, directory=directory, stack=self.stack, clones=self._clones, lock=lock)
+            return Slot(index=index, directory=directory, stack=self.stack, clones=self.clones, lock=lock)
 
     def ensure_commit(self, repository: str, sha: str) -> None:
         """Make a commit's objects available to the private clone; what is not on this machine is fetched.
 
         Raises `UserError` where it cannot be had.
         """
-        clone = self._clones[repository]
+        clone = self.clones[repository]
         if clone.has_commit(sha):
             return
         url = self.repositories[repository].remote_url()

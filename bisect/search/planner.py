@@ -38,12 +38,14 @@ class OnlySkipped:
 Step: TypeAlias = Probe | Found | OnlySkipped
 
 
-def next_step(knowledge: Knowledge) -> Step:
+def next_step(knowledge: Knowledge, *, weights: Floats | None = None, costs: Floats | None = None) -> Step:
     """The best commit to test next, or the answer.
 
-    While nothing had to be skipped it is git's choice, so that no history takes more tests than with
-    git, and no line more than ceil(log2 n). After that it is the suspect with the most information that can
-    probably be had: entropy(share of suspects among its ancestors) times the chance that it can be tested.
+    `weights` say how likely each commit is the culprit, `costs` what a test of it takes; equal by default.
+    Then, while nothing had to be skipped, it is git's choice, so that no history takes more tests than with
+    git, and no line more than ceil(log2 n). Else it is the suspect with the most information that can
+    probably be had for its cost: entropy(share of the weight among its ancestors) times the chance that
+    it can be tested, by its cost.
     """
     suspects = knowledge.suspects
     total = int(suspects.sum())
@@ -55,17 +57,23 @@ def next_step(knowledge: Knowledge) -> Step:
     informative = untried & (reach < total)
     if not informative.any():
         return OnlySkipped(tuple(np.flatnonzero(suspects).tolist()))
-    if knowledge.skipped:
-        commit = _most_informative(knowledge, informative, reach / total)
-    else:
+    if weights is None and costs is None and not knowledge.skipped:
         commit = halving_commit(knowledge.graph, suspects, reach)
+    else:
+        if weights is None:
+            share = reach / total
+        else:
+            share = knowledge.graph.ancestor_sums(weights * suspects) / weights[suspects].sum()
+        commit = _most_informative(knowledge, informative, share, 1.0 if costs is None else costs)
     return Probe(commit, expected_steps(int(untried.sum())))
 
 
-def _most_informative(knowledge: Knowledge, informative: Mask, share: Floats) -> int:
+def _most_informative(knowledge: Knowledge, informative: Mask, share: Floats, costs: Floats | float) -> int:
     """Of equally good commits the one nearest to halfway, then the oldest."""
-    skipped = {commit: outcome is Outcome.SKIP for commit, outcome in knowledge.outcomes.items()}
-    value = entropy(share) * (1 - skip_probability(knowledge.graph, skipped))
+    value = entropy(share) / costs
+    if knowledge.skipped:
+        skipped = {commit: outcome is Outcome.SKIP for commit, outcome in knowledge.outcomes.items()}
+        value *= 1 - skip_probability(knowledge.graph, skipped)
     value[~informative] = -1.0
-    best = np.flatnonzero(value >= value.max() - 1e-9)
+    best = np.flatnonzero(value >= value.max() * (1 - 1e-9))
     return int(best[np.argmin(np.abs(share[best] - 0.5))])

@@ -48,7 +48,7 @@ class Posterior:
     culprit. Observations must come in the order of the runs, and those of the two ends interleaved: else the
     environment cannot be told from a culprit.
 
-    prior: of each commit, given that one is to blame; shape [n], sums to 1.
+    weights: how likely each commit is to blame beforehand, in any unit; shape [n]; None if equally.
     bad_fails, bad_passes: the runs that were of bad commits if c is to blame; shape [n].
     runs: the passes and fails in order: whether it failed, and how many fresh runs it counts for.
     observations: all, in order.
@@ -56,7 +56,7 @@ class Posterior:
 
     graph: CommitGraph
     rates: Rates
-    prior: Floats
+    weights: Floats | None
     bad_fails: Floats
     bad_passes: Floats
     runs: tuple[tuple[bool, float], ...]
@@ -71,15 +71,14 @@ class Posterior:
         weights: Floats | None = None,
         observations: Iterable[Observation] = (),
     ) -> "Posterior":
-        """The state after `observations`; `weights` are prior weights of the commits, equal by default.
+        """The state after `observations`; `weights` are the prior weights of the commits.
 
         Raises ValueError if a weight is not positive: a prior may cost runs, never the truth.
         """
-        weights = np.ones(len(graph)) if weights is None else weights
-        if weights.shape != (len(graph),) or not (weights > 0).all():
+        if weights is not None and (weights.shape != (len(graph),) or not (weights > 0).all()):
             raise ValueError(f"expected {len(graph)} positive prior weights, one a commit, found {weights}")
         zeros = np.zeros(len(graph))
-        posterior = cls(graph, rates, weights / weights.sum(), zeros, zeros, (), ())
+        posterior = cls(graph, rates, weights, zeros, zeros, (), ())
         for observation in observations:
             posterior = posterior.observe(observation)
         return posterior
@@ -125,7 +124,8 @@ class Posterior:
     @cached_property
     def belief(self) -> Belief:
         """What the runs so far make of the prior."""
-        fails, passes = _count(self.runs)
+        fails = sum(weight for failed, weight in self.runs if failed)
+        passes = sum(weight for failed, weight in self.runs if not failed)
         # Hypotheses that give the same counts are fitted once; there are few, as few commits have runs.
         counts, of_commit = np.unique(self.bad_fails + 1j * self.bad_passes, return_inverse=True)
         fitted = fit(
@@ -137,9 +137,9 @@ class Posterior:
         )
         no_culprit = _log_one_rate(fails, passes)
         environment, fail_if_environment = self._environment()
-        log_commits = (
-            log(1 - _NO_CULPRIT - _ENVIRONMENT) + np.log(self.prior) + fitted.log_evidence[of_commit]
-        )
+        weights = np.ones(len(self.graph)) if self.weights is None else self.weights
+        prior = (1 - _NO_CULPRIT - _ENVIRONMENT) * weights / weights.sum()
+        log_commits = np.log(prior) + fitted.log_evidence[of_commit]
         log_others = np.array([log(_NO_CULPRIT) + no_culprit, log(_ENVIRONMENT) + environment])
         top = max(float(log_commits.max()), float(log_others.max()))
         commits, others = np.exp(log_commits - top), np.exp(log_others - top)
@@ -156,23 +156,21 @@ class Posterior:
 
     def _environment(self) -> tuple[float, float]:
         """Log evidence of one rate before some moment between two runs and another after; the rate at present."""
-        logs = [0.0]
-        rates = [_mean_rate(0, 0)]
-        if len(self.runs) > 1:
-            splits = [(_count(self.runs[:at]), _count(self.runs[at:])) for at in range(1, len(self.runs))]
-            logs = [_log_one_rate(*before) + _log_one_rate(*after) for before, after in splits]
-            rates = [_mean_rate(*after) for _, after in splits]
-        weights = np.exp(np.array(logs) - max(logs))
-        return max(logs) + log(weights.mean()), float(np.average(rates, weights=weights))
+        if len(self.runs) < 2:
+            return 0.0, _mean_rate(0, 0)
+        failed, weight = np.array(self.runs, dtype=np.float64).T
+        fails, passes = np.cumsum(failed * weight), np.cumsum((1 - failed) * weight)
+        splits = [(f, p, fails[-1] - f, passes[-1] - p) for f, p in zip(fails[:-1], passes[:-1], strict=True)]
+        logs = np.array(
+            [_log_one_rate(f, p) + _log_one_rate(later_f, later_p) for f, p, later_f, later_p in splits]
+        )
+        rates = [_mean_rate(later_f, later_p) for _, _, later_f, later_p in splits]
+        weights = np.exp(logs - logs.max())
+        return float(logs.max() + log(weights.mean())), float(np.average(rates, weights=weights))
 
 
 def _effective(runs: int) -> float:
     return runs / (1 + (runs - 1) * _SHARED) if runs else 0.0
-
-
-def _count(runs: tuple[tuple[bool, float], ...]) -> tuple[float, float]:
-    """How many fails and passes."""
-    return sum(w for failed, w in runs if failed), sum(w for failed, w in runs if not failed)
 
 
 def _log_one_rate(fails: float, passes: float) -> float:

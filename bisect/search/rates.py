@@ -9,7 +9,7 @@ from .graph import Floats
 
 # Gauss-Chebyshev nodes: with this many, integrals over Beta(1/2, 1/2) are exact up to 255 runs.
 _NODES = 128
-_DETERMINISTIC = 0.5
+_DETERMINISTIC = 0.2
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,7 +27,7 @@ class Rates:
     def unknown(cls) -> "Rates":
         """Nothing is known but that bad commits fail more often than good ones.
 
-        Each rate is deterministic (0 for good, 1 for bad commits) with probability 1/2, else Beta(1/2, 1/2).
+        Each rate is deterministic (0 for good, 1 for bad commits) with probability 1/5, else Beta(1/2, 1/2).
         """
         angles = (np.arange(_NODES) + 0.5) * np.pi / (2 * _NODES)
         nodes = np.sin(angles) ** 2

@@ -145,7 +145,8 @@ def _payload(folder: Folder, bin_file: str | None) -> npt.NDArray[np.uint8]:
     """The mapped payload file; empty where the dump has none."""
     if bin_file is None:
         return np.empty(0, np.uint8)
-    if not folder.locate(bin_file).exists():
+    folder.locate(bin_file)
+    if not folder.has_file(bin_file):
         return np.empty(0, np.uint8)
     return folder.map(bin_file, expected="the payloads of an argument dump")
 

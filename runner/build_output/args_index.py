@@ -5,13 +5,15 @@ from __future__ import annotations
 from array import array
 from collections.abc import Hashable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from .args_flaws import FLAWS, Payloads, find_flaws
 from .args_manifest import Manifest
-from .args_records import ArgRecord, Flaw, Geometry, Kind, Role, SpelledRecord, Stage, find_flaw, scalar_value
+from .args_records import ArgRecord, Geometry, Kind, Role, SpelledRecord, Stage, scalar_value
 from .task_id import parse_task_id
 
 MOST_DISTINCT = 200_000
@@ -19,7 +21,9 @@ MOST_DISTINCT = 200_000
 
 _ROLES = tuple(Role)
 _STAGES = tuple(Stage)
-_FLAWS = (None, *Flaw)
+_ROLE_CODES = {role: code for code, role in enumerate(_ROLES)}
+_STAGE_CODES = {stage: code for code, stage in enumerate(_STAGES)}
+_TRUNCATED, _OVERWRITTEN, _AMBIGUOUS, _SCALAR = 1, 2, 4, 8
 
 Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
@@ -53,6 +57,7 @@ class ArgsIndex:
     roles: npt.NDArray[np.uint8]
     stages: npt.NDArray[np.uint8]
     flaws: npt.NDArray[np.uint8]
+    ambiguous: npt.NDArray[np.bool_]
     bin_offsets: npt.NDArray[np.int64]
     bin_sizes: npt.NDArray[np.int64]
     geometry_numbers: npt.NDArray[np.int32]
@@ -62,7 +67,6 @@ class ArgsIndex:
     geometries: list[Geometry]
     kernels: list[tuple[int, ...]]
     scalars: dict[int, int | float | bool | None]
-    ambiguous: frozenset[int]
 
     @classmethod
     def build(cls, manifest: Manifest, *, payload_bytes: int) -> ArgsIndex:
@@ -71,13 +75,15 @@ class ArgsIndex:
         Raises:
             MalformedFileError: at the first record that is none.
         """
-        builder = _Builder(payload_bytes)
-        for record in manifest.records():
+        builder = _Builder()
+        count = 0
+        for records in manifest.batches():
             try:
-                builder.add(record)
+                builder.add(records)
             except ValueError as error:
-                raise manifest.fault(len(builder.task_ids), str(error)) from error
-        return builder.finish()
+                raise manifest.fault(count, f"one that does not fit: {error}") from error
+            count += len(records)
+        return builder.finish(payload_bytes)
 
     def __len__(self) -> int:
         return len(self.task_ids)
@@ -123,21 +129,21 @@ class ArgsIndex:
             bin_offset=int(self.bin_offsets[index]),
             bin_size=int(self.bin_sizes[index]),
             value=self.scalars.get(index),
-            flaw=_FLAWS[int(self.flaws[index])],
-            arg_index_ambiguous=index in self.ambiguous,
+            flaw=FLAWS[int(self.flaws[index])],
+            arg_index_ambiguous=bool(self.ambiguous[index]),
         )
 
 
 class _Builder:
     """Appends records to columns."""
 
-    def __init__(self, payload_bytes: int) -> None:
-        self.payload_bytes = payload_bytes
+    def __init__(self) -> None:
         self.task_ids = array("Q")
         self.arg_indices = array("i")
         self.roles = array("B")
         self.stages = array("B")
-        self.flaws = array("B")
+        self.marks = array("B")
+        self.numels = array("q")
         self.bin_offsets = array("q")
         self.bin_sizes = array("q")
         self.geometry_numbers = array("i")
@@ -145,28 +151,25 @@ class _Builder:
         self.geometries: _Interned[Hashable, Geometry] = _Interned()
         self.kernels: _Interned[Hashable, tuple[int, ...]] = _Interned()
         self.scalars: dict[int, int | float | bool | None] = {}
-        self.ambiguous: set[int] = set()
-        self.role_codes = {role: code for code, role in enumerate(_ROLES)}
-        self.stage_codes = {stage: code for code, stage in enumerate(_STAGES)}
-        self.flaw_codes = {flaw: code for code, flaw in enumerate(_FLAWS)}
+        # The records of a task stand together, so few ids are parsed more than once.
+        self.task_id = lru_cache(64)(parse_task_id)
 
-    def add(self, record: SpelledRecord) -> None:
-        """Appends one record; `ValueError` where a field has the right JSON type but makes no sense."""
-        geometry_number = self.geometry(record)
-        flaw = find_flaw(record, self.geometries.values[geometry_number], self.payload_bytes)
-        if record.kind is Kind.SCALAR:
-            self.scalars[len(self.task_ids)] = scalar_value(record)
-        if record.arg_index_ambiguous:
-            self.ambiguous.add(len(self.task_ids))
-        self.geometry_numbers.append(geometry_number)
-        self.kernel_numbers.append(self.kernel_set(record))
-        self.flaws.append(self.flaw_codes[flaw])
-        self.arg_indices.append(record.arg_index)
-        self.roles.append(self.role_codes[record.role])
-        self.stages.append(self.stage_codes[record.stage])
-        self.bin_offsets.append(record.bin_offset)
-        self.bin_sizes.append(record.bin_size)
-        self.task_ids.append(parse_task_id(record.task_id))
+    def add(self, records: list[SpelledRecord]) -> None:
+        """Appends records; `ValueError` where a field has the right JSON type but makes no sense."""
+        first = len(self.task_ids)
+        self.geometry_numbers.extend([self.geometry(record) for record in records])
+        self.kernel_numbers.extend([self.kernel_set(record) for record in records])
+        self.marks.extend([_marks(record) for record in records])
+        self.arg_indices.extend([record.arg_index for record in records])
+        self.roles.extend([_ROLE_CODES[record.role] for record in records])
+        self.stages.extend([_STAGE_CODES[record.stage] for record in records])
+        self.numels.extend([record.numel for record in records])
+        self.bin_offsets.extend([record.bin_offset for record in records])
+        self.bin_sizes.extend([record.bin_size for record in records])
+        self.task_ids.extend([self.task_id(record.task_id) for record in records])
+        for index, record in enumerate(records, first):
+            if record.kind is Kind.SCALAR:
+                self.scalars[index] = scalar_value(record)
 
     def geometry(self, record: SpelledRecord) -> int:
         """Number of the record's geometry."""
@@ -182,24 +185,45 @@ class _Builder:
         number = self.kernels.numbers.get(ids)
         return self.kernels.add(ids, ids) if number is None else number
 
-    def finish(self) -> ArgsIndex:
-        """The columns, read-only from here on."""
+    def finish(self, payload_bytes: int) -> ArgsIndex:
+        """The columns, and the flaws that records have in a payload file of `payload_bytes`."""
         task_ids = np.frombuffer(self.task_ids, np.uint64)
         by_task = np.argsort(task_ids, kind="stable")
+        marks = np.frombuffer(self.marks, np.uint8)
+        payloads = Payloads(
+            geometries=self.geometries.values,
+            geometry_numbers=np.frombuffer(self.geometry_numbers, np.int32),
+            numels=np.frombuffer(self.numels, np.int64),
+            bin_offsets=np.frombuffer(self.bin_offsets, np.int64),
+            bin_sizes=np.frombuffer(self.bin_sizes, np.int64),
+            truncated=(marks & _TRUNCATED) != 0,
+            overwritten=(marks & _OVERWRITTEN) != 0,
+            scalar=(marks & _SCALAR) != 0,
+        )
         return ArgsIndex(
             task_ids=task_ids,
             arg_indices=np.frombuffer(self.arg_indices, np.int32),
             roles=np.frombuffer(self.roles, np.uint8),
             stages=np.frombuffer(self.stages, np.uint8),
-            flaws=np.frombuffer(self.flaws, np.uint8),
-            bin_offsets=np.frombuffer(self.bin_offsets, np.int64),
-            bin_sizes=np.frombuffer(self.bin_sizes, np.int64),
-            geometry_numbers=np.frombuffer(self.geometry_numbers, np.int32),
+            flaws=find_flaws(payloads, payload_bytes),
+            ambiguous=(marks & _AMBIGUOUS) != 0,
+            bin_offsets=payloads.bin_offsets,
+            bin_sizes=payloads.bin_sizes,
+            geometry_numbers=payloads.geometry_numbers,
             kernel_numbers=np.frombuffer(self.kernel_numbers, np.int32),
             by_task=by_task,
             sorted_task_ids=task_ids[by_task],
             geometries=self.geometries.values,
             kernels=self.kernels.values,
             scalars=self.scalars,
-            ambiguous=frozenset(self.ambiguous),
         )
+
+
+def _marks(record: SpelledRecord) -> int:
+    """The record's flags, and whether it is a scalar, in one byte."""
+    return (
+        _TRUNCATED * record.truncated
+        | _OVERWRITTEN * record.overwritten
+        | _AMBIGUOUS * record.arg_index_ambiguous
+        | _SCALAR * (record.kind is Kind.SCALAR)
+    )

@@ -12,6 +12,7 @@ import msgspec
 
 from .args_records import SpelledRecord
 from .errors import MalformedFileError
+from .json_text import JsonError, json_reader
 
 MOST_BYTES = 2 * 2**30
 """Largest manifest read: about six million records."""
@@ -53,6 +54,10 @@ class SpelledHeader(msgspec.Struct, frozen=True):
     truncated_tensors: Count | None = None
 
 
+_read_header = json_reader(SpelledHeader)
+_read_records = json_reader(list[SpelledRecord])
+
+
 @dataclass(frozen=True)
 class Manifest:
     """A manifest whose header is checked and whose records are yet to be read."""
@@ -78,9 +83,11 @@ class Manifest:
         last = _end_of_records(path, text)
         rest = bytes(text[: array.end()]) + bytes(text[last:])
         try:
-            header = msgspec.json.decode(rest, type=SpelledHeader)
-        except (msgspec.MsgspecError, RecursionError) as error:
-            raise MalformedFileError(path=path, expected="the JSON of a dump", found=str(error)) from error
+            header = _read_header(rest)
+        except JsonError as error:
+            raise MalformedFileError(
+                path=path, expected="the JSON of a dump", found=f"one that does not fit: {error}"
+            ) from error
         layout = (header.bin_format.type, header.bin_format.byte_order)
         if layout != ("logical_contiguous", "little_endian"):
             raise MalformedFileError(
@@ -88,9 +95,8 @@ class Manifest:
             )
         return cls(path, header, text, array.end(), last)
 
-    def records(self) -> Iterator[SpelledRecord]:
-        """The records in file order; `MalformedFileError` at the first that is none."""
-        decode = msgspec.json.Decoder(list[SpelledRecord]).decode
+    def batches(self) -> Iterator[list[SpelledRecord]]:
+        """The records in file order, some thousand at a time; `MalformedFileError` at the first that is none."""
         if _BLANK_TO_END.match(self.text, self.first, self.last):
             return
         count = 0
@@ -100,12 +106,12 @@ class Manifest:
             # Records hold arrays but no objects, so each ends at its first closing brace.
             cut = chunk.rfind(b"}") + 1
             try:
-                records = decode(b"[" + chunk[:cut] + b"]")
-            except msgspec.MsgspecError as error:
-                raise self.fault(count, str(error)) from error
+                records = _read_records(b"[" + chunk[:cut] + b"]")
+            except JsonError as error:
+                raise self.fault(count, f"one that does not fit: {error}") from error
             if not records:
                 raise self.fault(count, "none: cut short?")
-            yield from records
+            yield records
             count += len(records)
             place += cut
             separator = _SEPARATOR.match(self.text, place, self.last)

@@ -20,7 +20,7 @@ KernelIds = Annotated[list[Int64], msgspec.Meta(max_length=64)]
 
 
 class Role(Enum):
-    """What the task declared to do with the argument."""
+    """What the kernel's signature says it does with the argument; how the task used it is in the task graph."""
 
     INPUT = "input"
     OUTPUT = "output"
@@ -83,7 +83,7 @@ class SpelledRecord(msgspec.Struct, gc=False):
 class Geometry:
     """Type and placement shared by all records that have them alike.
 
-    `nbytes` is None where the extents are negative, their product passes 2**63, or strides are missing.
+    `numel` is None where the extents are negative, their product passes 2**60, or strides are missing.
     """
 
     dtype: DType | None
@@ -91,7 +91,7 @@ class Geometry:
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     start_offset: int
-    nbytes: int | None
+    numel: int | None
 
     @classmethod
     def of(cls, record: SpelledRecord) -> Geometry:
@@ -103,14 +103,14 @@ class Geometry:
         shape = tuple(record.shape)
         strides, start_offset = _placement(record, shape)
         numel = math.prod(shape)
-        sound = min(shape, default=0) >= 0 and numel < 2**63 and len(strides) == len(shape)
+        sound = min(shape, default=0) >= 0 and numel < 2**60 and len(strides) == len(shape)
         return cls(
             dtype=dtype,
             dtype_spelling=record.dtype,
             shape=shape,
             strides=strides,
             start_offset=start_offset,
-            nbytes=numel * dtype.itemsize if sound and dtype is not None else None,
+            numel=numel if sound else None,
         )
 
 
@@ -162,27 +162,6 @@ class ArgRecord:
     def name(self) -> str:
         """`0x0000000100000002 arg 1 inout after_completion`."""
         return f"{format_task_id(self.task_id)} arg {self.arg_index} {self.role.value} {self.stage.value}"
-
-
-def find_flaw(record: SpelledRecord, geometry: Geometry, payload_bytes: int) -> Flaw | None:
-    """The first reason not to trust the record's payload, in a payload file of `payload_bytes`."""
-    if record.kind is Kind.SCALAR:
-        return None
-    if record.overwritten:
-        return Flaw.OVERWRITTEN
-    if record.truncated:
-        return Flaw.TRUNCATED
-    if geometry.dtype is None:
-        return Flaw.UNKNOWN_DTYPE
-    if geometry.nbytes is None or record.numel * geometry.dtype.itemsize != geometry.nbytes:
-        return Flaw.BAD_GEOMETRY
-    if record.bin_size == 0:
-        return Flaw.NO_PAYLOAD if geometry.nbytes else None
-    if record.bin_size < 0 or record.bin_offset < 0 or record.bin_offset + record.bin_size > payload_bytes:
-        return Flaw.OUTSIDE_FILE
-    if record.bin_size != geometry.nbytes:
-        return Flaw.SIZE_MISMATCH
-    return None
 
 
 def scalar_value(record: SpelledRecord) -> int | float | bool | None:

@@ -10,12 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 
-import msgspec
-
 from .args_dump import ArgsDump
 from .errors import MalformedFileError, MissingFileError
 from .folder import Folder
 from .golden_data import GoldenData
+from .json_text import JsonError, json_reader
 from .kernel_config import FILE_NAME as KERNEL_CONFIG
 from .kernel_config import KernelConfig
 from .name_map import NameMap
@@ -26,6 +25,7 @@ from .task_graph import TaskGraph
 _DFX = ("dfx_outputs", ".")
 _DISTRIBUTED = "distributed_meta.json"
 _MOST_META_BYTES = 64 * 2**20
+_read_object = json_reader(dict[str, object])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,8 +112,8 @@ class BuildDirectory:
         path = self._path(self.contents.distributed_meta, _DISTRIBUTED, "compile the case for several chips")
         data = self.folder.read(_DISTRIBUTED, expected="JSON", limit=_MOST_META_BYTES)
         try:
-            return msgspec.json.decode(data, type=dict[str, object])
-        except (msgspec.MsgspecError, RecursionError) as error:
+            return _read_object(data)
+        except JsonError as error:
             raise MalformedFileError(path=path, expected="a JSON object", found=str(error)) from error
 
     def _only(self, paths: tuple[str, ...], what: str) -> str | None:

@@ -93,9 +93,9 @@ def callee(call: Node) -> tuple[Node | None, str]:
 
 
 def root_name(expression: Node | None) -> str:
-    """`p` of `p`, `p.launch_spec` or `p.add_input(a)`; empty for anything else."""
+    """`p` of `p`, `p.launch_spec`, `p[0]` or `p.add_input(a)`; empty for anything else."""
     while expression is not None and expression.type != "identifier":
-        if expression.type == "field_expression":
+        if expression.type in ("field_expression", "subscript_expression"):
             expression = expression.child_by_field_name("argument")
         elif expression.type == "call_expression":
             expression = expression.child_by_field_name("function")

@@ -20,8 +20,14 @@ class BuildOutputError(Exception):
         self.expected = expected
         self.found = found
         self.remedy = remedy
-        message = f"{path}: expected {expected}, found {found}"
+        message = f"{path}: expected {expected}, found {_one_line(found)}"
         super().__init__(f"{message}; {remedy}" if remedy else message)
+
+
+def _one_line(text: str) -> str:
+    """What a hostile file made some parser say, fit to be printed."""
+    printable = "".join(character if character.isprintable() else " " for character in text)
+    return printable if len(printable) <= 400 else f"{printable[:400]}..."
 
 
 class MissingFileError(BuildOutputError):

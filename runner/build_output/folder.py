@@ -50,10 +50,6 @@ class Folder:
             raise UnsafePathError(path=inside, expected=f"a path inside {self.root}", found=str(resolved))
         return resolved
 
-    def subfolder(self, relative: PurePath | str, *, expected: str) -> Folder:
-        """The folder `relative`, which becomes the limit of what is read through it."""
-        return Folder.open(self.locate(relative), expected=expected)
-
     def has_file(self, relative: PurePath | str) -> bool:
         """Whether `relative` is a regular file inside the folder."""
         try:

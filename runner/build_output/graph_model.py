@@ -9,19 +9,25 @@ from ..tensors.view import DType
 
 
 class ArgumentType(Enum):
-    """How a task uses a tensor; OUTPUT is allocated by the runtime, OUTPUT_EXISTING was there before."""
+    """How a task uses a tensor; OUTPUT is allocated by the runtime, OUTPUT_EXISTING was there before.
+
+    The runtime writes UNKNOWN for a tensor that takes no part in dependencies (`add_no_dep`).
+    """
 
     INPUT = "INPUT"
     OUTPUT = "OUTPUT"
     INOUT = "INOUT"
     OUTPUT_EXISTING = "OUTPUT_EXISTING"
+    UNKNOWN = "UNKNOWN"
 
     @property
-    def reads(self) -> bool:
-        return self in (ArgumentType.INPUT, ArgumentType.INOUT)
+    def may_read(self) -> bool:
+        """Whether the task was declared to read it, or nothing was declared."""
+        return self in (ArgumentType.INPUT, ArgumentType.INOUT, ArgumentType.UNKNOWN)
 
     @property
-    def writes(self) -> bool:
+    def may_write(self) -> bool:
+        """Whether the task was declared to write it, or nothing was declared."""
         return self is not ArgumentType.INPUT
 
 

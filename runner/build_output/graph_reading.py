@@ -7,19 +7,19 @@ from collections.abc import Mapping
 from ..tensors.view import DType, contiguous_strides
 from .graph_model import ArgumentType, Edge, EdgeSource, GraphArgument, GraphTask, GraphTensor, Region
 from .graph_records import Number, SpelledArgument, SpelledEdge, SpelledTask, SpelledTensor
-from .task_id import parse_task_id
+from .task_id import parse_task_id, parse_uint64
 
 
 def tensor_of(tensor: SpelledTensor) -> GraphTensor:
     """One entry of `tensors`; `ValueError` where a number is none, as in all functions here."""
-    numel = None if tensor.buffer_numel is None else parse_task_id(tensor.buffer_numel)
+    numel = None if tensor.buffer_numel is None else parse_uint64(tensor.buffer_numel)
     if numel is None and tensor.raw_shapes is not None:
         numel = 1
         for extent in tensor.raw_shapes:
             numel *= extent
     return GraphTensor(
-        tensor_id=parse_task_id(tensor.tensor_id),
-        buffer_address=parse_task_id(tensor.buffer_addr),
+        tensor_id=parse_uint64(tensor.tensor_id),
+        buffer_address=parse_uint64(tensor.buffer_addr),
         version=tensor.version,
         dtype=_dtype(tensor.dtype),
         buffer_numel=numel,
@@ -104,7 +104,7 @@ class GraphReader:
     ) -> Region | None:
         if shape is None:
             return None
-        start = parse_task_id(start_offset)
+        start = parse_uint64(start_offset)
         if strides is None:
             raw_shape = self._raw_shapes.get(tensor_id, shape) if tensor_id is not None else shape
             strides = list(contiguous_strides(tuple(raw_shape)))
@@ -120,7 +120,7 @@ class GraphReader:
 
 
 def _optional(number: Number | None) -> int | None:
-    return None if number is None else parse_task_id(number)
+    return None if number is None else parse_uint64(number)
 
 
 def _dtype(spelling: str) -> DType | None:

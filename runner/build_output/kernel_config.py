@@ -37,7 +37,7 @@ class CoreType(Enum):
 class OrchestrationEntry:
     """The orchestration source, below the build's folder, and its entry function.
 
-    `signature` has the entry's tensors in order, without scalars; None before signatures were written.
+    `signature` has the entry's tensors in order, without scalars; None before July 2026.
     """
 
     source: PurePosixPath
@@ -85,7 +85,7 @@ class KernelConfig:
             kernels = _kernels(folder, values.get("KERNELS"))
         except NotUnderstoodError as error:
             raise MalformedFileError(
-                path=path, expected="the generated kernel list", found=str(error)
+                path=path, expected="the generated kernel list", found=f"one that does not fit: {error}"
             ) from error
         plain = {
             key: value
@@ -134,7 +134,7 @@ def _kernel(folder: Folder, entry: dict[str, Literal], where: str) -> Kernel:
         raise NotUnderstoodError(f"{where}['extra_include_dirs'] is no list")
     return Kernel(
         func_id=_typed(entry.get("func_id"), int, f"{where}['func_id']"),
-        # Before July 2026 a kernel had no name but its file's.
+        # Before April 23, 2026 a kernel had no name but its file's.
         name=_typed(entry.get("name", source.stem), str, f"{where}['name']"),
         source=source,
         core_type=CoreType(core_type),

@@ -11,6 +11,7 @@ import msgspec
 
 from .errors import MalformedFileError
 from .folder import Folder
+from .json_text import JsonError, json_reader
 
 MOST_BYTES = 4 * 2**20
 
@@ -19,6 +20,9 @@ class _Spelled(msgspec.Struct):
     callable_id_to_name: dict[Annotated[str, msgspec.Meta(pattern=r"^-?[0-9]{1,18}$")], str]
     level: int | None = None
     orchestrator_name: str | None = None
+
+
+_read = json_reader(_Spelled)
 
 
 @dataclass(frozen=True)
@@ -35,8 +39,10 @@ class NameMap:
         folder = Folder.open(path.parent, expected="the folder of a name map")
         data = folder.read(path.name, expected="a name map", limit=MOST_BYTES)
         try:
-            spelled = msgspec.json.decode(data, type=_Spelled)
-        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-            raise MalformedFileError(path=path, expected="a name map", found=str(error)) from error
+            spelled = _read(data)
+        except JsonError as error:
+            raise MalformedFileError(
+                path=path, expected="a name map", found=f"one that does not fit: {error}"
+            ) from error
         names = {int(number): name for number, name in spelled.callable_id_to_name.items()}
         return cls(names, spelled.level, spelled.orchestrator_name)

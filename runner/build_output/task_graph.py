@@ -9,17 +9,19 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-import msgspec
-
 from .errors import MalformedFileError
 from .folder import Folder
 from .graph_model import ArgumentKey, Edge, EdgeSource, GraphArgument, GraphTask, GraphTensor
 from .graph_reading import GraphReader, tensor_of
 from .graph_records import SpelledGraph
-from .task_id import format_task_id, parse_task_id
+from .json_text import json_reader
+from .task_id import format_task_id, parse_uint64
 
 MOST_BYTES = 256 * 2**20
 """Largest graph read: about 600,000 edges. Reading takes up to ten times the file's size in memory."""
+
+
+_read_graph = json_reader(SpelledGraph)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,10 +51,12 @@ class TaskGraph:
         folder = Folder.open(path.parent, expected="the folder of a task graph")
         data = folder.read(path.name, expected="a task graph", limit=MOST_BYTES)
         try:
-            graph = _graph_of(msgspec.json.decode(data, type=SpelledGraph))
+            graph = _graph_of(_read_graph(data))
             _ = graph.topological_order
-        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-            raise MalformedFileError(path=path, expected="a task graph", found=str(error)) from error
+        except ValueError as error:
+            raise MalformedFileError(
+                path=path, expected="a task graph", found=f"one that does not fit: {error}"
+            ) from error
         return graph
 
     @cached_property
@@ -159,7 +163,7 @@ class TaskGraph:
 
 def _graph_of(spelled: SpelledGraph) -> TaskGraph:
     raw_shapes = {
-        parse_task_id(tensor.tensor_id): tensor.raw_shapes
+        parse_uint64(tensor.tensor_id): tensor.raw_shapes
         for tensor in spelled.tensors
         if tensor.raw_shapes is not None
     }

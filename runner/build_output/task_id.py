@@ -14,17 +14,17 @@ def parse_task_id(spelling: str | int) -> int:
     True
 
     Raises:
-        ValueError: it gives none.
+        ValueError: it is none of these.
     """
-    if isinstance(spelling, int):
-        number = spelling
-    else:
-        match = _SPELLING.fullmatch(spelling)
-        if match is None:
-            raise ValueError(f"expected a task id, found {spelling[:40]!r}")
-        number = int(match[1], 16) if match[1] else int(match[2])
+    return parse_uint64(spelling)
+
+
+def parse_uint64(spelling: str | int) -> int:
+    """Any of the runtime's 64-bit numbers, spelled as a task id is; `ValueError` if it is none."""
+    match = _SPELLING.fullmatch(str(spelling))
+    number = (int(match[1], 16) if match[1] else int(match[2])) if match else -1
     if not 0 <= number < 2**64:
-        raise ValueError(f"expected a task id of 64 bits, found {spelling!r:.40}")
+        raise ValueError(f"expected a number of 64 bits, found {spelling!r:.40}")
     return number
 
 

@@ -17,6 +17,9 @@ from .kernels.elements import Array
 from .statistics import IncomparableError, Index, Tolerance, measure
 from .view import TensorView
 
+HARNESS_TOLERANCE = Tolerance(rtol=1e-5, atol=1e-5, equal_nan=False)
+"""What the harness compares by where a case says nothing."""
+
 SHOWN = 10
 """Mismatches that a judgement lists."""
 
@@ -51,20 +54,17 @@ class ValidRows:
     zero_tail: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class AllClose:
     """The harness's default: `torch.allclose`."""
 
-    rtol: float = 1e-5
-    atol: float = 1e-5
+    tolerance: Tolerance = HARNESS_TOLERANCE
 
     def judge(self, actual: TensorView, expected: TensorView) -> Judgement:
         """The verdict. Raises `IncomparableError` where type or shape differ."""
-        tolerance = Tolerance(rtol=self.rtol, atol=self.atol, equal_nan=False)
-        over = measure(actual, expected, tolerance).over
-        reason = (
-            f"{over} of {actual.numel} elements over rtol={self.rtol:g} atol={self.atol:g}" if over else ""
-        )
+        over = measure(actual, expected, self.tolerance).over
+        limits = f"rtol={self.tolerance.rtol:g} atol={self.tolerance.atol:g}"
+        reason = f"{over} of {actual.numel} elements over {limits}" if over else ""
         return Judgement(passed=over == 0, rejected=over, allowed=0, numel=actual.numel, reason=reason)
 
 
@@ -95,7 +95,8 @@ class RatioRelDiff:
     """`ratio_reldiff`: a floored relative difference over `threshold` for at most a share of the elements.
 
     The difference counts as it is below the threshold, else divided by
-    max(|a|, |e|, 2**-14 / threshold) + 1e-9, in float32. No element may reach `max_single`. NaN or Inf on either side fails.
+    max(|a|, |e|, 2**-14 / threshold) + 1e-9, in float32. No element may reach `max_single`. NaN or Inf on
+    either side fails.
     """
 
     threshold: float = 0.01

@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+
 from precision_bisect.demo.layout import MIN_COMMITS
 from precision_bisect.demo.make import DemoError, Truth, make_demo
 from precision_bisect.demo.scenarios import SETTINGS, Scenario
@@ -88,6 +89,13 @@ def test_asked_number_of_commits_lies_between_the_ends(tmp_path: Path, commits: 
 
 def test_same_arguments_give_same_commits_and_another_seed_gives_others(tmp_path: Path) -> None:
     one, two = (stack_at(tmp_path / name, Scenario.RUNTIME_BUMP) for name in "ab")
+    script = (
+        "import sys; from pathlib import Path; from precision_bisect.demo.make import *\n"
+        f"make_demo(Path(sys.argv[1]), scenario=Scenario.RUNTIME_BUMP, commits={COMMITS}, seed={SEED})"
+    )
+    hashing = {**os.environ, "PYTHONHASHSEED": "7"}  # the order of sets must not show
+    subprocess.run([sys.executable, "-c", script, str(tmp_path / "h")], env=hashing, check=True)
+    assert (tmp_path / "h" / "truth.json").read_text() == one.truth.to_json()
     other = stack_at(tmp_path / "c", Scenario.RUNTIME_BUMP, seed=SEED + 1)
     assert one.truth == two.truth
     for repository in ("minipto", "minirt", "minilib"):
@@ -351,11 +359,6 @@ def test_quiet_passes_at_both_ends(stack: MakeStack, lab: Lab) -> None:
     assert outcome(lab.run(made, made.truth.bad, "--dump-args", "1")) == "pass"
 
 
-def test_a_fault_lasts_to_the_bad_end(stack: MakeStack, lab: Lab) -> None:
-    made = stack(Scenario.RUNTIME_BUMP)
-    assert outcome(lab.run(made, made.truth.bad)) == "mismatch"
-
-
 def test_broken_stretch_neither_installs_nor_imports(stack: MakeStack, lab: Lab, tmp_path: Path) -> None:
     made = stack(Scenario.QUIET)
     broken = made.first("Refactor: keep the version in one module")
@@ -379,7 +382,6 @@ def test_another_crash_hits_every_case_and_is_mended_next(stack: MakeStack, lab:
     done = lab.run(made, crash)
     assert done.returncode == 1
     assert "AttributeError" in done.stderr
-    assert outcome(lab.run(made, repair)) == "pass"
 
 
 def test_the_dump_flag_is_renamed_midway(stack: MakeStack, lab: Lab) -> None:

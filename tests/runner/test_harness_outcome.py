@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from precision_bisect.runner.harness_outcome import (
     MAX_BYTES,
     HarnessOutcomeError,

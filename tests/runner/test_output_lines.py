@@ -3,6 +3,7 @@
 import doctest
 
 import pytest
+
 from precision_bisect.runner import mismatch_report, output_lines
 from precision_bisect.runner.output_lines import MAX_TEXT, plain_texts
 

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from precision_bisect.runner import shim
 from precision_bisect.runner.harness_outcome import HarnessCall, HarnessOutcome, read_harness_outcome
-
 from tests.runner.fake_golden import RUNNERS, write_golden
 
 SHIM = Path(shim.__file__)
@@ -134,6 +134,12 @@ ENDINGS = {
     "killed": "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)",
     "interrupt": "raise KeyboardInterrupt",
     "thread": "import threading\nt = threading.Thread(target=lambda: 1 / 0, name='t')\nt.start(); t.join()",
+    "spawned child": (
+        "import multiprocessing\n"
+        "def f(x):\n    return x + 1\n"
+        "if __name__ == '__main__':\n"
+        "    with multiprocessing.get_context('spawn').Pool(1) as pool:\n        print(pool.map(f, [1]))"
+    ),
     "encoding": "# -*- coding: latin-1 -*-\nprint(len('é'))",
 }
 
@@ -365,6 +371,18 @@ def test_settings_go_into_the_config_object_of_older_harnesses(tmp_path: Path) -
     assert "enable_dump_tensor" not in ran.stdout, "the case's own object must stay as it is"
     assert set(with_config.applied) == {"golden_data", "dump_args", "dump_passes"}
     assert set(without.not_applied) == {"save_data", "dep_gen"}
+
+
+def test_the_runtime_s_spelling_comes_before_the_harness_s(tmp_path: Path) -> None:
+    write_case(
+        tmp_path,
+        "import golden.runner\n"
+        "def execute_compiled(work_dir, args, *, platform, enable_dump_tensor=0): pass\n"
+        "golden.runner.execute_compiled = execute_compiled\n"
+        "golden.run(None, [])\n",
+    )
+    run_shimmed(tmp_path, "case.py", options=("--dump-args", "1"))
+    assert received(tmp_path)[0]["runtime_cfg"] == {"enable_dump_tensor": 1}
 
 
 def test_the_first_harness_takes_next_to_nothing_and_says_so(tmp_path: Path) -> None:

@@ -6,12 +6,12 @@ import tracemalloc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from precision_bisect.runner.ending import Ending
 from precision_bisect.runner.mismatch_report import MAX_OUTPUTS
 from precision_bisect.runner.verdict import EVIDENCE_PER_RULE, LAST_LINES, Classification, Classifier
 from precision_bisect.runner.verdict_rules import VerdictRule
 from precision_bisect.store.vocabulary import Verdict
-
 from tests.runner.recorded_output import outcome_of, read_ending
 
 ALL_ENDINGS = ("exit", "signal", "timeout")

@@ -1,6 +1,7 @@
 """What counts as bad: nothing but what was asked for, and only `pass` is good."""
 
 import pytest
+
 from precision_bisect.runner.bad_when import BadWhen, PredicateAbortError, judge_exit_code
 from precision_bisect.runner.errors import UsageError
 from precision_bisect.runner.verdict import Classification

@@ -1,9 +1,9 @@
 """A failed build step blames the commit, unless the machine is plainly at fault."""
 
 import pytest
+
 from precision_bisect.runner.verdict import classify_build_failure
 from precision_bisect.store.vocabulary import Verdict
-
 from tests.runner.recorded_output import read_ending
 
 MACHINE = {

@@ -6,12 +6,12 @@ from functools import cache
 from importlib import resources
 
 import pytest
+
 from precision_bisect import configs
 from precision_bisect.runner.output_lines import MAX_TEXT
 from precision_bisect.runner.verdict import Classification, Classifier
 from precision_bisect.runner.verdict_rules import Stream, VerdictRule
 from precision_bisect.store.vocabulary import Verdict
-
 from tests.runner.recorded_output import CORPUS, Recorded, read_recorded
 
 RECORDED = [read_recorded(path) for path in sorted(CORPUS.glob("*.txt"))]

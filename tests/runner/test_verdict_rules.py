@@ -1,8 +1,9 @@
 """Stack-file tables that cannot work are refused when they are read, with a message that shows what is wrong."""
 
 import pytest
-from precision_bisect.runner.verdict_rules import VerdictRule
 from pydantic import ValidationError
+
+from precision_bisect.runner.verdict_rules import VerdictRule
 
 
 def read(**table: object) -> VerdictRule:

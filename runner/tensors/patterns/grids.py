@@ -8,7 +8,6 @@ from enum import Enum
 import numpy as np
 
 from ..kernels.elements import Array
-from ..view import DType
 
 
 class Mode(Enum):
@@ -66,14 +65,5 @@ def to_grid(grid: FloatGrid, values: Array, mode: Mode) -> Array:
 
 def on_grid(grid: FloatGrid, values: Array) -> Array:
     """Whether each value is a number of `grid`."""
-    return to_grid(grid, values, Mode.TRUNCATE) == values
-
-
-def to_integer(dtype: DType, values: Array, *, wrap: bool) -> Array:
-    """`values` rounded to integers (ties to even) of `dtype`: limited to its range, or modulo its width."""
-    info = np.iinfo(dtype.storage)
-    rounded = np.rint(values)
-    if not wrap:
-        return np.clip(rounded, info.min, info.max)
-    span = 2.0 ** (8 * dtype.itemsize)
-    return (rounded - info.min) % span + info.min
+    held: Array = to_grid(grid, values, Mode.TRUNCATE) == values
+    return held

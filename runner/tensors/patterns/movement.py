@@ -149,13 +149,14 @@ def _exchange(scene: Scene, height: int, width: int) -> tuple[Finding, float]:
 
 def _exchanged(scene: Scene, height: int, width: int) -> tuple[Array, Array, str]:
     """Which blocks are wrong and equal another expected block, which are wrong, and one such pair in words."""
-    wrong = _blocks(scene.wrong, height, width).any(axis=1)
+    wrong: Array = np.any(_blocks(scene.wrong, height, width), axis=1)
     known = _block_hashes(_blocks(scene.expected_bits, height, width))
     found = _block_hashes(_blocks(scene.actual_bits, height, width))
     varied = _varied(_blocks(scene.actual_bits, height, width))
     order = np.argsort(known, kind="stable")
     source = order[np.minimum(np.searchsorted(known[order], found), known.size - 1)]
-    fits = wrong & varied & (known[source] == found) & (source != np.arange(known.size))
+    moved = source != np.arange(known.size)
+    fits: Array = np.logical_and.reduce([wrong, varied, known[source] == found, moved])
     if not fits.any():
         return fits, wrong, ""
     across = scene.columns // width

@@ -17,7 +17,7 @@ def never_written(scene: Scene) -> Iterator[Finding]:
     fill, hits = values[counts.argmax()], int(counts.max())
     value = scene.wrong_actual[np.flatnonzero(found == fill)[0]]
     beside = scene.wrong_expected[found == fill]
-    if value != 0 and scene.is_limit(value, beside):
+    if value != 0 and scene.is_limit(float(value), beside):
         return  # clipped, not filled
     # A value other than zero was picked from the data, so its first occurrence proves nothing.
     picked = int(value != 0)

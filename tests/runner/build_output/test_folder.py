@@ -4,6 +4,7 @@ import os
 
 import numpy as np
 import pytest
+
 from precision_bisect.runner.build_output.errors import FileTooLargeError, MissingFileError, UnsafePathError
 from precision_bisect.runner.build_output.folder import Folder
 

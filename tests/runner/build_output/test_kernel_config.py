@@ -3,9 +3,9 @@
 from pathlib import Path, PurePosixPath
 
 import pytest
+
 from precision_bisect.runner.build_output.errors import BuildOutputError, MalformedFileError, UnsafePathError
 from precision_bisect.runner.build_output.kernel_config import CoreType, Direction, KernelConfig
-
 from tests.runner.build_output.build_files import KERNEL_CONFIG
 
 FIRST_ERA = """\
@@ -145,7 +145,7 @@ def test_nothing_is_executed(tmp_path, payload):
         ("[_D.IN, _D.OUT]", "_D.IN", "list"),
         ("KERNELS = [", "KERNELS = {}\nOTHER = [", "KERNELS is no list"),
         ("KERNELS = [", "OTHER = [", "KERNELS is no list"),
-        ("ORCHESTRATION = {", "ORCHESTRATION = {**x, ", "key"),
+        ("ORCHESTRATION = {", "ORCHESTRATION = {**x, ", "line 12"),
         ('"function_name": "aicpu_orchestration_entry"', '"function_name": None', "function_name"),
         ("KERNELS = [", "KERNELS = [1, ", r"KERNELS\[0\] is no dictionary"),
         ("KERNELS = [", "KERNELS = [\0", "null"),
@@ -161,7 +161,7 @@ def test_wrong_content_is_one_clear_error(tmp_path, old, new, found):
 
 
 def test_missing_and_too_large(tmp_path):
-    with pytest.raises(BuildOutputError, match="nothing|No such file"):
+    with pytest.raises(BuildOutputError, match="kernel list"):
         KernelConfig.open(tmp_path)
     with pytest.raises(BuildOutputError, match="at most"):
         read(tmp_path, "#" * 2**21)

@@ -1,11 +1,13 @@
 """Orchestration sources in the dialects of all eras, and the exactness of every place in them."""
 
 import pytest
+
+from precision_bisect.runner.build_output.directions import kernel_directions
 from precision_bisect.runner.build_output.errors import BuildOutputError, MalformedFileError, UnsafePathError
 from precision_bisect.runner.build_output.folder import Folder
+from precision_bisect.runner.build_output.kernel_config import Direction
 from precision_bisect.runner.build_output.orchestration import Orchestration
 from precision_bisect.runner.build_output.orchestration_model import BlockKind, Origin, SubmitKind, Usage
-
 from tests.runner.build_output.build_files import ORCHESTRATION
 
 
@@ -299,11 +301,29 @@ def test_other_entry_function():
     assert [tensor.name for tensor in read.entry_tensors] == ["x"]
 
 
+def test_directions_of_kernels():
+    read = parse(
+        in_entry(
+            "Arg a; a.add_input(x); a.add_scalar(n); a.add_inout(y); rt_submit_aiv_task(0, a);"
+            "Arg b; b.add_output(z); rt_submit_aiv_task(1, b);"
+            "Arg c; c.add_inout(z); rt_submit_aiv_task(1, c);"
+            "Arg d; if (n) d.add_input(x); rt_submit_aic_task(2, d);"
+            "Arg e; e.add_no_dep(x); rt_submit_aic_task(3, e);"
+            "Arg f; f.add_input(x); rt_submit_task(MixedKernels{4, 5, INVALID_KERNEL_ID}, f);"
+        )
+    )
+    assert kernel_directions(read) == {
+        0: (Direction.IN, Direction.INOUT),
+        4: (Direction.IN,),
+        5: (Direction.IN,),
+    }
+
+
 def test_files(tmp_path):
     folder = Folder.open(tmp_path, expected="a build")
     (tmp_path / "o.cpp").write_text(ORCHESTRATION)
     assert len(Orchestration.open(folder, "o.cpp").submits) == 2
-    (tmp_path / "deep.cpp").write_text(in_entry("{" * 5000 + "}" * 5000))
+    (tmp_path / "deep.cpp").write_text(in_entry("if (x) {" * 3000 + "}" * 3000))
     with pytest.raises(MalformedFileError, match="deep"):
         Orchestration.open(folder, "deep.cpp")
     with pytest.raises(UnsafePathError):

@@ -4,6 +4,7 @@ from collections import Counter
 
 import pytest
 import torch
+
 from precision_bisect.runner.build_output.args_records import Kind, Role, Stage
 from precision_bisect.runner.build_output.build_directory import BuildDirectory
 from precision_bisect.runner.build_output.errors import MissingFileError

@@ -5,11 +5,11 @@ import json
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from precision_bisect.runner.build_output.errors import BuildOutputError, MalformedFileError
 from precision_bisect.runner.build_output.graph_model import ArgumentKey, ArgumentType, EdgeSource
 from precision_bisect.runner.build_output.task_graph import TaskGraph
 from precision_bisect.runner.tensors.view import DType
-
 from tests.runner.build_output.build_files import graph
 
 FIRST, SECOND, ALLOCATION = (1 << 32) + 1, (1 << 32) + 2, 1 << 32
@@ -96,6 +96,15 @@ def test_tensors_placed_in_raw_shapes(tmp_path):
     region = read_graph.tasks[FIRST].arguments[0].region
     assert (region.strides, region.start_offset, region.bounds) == ((8, 1), 10, range(10, 21))
     assert read_graph.tensors[7].buffer_numel == 32
+
+
+def test_a_tensor_outside_of_the_dependencies_may_be_read_and_written(tmp_path):
+    content = json.dumps(graph()).replace('"type": "INPUT"', '"type": "UNKNOWN"')
+    argument = read(tmp_path, content).tasks[FIRST].arguments[0]
+    assert argument.type is ArgumentType.UNKNOWN
+    assert argument.type.may_read
+    assert argument.type.may_write
+    assert (ArgumentType.INPUT.may_write, ArgumentType.OUTPUT_EXISTING.may_read) == (False, False)
 
 
 def test_allocation_listed_as_a_task_runs_no_kernel(tmp_path):

@@ -3,6 +3,7 @@ import doctest
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from precision_bisect.runner.build_output import task_id
 from precision_bisect.runner.build_output.task_id import format_task_id, local_of, parse_task_id, ring_of
 
@@ -40,5 +41,5 @@ def test_both_spellings_name_the_same_task(number):
     ],
 )
 def test_anything_else_is_an_error(spelling):
-    with pytest.raises(ValueError, match="task id"):
+    with pytest.raises(ValueError, match="64 bits"):
         parse_task_id(spelling)

@@ -7,6 +7,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+
 from precision_bisect.runner.tensors.view import DType, TensorView, ViewError, contiguous_strides
 
 

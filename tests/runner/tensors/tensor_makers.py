@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import torch
+
 from precision_bisect.runner.tensors.view import DType, TensorView
 
 FLOATS = (DType.FLOAT64, DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)

@@ -8,11 +8,11 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
+
 from precision_bisect.runner.tensors.patterns.finding import Finding, Pattern, confidence
 from precision_bisect.runner.tensors.patterns.recognize import recognize
 from precision_bisect.runner.tensors.statistics import Tolerance
 from precision_bisect.runner.tensors.view import DType
-
 from tests.runner.tensors.tensor_makers import FLOATS, NUMBERS, view_of
 
 ROWS, COLUMNS = 128, 192
@@ -33,10 +33,11 @@ def random_tensor(dtype: DType, seed: int = 0, shape: tuple[int, ...] = (ROWS, C
 
 
 def small_integers(dtype: DType, most: int, seed: int = 0) -> torch.Tensor:
+    """From -most (unsigned: 0) to most, as far as the type reaches."""
+    most = min(most, int(np.iinfo(dtype.storage).max) - 1)
     low = 0 if dtype.value.startswith("u") else -most
-    return torch.from_numpy(
-        np.random.default_rng(seed).integers(low, most + 1, (ROWS, COLUMNS), dtype=dtype.storage)
-    )
+    drawn = np.random.default_rng(seed).integers(low, most + 1, (ROWS, COLUMNS), dtype=dtype.storage)
+    return torch.from_numpy(drawn)
 
 
 def as_array(tensor: torch.Tensor) -> np.ndarray:
@@ -217,8 +218,8 @@ def test_sign_flipped(dtype: DType, region: tuple[slice, slice]) -> None:
 
 @pytest.mark.parametrize("dtype", NUMBERS)
 def test_saturated(dtype: DType) -> None:
-    expected = random_tensor(dtype)
-    high = 2.5 if dtype.is_floating else {1: 100, 2: 127}.get(dtype.itemsize, 32767)
+    expected = random_tensor(dtype) if dtype.is_floating else small_integers(dtype, 65_535)
+    high = 2.5 if dtype.is_floating else {1: 100, 2: 1000}.get(dtype.itemsize, 32767)
     low = 0 if dtype.value.startswith("u") else -high
     actual = back(np.clip(as_array(expected), low, high), expected)
     evidence = assert_seen(Pattern.SATURATED, actual, expected).evidence

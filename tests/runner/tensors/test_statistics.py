@@ -10,6 +10,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from precision_bisect.runner.tensors import quantiles
 from precision_bisect.runner.tensors.chunks import CHUNK
 from precision_bisect.runner.tensors.kernels.moments import THRESHOLDS
@@ -20,7 +21,6 @@ from precision_bisect.runner.tensors.statistics import (
     measure,
 )
 from precision_bisect.runner.tensors.view import DType, TensorView
-
 from tests.runner.tensors.tensor_makers import FLOATS, NUMBERS, neighbours, random_bits, view_of
 
 TOLERANCES = [

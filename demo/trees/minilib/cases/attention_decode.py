@@ -83,7 +83,7 @@ def main() -> int:
         specs(),
         golden_fn=expected,
         rtol=1e-3,
-        atol=1e-3,
+        atol=2e-3,
         **flags.run_config(arguments),
     )
     if not result.passed:

@@ -92,6 +92,15 @@ def test_fusion_keeps_reductions_apart_and_hides_what_only_a_stage_needs() -> No
     assert [region.tensor.name for region in found["weights"].writes] == ["weights"]
 
 
+def test_a_transposed_read_is_not_fused() -> None:
+    @mp.jit
+    def crossed(x: mp.Region, y: mp.Region) -> None:
+        mp.add(x, mp.exp(x, name="grown").T, out=y)
+
+    program = lowered(crossed.trace([tensor("x", (4, 4)), tensor("y", (4, 4))]), "FuseElementwise")
+    assert [stage.name for stage in stages(program.body)] == ["grown", "y"]
+
+
 def test_rows_share_a_loop_and_intermediates_shrink_to_a_tile() -> None:
     program = lowered(softmax.trace([tensor("x", (96, 200)), tensor("y", (96, 200))]), "TileLoops")
     (loop,) = program.body
@@ -141,6 +150,21 @@ def test_a_buffer_with_a_pending_reader_is_not_reused() -> None:
     program = lowered(late_reader.trace([tensor("x", (4, 64)), tensor("y", (4, 1))]), "ReuseMemory")
     buffers = {allocated.name: allocated.storage for allocated in scopes(program.body)[0].allocations}
     assert buffers["total"] == "total"
+
+
+def test_a_buffer_whose_writers_may_be_running_is_not_reused() -> None:
+    """A reader of one half waits for the tiles of that half only."""
+
+    @mp.jit
+    def halved(x: mp.Region, w: mp.Region, y: mp.Region) -> None:
+        wide = mp.matmul(x, w, name="wide")
+        half = mp.exp(wide.view((8, 64), (0, 0)), name="half")
+        mp.add(mp.matmul(half, w, name="next"), 1.0, out=y)
+
+    parameters = [tensor("x", (8, 64)), tensor("w", (64, 128)), tensor("y", (8, 128))]
+    program = lowered(halved.trace(parameters), "ReuseMemory")
+    buffers = {allocated.name: allocated.storage for allocated in scopes(program.body)[0].allocations}
+    assert buffers["next"] == "next"
 
 
 def test_tasks_of_one_loop_do_not_hand_buffers_to_each_other() -> None:

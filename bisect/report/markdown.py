@@ -1,0 +1,91 @@
+"""The report as Markdown, for people and for issues. Whatever others wrote is shown as text, and nothing else."""
+
+import re
+from collections.abc import Iterable, Sequence
+from importlib import resources
+
+from jinja2 import Environment, StrictUndefined
+
+from ..progress import duration, plural
+from .model import Report
+from .phrases import OUTCOMES, confidence, day, percent, shown_probe, side_verdict
+from .plain_text import one_line, shortened
+
+_PACKAGE = "precision_bisect.bisect.report"
+_TEMPLATE = "report.md.j2"
+_SPECIAL = re.compile(r"[\\`*_\[\]<>&|~$#]|:(?=//)|(?<=\bwww)\.|@")
+_LONGEST = 300
+"""Characters of one line that is shown; report.json has all of it."""
+_MOST = 50
+"""Entries of one list."""
+
+
+class Markdown(str):
+    """Text that is Markdown already. Any other text is escaped wherever the template puts it."""
+
+    __slots__ = ()
+
+
+def render_markdown(report: Report) -> str:
+    """The whole report. Template: templates/report.md.j2."""
+    environment = Environment(
+        finalize=_finalize,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,  # of HTML; `finalize` escapes for Markdown, HTML's characters included
+    )
+    source = resources.files(_PACKAGE).joinpath("templates", _TEMPLATE).read_text(encoding="utf-8")
+    return environment.from_string(source).render(
+        report=report,
+        block=block,
+        confidence=confidence,
+        day=day,
+        duration=duration,
+        id=_id,
+        outcomes=OUTCOMES,
+        percent=percent,
+        plural=plural,
+        shown_probe=shown_probe,
+        side_verdict=side_verdict,
+        some=_some,
+        unshown=_unshown,
+    )
+
+
+def escape(text: str) -> str:
+    """Text that Markdown shows as it is, within a paragraph, a list item or a table cell.
+
+    It must not stand at the beginning of a line, where more characters have a meaning.
+
+    >>> print(escape("<b>fix</b> [docs](https://x) `a` | b_c"))
+    \\<b\\>fix\\</b\\> \\[docs\\](https\\://x) \\`a\\` \\| b\\_c
+    """
+    return _SPECIAL.sub(r"\\\g<0>", shortened(text, _LONGEST))
+
+
+def block(lines: Iterable[str]) -> Markdown:
+    """Lines of output as a code block, whose fence is longer than any that they hold."""
+    shown = [shortened(line, _LONGEST) for line in lines]
+    longest = max((len(run) for line in shown for run in re.findall("`+", line)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return Markdown("\n".join((f"{fence}text", *shown, fence)))
+
+
+def _finalize(value: object) -> str:
+    return value if isinstance(value, Markdown) else escape(str(value))
+
+
+def _id(sha: str) -> Markdown:
+    """A commit id, short."""
+    return Markdown(f"`{one_line(sha)[:12]}`" if sha.isalnum() else escape(sha[:12]))
+
+
+def _some(items: Sequence[object]) -> Sequence[object]:
+    """As many as one reads; report.json has all."""
+    return items[:_MOST]
+
+
+def _unshown(items: Sequence[object]) -> int:
+    return max(0, len(items) - _MOST)

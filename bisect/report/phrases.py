@@ -1,0 +1,49 @@
+"""Phrases that the Markdown report and the terminal share."""
+
+import math
+from datetime import datetime
+
+from .model import AnswerCommit, ProbeReport, Report, Side
+
+OUTCOMES = {
+    "culprit": "culprit found",
+    "suspect": "a suspect, not confirmed",
+    "no_culprit": "no commit of the range explains it",
+    "only_skipped": "only skipped commits are left",
+    "ends_do_not_differ": "the ends do not differ",
+    "budget": "stopped by its budget",
+    "error": "error",
+    "unfinished": "not finished",
+}
+
+
+def percent(probability: float) -> str:
+    """A probability as people read it, never rounded up to certainty.
+
+    >>> percent(0.99), percent(0.99996)
+    ('99 %', '99.99 %')
+    """
+    return f"{math.floor(probability * 10_000 + 1e-6) / 100:g} %"
+
+
+def confidence(commit: AnswerCommit, asked: float) -> str:
+    """How sure it is, and how sure it had to be."""
+    reached = "not stated" if commit.confidence is None else percent(commit.confidence)
+    return f"{reached} ({percent(asked)} was asked)"
+
+
+def day(moment: datetime) -> str:
+    """The date, as ISO has it."""
+    return f"{moment:%Y-%m-%d}"
+
+
+def side_verdict(side: Side) -> str:
+    """What the runs of a side showed."""
+    runs = len(side.probes)
+    signature = f" ({side.signature})" if side.signature else ""
+    return f"{side.verdict}{signature}, {side.failures} of {runs} {'run' if runs == 1 else 'runs'} failed"
+
+
+def shown_probe(report: Report, side: Side) -> ProbeReport:
+    """The run of a side whose evidence is shown."""
+    return next(probe for probe in report.probes if probe.ordinal == side.shown)

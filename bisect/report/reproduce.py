@@ -1,0 +1,150 @@
+"""A shell script that shows one side of the answer again, without the tool and away from the user's checkouts."""
+
+import re
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+
+from ...runner.case import CaseName, RunOptions, case_command
+from ...runner.stack import Stack, fill
+from ..request import BisectRequest
+from .plain_text import one_line
+
+_VARIABLE = re.compile("\0([a-z]+)\0")
+_ROOT, _JOBS = "\0root\0", "\0jobs\0"
+_ENVIRONMENT_VARIABLE = "variable "
+"""How the environment's description names an inherited variable."""
+
+_PREPARE = """\
+set -eu
+root=${1:-$(mktemp -d "${TMPDIR:-/tmp}/reproduce-XXXXXX")}
+mkdir -p "$root"
+root=$(cd "$root" && pwd)
+jobs=$(getconf _NPROCESSORS_ONLN)
+echo "working in $root" >&2
+unset GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE
+
+check_out() {
+    git clone --quiet --shared --no-checkout "$1" "$2"
+    git -C "$2" cat-file -e "$3^{commit}" 2> /dev/null ||
+        git -C "$2" fetch --quiet --no-tags "$(git -C "$1" remote get-url origin)" "$3"
+    git -C "$2" checkout --quiet --detach "$3"
+}
+"""
+
+_PYTHON = """\
+python=${PYTHON:-%s}
+unset PYTHONPATH PYTHONHOME
+"$python" -m venv --without-pip "$root/venv"
+"$python" -c 'import sys; print(*(p for p in sys.path if p.endswith("-packages")), sep="\\n")' \\
+    > "$("$root/venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/base.pth"
+export VIRTUAL_ENV="$root/venv" PATH="$root/venv/bin:$PATH"
+"""
+
+
+def reproduction_script(
+    request: BisectRequest,
+    *,
+    about: str,
+    revisions: Mapping[str, str],
+    recorded: Sequence[str],
+    environment: Mapping[str, str],
+) -> str:
+    """The script for one set of revisions.
+
+    `about` says in a line what is to be seen. `recorded` is the command of a run that showed it: it tells which options
+    the case has at that commit, and where the frozen data are. `environment` is that run's description.
+    """
+    stack = request.stack
+    case = CaseName.parse(request.case, stack) if request.case is not None else None
+    values = _values(request, case)
+    lines = [
+        "#!/bin/sh",
+        f"# {one_line(about)}",
+        "# Works in the folder given, or in a new temporary one.",
+        _PREPARE,
+    ]
+    for name in sorted(revisions, key=lambda name: len(stack.directory(name).parts)):
+        path = _word(str(stack.repositories[name].path))
+        lines.append(f"check_out {path} {_word(values[name])} {revisions[name]}")
+    lines.append("")
+    if stack.needs_python:
+        lines.append(_PYTHON % _word(stack.environment.python or sys.executable))
+    lines.extend(_inherited(environment))
+    lines.extend(
+        f"export {name}={_word(fill(text, values))}" for name, text in stack.environment.variables.items()
+    )
+    for name, step in stack.steps.items():
+        command = [fill(word, values) for word in step.command]
+        lines.extend(("", f"# step {name}", f"(cd {_word(fill(step.cwd, values))} && {_command(command)})"))
+    lines.extend(
+        ("", f"cd {_word(fill(stack.case.cwd, values))}", _command(_run(stack, case, recorded, values)))
+    )
+    return "\n".join(lines) + "\n"
+
+
+def _values(request: BisectRequest, case: CaseName | None) -> dict[str, str]:
+    """The placeholders, with repositories laid out below the script's folder as in a slot."""
+    stack = request.stack
+    places = {name: f"{_ROOT}/{stack.directory(name)}" for name in stack.repositories}
+    home = places[stack.case.repository]
+    return {
+        "python": f"{_ROOT}/venv/bin/python",
+        "slot": _ROOT,
+        "jobs": _JOBS,
+        "case": home if case is None else f"{home}/{case.path}",
+        "platform": request.platform,
+        "device": str(request.device),
+        **places,
+    }
+
+
+def _run(
+    stack: Stack, case: CaseName | None, recorded: Sequence[str], values: Mapping[str, str]
+) -> tuple[str, ...]:
+    """The case's command, under the harness shim only where the case cannot take frozen data by itself."""
+    own = _behind_shim(recorded) if stack.case.harness else tuple(recorded)
+    spellings = (*stack.case.flags.golden_data, "--golden-data")
+    golden = next((Path(after) for word, after in pairwise(recorded) if word in spellings), None)
+    offered = frozenset(own) & set(spellings)
+    if golden is None or offered:
+        plain = stack.case.model_copy(update={"harness": False})
+        stack = stack.model_copy(update={"case": plain})
+    return case_command(
+        stack,
+        case,
+        RunOptions(golden_data=golden),
+        offered=offered,
+        outcome=Path(f"{_ROOT}/outcome.json"),
+        values=values,
+    ).argv
+
+
+def _behind_shim(recorded: Sequence[str]) -> tuple[str, ...]:
+    """The case's own words: the shim's end at the first `--`."""
+    return tuple(recorded[recorded.index("--") + 1 :]) if "--" in recorded else tuple(recorded)
+
+
+def _inherited(environment: Mapping[str, str]) -> list[str]:
+    """The inherited variables that can change a result, as they were."""
+    variables = {
+        name.removeprefix(_ENVIRONMENT_VARIABLE): value
+        for name, value in environment.items()
+        if name.startswith(_ENVIRONMENT_VARIABLE)
+    }
+    return [
+        f"export {name}={_word(value)}" if value else f"unset {name}" for name, value in variables.items()
+    ]
+
+
+def _command(words: Sequence[str]) -> str:
+    return " ".join(_word(word) for word in words)
+
+
+def _word(text: str) -> str:
+    """A word of a shell command; the script's own variables stay variables."""
+    parts = _VARIABLE.split(text)
+    quoted = [f'"${part}"' if index % 2 else shlex.quote(part) for index, part in enumerate(parts) if part]
+    return "".join(quoted) or "''"

@@ -1,0 +1,65 @@
+"""Both sides of the answer: what was good, what was bad, and how to see it again."""
+
+from collections.abc import Sequence
+
+from ...store.schema import Judgement, Probe
+from .model import Reproduction, Side
+from .reproduce import reproduction_script
+from .rows import Rows
+from .standing import Standing, judged
+
+
+def both_sides(rows: Rows) -> Reproduction:
+    """The culprit and its parent; the end of the range where there is no culprit, or its parent was not judged."""
+    conclusion = rows.conclusion
+    if not rows.ranges:
+        return Reproduction(good=None, bad=None)
+    named = conclusion and (conclusion.culprits[0] if conclusion.culprits else conclusion.through)
+    standing = rows.ranges[0]
+    good = bad = None
+    if named is not None:
+        standing = next(each for each in reversed(rows.ranges) if each.stage.repository == named.repository)
+        bad = _side(rows, standing, named.commit, Judgement.BAD)
+        good = _side(rows, standing, named.parent, Judgement.GOOD) if named.parent else None
+    return Reproduction(
+        good=good or _side(rows, standing, standing.stage.good, Judgement.GOOD),
+        bad=bad or _side(rows, standing, standing.stage.bad, Judgement.BAD),
+    )
+
+
+def _side(rows: Rows, standing: Standing, sha: str, wanted: Judgement) -> Side | None:
+    """A commit that was judged so, by runs of its own or of equal content."""
+    runs = standing.runs.get(standing.of(sha), [])
+    if judged(runs) is not wanted:
+        return None
+    shown = _shown(runs, sha, wanted)
+    repository = standing.stage.repository
+    # The runs of a commit with equal content stand for it: with its own id put in, their revisions are its own.
+    revisions = {**shown.revisions, repository: sha}
+    assert shown.verdict is not None
+    subject = rows.subject(repository, sha)
+    signature = f" ({shown.signature})" if shown.signature else ""
+    return Side(
+        repository=repository,
+        commit=sha,
+        subject=subject,
+        revisions=revisions,
+        verdict=shown.verdict,
+        signature=shown.signature,
+        probes=tuple(probe.ordinal for probe in runs if probe.judgement is not Judgement.SKIP),
+        failures=sum(probe.judgement is Judgement.BAD for probe in runs),
+        shown=shown.ordinal,
+        script=reproduction_script(
+            rows.request,
+            about=f"{repository} {sha} is {wanted}: {shown.verdict}{signature}",
+            revisions=revisions,
+            recorded=shown.command or (),
+            environment=shown.environment.details if shown.environment else {},
+        ),
+    )
+
+
+def _shown(runs: Sequence[Probe], sha: str, wanted: Judgement) -> Probe:
+    """The newest run that showed it, of the very commit if there is one."""
+    fitting = [probe for probe in runs if probe.judgement is wanted]
+    return next((probe for probe in reversed(fitting) if probe.commit == sha), fitting[-1])

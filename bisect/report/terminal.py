@@ -1,0 +1,204 @@
+"""The end of a run on the terminal: the answer, what it rests on, and where the rest is."""
+
+import shlex
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from rich.console import Console, RenderableType
+from rich.rule import Rule
+from rich.table import Table
+from rich.text import Text
+from sqlalchemy.orm import Session, sessionmaker
+
+from ...store.schema import Judgement
+from ..progress import STYLES, duration, plural
+from .build import build_report
+from .model import AnswerCommit, CommitReference, ProbeReport, Report, Side
+from .phrases import OUTCOMES, confidence, day, percent, shown_probe, side_verdict
+from .plain_text import shortened
+from .write import BAD_SCRIPT, GOOD_SCRIPT
+
+_LABEL_WIDTH = 10
+_FEW_FILES = 4
+_FEW_COMMITS = 8
+_FEW_LINES = 3
+_LONGEST = 200
+"""Characters of a line of somebody else's."""
+_FOUND = {"culprit": "bold green", "suspect": "bold yellow"}
+
+Entry = tuple[str, RenderableType]
+"""A label and what stands beside it."""
+
+
+def print_summary(sessions: sessionmaker[Session], name: str, directory: Path, console: Console) -> None:
+    """Print what was found, made from the store. `directory` holds the report's files."""
+    with sessions() as session:
+        report = build_report(session, name)
+    print_report(report, directory, console)
+
+
+def print_report(report: Report, directory: Path, console: Console) -> None:
+    """Print the answer and what it rests on."""
+    console.print(Rule(style="dim"))
+    console.print(_entries(_answer(report)))
+    for title, entries in (
+        ("evidence", _evidence(report)),
+        ("skipped", _skipped(report)),
+        ("pins", _pins(report)),
+        ("notes", [("note", _text(notice)) for notice in report.notices]),
+    ):
+        if entries:
+            _heading(title, console)
+            console.print(_entries(entries))
+    _print_reproduction(directory, console)
+    _print_places(report, directory, console)
+
+
+def print_probes(report: Report, console: Console) -> None:
+    """Print every probe, a line or two each."""
+    _heading("probes", console)
+    for probe in report.probes:
+        console.print(_probe(probe))
+
+
+def _answer(report: Report) -> Iterable[Entry]:
+    yield "answer", Text(OUTCOMES[report.outcome], style=_FOUND.get(report.outcome, "bold red"))
+    if not report.culprits:
+        yield "", _text(report.message)
+    for culprit in report.culprits:
+        yield "culprit", Text(f"{culprit.repository} {culprit.commit}", style="bold")
+        yield from _description(culprit)
+        yield "parent", Text(culprit.parent or "none")
+        if report.through is not None:
+            yield "through", _reference(report.through)
+        yield "confidence", Text(confidence(culprit, report.asked_confidence))
+    if report.through is not None and not report.culprits:
+        yield "through", _reference(report.through)
+    for suspect in report.suspects[:_FEW_COMMITS]:
+        sure = f" {percent(suspect.confidence)}" if suspect.confidence is not None else ""
+        yield "suspect", _reference(suspect).append(sure)
+    yield from _more(report.suspects)
+    for commit in report.earlier_failures[:_FEW_COMMITS]:
+        yield "earlier", _reference(commit).append(" (failed too, then passed)")
+    for each in report.counterfactuals:
+        yield (
+            "submodule",
+            _text(
+                f"{each.repository} moves {each.old[:12]} to {each.new[:12]}: the commit with the old one is "
+                f"{each.new_holder_old_target}, its parent with the new one {each.old_holder_new_target}; "
+                f"due to: {each.blame}"
+            ),
+        )
+
+
+def _description(commit: AnswerCommit) -> Iterable[Entry]:
+    if commit.subject is not None:
+        yield "", _text(commit.subject)
+    if commit.author is not None and commit.date is not None:
+        yield "author", _text(f"{commit.author}, {day(commit.date)}")
+    if commit.merge:
+        yield "merge", Text("it has several parents; the first was run beside it")
+    more = f" and {len(commit.files) - _FEW_FILES} more" if len(commit.files) > _FEW_FILES else ""
+    if commit.files:
+        yield "files", _text(", ".join(commit.files[:_FEW_FILES])).append(more)
+
+
+def _evidence(report: Report) -> list[Entry]:
+    entries: list[Entry] = []
+    for word, side in (("bad", report.reproduce.bad), ("good", report.reproduce.good)):
+        if side is None:
+            continue
+        style = STYLES[Judgement(word)]
+        entries.append((word, Text.assemble((_side_commit(side), style), f" {_side_verdict(side)}")))
+        shown = shown_probe(report, side)
+        entries.extend(("", _text(line.text, style="dim")) for line in shown.evidence[:_FEW_LINES])
+        if shown.log is not None:
+            entries.append(("", Text(shown.log, style="dim")))
+    return entries
+
+
+def _side_commit(side: Side) -> str:
+    """A side's commit, short."""
+    return f"{side.repository} {side.commit[:12]}"
+
+
+def _side_verdict(side: Side) -> str:
+    """What its runs showed, safe to print."""
+    return shortened(side_verdict(side), _LONGEST)
+
+
+def _skipped(report: Report) -> list[Entry]:
+    entries: list[Entry] = [
+        ("", _reference(commit).append(shortened(f": {commit.verdict}, {commit.reason}", _LONGEST), "yellow"))
+        for commit in report.skipped[:_FEW_COMMITS]
+    ]
+    return [*entries, *_more(report.skipped)]
+
+
+def _more(commits: Sequence[CommitReference]) -> Iterable[Entry]:
+    if len(commits) > _FEW_COMMITS:
+        yield "", Text(f"and {len(commits) - _FEW_COMMITS} more in report.json")
+
+
+def _pins(report: Report) -> list[Entry]:
+    entries: list[Entry] = []
+    for pin in report.pins:
+        good, bad = (value or "none" for value in (pin.value_good, pin.value_bad))
+        value = good[:12] if good == bad else f"{good[:12]} to {bad[:12]}"
+        entries.append((pin.name, _text(f"{value} ({'searched' if pin.searched else 'frozen'})")))
+    return entries
+
+
+def _print_reproduction(directory: Path, console: Console) -> None:
+    scripts = [directory / script for script in (BAD_SCRIPT, GOOD_SCRIPT)]
+    written = [script for script in scripts if script.is_file()]
+    if written:
+        _heading("to see it again", console)
+    for script in written:
+        # Unwrapped, so that it can be copied.
+        console.print(Text(shlex.join(["sh", str(script)])), soft_wrap=True)
+
+
+def _print_places(report: Report, directory: Path, console: Console) -> None:
+    timing = report.timing
+    _heading(f"{plural(len(report.probes), 'probe')} in {duration(timing.total)}", console)
+    entries: list[Entry] = [("time", Text(f"build {duration(timing.build)}, run {duration(timing.run)}"))]
+    if (directory / "report.md").is_file():
+        entries.append(("report", Text(str(directory / "report.md"))))
+        entries.append(("", Text("with report.json and bisect.log (for git bisect replay)")))
+    else:
+        entries.append(("report", Text(f"none written; write it with bisect-precision report {report.name}")))
+    console.print(_entries(entries))
+
+
+def _probe(probe: ProbeReport) -> Text:
+    line = Text.assemble(
+        f"{probe.ordinal:>4} ",
+        (f"{probe.judgement.value:<4} ", STYLES[probe.judgement]),
+        f"{probe.repository} {probe.commit[:12]} {probe.phase}: ",
+    )
+    line.append_text(_text(f"{probe.verdict}{f' ({probe.signature})' if probe.signature else ''}"))
+    return line.append(f", build {probe.build} {probe.build_seconds:.1f} s, run {probe.run_seconds:.1f} s")
+
+
+def _reference(commit: CommitReference) -> Text:
+    return _text(f"{commit.repository} {commit.commit[:12]} {commit.subject or ''}")
+
+
+def _text(text: str, style: str = "") -> Text:
+    """Somebody else's text: no markup, nothing that a terminal obeys."""
+    return Text(shortened(text, _LONGEST), style=style)
+
+
+def _heading(title: str, console: Console) -> None:
+    console.print()
+    console.print(Text(title, style="bold"))
+
+
+def _entries(entries: Iterable[Entry]) -> Table:
+    table = Table.grid(padding=(0, 1))
+    table.add_column(width=_LABEL_WIDTH, style="dim", overflow="fold")
+    table.add_column(overflow="fold")
+    for label, content in entries:
+        table.add_row(Text(label), content)
+    return table

@@ -1,0 +1,71 @@
+"""A bisection's report as files in a folder."""
+
+import uuid
+from pathlib import Path
+
+from sqlalchemy.orm import Session, sessionmaker
+
+from ...runner.errors import UserError
+from .bisect_log import bisect_log
+from .build import report_of_rows
+from .markdown import render_markdown
+from .model import Report
+from .rows import Rows, load_rows
+
+BAD_SCRIPT, GOOD_SCRIPT = "reproduce-bad.sh", "reproduce-good.sh"
+
+
+def write_report(sessions: sessionmaker[Session], name: str, directory: Path) -> tuple[Path, ...]:
+    """Write all files of the report, each wholly or not at all; their paths.
+
+    report.json, report.md, bisect.log (and bisect-REPOSITORY.log for each further range), reproduce-good.sh and
+    reproduce-bad.sh. Raises `UserError` where there is no such bisection, or the folder cannot be written.
+    """
+    with sessions() as session:
+        rows = load_rows(session, name)
+        report = report_of_rows(rows)
+        files = {
+            "report.json": report.model_dump_json(indent=2) + "\n",
+            "report.md": render_markdown(report),
+            **_logs(rows),
+            **_scripts(report),
+        }
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        return tuple(_write(directory / file, text) for file, text in files.items())
+    except OSError as error:
+        raise UserError(
+            f"{directory}: expected a folder to write the report to: {error.strerror}; "
+            f"mend it and run bisect-precision report {name}, or name another folder with -o"
+        ) from error
+
+
+def _logs(rows: Rows) -> dict[str, str]:
+    conclusion = rows.conclusion
+    named = (*conclusion.culprits, conclusion.through) if conclusion else ()
+    suspects = conclusion.suspects if conclusion else ()
+    logs: dict[str, str] = {}
+    for index, standing in enumerate(rows.ranges):
+        repository = standing.stage.repository
+        logs[f"bisect-{repository}.log" if index else "bisect.log"] = bisect_log(
+            standing,
+            subjects={sha: commit.subject for (of, sha), commit in rows.commits.items() if of == repository},
+            culprit=next((each.commit for each in named if each and each.repository == repository), None),
+            suspects=[each.commit for each in suspects if each.repository == repository],
+        )
+    return logs
+
+
+def _scripts(report: Report) -> dict[str, str]:
+    sides = {BAD_SCRIPT: report.reproduce.bad, GOOD_SCRIPT: report.reproduce.good}
+    return {file: side.script for file, side in sides.items() if side is not None}
+
+
+def _write(file: Path, text: str) -> Path:
+    temporary = file.with_name(f".{file.name}.{uuid.uuid4().hex}")
+    try:
+        temporary.write_text(text, encoding="utf-8")
+        temporary.replace(file)
+    finally:
+        temporary.unlink(missing_ok=True)
+    return file

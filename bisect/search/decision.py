@@ -1,0 +1,143 @@
+"""What to run next, or the answer, when runs may be flaky."""
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from .graph import CommitGraph, Floats
+from .information import entropy
+from .knowledge import Knowledge, Outcome
+from .planner import Found, OnlySkipped, Probe, next_step
+from .posterior import GOOD_END, Belief, Posterior
+from .testability import skip_probability
+
+
+@dataclass(frozen=True)
+class NoCulprit:
+    """No commit of the range explains the runs: all of them fail at one rate."""
+
+
+@dataclass(frozen=True)
+class EnvironmentMoved:
+    """The runs changed with time, whatever commit they were of."""
+
+
+@dataclass(frozen=True)
+class Undecided:
+    """No run promises any information. `suspects` hold the culprit with the confidence asked for."""
+
+    suspects: tuple[int, ...]
+
+
+Decision: TypeAlias = Probe | Found | OnlySkipped | NoCulprit | EnvironmentMoved | Undecided
+
+_LEAST_INFORMATION = 1e-9
+
+
+def next_run(posterior: Posterior, *, confidence: float = 0.99, costs: Floats | None = None) -> Decision:
+    """The commit whose next run promises the most information by its cost, or the answer.
+
+    As long as every run agrees with rates of 0 and 1, and these are not excluded, the search is that of
+    `planner.next_step`; only its answer is then rerun until the confidence is reached. Once runs have
+    contradicted each other, it is the mutual information of the culprit and the run, times the chance
+    that it can be tested, by its cost.
+    """
+    certain = _as_if_certain(posterior)
+    if certain is not None:
+        step = next_step(certain, weights=posterior.weights, costs=costs)
+        if isinstance(step, Probe):
+            return step
+    answer = _answer(posterior, confidence)
+    if answer is not None:
+        return answer
+    information = information_gain(posterior.graph, posterior.belief)
+    if posterior.skipped:
+        tried = {seen.commit: False for seen in posterior.observations if seen.commit != GOOD_END}
+        tried |= {posterior.graph.bad: False} | dict.fromkeys(posterior.skipped, True)
+        information *= 1 - skip_probability(posterior.graph, tried)
+    commit = int(np.argmax(information / (1.0 if costs is None else costs)))
+    if information[commit] < _LEAST_INFORMATION:
+        return Undecided(credible_set(posterior.belief, confidence))
+    left = _entropy_left(posterior.belief)
+    return Probe(commit, max(1.0, left / float(information[commit])))
+
+
+def information_gain(graph: CommitGraph, belief: Belief) -> Floats:
+    """For each commit, the mutual information of the hypothesis and one run of it, in bits. Shape [n].
+
+    H(m) - H(run | hypothesis), where m is the chance of a fail: with b(v) the ancestors of v, it is the sum of
+    P(c) r(c) over c in b(v), of P(c) a(c) over the others, and of what other hypotheses predict.
+    """
+    p, bad, good = belief.commits, belief.fail_if_bad, belief.fail_if_good
+    others = np.array([belief.no_culprit, belief.environment])
+    rates = np.array([belief.fail_if_no_culprit, belief.fail_if_environment])
+    fails = graph.ancestor_sums(p * (bad - good)) + (p @ good + others @ rates)
+    given = graph.ancestor_sums(p * (entropy(bad) - entropy(good))) + (
+        p @ entropy(good) + others @ entropy(rates)
+    )
+    return np.maximum(entropy(fails) - given, 0)
+
+
+def credible_set(belief: Belief, confidence: float) -> tuple[int, ...]:
+    """The fewest commits, most probable first, whose probabilities sum to `confidence`; all if none do."""
+    order = np.argsort(-belief.commits, kind="stable")
+    enough = int(np.searchsorted(np.cumsum(belief.commits[order]), confidence)) + 1
+    return tuple(order[:enough].tolist())
+
+
+def _answer(posterior: Posterior, confidence: float) -> Decision | None:
+    """The hypothesis that has reached the confidence, if any."""
+    belief = posterior.belief
+    if belief.no_culprit >= confidence:
+        return NoCulprit()
+    if belief.environment >= confidence:
+        return EnvironmentMoved()
+    if belief.commits.sum() < confidence:
+        return None
+    likely = credible_set(belief, 1 - (1 - confidence) / 10)
+    for together in _indistinguishable(posterior.graph, likely, posterior.skipped):
+        if belief.commits[together].sum() >= confidence:
+            testable = len(together) == 1 and together[0] not in posterior.skipped
+            return Found(together[0]) if testable else OnlySkipped(tuple(sorted(together)))
+    return None
+
+
+def _indistinguishable(
+    graph: CommitGraph, commits: tuple[int, ...], skipped: frozenset[int]
+) -> list[list[int]]:
+    """Splits `commits` into those that no commit outside of `skipped` has some, not all, of as ancestors."""
+    bit = {commit: 1 << place for place, commit in enumerate(commits)}
+    above: list[int] = []
+    for commit, parents in enumerate(graph.parents):
+        reached = bit.get(commit, 0)
+        for parent in parents:
+            reached |= above[parent]
+        above.append(reached)
+    seen_together = {reached for commit, reached in enumerate(above) if commit not in skipped}
+    groups: dict[frozenset[int], list[int]] = {}
+    for commit in commits:
+        groups.setdefault(frozenset(mask for mask in seen_together if mask & bit[commit]), []).append(commit)
+    return list(groups.values())
+
+
+def _entropy_left(belief: Belief) -> float:
+    """The entropy over all hypotheses, in bits."""
+    every = np.array([*belief.commits, belief.no_culprit, belief.environment])
+    every = every[every > 0]
+    return float(-(every * np.log2(every)).sum())
+
+
+def _as_if_certain(posterior: Posterior) -> Knowledge | None:
+    """The runs as certain knowledge; None if they contradict each other, or the rates are known to be others."""
+    if posterior.rates.good[0] > 0 or posterior.rates.bad[-1] < 1:
+        return None
+    if any(seen.commit == GOOD_END and seen.outcome is Outcome.BAD for seen in posterior.observations):
+        return None
+    try:
+        knowledge = Knowledge.start(
+            posterior.graph, [seen for seen in posterior.observations if seen.commit != GOOD_END]
+        )
+    except ValueError:
+        return None
+    return None if knowledge.unexplained_fails else knowledge

@@ -1,0 +1,200 @@
+"""Bisections put into a store by hand, with the journal that a driver uses."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from precision_bisect.bisect.conclusion import Conclusion
+from precision_bisect.bisect.report.build import build_report
+from precision_bisect.bisect.report.model import Report
+from precision_bisect.bisect.request import BisectRequest
+from precision_bisect.runner.stack import Case, CaseFlags, GitlinkPin, Platform, Repository, Stack, Step
+from precision_bisect.store.database import open_store, sqlite_url
+from precision_bisect.store.journal import CommitRow, EvidenceRow, Journal, ProbeKey, ProbeRow
+from precision_bisect.store.schema import BuildSource, Judgement, Phase
+from precision_bisect.store.vocabulary import Verdict
+
+JUDGEMENTS = {Verdict.PASS: Judgement.GOOD, Verdict.MISMATCH: Judgement.BAD}
+ENVIRONMENT = {"cpu": "Example 9000", "tool cxx": "c++ 12.2", "variable CXX": ""}
+
+
+def sha(name: str) -> str:
+    """A commit id for a name."""
+    return hashlib.sha1(name.encode()).hexdigest()
+
+
+def described(name: str, parents: Sequence[str], **changes: Any) -> CommitRow:
+    """A commit by its name."""
+    row: dict[str, Any] = {
+        "sha": sha(name),
+        "parents": tuple(sha(parent) for parent in parents),
+        "author": "Ada Example",
+        "email": "ada@example.com",
+        "date": datetime(2026, 3, 4, 12, tzinfo=UTC),
+        "subject": f"Subject of {name}",
+        "files": (f"src/{name}.py",),
+    }
+    return CommitRow(**(row | changes))
+
+
+def two_repositories(root: Path) -> Stack:
+    """A compiler with a runtime in it, and a library of cases."""
+    return Stack(
+        name="example",
+        searched="compiler",
+        repositories={
+            "compiler": Repository(path=root / "compiler"),
+            "runtime": Repository(path=root / "compiler/runtime"),
+            "cases": Repository(path=root / "cases"),
+        },
+        pins={"runtime": GitlinkPin(kind="gitlink", holder="compiler", path="runtime", target="runtime")},
+        steps={"runtime": Step(command=("make", "-C", "{runtime}", "-j{jobs}"), inputs=("runtime",))},
+        case=Case(
+            repository="cases",
+            command=("{python}", "{case}", "-p", "{platform}", "-d", "{device}"),
+            cwd="{slot}",
+            flags=CaseFlags(golden_data=("--golden-data",)),
+        ),
+        platforms={"a2a3sim": Platform()},
+    )
+
+
+class StoredBisection:
+    """One bisection in a store of its own."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        stack: Stack | None = None,
+        repository: str = "compiler",
+        good: str,
+        bad: str,
+        case: str | None = "examples/softmax.py",
+    ) -> None:
+        self.folder = folder
+        self.url = sqlite_url(folder / "store.sqlite")
+        self.sessions = open_store(self.url)
+        self.name = "20260304-120000-beef"
+        self.request = BisectRequest(
+            stack=stack or two_repositories(folder),
+            repository=repository,
+            fixed={},
+            good=good,
+            bad=bad,
+            case=case,
+            platform="a2a3sim",
+            device=0,
+            bad_when="mismatch",
+            golden_data=None,
+            timeout=None,
+            confidence=0.99,
+            output=folder / "report",
+        )
+        self.journal = Journal.begin(
+            self.sessions,
+            name=self.name,
+            repository=repository,
+            good=good,
+            bad=bad,
+            request=self.request.model_dump(mode="json"),
+        )
+        self._runs: dict[str, int] = {}
+        self._stages = 0
+
+    def stage(
+        self,
+        candidates: Sequence[tuple[CommitRow, str | None]],
+        *,
+        good: str,
+        bad: str,
+        repository: str = "compiler",
+        held: Mapping[str, str] | None = None,
+    ) -> int:
+        """Note a range."""
+        self._stages += 1
+        return self.journal.stage(
+            ordinal=self._stages,
+            repository=repository,
+            good=good,
+            bad=bad,
+            held=held or {},
+            candidates=candidates,
+        )
+
+    def probe(
+        self,
+        stage: int,
+        commit: str,
+        verdict: Verdict,
+        *,
+        phase: Phase = Phase.SEARCH,
+        repository: str = "compiler",
+        revisions: Mapping[str, str] | None = None,
+        content: str | None = None,
+        **changes: Any,
+    ) -> int:
+        """Start a probe and finish it; its ordinal."""
+        ordinal = self.start(
+            stage, commit, phase=phase, repository=repository, revisions=revisions, content=content
+        )
+        judgement = JUDGEMENTS.get(verdict, Judgement.SKIP)
+        row: dict[str, Any] = {
+            "verdict": verdict,
+            "judgement": judgement,
+            "signature": "out: 3/512 differ" if judgement is Judgement.BAD else None,
+            "metrics": {"out": {"mismatched": 3.0}} if judgement is Judgement.BAD else {},
+            "exit_code": 0 if judgement is Judgement.GOOD else 1,
+            "evidence": [EvidenceRow(stream="stdout", line=7, text=f"[RUN] {verdict}", why="printed")],
+            "build_key": "0" * 64,
+            "build_source": BuildSource.BUILT,
+            "build_seconds": 2.0,
+            "build_steps": {"runtime": 2.0},
+            "run_seconds": 0.5,
+            "fingerprint": "f" * 64,
+            "environment": ENVIRONMENT,
+            "slot": 0,
+            "host": "machine",
+            "command": ("/slot/venv/bin/python", "/slot/cases/examples/softmax.py", "--golden-data", "/golden"),
+            "artifacts": {"log": (f"/home/probes/{ordinal}/run.log.gz", 10)},
+        }
+        self.journal.finish_probe(ordinal, ProbeRow(**(row | changes)))
+        return ordinal
+
+    def start(
+        self,
+        stage: int,
+        commit: str,
+        *,
+        phase: Phase = Phase.SEARCH,
+        repository: str = "compiler",
+        revisions: Mapping[str, str] | None = None,
+        content: str | None = None,
+    ) -> int:
+        """Start a probe, as a driver does that is then killed."""
+        whole = revisions or {"compiler": commit, "runtime": sha("pinned"), "cases": sha("cases")}
+        key = content or "".join(sorted(whole.values()))
+        key = hashlib.sha256(key.encode()).hexdigest()
+        self._runs[key] = self._runs.get(key, 0) + 1
+        return self.journal.start_probe(
+            ProbeKey(
+                stage=stage,
+                phase=phase,
+                repository=repository,
+                commit=commit,
+                revisions=whole,
+                content=key,
+                run=self._runs[key],
+            )
+        )
+
+    def conclude(self, conclusion: Conclusion) -> None:
+        """Note the answer."""
+        self.journal.conclude(conclusion.outcome, conclusion.model_dump(mode="json"))
+
+    def report(self) -> Report:
+        """The report, from the store."""
+        with self.sessions() as session:
+            return build_report(session, self.name)

@@ -1,0 +1,131 @@
+"""Stopped in every way, a bisection goes on as if nothing had happened."""
+
+import random
+import signal
+import sqlite3
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from precision_bisect.demo.scenarios import Scenario
+from tests.system.conftest import DemoStack
+
+KILLS = 25
+
+
+def wait_for_a_probe(process: "subprocess.Popen[str]", ordinal: int) -> str:
+    """Read what the tool prints until it says that a probe has started."""
+    assert process.stderr is not None
+    read: list[str] = []
+    for line in process.stderr:
+        read.append(line)
+        if line.startswith(f"probe {ordinal}: "):
+            return "".join(read)
+    raise AssertionError(f"probe {ordinal} never started: {''.join(read)}")
+
+
+def is_noted(stack: DemoStack) -> bool:
+    """Whether the store knows a bisection."""
+    store = Path(stack.environment["PRECISION_BISECT_HOME"]) / "state" / "store.sqlite"
+    if not store.is_file():
+        return False
+    with sqlite3.connect(store, timeout=30) as connection:
+        tables = connection.execute("select name from sqlite_master where name = 'bisections'").fetchall()
+        return bool(tables) and bool(connection.execute("select 1 from bisections").fetchall())
+
+
+def resume_words(text: str) -> list[str]:
+    """The command that the tool printed for going on."""
+    (line,) = [line for line in text.splitlines() if "--resume" in line]
+    return line[line.index("--resume") :].split()
+
+
+def essence(report: dict[str, Any]) -> dict[str, Any]:
+    """A report without times, places and names."""
+    probes = [
+        {key: probe[key] for key in ("ordinal", "phase", "repository", "commit", "run", "verdict", "signature")}
+        for probe in report["probes"]
+    ]
+    culprits = [
+        {key: culprit[key] for key in ("repository", "commit", "parent", "confidence")}
+        for culprit in report["culprits"]
+    ]
+    return {"outcome": report["outcome"], "culprits": culprits, "probes": probes, "skipped": report["skipped"]}
+
+
+def processes_of(stack: DemoStack) -> list[psutil.Process]:
+    """What still runs with this stack's home in its environment."""
+    home = stack.environment["PRECISION_BISECT_HOME"]
+    found: list[psutil.Process] = []
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get("PRECISION_BISECT_HOME") == home and process.pid != psutil.Process().pid:
+                found.append(process)
+        except psutil.Error:
+            continue
+    return found
+
+
+def test_killed_at_random_instants_it_reports_the_same(make: Callable[..., DemoStack], tmp_path: Path) -> None:
+    stack = make(Scenario.ACCUMULATE)
+    begun = time.monotonic()
+    assert stack.run(*stack.arguments, "--store", f"sqlite:///{tmp_path}/undisturbed.sqlite").code == 0
+    undisturbed = time.monotonic() - begun
+    expected = essence(stack.report())
+    (stack.output / "report.json").unlink()
+
+    before = stack.snapshot()
+    rng = random.Random(11)
+    kills = 0
+    while True:
+        process = stack.start(*(["--resume"] if is_noted(stack) else stack.arguments))
+        try:
+            out, err = process.communicate(timeout=rng.uniform(0.1, undisturbed / 6) if kills < KILLS else None)
+            break
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+            psutil.wait_procs(processes_of(stack), timeout=30)
+            kills += 1
+    assert kills == KILLS, f"it ended after {kills} kills: {out}"
+    assert process.returncode == 0, err
+    assert essence(stack.report()) == expected
+    assert stack.snapshot() == before
+    assert processes_of(stack) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda n: n.name)
+def test_a_polite_stop_records_nothing_and_says_how_to_go_on(
+    number: signal.Signals, make: Callable[..., DemoStack]
+) -> None:
+    stack = make(Scenario.TAIL)
+    before = stack.snapshot()
+    process = stack.start(*stack.arguments)
+    wait_for_a_probe(process, 2)
+    process.send_signal(number)
+    _, err = process.communicate()
+    assert process.returncode == 130, err
+    assert processes_of(stack) == []
+    assert stack.snapshot() == before
+    done = stack.run(*resume_words(err))
+    assert done.code == 0, done.err
+    attempts = {probe["ordinal"]: probe["attempt"] for probe in stack.report()["probes"]}
+    assert attempts[1] == 1
+    assert attempts[2] == 2
+    assert stack.report()["culprits"][0]["commit"] == stack.truth.culprits[0].commit
+
+
+def test_two_drivers_of_one_bisection(make: Callable[..., DemoStack]) -> None:
+    stack = make(Scenario.TAIL)
+    process = stack.start(*stack.arguments)
+    wait_for_a_probe(process, 1)
+    second = stack.run("--resume")
+    assert second.code == 1
+    assert "another process" in second.err
+    process.send_signal(signal.SIGINT)
+    process.communicate()
