@@ -3,6 +3,8 @@
 import sys
 from collections.abc import Callable
 
+from sqlalchemy.exc import DBAPIError
+
 from ..runner.errors import UserError
 from ..store.database import StoreError
 
@@ -16,5 +18,8 @@ def run_command(function: Callable[[], int]) -> int:
     except (UserError, StoreError) as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code if isinstance(error, UserError) else 1
+    except DBAPIError as error:
+        print(f"error: expected a store that can be read and written, found: {error.orig}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         return INTERRUPTED

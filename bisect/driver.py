@@ -120,7 +120,7 @@ class Driver:
                         update={
                             "through": named,
                             "counterfactuals": tuple(counterfactuals),
-                            "earlier_failures": answer.earlier_failures,
+                            "earlier_failures": (*inner.earlier_failures, *answer.earlier_failures),
                         }
                     )
         return Conclusion(

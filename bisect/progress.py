@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..runner.probe import ProbeResult
-from ..store.schema import Judgement, Phase
+from ..store.schema import BuildSource, Judgement, Phase
 
 _SHOWN_VERDICTS = 8
 STYLES: Mapping[Judgement, str] = {Judgement.GOOD: "green", Judgement.BAD: "red", Judgement.SKIP: "yellow"}
@@ -91,18 +91,19 @@ class PlainProgress:
 
 
 class LiveProgress:
-    """A picture that is drawn over: what is left, what each slot does, the last verdicts."""
+    """A picture that is drawn over: the last verdicts, what is left, what each slot does."""
 
     def __init__(self, console: Console) -> None:
-        self._live = Live(console=console, get_renderable=self._render, refresh_per_second=4, transient=True)
-        self._console = console
         self._stage = ""
         self._left = ""
         self._expected_steps = 0.0
-        self._current: tuple[str, float] | None = None
+        self._title = ""
+        self._begun = time.monotonic()
         self._slots: dict[int, str] = {}
         self._verdicts: deque[Text] = deque(maxlen=_SHOWN_VERDICTS)
         self._durations: list[float] = []
+        self._console = console
+        self._live = Live(self, console=console, refresh_per_second=4, transient=True)
 
     def __enter__(self) -> Self:
         self._live.start()
@@ -112,6 +113,24 @@ class LiveProgress:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._live.stop()
+
+    def __rich__(self) -> RenderableType:
+        slots = Table.grid(padding=(0, 2))
+        for slot, text in sorted(self._slots.items()):
+            elapsed = time.monotonic() - self._begun
+            slots.add_row(f"slot {slot}", Text(self._title), Text(f"{text}, {elapsed:.0f} s"))
+        return Group(
+            *self._verdicts,
+            Text(self._stage, style="bold", overflow="ellipsis", no_wrap=True),
+            Text(f"{self._left}{self._time_left()}"),
+            slots,
+        )
+
+    def _time_left(self) -> str:
+        if not self._durations or not self._expected_steps:
+            return ""
+        mean = sum(self._durations) / len(self._durations)
+        return f", about {duration(mean * self._expected_steps)}"
 
     def stage(self, repository: str, *, commits: int, candidates: int) -> None:
         self._stage = describe_stage(repository, commits=commits, candidates=candidates)
@@ -126,37 +145,20 @@ class LiveProgress:
         self._expected_steps = 0.0
 
     def probe_started(self, ordinal: int, phase: Phase, repository: str, commit: str) -> None:
-        self._current = (f"probe {ordinal}: {phase.value} {repository} {commit[:12]}", time.monotonic())
+        self._title = f"probe {ordinal}: {phase.value} {repository} {commit[:12]}"
+        self._begun = time.monotonic()
 
     def activity(self, slot: int, text: str) -> None:
         self._slots[slot] = text
 
     def probe_finished(self, ordinal: int, result: ProbeResult) -> None:
-        if self._current is not None:
-            title, begun = self._current
-            self._durations.append(time.monotonic() - begun)
-            line = Text(f"{title}  ", overflow="ellipsis", no_wrap=True)
-            self._verdicts.append(line.append(describe_result(result), style=STYLES[result.judgement]))
-        self._current = None
+        self._durations.append(time.monotonic() - self._begun)
+        line = Text(f"{self._title}  ", overflow="ellipsis", no_wrap=True)
+        self._verdicts.append(line.append(describe_result(result), style=STYLES[result.judgement]))
         self._slots.clear()
 
     def notice(self, text: str) -> None:
         self._console.print(Text(f"note: {text}", style="yellow"))
-
-    def _render(self) -> RenderableType:
-        head = Text(self._stage, style="bold", overflow="ellipsis", no_wrap=True)
-        left = Text(f"{self._left}{self._eta()}")
-        slots = Table.grid(padding=(0, 2))
-        for slot, text in sorted(self._slots.items()):
-            title, begun = self._current or ("", time.monotonic())
-            slots.add_row(f"slot {slot}", Text(title), Text(f"{text}, {time.monotonic() - begun:.0f} s"))
-        return Group(*self._verdicts, head, left, slots)
-
-    def _eta(self) -> str:
-        if not self._durations or not self._expected_steps:
-            return ""
-        mean = sum(self._durations) / len(self._durations)
-        return f", about {duration(mean * self._expected_steps)}"
 
 
 def describe_stage(repository: str, *, commits: int, candidates: int) -> str:
@@ -179,7 +181,8 @@ def describe_result(result: ProbeResult) -> str:
     """A verdict with its signature and what it took."""
     found = result.classification
     signature = f" ({found.signature})" if found.signature else ""
-    build = f"build {result.build_source.value} {result.build_seconds:.1f} s, " if result.toolchain else ""
+    built = result.build_source is not BuildSource.NONE
+    build = f"build {result.build_source.value} {result.build_seconds:.1f} s, " if built else ""
     return (
         f"{result.judgement.value}: {found.verdict.value}{signature}, {build}run {result.run_seconds:.1f} s"
     )

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ..runner.stack import Case, Model, Platform, Repository, Stack, literal
+from ..runner.stack import Case, Model, Platform, Repository, Stack, is_plain_name, literal
 
 PREDICATE_PLATFORM = "host"
 
@@ -43,7 +43,7 @@ class BisectRequest(Model):
 
 def predicate_stack(checkout: Path) -> Stack:
     """A stack of one repository, with nothing to build and no case yet."""
-    name = "repository"
+    name = checkout.name if is_plain_name(checkout.name) else "repository"
     return Stack(
         name="predicate",
         searched=name,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from ..runner.content import StackContent
 from ..runner.git import CommitInfo, GitRepository
 from ..runner.revisions import NoPinError, Revisions
-from ..store.journal import CommitRow, Journal
+from ..store.journal import CandidateRow, CommitRow, Journal
 from .history import CommitRange, collapse
 from .search.graph import CommitGraph
 
@@ -23,10 +23,14 @@ class Range:
 
 @dataclass(frozen=True, kw_only=True)
 class Stage:
-    """A range with its commits; node i of `collapsed` is commit i of `graph`."""
+    """A range with its commits; node i of `collapsed` is commit i of `graph`.
+
+    `contents` gives the content key of each commit; None where it pins no submodule.
+    """
 
     range: Range
     commits: tuple[CommitInfo, ...]
+    contents: Mapping[str, str | None]
     collapsed: CommitRange
     graph: CommitGraph
 
@@ -41,19 +45,20 @@ def load_stage(
     content.learn(where.repository, commits)
     revisions.learn(where.repository, commits)
 
-    def key(sha: str) -> str:
+    def key(sha: str) -> str | None:
         try:
             return content.of_revisions(revisions.complete({**where.held, where.repository: sha}))
         except NoPinError:
-            return f"no pin at {sha}"
+            return None
 
-    collapsed = collapse(commits, key)
+    collapsed = collapse(commits, lambda sha: key(sha) or f"no pin at {sha}")
     if collapsed is None:
         return None
     times = [node.commit.date.timestamp() for node in collapsed.nodes]
     return Stage(
         range=where,
         commits=tuple(commits),
+        contents={commit.sha: key(commit.sha) for commit in commits},
         collapsed=collapsed,
         graph=CommitGraph(collapsed.parents, times),
     )
@@ -70,7 +75,14 @@ def note_stage(journal: Journal, stage: Stage, ordinal: int) -> int:
         good=stage.range.good,
         bad=stage.range.bad,
         held=stage.range.held,
-        candidates=[(commit_row(commit), standing.get(commit.sha)) for commit in stage.commits],
+        candidates=[
+            CandidateRow(
+                commit=commit_row(commit),
+                representative=standing.get(commit.sha),
+                content=stage.contents[commit.sha],
+            )
+            for commit in stage.commits
+        ],
     )
 
 

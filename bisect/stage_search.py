@@ -6,7 +6,6 @@ from itertools import chain
 
 import numpy as np
 
-from ..runner.revisions import NoPinError
 from ..store.schema import Judgement, Phase, Probe
 from .experiments import Experiment, Experiments
 from .progress import Progress
@@ -59,13 +58,12 @@ class StageSearch:
     def __post_init__(self) -> None:
         nodes: dict[str, tuple[int, ...]] = {self.good.content: (GOOD_END,)}
         unpinned: list[int] = []
-        for node in range(len(self.stage.graph)):
-            try:
-                content = self.at(node).content
-            except NoPinError:
-                unpinned.append(node)
+        for index, node in enumerate(self.stage.collapsed.nodes):
+            content = self.stage.contents[node.commit.sha]
+            if content is None:
+                unpinned.append(index)
             else:
-                nodes[content] = (*nodes.get(content, ()), node)
+                nodes[content] = (*nodes.get(content, ()), index)
         self._nodes = nodes
         self._unpinned = tuple(unpinned)
 
@@ -82,7 +80,7 @@ class StageSearch:
         return self.experiments.at(self.stage_id, where.repository, where.bad, where.held)
 
     def at(self, node: int) -> Experiment:
-        """A candidate, or the good end. Raises `NoPinError`."""
+        """A candidate, or the good end."""
         if node == GOOD_END:
             return self.good
         where = self.stage.range

@@ -178,7 +178,7 @@ class Stack(Model):
     @classmethod
     def _names_are_plain(cls, value: Mapping[str, object]) -> Mapping[str, object]:
         for name in value:
-            if not _NAME.fullmatch(name):
+            if not is_plain_name(name):
                 raise ValueError(f"expected a plain name (letters, digits, - and _), found {name!r}")
         return value
 
@@ -243,6 +243,11 @@ class Stack(Model):
         return self.directory(link.holder) / link.path
 
 
+def is_plain_name(text: str) -> bool:
+    """Whether a text can name a repository, pin, step or platform."""
+    return _NAME.fullmatch(text) is not None
+
+
 def fill(template: str, values: Mapping[str, str]) -> str:
     """Replace `{name}` by its value, and doubled braces by single ones.
 
@@ -268,7 +273,7 @@ def load_stack(name_or_path: str, *, overrides: Mapping[str, Path] | None = None
         text, where, base = _read(path), str(path), path.absolute().parent
     else:
         source = resources.files("precision_bisect.configs").joinpath(f"{name_or_path}.toml")
-        if not _NAME.fullmatch(name_or_path) or not source.is_file():
+        if not is_plain_name(name_or_path) or not source.is_file():
             raise UsageError(
                 f"expected a stack file or one of {named_stacks()}, found {name_or_path!r} (--stack)"
             )
@@ -308,7 +313,8 @@ def parse_stack(text: str, *, where: str) -> Stack:
 
 
 def _first_error(error: ValidationError) -> str:
-    details = error.errors()
+    # A misspelt key is also a missing one; its spelling is what helps.
+    details = sorted(error.errors(), key=lambda detail: detail["type"] != "extra_forbidden")
     first = details[0]
     key = ".".join(str(part) for part in first["loc"])
     message = first["msg"].removeprefix("Value error, ")

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from sqlalchemy import func, select
-from sqlalchemy.orm import Session, joinedload, sessionmaker
+from sqlalchemy.orm import Session, joinedload, selectinload, sessionmaker
 
 from .clock import now
 from .schema import (
@@ -41,6 +41,15 @@ class CommitRow:
     date: datetime
     subject: str
     files: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CandidateRow:
+    """A commit of a range: the commit that stands for it (None: the good end does), and its content, if it has one."""
+
+    commit: CommitRow
+    representative: str | None
+    content: str | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,12 +170,11 @@ class Journal:
         good: str,
         bad: str,
         held: Mapping[str, str],
-        candidates: Iterable[tuple[CommitRow, str | None]],
+        candidates: Iterable[CandidateRow],
     ) -> int:
         """The id of a range, which is noted with its candidates the first time.
 
-        `candidates` are commits, parents first, each with the commit that stands for it; None where its content is
-        that of the good end.
+        `candidates` come parents first.
         """
         with self._sessions.begin() as session:
             known = session.scalar(
@@ -185,15 +193,16 @@ class Journal:
             session.add(row)
             session.flush()
             listed = list(candidates)
-            ids = _commit_ids(session, repository, [commit for commit, _ in listed])
+            ids = _commit_ids(session, repository, [candidate.commit for candidate in listed])
             session.add_all(
                 Candidate(
                     stage_id=row.id,
                     ordinal=index,
-                    commit_id=ids[commit.sha],
-                    representative_id=None if representative is None else ids[representative],
+                    commit_id=ids[candidate.commit.sha],
+                    representative_id=ids[candidate.representative] if candidate.representative else None,
+                    content=candidate.content,
                 )
-                for index, (commit, representative) in enumerate(listed)
+                for index, candidate in enumerate(listed)
             )
             return row.id
 
@@ -203,11 +212,11 @@ class Journal:
             _commit_ids(session, repository, list(commits))
 
     def probes(self) -> list[Probe]:
-        """The finished probes in the order they were started, detached, with their environments."""
+        """The finished probes in the order they were started, detached, with environment and evidence."""
         with self._sessions() as session:
             query = (
                 select(Probe)
-                .options(joinedload(Probe.environment))
+                .options(joinedload(Probe.environment), selectinload(Probe.evidence))
                 .where(Probe.bisection_id == self.bisection, Probe.state == ProbeState.FINISHED)
                 .order_by(Probe.ordinal)
             )

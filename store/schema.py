@@ -151,6 +151,8 @@ class Candidate(Base):
     """Topological: parents before children."""
     commit_id: Mapped[int] = mapped_column(ForeignKey("commits.id"))
     representative_id: Mapped[int | None] = mapped_column(ForeignKey("commits.id"))
+    content: Mapped[str | None] = mapped_column(String(64))
+    """As in `Probe.content`; None where the commit pins no submodule, so that it cannot be tested."""
 
     stage: Mapped[Stage] = relationship(back_populates="candidates")
     commit: Mapped[Commit] = relationship(foreign_keys=[commit_id])

@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -81,6 +82,13 @@ def test_algorithms_are_pure(folder: str) -> None:
                     f"{module} leaves its folder"
                 )
             assert not {name.partition(".")[0] for name in names} & impure, f"{module} imports {names}"
+
+
+def test_every_folder_of_modules_is_packaged() -> None:
+    listed = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"])
+    rooms = [room for room in (*FLOORS, "demo", "configs") if (ROOT / room).is_dir()]
+    folders = {module.parent.relative_to(ROOT) for room in rooms for module in modules(room)}
+    assert listed == {".".join(("precision_bisect", *folder.parts)) for folder in folders}
 
 
 def test_bisect_does_not_hide_the_standard_library() -> None:

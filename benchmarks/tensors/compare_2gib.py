@@ -2,10 +2,9 @@
 
     python benchmarks/tensors/compare_2gib.py [--gib 2] [--folder /tmp]
 
-Each type is written to two files once, and read twice in its own process: mapped, by `measure` and `breakdown`;
-and in memory, by torch with two threads. The last torch call is the one compared with, when its memory has been
-touched before. torch turns int8 into float32, eight times its size with the temporaries: it gets a sixteenth of
-the files, and its time is scaled.
+For each type two files are written once. One process maps them and calls `measure` and `breakdown`; another holds
+them in memory and calls torch with two threads. Each call is made twice, as the first finds memory untouched.
+torch turns int8 into float32 and takes eight times the memory: it gets a sixteenth, and its time is scaled.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+
 from precision_bisect.runner.tensors.view import DType, TensorView
 
 COLUMNS = 4096

@@ -1,11 +1,10 @@
 """Feeds damaged files to every reader of a build directory; run from the repository's root.
 
     python -m benchmarks.tensors.fuzz --inputs 1000000
-    python -m benchmarks.tensors.fuzz --engine atheris --reader args_dump --inputs 100000
 
 A reader may return or raise `BuildOutputError`. Any other exception, and any input that takes longer than
-`--seconds-each`, is written down with the input, and the exit code is 1. The first engine damages sound files at
-random; atheris (`pip install atheris`) looks for inputs that reach new code.
+`--seconds-each`, is printed with the input, and the exit code is 1. Inputs are sound files damaged at random;
+`fuzz_coverage` lets atheris look for inputs that reach new code.
 """
 
 from __future__ import annotations
@@ -179,7 +178,7 @@ def feed(target: Target, folder: Path, content: bytes, tally: Tally, seconds_eac
         tally.failures.append(f"{content!r}\ntook {taken:.1f} s")
 
 
-def fuzz_randomly(chosen: dict[str, Target], inputs: int, seed: int, seconds_each: float) -> dict[str, Tally]:
+def fuzz(chosen: dict[str, Target], inputs: int, seed: int, seconds_each: float) -> dict[str, Tally]:
     """Gives each reader its share of `inputs`."""
     tallies = {name: Tally() for name in chosen}
     whole = sum(target.share for target in chosen.values())
@@ -196,30 +195,6 @@ def fuzz_randomly(chosen: dict[str, Target], inputs: int, seed: int, seconds_eac
     return tallies
 
 
-def fuzz_with_atheris(name: str, target: Target, inputs: int, seed: int, seconds_each: float) -> None:
-    """Lets atheris choose the inputs; it ends the process, with a traceback at the first failure."""
-    import atheris
-
-    tally = Tally()
-    corpus = Path(tempfile.mkdtemp(prefix="fuzz-corpus-"))
-    home = Path(tempfile.mkdtemp(prefix="fuzz-home-", dir="/dev/shm" if Path("/dev/shm").is_dir() else None))
-    (home / "args.bin").write_bytes(bytes(64))
-    for number, content in enumerate(target.sound):
-        (corpus / str(number)).write_bytes(content)
-
-    def test_one(content: bytes) -> None:
-        feed(target, home, content, tally, seconds_each)
-        if tally.failures:
-            raise RuntimeError(tally.failures[0])
-
-    atheris.instrument_all()
-    atheris.Setup(
-        [sys.argv[0], f"-runs={inputs}", f"-seed={seed}", "-verbosity=0", "-max_len=4096", str(corpus)],
-        test_one,
-    )
-    atheris.Fuzz()
-
-
 def report(name: str, tally: Tally) -> str:
     count = tally.read + tally.refused + len(tally.failures)
     return (
@@ -232,16 +207,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Fuzz the readers of a build directory.")
     parser.add_argument("--inputs", type=int, default=1_000_000)
     parser.add_argument("--reader", choices=list(targets()))
-    parser.add_argument("--engine", choices=("random", "atheris"), default="random")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--seconds-each", type=float, default=20.0)
     given = parser.parse_args()
     chosen = {name: target for name, target in targets().items() if given.reader in (None, name)}
-    if given.engine == "atheris":
-        if given.reader is None:
-            parser.error("atheris works on one reader at a time: give --reader")
-        fuzz_with_atheris(given.reader, chosen[given.reader], given.inputs, given.seed, given.seconds_each)
-    tallies = fuzz_randomly(chosen, given.inputs, given.seed, given.seconds_each)
+    tallies = fuzz(chosen, given.inputs, given.seed, given.seconds_each)
     for name, tally in tallies.items():
         for failure in tally.failures[:5]:
             print(f"--- {name}\n{failure}")

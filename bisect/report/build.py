@@ -80,7 +80,8 @@ def report_of_rows(rows: Rows) -> Report:
 
 
 def _unfinished(rows: Rows) -> str:
-    return f"not finished: {plural(len(rows.probes), 'probe')} so far"
+    so_far = plural(len(rows.probes), "probe")
+    return f"{so_far} so far; if it does not run, go on with bisect-precision --resume {rows.bisection.name}"
 
 
 def _reference(rows: Rows, repository: str, sha: str) -> CommitReference:

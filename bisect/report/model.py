@@ -42,9 +42,10 @@ class AnswerCommit(CommitReference):
 
 
 class SkippedCommit(CommitReference):
-    """A commit that was run and could not be judged."""
+    """A commit that could not be judged."""
 
-    verdict: Verdict
+    verdict: Verdict | None
+    """None where there was nothing to run."""
     reason: str
 
 

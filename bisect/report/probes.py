@@ -50,9 +50,19 @@ def probe_report(probe: Probe, subject: str | None) -> ProbeReport:
 
 
 def skipped_commits(rows: Rows) -> tuple[SkippedCommit, ...]:
-    """The commits whose every run ended in a verdict that is neither good nor bad."""
+    """The commits that cannot be run, and those whose every run ended in a verdict that is neither good nor bad."""
     known = {probe.content for probe in rows.probes if probe.judgement is not Judgement.SKIP}
     skipped: dict[tuple[str, str], SkippedCommit] = {}
+    for standing in rows.ranges:
+        repository = standing.stage.repository
+        for sha in standing.untestable:
+            skipped[repository, sha] = SkippedCommit(
+                repository=repository,
+                commit=sha,
+                subject=rows.subject(repository, sha),
+                verdict=None,
+                reason="it pins no commit of a submodule",
+            )
     for probe in rows.probes:
         if probe.content in known or probe.phase is Phase.COUNTERFACTUAL or probe.verdict is None:
             continue

@@ -1,12 +1,10 @@
 """Both sides of the answer: what was good, what was bad, and how to see it again."""
 
-from collections.abc import Sequence
-
-from ...store.schema import Judgement, Probe
+from ...store.schema import Judgement
 from .model import Reproduction, Side
 from .reproduce import reproduction_script
 from .rows import Rows
-from .standing import Standing, judged
+from .standing import Standing
 
 
 def both_sides(rows: Rows) -> Reproduction:
@@ -28,11 +26,13 @@ def both_sides(rows: Rows) -> Reproduction:
 
 
 def _side(rows: Rows, standing: Standing, sha: str, wanted: Judgement) -> Side | None:
-    """A commit that was judged so, by runs of its own or of equal content."""
+    """A commit that was found so at least once, in runs of its own or of equal content."""
     runs = standing.runs.get(standing.of(sha), [])
-    if judged(runs) is not wanted:
+    fitting = [probe for probe in runs if probe.judgement is wanted]
+    if not fitting:
         return None
-    shown = _shown(runs, sha, wanted)
+    # The newest run that shows it, of the very commit if there is one.
+    shown = next((probe for probe in reversed(fitting) if probe.commit == sha), fitting[-1])
     repository = standing.stage.repository
     # The runs of a commit with equal content stand for it: with its own id put in, their revisions are its own.
     revisions = {**shown.revisions, repository: sha}
@@ -57,9 +57,3 @@ def _side(rows: Rows, standing: Standing, sha: str, wanted: Judgement) -> Side |
             environment=shown.environment.details if shown.environment else {},
         ),
     )
-
-
-def _shown(runs: Sequence[Probe], sha: str, wanted: Judgement) -> Probe:
-    """The newest run that showed it, of the very commit if there is one."""
-    fitting = [probe for probe in runs if probe.judgement is wanted]
-    return next((probe for probe in reversed(fitting) if probe.commit == sha), fitting[-1])

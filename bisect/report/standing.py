@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from functools import cached_property
 
-from ...store.schema import Judgement, Phase, Probe, Stage
+from ...store.schema import Phase, Probe, Stage
 
 
 class Standing:
@@ -34,23 +34,32 @@ class Standing:
         return members
 
     @cached_property
+    def untestable(self) -> list[str]:
+        """The commits of the range that pin no submodule, so that there is nothing to run."""
+        return [sha for sha, candidate in self._candidates.items() if candidate.content is None]
+
+    @cached_property
     def runs(self) -> dict[str, list[Probe]]:
         """The finished probes that speak for each standing commit, in the order they were started.
 
         Equal content is one experiment: runs that were made for another commit, or another range, count too.
         """
         contents: dict[str, set[str]] = {}
+        for sha, candidate in self._candidates.items():
+            if candidate.content is not None:
+                contents.setdefault(self.of(sha), set()).add(candidate.content)
         for probe in self._probes:
             sha = self._tested(probe)
-            if sha is not None:
-                contents.setdefault(self.of(sha), set()).add(probe.content)
-        return {
+            if sha is not None and sha not in self:
+                contents.setdefault(sha, set()).add(probe.content)
+        runs = {
             sha: [probe for probe in self._probes if probe.content in of_commit]
             for sha, of_commit in contents.items()
         }
+        return {sha: probes for sha, probes in runs.items() if probes}
 
     def _tested(self, probe: Probe) -> str | None:
-        """The commit of this range that a probe had checked out, with all that is held for the range."""
+        """The commit of this repository that a probe had checked out, with all that is held for the range."""
         stage = self.stage
         if probe.stage_id == stage.id and probe.phase is not Phase.COUNTERFACTUAL:
             return probe.commit
@@ -72,9 +81,3 @@ class Standing:
                 seen.add(commit)
                 todo.extend(self.parents(commit))
         return seen
-
-
-def judged(runs: Sequence[Probe]) -> Judgement | None:
-    """What runs of equal content amount to: one failure makes it bad. None where there are none."""
-    found = {probe.judgement for probe in runs}
-    return next((each for each in (Judgement.BAD, Judgement.GOOD, Judgement.SKIP) if each in found), None)

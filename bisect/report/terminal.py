@@ -55,10 +55,16 @@ def print_report(report: Report, directory: Path, console: Console) -> None:
 
 
 def print_probes(report: Report, console: Console) -> None:
-    """Print every probe, a line or two each."""
+    """Print every probe."""
     _heading("probes", console)
+    table = Table.grid(padding=(0, 1))
+    table.add_column(justify="right", width=4)
+    table.add_column(width=4)
+    table.add_column(overflow="fold")
     for probe in report.probes:
-        console.print(_probe(probe))
+        judgement = Text(probe.judgement.value, style=STYLES[probe.judgement])
+        table.add_row(str(probe.ordinal), judgement, _probe(probe))
+    console.print(table)
 
 
 def _answer(report: Report) -> Iterable[Entry]:
@@ -129,7 +135,12 @@ def _side_verdict(side: Side) -> str:
 
 def _skipped(report: Report) -> list[Entry]:
     entries: list[Entry] = [
-        ("", _reference(commit).append(shortened(f": {commit.verdict}, {commit.reason}", _LONGEST), "yellow"))
+        (
+            "",
+            _reference(commit).append(
+                shortened(f": {commit.verdict or 'not run'}, {commit.reason}", _LONGEST), "yellow"
+            ),
+        )
         for commit in report.skipped[:_FEW_COMMITS]
     ]
     return [*entries, *_more(report.skipped)]
@@ -172,13 +183,10 @@ def _print_places(report: Report, directory: Path, console: Console) -> None:
 
 
 def _probe(probe: ProbeReport) -> Text:
-    line = Text.assemble(
-        f"{probe.ordinal:>4} ",
-        (f"{probe.judgement.value:<4} ", STYLES[probe.judgement]),
-        f"{probe.repository} {probe.commit[:12]} {probe.phase}: ",
+    signature = f" ({probe.signature})" if probe.signature else ""
+    return _text(f"{probe.repository} {probe.commit[:12]} {probe.phase}: {probe.verdict}{signature}").append(
+        f", build {probe.build} {probe.build_seconds:.1f} s, run {probe.run_seconds:.1f} s"
     )
-    line.append_text(_text(f"{probe.verdict}{f' ({probe.signature})' if probe.signature else ''}"))
-    return line.append(f", build {probe.build} {probe.build_seconds:.1f} s, run {probe.run_seconds:.1f} s")
 
 
 def _reference(commit: CommitReference) -> Text:

@@ -6,6 +6,7 @@ from pathlib import Path
 from sqlalchemy.orm import Session, sessionmaker
 
 from ...runner.errors import UserError
+from ..conclusion import NamedCommit
 from .bisect_log import bisect_log
 from .build import report_of_rows
 from .markdown import render_markdown
@@ -41,19 +42,29 @@ def write_report(sessions: sessionmaker[Session], name: str, directory: Path) ->
 
 
 def _logs(rows: Rows) -> dict[str, str]:
-    conclusion = rows.conclusion
-    named = (*conclusion.culprits, conclusion.through) if conclusion else ()
-    suspects = conclusion.suspects if conclusion else ()
     logs: dict[str, str] = {}
     for index, standing in enumerate(rows.ranges):
         repository = standing.stage.repository
         logs[f"bisect-{repository}.log" if index else "bisect.log"] = bisect_log(
             standing,
             subjects={sha: commit.subject for (of, sha), commit in rows.commits.items() if of == repository},
-            culprit=next((each.commit for each in named if each and each.repository == repository), None),
-            suspects=[each.commit for each in suspects if each.repository == repository],
+            culprit=_culprit(rows, index),
+            suspects=[each.commit for each in _suspects(rows) if each.repository == repository],
         )
     return logs
+
+
+def _culprit(rows: Rows, index: int) -> str | None:
+    """The culprit of one range: what the next range was searched under, or the answer where there is no next one."""
+    repository = rows.ranges[index].stage.repository
+    if index + 1 < len(rows.ranges):
+        return rows.ranges[index + 1].stage.held.get(repository)
+    named = rows.conclusion.culprits if rows.conclusion else ()
+    return next((each.commit for each in named if each.repository == repository), None)
+
+
+def _suspects(rows: Rows) -> tuple[NamedCommit, ...]:
+    return rows.conclusion.suspects if rows.conclusion else ()
 
 
 def _scripts(report: Report) -> dict[str, str]:

@@ -6,7 +6,7 @@ from typing import TypeAlias
 import numpy as np
 
 from .graph import CommitGraph, Floats
-from .information import entropy
+from .information import information_gain
 from .knowledge import Knowledge, Outcome
 from .planner import Found, OnlySkipped, Probe, next_step
 from .posterior import GOOD_END, Belief, Posterior
@@ -36,47 +36,38 @@ _LEAST_INFORMATION = 1e-9
 
 
 def next_run(posterior: Posterior, *, confidence: float = 0.99, costs: Floats | None = None) -> Decision:
-    """The commit whose next run promises the most information by its cost, or the answer.
+    """The commit (or `GOOD_END`) whose next run promises the most information by its cost, or the answer.
 
     As long as every run agrees with rates of 0 and 1, and these are not excluded, the search is that of
     `planner.next_step`; only its answer is then rerun until the confidence is reached. Once runs have
     contradicted each other, it is the mutual information of the culprit and the run, times the chance
-    that it can be tested, by its cost.
+    that it can be tested, by its cost. `costs`: of one run of each commit and, last, of `GOOD_END`, in any
+    unit; shape [n + 1]; equal by default.
     """
-    certain = _as_if_certain(posterior)
+    certain = as_if_certain(posterior)
     if certain is not None:
-        step = next_step(certain, weights=posterior.weights, costs=costs)
+        step = next_step(certain, weights=posterior.weights, costs=None if costs is None else costs[:-1])
         if isinstance(step, Probe):
             return step
     answer = _answer(posterior, confidence)
     if answer is not None:
         return answer
-    information = information_gain(posterior.graph, posterior.belief)
+    information = information_gain(posterior.graph, posterior.belief) * testable_chance(posterior)
+    best = int(np.argmax(information if costs is None else information / costs))
+    if information[best] < _LEAST_INFORMATION:
+        return Undecided(credible_set(posterior.belief, confidence))
+    expected = _entropy_left(posterior.belief) / float(information[best])
+    return Probe(GOOD_END if best == len(posterior.graph) else best, max(1.0, expected))
+
+
+def testable_chance(posterior: Posterior) -> Floats:
+    """The chance that each commit and, last, `GOOD_END` can be tested. Shape [n + 1]."""
+    chance = np.ones(len(posterior.graph) + 1)
     if posterior.skipped:
         tried = {seen.commit: False for seen in posterior.observations if seen.commit != GOOD_END}
         tried |= {posterior.graph.bad: False} | dict.fromkeys(posterior.skipped, True)
-        information *= 1 - skip_probability(posterior.graph, tried)
-    commit = int(np.argmax(information / (1.0 if costs is None else costs)))
-    if information[commit] < _LEAST_INFORMATION:
-        return Undecided(credible_set(posterior.belief, confidence))
-    left = _entropy_left(posterior.belief)
-    return Probe(commit, max(1.0, left / float(information[commit])))
-
-
-def information_gain(graph: CommitGraph, belief: Belief) -> Floats:
-    """For each commit, the mutual information of the hypothesis and one run of it, in bits. Shape [n].
-
-    H(m) - H(run | hypothesis), where m is the chance of a fail: with b(v) the ancestors of v, it is the sum of
-    P(c) r(c) over c in b(v), of P(c) a(c) over the others, and of what other hypotheses predict.
-    """
-    p, bad, good = belief.commits, belief.fail_if_bad, belief.fail_if_good
-    others = np.array([belief.no_culprit, belief.environment])
-    rates = np.array([belief.fail_if_no_culprit, belief.fail_if_environment])
-    fails = graph.ancestor_sums(p * (bad - good)) + (p @ good + others @ rates)
-    given = graph.ancestor_sums(p * (entropy(bad) - entropy(good))) + (
-        p @ entropy(good) + others @ entropy(rates)
-    )
-    return np.maximum(entropy(fails) - given, 0)
+        chance[:-1] -= skip_probability(posterior.graph, tried)
+    return chance
 
 
 def credible_set(belief: Belief, confidence: float) -> tuple[int, ...]:
@@ -95,11 +86,14 @@ def _answer(posterior: Posterior, confidence: float) -> Decision | None:
         return EnvironmentMoved()
     if belief.commits.sum() < confidence:
         return None
-    likely = credible_set(belief, 1 - (1 - confidence) / 10)
-    for together in _indistinguishable(posterior.graph, likely, posterior.skipped):
-        if belief.commits[together].sum() >= confidence:
-            testable = len(together) == 1 and together[0] not in posterior.skipped
-            return Found(together[0]) if testable else OnlySkipped(tuple(sorted(together)))
+    likeliest = int(np.argmax(belief.commits))
+    if belief.commits[likeliest] >= confidence and likeliest not in posterior.skipped:
+        return Found(likeliest)
+    if posterior.skipped:
+        likely = credible_set(belief, 1 - (1 - confidence) / 10)
+        for together in _indistinguishable(posterior.graph, likely, posterior.skipped):
+            if belief.commits[together].sum() >= confidence:
+                return OnlySkipped(tuple(sorted(together)))
     return None
 
 
@@ -128,7 +122,7 @@ def _entropy_left(belief: Belief) -> float:
     return float(-(every * np.log2(every)).sum())
 
 
-def _as_if_certain(posterior: Posterior) -> Knowledge | None:
+def as_if_certain(posterior: Posterior) -> Knowledge | None:
     """The runs as certain knowledge; None if they contradict each other, or the rates are known to be others."""
     if posterior.rates.good[0] > 0 or posterior.rates.bad[-1] < 1:
         return None

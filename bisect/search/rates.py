@@ -68,14 +68,15 @@ def fit(
     possible = np.isfinite(top[0] + top[1])
     good = np.exp(np.where(possible, log_good.T - np.where(possible, top[0], 0), 0).T)
     bad = np.exp(np.where(possible, log_bad.T - np.where(possible, top[1], 0), 0).T)
-    total = np.einsum("mj,jk,mk->m", good, rates.weight, bad, optimize=True)
+    of_good = good @ rates.weight
+    total = (of_good * bad).sum(axis=1)
     with np.errstate(divide="ignore"):
         log_evidence = np.where(possible, top[0] + top[1] + np.log(total), -np.inf)
     total = np.where(total > 0, total, np.inf)
     return Fit(
         log_evidence=log_evidence,
-        good=np.einsum("mj,jk,mk->m", good * rates.good, rates.weight, bad, optimize=True) / total,
-        bad=np.einsum("mj,jk,mk->m", good, rates.weight, bad * rates.bad, optimize=True) / total,
+        good=(((good * rates.good) @ rates.weight) * bad).sum(axis=1) / total,
+        bad=(of_good * bad * rates.bad).sum(axis=1) / total,
     )
 
 

@@ -24,7 +24,7 @@ from .task_graph import TaskGraph
 
 _DFX = ("dfx_outputs", ".")
 _DISTRIBUTED = "distributed_meta.json"
-_MOST_META_BYTES = 64 * 2**20
+_MOST_META_BYTES = 4 * 2**20
 _read_object = json_reader(dict[str, object])
 
 

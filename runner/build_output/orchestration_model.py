@@ -19,9 +19,13 @@ class Usage(Enum):
 
 
 class BlockKind(Enum):
-    """What surrounds a statement; in a manual scope no dependencies are inferred."""
+    """What surrounds a statement; in a manual scope no dependencies are inferred.
+
+    What stands in a lambda runs when that is called: any number of times, or never.
+    """
 
     LOOP = "loop"
+    LAMBDA = "lambda"
     BRANCH = "branch"
     SCOPE = "scope"
     MANUAL_SCOPE = "manual_scope"

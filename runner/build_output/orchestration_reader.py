@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from tree_sitter import Node
 
-from .cpp_syntax import Span, call_arguments, callee, declared_name, descendants, root_name, span_of, text_of
+from .cpp_syntax import Span, call_arguments, callee, declared_name, root_name, span_of, text_of
 from .orchestration_bindings import Bindings
 from .orchestration_model import (
     Allocation,
@@ -145,12 +145,20 @@ class OrchestrationReader:
                 self._add(parameters, _USAGE[function], call_arguments(call), statement)
 
     def _visit_expression(self, node: Node, statement: Node, *, result: str | None) -> None:
-        """Takes in the calls and assignments within an expression, innermost last."""
-        for part in descendants(node):
+        """Takes in the calls and assignments within an expression, in source order."""
+        waiting = [node]
+        while waiting:
+            part = waiting.pop()
+            body = part.child_by_field_name("body")
+            if part.type == "lambda_expression" and body is not None:
+                with self._block(BlockKind.LAMBDA, part, body):
+                    self.visit(body)
+                continue
             if part.type == "assignment_expression":
                 self._bindings.assign(statement, part)
             elif part.type == "call_expression":
                 self._visit_call(part, statement, result)
+            waiting.extend(reversed(part.named_children))
 
     def _visit_call(self, call: Node, statement: Node, result: str | None) -> None:
         target, function = callee(call)

@@ -7,6 +7,7 @@ before, members of an imported enumeration (`_D.IN`), and paths built from the f
 from __future__ import annotations
 
 import ast
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -57,7 +58,11 @@ def assigned_literals(source: bytes, path: Path, names: Sequence[str]) -> dict[s
         NotUnderstoodError: the source is no Python, or one of `names` has a value that is not understood.
     """
     try:
-        return _assigned(ast.parse(source, filename=str(path)), names)
+        with warnings.catch_warnings():
+            # Doubtful escapes and the like are the file's affair, not our user's.
+            warnings.simplefilter("ignore")
+            tree = ast.parse(source, filename=str(path))
+        return _assigned(tree, names)
     except NotUnderstoodError:
         raise
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
 import numpy as np
 
 from .view import DType, Storage, TensorView
+
+Result = TypeVar("Result")
 
 CHUNK = 1 << 18
 """Elements of a run: the interpreter's share is small, and the run fits the second-level cache."""
@@ -16,6 +20,18 @@ def spans(total: int) -> Iterator[tuple[int, int]]:
     """Start and stop of each run that together cover `total` elements."""
     for start in range(0, total, CHUNK):
         yield start, min(start + CHUNK, total)
+
+
+def in_two_lanes(total: int, work: Callable[[Sequence[tuple[int, int]]], Result]) -> list[Result]:
+    """`work` on every other run of `total` elements, in one thread, and on the rest in another.
+
+    The division is the same on every machine, and with it the order in which sums are taken.
+    """
+    runs = list(spans(total))
+    if len(runs) < 2:
+        return [work(runs)]
+    with ThreadPoolExecutor(2) as pool:
+        return list(pool.map(work, (runs[::2], runs[1::2])))
 
 
 def raw_run(view: TensorView, start: int, stop: int) -> Storage:

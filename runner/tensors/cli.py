@@ -137,7 +137,8 @@ def _compare_two(
         _draw(picture, found)
     if counts[Outcome.DIFFERENT]:
         return DIFFERENT
-    return EQUAL if counts[Outcome.EQUAL] and not counts[Outcome.UNKNOWN] else UNREADABLE
+    whole = not counts[Outcome.UNKNOWN] and not actual.incomplete and not expected.incomplete
+    return EQUAL if counts[Outcome.EQUAL] and whole else UNREADABLE
 
 
 def _compare_runs(runs: Sequence[Source], expected: Source, tolerance: Tolerance, *, as_json: bool) -> int:
@@ -169,7 +170,8 @@ def _compare_runs(runs: Sequence[Source], expected: Source, tolerance: Tolerance
             console.print(diff_text.printable(f"{name}: not compared, {reason}"), markup=False)
     if any(report.behaviour is not Behaviour.ALL_PASS for report in reports.values()):
         return DIFFERENT
-    return EQUAL if reports and not refused else UNREADABLE
+    whole = not refused and not any(source.incomplete for source in (*runs, expected))
+    return EQUAL if reports and whole else UNREADABLE
 
 
 def _draw(path: Path, found: Sequence[Difference]) -> None:

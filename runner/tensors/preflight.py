@@ -68,6 +68,11 @@ def check_platform(case: str | None, build: str | None) -> Iterator[Remark]:
 def check_sources(actual: Source, expected: Source, tolerance: Tolerance) -> list[Remark]:
     """Everything that can be said of two sources: platform, geometry, inputs, and the tolerance for each type."""
     remarks = list(check_platform(expected.platform, actual.platform))
+    remarks += [
+        _error(str(side.path), f"the dump is not whole: {side.incomplete}")
+        for side in (actual, expected)
+        if side.incomplete
+    ]
     seen: set[DType] = set()
     for name, theirs in expected.tensors.items():
         ours = actual.tensors.get(name)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 
-from .chunks import spans
+from .chunks import in_two_lanes
 from .kernels.cells import Cells, Grid, add_to_cells, new_cells
 from .kernels.elements import Array, new_block
 from .statistics import Tolerance, pair_at, require_comparable, rule_for
@@ -16,8 +17,6 @@ from .view import TensorView
 
 MAX_SLICES = 1 << 18
 """A breakdown keeps at most this many slices; neighbours are taken together where there are more."""
-
-_LANES = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,18 +169,17 @@ def _fill(
     actual: TensorView, expected: TensorView, tolerance: Tolerance, grid: Grid, shape: tuple[int, int]
 ) -> Cells:
     rule = rule_for(actual.dtype, tolerance)
-    runs = list(spans(actual.numel))
 
-    def lane(k: int) -> Cells:
+    def lane(runs: Sequence[tuple[int, int]]) -> Cells:
         cells, block = new_cells(*shape), new_block()
-        for start, stop in runs[k::_LANES]:
+        for start, stop in runs:
             add_to_cells(pair_at(actual, expected, start, stop), rule, start, grid, block, cells)
         return cells
 
-    if len(runs) < _LANES:
-        return lane(0)
-    with ThreadPoolExecutor(_LANES) as pool:
-        first, second = pool.map(lane, range(_LANES))
+    return reduce(_sum, in_two_lanes(actual.numel, lane))
+
+
+def _sum(first: Cells, second: Cells) -> Cells:
     return Cells(
         first.over + second.over,
         first.wild + second.wild,

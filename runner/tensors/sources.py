@@ -35,7 +35,8 @@ class Source:
     """Everything under one path. `flawed` says why a recorded tensor may not be compared.
 
     Names are the same for the same thing in two sources: `in/x`, `out/y`, or task, argument and stage of a dump.
-    `platform` is the target a build was made for, where it says so.
+    `platform` is the target a build was made for, where it says so. `incomplete` says what a dump lost without a
+    trace of its name, and is empty if nothing.
     """
 
     path: Path
@@ -43,6 +44,7 @@ class Source:
     scalars: Mapping[str, Scalar]
     flawed: Mapping[str, str]
     platform: str | None = None
+    incomplete: str = ""
 
     @cached_property
     def ordered(self) -> Sequence[str]:
@@ -124,7 +126,9 @@ def _from_dump(path: Path, dump: ArgsDump) -> Source:
             flawed[name] = record.flaw.value
         else:
             tensors[name] = Entry(open=opener(record), is_input=False)
-    return Source(path=path, tensors=tensors, scalars=scalars, flawed=flawed)
+    lost = [f"{dump.header.dropped_records} records were dropped"] if dump.header.dropped_records else []
+    incomplete = "; ".join((*lost, *dump.inconsistencies))
+    return Source(path=path, tensors=tensors, scalars=scalars, flawed=flawed, incomplete=incomplete)
 
 
 def _order(record: ArgRecord) -> tuple[int, bool, int, int]:
@@ -161,6 +165,7 @@ def _from_build(path: Path) -> Source:
         scalars=dump.scalars if dump else {},
         flawed=dump.flawed if dump else {},
         platform=platform if isinstance(platform, str) else None,
+        incomplete=dump.incomplete if dump else "",
     )
 
 

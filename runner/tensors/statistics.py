@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from . import quantiles
-from .chunks import bits, decode, raw_run, spans
+from .chunks import bits, decode, in_two_lanes, raw_run
 from .kernels.elements import Arithmetic, Array, Pair, Rule, new_block
 from .kernels.moments import (
     HISTOGRAMS,
@@ -28,7 +27,6 @@ SUM_ERROR = 1.2e-13
 """Every sum is exact to this share of the sum of its terms' magnitudes: 1024 terms at a time are added in
 float64 in any order (1024 * 2**-53), and those sums with Neumaier's compensation."""
 
-_LANES = 2
 # Squares of float64 values beyond these leave its range, or its normal numbers.
 _SAFE_TO_SQUARE = (1e-140, 1e140)
 _LARGEST_EXPONENT = 1023
@@ -165,18 +163,14 @@ def measure(actual: TensorView, expected: TensorView, tolerance: Tolerance) -> S
 
 def _gather(actual: TensorView, expected: TensorView, tolerance: Tolerance, scales: Scales) -> Moments:
     rule = rule_for(actual.dtype, tolerance)
-    runs = list(spans(actual.numel))
 
-    def lane(k: int) -> Moments:
+    def lane(runs: Sequence[tuple[int, int]]) -> Moments:
         moments, block = new_moments(), new_block()
-        for start, stop in runs[k::_LANES]:
+        for start, stop in runs:
             add_elements(pair_at(actual, expected, start, stop), rule, start, scales, block, moments)
         return moments
 
-    if len(runs) < _LANES:
-        return lane(0)
-    with ThreadPoolExecutor(_LANES) as pool:
-        return _merged(list(pool.map(lane, range(_LANES))))
+    return _merged(in_two_lanes(actual.numel, lane))
 
 
 def _merged(lanes: list[Moments]) -> Moments:

@@ -10,7 +10,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session, sessionmaker
 
 from precision_bisect.store.database import StoreError, open_store, sqlite_url
-from precision_bisect.store.journal import CommitRow, EvidenceRow, Journal, ProbeKey, ProbeRow
+from precision_bisect.store.journal import CandidateRow, CommitRow, EvidenceRow, Journal, ProbeKey, ProbeRow
 from precision_bisect.store.schema import (
     Base,
     BuildSource,
@@ -81,7 +81,12 @@ def stage(journal: Journal) -> int:
         files=("a", "b\udcfe"),
     )
     return journal.stage(
-        ordinal=1, repository="minipto", good="g", bad="b", held={}, candidates=[(commit, SHA)]
+        ordinal=1,
+        repository="minipto",
+        good="g",
+        bad="b",
+        held={},
+        candidates=[CandidateRow(commit=commit, representative=SHA, content="c")],
     )
 
 

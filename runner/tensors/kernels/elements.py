@@ -111,6 +111,16 @@ def take_apart(pair: Pair, rule: Rule, start: int, count: int, block: Block) -> 
 
 
 @compiled
+def mark_over(pair: Pair, rule: Rule, block: Block, over: Array) -> None:
+    """Set `over` (bool, one entry an element) where `torch.isclose` says no."""
+    for start in range(0, over.size, BLOCK):
+        count = min(BLOCK, over.size - start)
+        take_apart(pair, rule, start, count, block)
+        for i in range(count):
+            over[start + i] = block.over[i] != 0
+
+
+@compiled
 def _values(pair: Pair, start: int, count: int, block: Block) -> None:
     for i in range(count):
         a = pair.actual[start + i]

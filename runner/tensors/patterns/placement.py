@@ -11,6 +11,8 @@ from .finding import Finding, Pattern, confidence
 from .scene import Scene
 
 _LONGEST_PERIOD = 512
+_LEADING = 1 << 14  # rows or columns in which a period is sought
+_REGULAR = 0.95  # share of its places that a period must hit
 _SHARE_WITHIN = 0.25  # of a structure's elements that must be wrong before it counts as hit
 _FEWEST = 4
 _SIDES = (256, 128, 64, 32, 16, 8)
@@ -57,8 +59,7 @@ def _box(scene: Scene) -> Iterator[Finding]:
     elif all_rows and right == scene.columns:
         yield from _finding(scene, Pattern.TAIL, area, f"the last {right - left} of {scene.columns} columns")
     else:
-        base = scene.first // max(scene.columns, 1) if not scene.windowed or scene.rows > 1 else 0
-        what = f"rows {base + top}:{base + bottom}, columns {left}:{right}"
+        what = f"rows {top}:{bottom}, columns {left}:{right}"
         yield from _finding(scene, Pattern.TILE, area, what)
 
 
@@ -85,11 +86,13 @@ def _periodic(scene: Scene, share: Array, *, axis: int) -> Iterator[Finding]:
     count = int(np.count_nonzero(hot))
     if count < 3 or count > 0.75 * hot.size:
         return
-    for period in range(2, min(hot.size // 3, _LONGEST_PERIOD) + 1):
-        residues = np.unique(np.flatnonzero(hot) % period)
-        again = np.isin(np.arange(hot.size) % period, residues)
-        if np.count_nonzero(hot & again) < 0.95 * np.count_nonzero(again) or residues.size == period:
+    leading = hot[:_LEADING]
+    places = np.flatnonzero(leading)
+    for period in range(2, min(leading.size // 3, _LONGEST_PERIOD) + 1):
+        residues = np.unique(places % period)
+        if residues.size == period or places.size < _REGULAR * residues.size * (leading.size // period):
             continue
+        again = np.isin(np.arange(hot.size) % period, residues)
         area = np.broadcast_to(again[None, :] if axis else again[:, None], scene.wrong.shape)
         pattern, what = _phase(residues, period, "columns" if axis else "rows")
         yield from _finding(scene, pattern, area, what)

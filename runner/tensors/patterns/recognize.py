@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from ..statistics import Tolerance
 from ..view import TensorView
+from .accumulation import lower_precision, other_order
 from .arithmetic import offset, saturated, scaled, sign_flipped
 from .finding import Finding
 from .movement import permuted_blocks, shifted, transposed
+from .narrowing import narrower_type, quantized
 from .nonfinite import spread
 from .placement import placement
-from .precision import lower_precision, narrower_type, other_order, rounding_mode
+from .rounding import rounding_mode
 from .scene import Scene, look
 from .substitution import never_written, stale
 
@@ -29,6 +32,7 @@ DETECTORS: tuple[Callable[[Scene], Iterator[Finding]], ...] = (
     saturated,
     rounding_mode,
     narrower_type,
+    quantized,
     offset,
     scaled,
     shifted,
@@ -55,5 +59,8 @@ def recognize(
         return []
     with np.errstate(all="ignore"):
         found = [finding for detector in DETECTORS for finding in detector(scene)]
+    if scene.windowed:
+        part = f"; of {actual.numel} elements {scene.wrong.size} from {scene.first} on were looked at, and are counted"
+        found = [replace(finding, evidence=finding.evidence + part) for finding in found]
     sure = [finding for finding in found if finding.confidence >= LEAST_CONFIDENCE]
     return sorted(sure, key=lambda finding: -finding.confidence)

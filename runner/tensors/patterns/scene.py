@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from ..chunks import bits, decode, raw_run, spans
-from ..kernels.elements import BLOCK, Array, new_block, take_apart
+from ..kernels.elements import Array, mark_over, new_block
 from ..rows import matrix_shape
 from ..statistics import Tolerance, pair_at, require_comparable, rule_for
 from ..view import DType, TensorView
@@ -26,8 +26,7 @@ class Scene:
     """Two matrices (leading dimensions flattened) of decoded values, and which of their elements are wrong.
 
     `shape` is the tensor's, or the matrix's where `windowed`. `first` is the flat position of the matrix's first
-    element in the tensor. `others` holds elements as stored of tensors that might have been left in the buffer,
-    by name, of the matrix's shape and type.
+    element in the tensor. `others` are tensors of the same type and size that might have been left in the buffer.
     """
 
     dtype: DType
@@ -39,7 +38,7 @@ class Scene:
     actual_bits: Array
     expected_bits: Array
     wrong: Array
-    others: Sequence[tuple[str, Array]]
+    others: Sequence[TensorView]
 
     @property
     def rows(self) -> int:
@@ -62,6 +61,11 @@ class Scene:
     def wrong_expected(self) -> Array:
         """Expected values of the wrong elements, flat."""
         return self.expected[self.wrong]
+
+    def bits_of(self, other: TensorView) -> Array:
+        """Elements of another tensor, as stored, at the places of the matrix."""
+        raw = raw_run(other, self.first, self.first + self.wrong.size)
+        return bits(self.dtype, raw).reshape(self.wrong.shape)
 
     def is_limit(self, value: float, beyond: Array) -> bool:
         """Whether `value` bounds what is right: the expected `beyond` lie past it, all correct elements before."""
@@ -122,11 +126,7 @@ def look(
         actual_bits=matrix(bits(dtype, a)),
         expected_bits=matrix(bits(dtype, e)),
         wrong=matrix(_over(actual, expected, tolerance, start, stop)),
-        others=[
-            (other.name, matrix(bits(dtype, raw_run(other, start, stop))))
-            for other in others
-            if other.dtype is dtype and other.numel == actual.numel
-        ],
+        others=[other for other in others if other.dtype is dtype and other.numel == actual.numel],
     )
 
 
@@ -138,7 +138,6 @@ def _window(rows: int, columns: int) -> tuple[int, int]:
 
 
 def _first_wrong(actual: TensorView, expected: TensorView, tolerance: Tolerance) -> int | None:
-
     for start, stop in spans(actual.numel):
         found = np.flatnonzero(_over(actual, expected, tolerance, start, stop))
         if found.size:
@@ -147,11 +146,6 @@ def _first_wrong(actual: TensorView, expected: TensorView, tolerance: Tolerance)
 
 
 def _over(actual: TensorView, expected: TensorView, tolerance: Tolerance, start: int, stop: int) -> Array:
-
-    pair, rule, block = pair_at(actual, expected, start, stop), rule_for(actual.dtype, tolerance), new_block()
-    over = np.empty(stop - start, bool)
-    for begin in range(0, stop - start, BLOCK):
-        count = min(BLOCK, stop - start - begin)
-        take_apart(pair, rule, begin, count, block)
-        over[begin : begin + count] = block.over[:count]
+    over = np.empty(stop - start, np.bool_)
+    mark_over(pair_at(actual, expected, start, stop), rule_for(actual.dtype, tolerance), new_block(), over)
     return over

@@ -34,12 +34,12 @@ def never_written(scene: Scene) -> Iterator[Finding]:
 def stale(scene: Scene) -> Iterator[Finding]:
     """The wrong elements equal, bit for bit, another tensor's at the same places."""
     found = scene.actual_bits[scene.wrong]
-    for name, other in scene.others:
-        there = other[scene.wrong]
+    for other in scene.others:
+        there = scene.bits_of(other)[scene.wrong]
         hits = int(np.count_nonzero(found == there))
         chance = share(found == shuffled(there))
         yield Finding(
             pattern=Pattern.STALE,
             confidence=confidence(hits=hits, total=found.size, chance=chance),
-            evidence=f"{hits} of {found.size} wrong elements equal those of {name}",
+            evidence=f"{hits} of {found.size} wrong elements equal those of {other.name}",
         )

@@ -94,6 +94,7 @@ def upgrade() -> None:
         sa.Column("ordinal", sa.Integer(), nullable=False),
         sa.Column("commit_id", sa.Integer(), nullable=False),
         sa.Column("representative_id", sa.Integer(), nullable=True),
+        sa.Column("content", sa.String(length=64), nullable=True),
         sa.ForeignKeyConstraint(
             ["commit_id"],
             ["commits.id"],

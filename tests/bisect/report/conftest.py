@@ -3,10 +3,11 @@
 from pathlib import Path
 
 import pytest
+
 from precision_bisect.bisect.conclusion import Conclusion, Counterfactual, NamedCommit, PinRecord
 from precision_bisect.store.schema import Judgement, Outcome, Phase
 from precision_bisect.store.vocabulary import Verdict
-from stored_bisection import StoredBisection, described, sha
+from tests.bisect.report.stored_bisection import StoredBisection, described, sha
 
 LINE = ["c1", "c2", "c3", "c4", "c5", "c6"]
 """c2 changes docs alone, c3 does not build, c5 breaks it."""
@@ -26,7 +27,9 @@ def begin(folder: Path) -> tuple[StoredBisection, int]:
     return stored, stage
 
 
-def named(name: str, parent: str, *, repository: str = "compiler", confidence: float | None = 0.9993) -> NamedCommit:
+def named(
+    name: str, parent: str, *, repository: str = "compiler", confidence: float | None = 0.9993
+) -> NamedCommit:
     return NamedCommit(
         repository=repository, commit=sha(name), parent=sha(parent), confidence=confidence, merge=False
     )
@@ -79,7 +82,12 @@ def submodule_culprit(tmp_path: Path) -> StoredBisection:
 
     stored = StoredBisection(tmp_path, good=sha("c4"), bad=sha("c5"))
     stored.journal.add_commits("compiler", [described("c4", [])])
-    outer = stored.stage([(described("c5", ["c4"]), sha("c5"))], good=sha("c4"), bad=sha("c5"))
+    outer = stored.stage(
+        [(described("c5", ["c4"]), sha("c5"))],
+        good=sha("c4"),
+        bad=sha("c5"),
+        revisions=lambda _: at("c5", "r3"),
+    )
     for _ in range(3):
         stored.probe(outer, sha("c4"), Verdict.PASS, phase=Phase.ENDPOINT, revisions=at("c4", "r0"))
         stored.probe(outer, sha("c5"), Verdict.MISMATCH, phase=Phase.ENDPOINT, revisions=at("c5", "r3"))
@@ -88,14 +96,12 @@ def submodule_culprit(tmp_path: Path) -> StoredBisection:
     stored.probe(outer, sha("c4"), Verdict.MISMATCH, revisions=at("c4", "r3"), **swapped)
     names = ["r1", "r2", "r3"]
     inner = stored.stage(
-        [
-            (described(name, [before]), sha(name))
-            for before, name in zip(["r0", *names], names, strict=False)
-        ],
+        [(described(name, [before]), sha(name)) for before, name in zip(["r0", *names], names, strict=False)],
         repository="runtime",
         good=sha("r0"),
         bad=sha("r3"),
         held={"compiler": sha("c5")},
+        revisions=lambda runtime: at("c5", "r0") | {"runtime": runtime},
     )
     for name, verdict in (("r2", Verdict.MISMATCH), ("r1", Verdict.PASS)):
         stored.probe(inner, sha(name), verdict, repository="runtime", revisions=at("c5", name))

@@ -1,7 +1,7 @@
 """Bisections put into a store by hand, with the journal that a driver uses."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -12,11 +12,12 @@ from precision_bisect.bisect.report.model import Report
 from precision_bisect.bisect.request import BisectRequest
 from precision_bisect.runner.stack import Case, CaseFlags, GitlinkPin, Platform, Repository, Stack, Step
 from precision_bisect.store.database import open_store, sqlite_url
-from precision_bisect.store.journal import CommitRow, EvidenceRow, Journal, ProbeKey, ProbeRow
+from precision_bisect.store.journal import CandidateRow, CommitRow, EvidenceRow, Journal, ProbeKey, ProbeRow
 from precision_bisect.store.schema import BuildSource, Judgement, Phase
 from precision_bisect.store.vocabulary import Verdict
 
 JUDGEMENTS = {Verdict.PASS: Judgement.GOOD, Verdict.MISMATCH: Judgement.BAD}
+Revisions = Callable[[str], Mapping[str, str] | None]
 ENVIRONMENT = {"cpu": "Example 9000", "tool cxx": "c++ 12.2", "variable CXX": ""}
 
 
@@ -59,6 +60,16 @@ def two_repositories(root: Path) -> Stack:
         ),
         platforms={"a2a3sim": Platform()},
     )
+
+
+def pinned_revisions(commit: str) -> dict[str, str]:
+    """What is checked out at a commit of the compiler, all of which pin the same runtime."""
+    return {"compiler": commit, "runtime": sha("pinned"), "cases": sha("cases")}
+
+
+def content_key(revisions: Mapping[str, str]) -> str:
+    """A key of what is checked out."""
+    return hashlib.sha256(" ".join(sorted(revisions.values())).encode()).hexdigest()
 
 
 class StoredBisection:
@@ -112,8 +123,15 @@ class StoredBisection:
         bad: str,
         repository: str = "compiler",
         held: Mapping[str, str] | None = None,
+        revisions: Revisions | None = None,
     ) -> int:
-        """Note a range."""
+        """Note a range; `revisions` gives what is checked out at a commit, None where it pins nothing."""
+        at = revisions or pinned_revisions
+
+        def content(commit: str) -> str | None:
+            whole = at(commit)
+            return None if whole is None else content_key(whole)
+
         self._stages += 1
         return self.journal.stage(
             ordinal=self._stages,
@@ -121,7 +139,14 @@ class StoredBisection:
             good=good,
             bad=bad,
             held=held or {},
-            candidates=candidates,
+            candidates=[
+                CandidateRow(
+                    commit=row,
+                    representative=standing,
+                    content=content(row.sha if standing is None else standing),
+                )
+                for row, standing in candidates
+            ],
         )
 
     def probe(
@@ -157,7 +182,12 @@ class StoredBisection:
             "environment": ENVIRONMENT,
             "slot": 0,
             "host": "machine",
-            "command": ("/slot/venv/bin/python", "/slot/cases/examples/softmax.py", "--golden-data", "/golden"),
+            "command": (
+                "/slot/venv/bin/python",
+                "/slot/cases/examples/softmax.py",
+                "--golden-data",
+                "/golden",
+            ),
             "artifacts": {"log": (f"/home/probes/{ordinal}/run.log.gz", 10)},
         }
         self.journal.finish_probe(ordinal, ProbeRow(**(row | changes)))
@@ -174,9 +204,8 @@ class StoredBisection:
         content: str | None = None,
     ) -> int:
         """Start a probe, as a driver does that is then killed."""
-        whole = revisions or {"compiler": commit, "runtime": sha("pinned"), "cases": sha("cases")}
-        key = content or "".join(sorted(whole.values()))
-        key = hashlib.sha256(key.encode()).hexdigest()
+        whole = revisions or pinned_revisions(commit)
+        key = content or content_key(whole)
         self._runs[key] = self._runs.get(key, 0) + 1
         return self.journal.start_probe(
             ProbeKey(

@@ -3,7 +3,7 @@
 from precision_bisect.bisect.report.model import Report
 from precision_bisect.store.schema import Phase
 from precision_bisect.store.vocabulary import Verdict
-from stored_bisection import ENVIRONMENT, StoredBisection, described, sha
+from tests.bisect.report.stored_bisection import ENVIRONMENT, StoredBisection, described, sha
 
 
 def test_culprit(culprit: StoredBisection) -> None:
@@ -78,18 +78,26 @@ def test_ends_that_do_not_differ_have_no_bad_side(ends_do_not_differ: StoredBise
 def test_interrupted_counts_no_started_probe(interrupted: StoredBisection) -> None:
     report = interrupted.report()
     assert (report.outcome, report.finished) == ("unfinished", None)
-    assert report.message == "not finished: 7 probes so far"
+    assert report.message.startswith("7 probes so far; ")
+    assert report.message.endswith(f"bisect-precision --resume {interrupted.name}")
     assert [probe.ordinal for probe in report.probes] == list(range(1, 8))
 
 
-def test_runs_of_equal_content_count_for_both_commits(tmp_path: object, interrupted: StoredBisection) -> None:
-    """c2 has the content of c1: a run of c2 is what is known of c1, and c1 is not skipped by it alone."""
-    stage = interrupted.stage([], good=sha("c0"), bad=sha("c6"))
-    assert stage
-    interrupted.probe(1, sha("c2"), Verdict.BUILD_ERROR, content="same")
-    assert sha("c2") in [each.commit for each in interrupted.report().skipped]
-    interrupted.probe(1, sha("c1"), Verdict.PASS, content="same")
-    assert sha("c2") not in [each.commit for each in interrupted.report().skipped]
+def test_a_commit_that_was_skipped_once_and_judged_later_is_not_skipped(interrupted: StoredBisection) -> None:
+    interrupted.probe(1, sha("c3"), Verdict.ENVIRONMENT_ERROR)
+    assert sha("c3") in [each.commit for each in interrupted.report().skipped]
+    interrupted.probe(1, sha("c3"), Verdict.PASS)
+    assert sha("c3") not in [each.commit for each in interrupted.report().skipped]
+
+
+def test_a_commit_without_a_pin_is_skipped_although_it_was_not_run(nothing_run: StoredBisection) -> None:
+    nothing_run.stage(
+        [(described("c1", ["c0"]), sha("c1"))], good=sha("c0"), bad=sha("c1"), revisions=lambda _: None
+    )
+    skipped = nothing_run.report().skipped
+    assert [(each.commit, each.verdict, each.reason) for each in skipped] == [
+        (sha("c1"), None, "it pins no commit of a submodule")
+    ]
 
 
 def test_an_environment_that_moved(culprit: StoredBisection) -> None:

@@ -264,6 +264,20 @@ def test_submits_in_helpers_branches_and_returns():
     assert [block.kind for block in branch.blocks] == [BlockKind.BRANCH]
 
 
+def test_lambdas_are_blocks_and_their_statements_exact():
+    read = parse(
+        in_entry(
+            "auto body = [&](const GraphTaskArgs& args) { for (;;) { CoreTaskArgs p; p.add_input(a);\n"
+            "rt_submit_aiv_task(3, p); } }; CoreTaskArgs g; g.add_inout(b); rt_submit_graph(&body, g);"
+        )
+    )
+    inner, graph = read.submits
+    assert read.text(inner.statement) == "rt_submit_aiv_task(3, p);"
+    assert [block.kind for block in inner.blocks] == [BlockKind.LAMBDA, BlockKind.LOOP]
+    assert arguments(inner) == [(Usage.INPUT, "a")]
+    assert (graph.kind, graph.kernels, graph.parameters) == (SubmitKind.GRAPH, (), "g")
+
+
 def test_scope_guard_makes_its_block_a_scope():
     read = parse(
         in_entry("for (;;) { PTO2_SCOPE_GUARD(PTO2ScopeMode::MANUAL); Arg p; rt_submit_aiv_task(0, p); }")

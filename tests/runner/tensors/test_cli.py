@@ -73,7 +73,21 @@ def write_dump(folder: Path, tensors: list[torch.Tensor], **flags: Any) -> Path:
             }
         )
         offset += size
-    head = {"total_args": len(records), "dropped_records": 0, "dropped_overwrite": 0, "bin_file": "args.bin"}
+    head = {
+        "run_dir": str(folder),
+        "bin_format": {"type": "logical_contiguous", "byte_order": "little_endian"},
+        "dump_args_level": 2,
+        "total_args": len(records),
+        "before_dispatch": 0,
+        "after_completion": len(records),
+        "input_args": 0,
+        "output_args": len(records),
+        "inout_args": 0,
+        "truncated_args": 0,
+        "dropped_records": 0,
+        "dropped_overwrite": 0,
+        "bin_file": "args.bin",
+    }
     (folder / "args_dump.json").write_text(json.dumps({**head, "args": records}))
     return folder
 
@@ -182,6 +196,15 @@ def test_records_that_are_not_whole_are_not_called_equal(tmp_path: Path, flag: s
     result = run(flawed, whole)
     assert result.exit_code == 2
     assert f"not compared, {flawed}: {flag}" in result.output
+
+
+def test_a_dump_that_dropped_records_is_not_called_equal(tmp_path: Path) -> None:
+    dump = write_dump(tmp_path / "args_dump", [torch.zeros(2)])
+    manifest = json.loads((dump / "args_dump.json").read_text())
+    (dump / "args_dump.json").write_text(json.dumps({**manifest, "dropped_records": 7}))
+    result = run(dump, dump)
+    assert result.exit_code == 2
+    assert "the dump is not whole: 7 records were dropped" in result.output
 
 
 def test_dumps_see_stale_values(tmp_path: Path) -> None:

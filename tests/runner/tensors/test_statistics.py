@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import math
+import os
+import subprocess
+import sys
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -263,6 +267,25 @@ def test_a_faulty_bool_is_true() -> None:
     faulty = TensorView.of_contiguous("b", DType.BOOL, (4,), stored)
     truth = TensorView.of_contiguous("b", DType.BOOL, (4,), np.array([0, 1, 1, 1], np.uint8))
     assert measure(faulty, truth, Tolerance()).unequal == 0
+
+
+def test_without_a_folder_for_machine_code_it_says_so_and_computes(tmp_path: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.touch()
+    code = (
+        "import numpy as np\n"
+        "from precision_bisect.runner.tensors.statistics import Tolerance, measure\n"
+        "from precision_bisect.runner.tensors.view import DType, TensorView\n"
+        "view = TensorView.of_contiguous('t', DType.FLOAT32, (3,), np.ones(3, np.float32))\n"
+        "print(measure(view, view, Tolerance()).over)"
+    )
+    environment = {**os.environ, "XDG_CACHE_HOME": str(blocked)}
+    environment.pop("NUMBA_CACHE_DIR", None)
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment
+    )
+    assert result.stdout == "0\n"
+    assert "set NUMBA_CACHE_DIR" in result.stderr
 
 
 elements = st.floats(width=32) | st.sampled_from([0.0, -0.0, 1.0, math.inf, -math.inf, math.nan, 1e-45])

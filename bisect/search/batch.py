@@ -1,0 +1,57 @@
+"""What several workers run at once."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from .decision import as_if_certain, testable_chance
+from .graph import Floats
+from .information import information_gain
+from .posterior import GOOD_END, Belief, Posterior
+
+_WORTHLESS = 0.05
+
+
+def next_runs(
+    posterior: Posterior, *, count: int, in_flight: Sequence[int] = (), costs: Floats | None = None
+) -> list[int]:
+    """Up to `count` commits (or `GOOD_END`) to run beside those in flight, the most promising first.
+
+    Each is the one that adds the most information to the runs before it and those in flight, by its cost
+    (greedy joint information; by submodularity at least 1 - 1/e of the best batch's: Nemhauser, Wolsey and
+    Fisher, 1978). Fewer come back if no run adds any. To be called while `decision.next_run` gives a probe.
+    """
+    belief = _planning_belief(posterior)
+    chance = testable_chance(posterior)
+    chosen: list[int] = []
+    while len(chosen) < count:
+        information = information_gain(posterior.graph, belief, [*in_flight, *chosen]) * chance
+        best = int(np.argmax(information if costs is None else information / costs))
+        if information[best] <= 0:
+            break
+        chosen.append(GOOD_END if best == len(posterior.graph) else best)
+    return chosen
+
+
+def lost_their_value(posterior: Posterior, in_flight: Sequence[int]) -> list[int]:
+    """The runs in flight that now tell less than a twentieth of what the best run would: to be cancelled."""
+    information = information_gain(posterior.graph, _planning_belief(posterior))
+    # GOOD_END is -1, the last place.
+    return [commit for commit in in_flight if information[commit] < _WORTHLESS * information.max()]
+
+
+def _planning_belief(posterior: Posterior) -> Belief:
+    """The belief; or, while the runs agree with rates of 0 and 1, what it would be at these rates."""
+    certain = as_if_certain(posterior)
+    if certain is None or certain.suspects.sum() == 1:
+        return posterior.belief
+    weights = certain.suspects * (1.0 if posterior.weights is None else posterior.weights)
+    return Belief(
+        commits=weights / weights.sum(),
+        fail_if_bad=np.ones(len(weights)),
+        fail_if_good=np.zeros(len(weights)),
+        no_culprit=0.0,
+        fail_if_no_culprit=0.0,
+        environment=0.0,
+        fail_if_environment=0.0,
+    )
