@@ -15,6 +15,7 @@ from ..runner.errors import UserError
 from ..runner.git import GitRepository
 from ..runner.home import Home, user_home
 from ..runner.stack import GitlinkPin, Stack, Tool, load_stack
+from ..runner.virtual_environment import base_packages
 from .command_errors import run_command
 from .main_job import parse_overrides
 
@@ -56,7 +57,7 @@ def examine_stack(stack: Stack, home: Home) -> Iterator[Finding]:
         yield _tool("python", Tool(command=(python, "--version"), hint="see environment.python"), reader)
     for name, tool in stack.environment.tools.items():
         yield _tool(name, tool, reader)
-    for name, version in reader.read().items():
+    for name, version in reader.read(packages_path=_packages_path(python)).items():
         if name.startswith("package "):
             missing = version == "not installed"
             yield Finding(
@@ -71,6 +72,14 @@ def examine_stack(stack: Stack, home: Home) -> Iterator[Finding]:
     yield _disk(home)
 
 
+def _packages_path(python: str | None) -> list[str]:
+    """Where the stack's interpreter finds packages; nowhere while it is missing, which is a finding of its own."""
+    try:
+        return base_packages(python)
+    except UserError:
+        return []
+
+
 def _git() -> Finding:
     found = shutil.which("git")
     if found is None:
@@ -82,7 +91,7 @@ def _repository(stack: Stack, name: str) -> Iterator[Finding]:
     path = stack.repositories[name].path
     subject = f"repository {name}"
     try:
-        repository = GitRepository.open(path, name=name)
+        repository = GitRepository.open_root(path, name=name)
         head = repository.resolve("HEAD", option=f"repositories.{name}")
     except UserError as error:
         yield Finding(state="missing", subject=subject, found=str(path), hint=str(error))

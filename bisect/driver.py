@@ -17,7 +17,7 @@ from .experiments import Experiment, Experiments
 from .pins import MovedLink, moved_links, pin_records
 from .progress import Progress
 from .request import BisectRequest
-from .stage import Range, Stage, load_stage, note_stage
+from .stage import Range, Stage, commit_row, load_stage, note_stage
 from .stage_search import Answer, StageSearch
 
 _MISSED_FAILURE = 0.002
@@ -94,6 +94,9 @@ class Driver:
         if stage is None:
             return None
         self._stages += 1
+        clone = self._workspace.clones[where.repository]
+        ends = [commit_row(clone.commit(sha)) for sha in (where.good, where.bad)]
+        self._journal.add_commits(where.repository, ends)
         self._progress.stage(
             where.repository, commits=len(stage.commits), candidates=len(stage.collapsed.nodes)
         )

@@ -65,10 +65,13 @@ def moved_links(stack: Stack, pinned: Revisions, *, repository: str, old: str, n
 
 
 def _version(text: str, key: str) -> str | None:
-    """The value of a `KEY=VALUE` line, quotes removed.
+    """The value of a `KEY=VALUE` line as a shell reads it: the last one counts, quotes and comments do not.
 
-    >>> _version("# tools\\nPTOAS_VERSION='v0.57'\\n", "PTOAS_VERSION")
+    >>> _version("PTOAS_VERSION=v0.56\\nPTOAS_VERSION='v0.57'  # newer\\n", "PTOAS_VERSION")
     'v0.57'
     """
-    found = re.search(rf"^\s*(?:export\s+)?{re.escape(key)}\s*=\s*(.*?)\s*$", text, re.MULTILINE)
-    return found[1].strip("'\"") if found else None
+    assignment = (
+        rf"^[ \t]*(?:export[ \t]+)?{re.escape(key)}[ \t]*=[ \t]*(?:'([^'\n]*)'|\"([^\"\n]*)\"|([^\s#'\"]*))"
+    )
+    found = re.findall(assignment, text, re.MULTILINE)
+    return "".join(found[-1]) or None if found else None

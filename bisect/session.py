@@ -1,7 +1,6 @@
 """From the words of a command to a bisection that runs: check what is asked, note it, take it up again after a stop."""
 
 import secrets
-from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,7 +28,7 @@ from .driver import Driver
 from .experiments import Experiments
 from .progress import Progress
 from .request import BisectRequest
-from .stage import Range, Stage, commit_row, load_stage
+from .stage import Range, Stage, load_stage
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -236,7 +235,6 @@ class StoredBisection:
         request = self.request
         workspace = Workspace(request.stack, self._home)
         content, revisions = _views(request, workspace)
-        self._note_ends(request, workspace.repositories)
 
         with Prober(
             workspace, content, self._home, on_activity=lambda text: progress.activity(0, text)
@@ -263,10 +261,6 @@ class StoredBisection:
             conclusion = driver.run()
         self.journal.conclude(conclusion.outcome, conclusion.model_dump(mode="json"))
         return conclusion
-
-    def _note_ends(self, request: BisectRequest, repositories: Mapping[str, GitRepository]) -> None:
-        ends = [repositories[request.repository].commit(sha) for sha in (request.good, request.bad)]
-        self.journal.add_commits(request.repository, [commit_row(commit) for commit in ends])
 
 
 def open_sessions(url: str) -> sessionmaker[DatabaseSession]:

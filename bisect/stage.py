@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from ..runner.content import StackContent
 from ..runner.git import CommitInfo, GitRepository
 from ..runner.revisions import NoPinError, Revisions
+from ..runner.workspace import MissingCommitError
 from ..store.journal import CandidateRow, CommitRow, Journal
 from .history import CommitRange, collapse
 from .search.graph import CommitGraph
@@ -48,7 +49,7 @@ def load_stage(
     def key(sha: str) -> str | None:
         try:
             return content.of_revisions(revisions.complete({**where.held, where.repository: sha}))
-        except NoPinError:
+        except (NoPinError, MissingCommitError):
             return None
 
     collapsed = collapse(commits, lambda sha: key(sha) or f"no pin at {sha}")

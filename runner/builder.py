@@ -10,16 +10,18 @@ from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from filelock import FileLock
+from filelock import FileLock, Timeout
 
 from ..store.schema import BuildSource
 from .content import StackContent
 from .execute import Command, execute
+from .slot import Slot, remove
 from .stack import Stack, Step, fill
 from .verdict import Classification, Ending, classify_build_failure
-from .workspace import Slot
 
 _SIZE_FILE = "size"
+_INCOMING = ".incoming"
+_OUTGOING = ".outgoing"
 _KEPT_OUTPUT = 400
 """Lines of a failing step that are classified: compilers put the cause first, pip and make put it last."""
 
@@ -75,7 +77,7 @@ class Builder:
         restored = False
         for name, step in self._stack.steps.items():
             key = keys[name] = self._key(name, step, revisions, surroundings)
-            outputs = [slot.directory / fill(output, values) for output in step.outputs]
+            outputs = [slot.directory / output for output in step.outputs]
             if slot.built(name) == key and all(output.exists() for output in outputs):
                 continue
             on_step(name)
@@ -84,7 +86,10 @@ class Builder:
                 if outputs and self._cache.restore(key, outputs):
                     restored = True
                 else:
-                    failure = self._run(name, step, environment=environment, values=values, logs=logs)
+                    # What stands there is of another key: a step that makes nothing must not pass it off as its own.
+                    for output in outputs:
+                        remove(output)
+                    failure = self._run(slot, name, environment=environment, values=values, logs=logs)
                     if isinstance(failure, FailedBuild):
                         return failure
                     step_seconds[name] = failure
@@ -126,20 +131,25 @@ class Builder:
         )
 
     def _run(
-        self, name: str, step: Step, *, environment: Mapping[str, str], values: Mapping[str, str], logs: Path
+        self, slot: Slot, name: str, *, environment: Mapping[str, str], values: Mapping[str, str], logs: Path
     ) -> FailedBuild | float:
+        step = self._stack.steps[name]
         output = _Output()
+        slot.begin_step(name)
         finished = execute(
             Command(
                 argv=[fill(word, values) for word in step.command],
-                cwd=Path(fill(step.cwd, values)),
+                cwd=slot.directory / fill(step.cwd, values),
                 environment=environment,
                 timeout=step.timeout,
+                holds=(slot.lock,),
             ),
             log=logs / f"build-{name}.log.gz",
             on_line=output.add,
         )
-        if finished.ending.exit_code == 0:
+        if finished.ending.kind == "exit":
+            slot.end_step()
+        if finished.ending.is_clean:
             return finished.seconds
         return FailedBuild(
             step=name,
@@ -183,13 +193,13 @@ class BuildCache:
     def __init__(self, directory: Path, *, limit: int) -> None:
         self._directory = directory
         self._limit = limit
+        self._locks = directory / "locks"
 
     @contextlib.contextmanager
     def claimed(self, key: str) -> Generator[None]:
         """While held, nobody else builds this key: a build is never made twice at once."""
-        locks = self._directory / "locks"
-        locks.mkdir(parents=True, exist_ok=True)
-        with FileLock(locks / key):
+        self._locks.mkdir(parents=True, exist_ok=True)
+        with FileLock(self._locks / key):
             yield
 
     def restore(self, key: str, outputs: list[Path]) -> bool:
@@ -200,7 +210,7 @@ class BuildCache:
         now = time.time_ns()
         os.utime(saved, ns=(now, now))
         for index, output in enumerate(outputs):
-            _remove(output)
+            remove(output)
             output.parent.mkdir(parents=True, exist_ok=True)
             _copy(saved / str(index), output)
             # The sources were checked out just now: outputs older than them would count as stale in the stack's
@@ -211,7 +221,7 @@ class BuildCache:
 
     def save(self, key: str, outputs: list[Path]) -> None:
         """Keep outputs of a claimed key. A full disk costs the copy, not the build."""
-        temporary = self._directory / f"{key}.incoming"
+        temporary = self._directory / f"{key}{_INCOMING}"
         shutil.rmtree(temporary, ignore_errors=True)
         try:
             temporary.mkdir(parents=True)
@@ -225,16 +235,29 @@ class BuildCache:
         self._trim()
 
     def _trim(self) -> None:
+        """Remove the oldest entries over the limit, and what killed processes have left. What is in use stays."""
         entries: list[tuple[float, int, Path]] = []
         for entry in self._directory.iterdir():
-            with contextlib.suppress(OSError, ValueError):
-                entries.append((entry.stat().st_mtime, int((entry / _SIZE_FILE).read_text()), entry))
+            if entry.suffix in (_INCOMING, _OUTGOING):
+                self._discard(entry)
+            else:
+                with contextlib.suppress(OSError, ValueError):
+                    entries.append((entry.stat().st_mtime, int((entry / _SIZE_FILE).read_text()), entry))
         total = sum(size for _, size, _ in entries)
         for _, size, entry in sorted(entries)[:-1]:
             if total <= self._limit:
                 return
-            shutil.rmtree(entry, ignore_errors=True)
+            self._discard(entry)
             total -= size
+
+    def _discard(self, entry: Path) -> None:
+        with contextlib.suppress(Timeout, OSError), FileLock(self._locks / entry.stem, blocking=False):
+            # An entry that a kill left half-removed must not pass for a whole one.
+            outgoing = entry.with_suffix(_OUTGOING)
+            if entry != outgoing:
+                shutil.rmtree(outgoing, ignore_errors=True)
+                entry.replace(outgoing)
+            shutil.rmtree(outgoing, ignore_errors=True)
 
 
 def _digest(value: Mapping[str, object]) -> str:
@@ -246,13 +269,6 @@ def _copy(source: Path, target: Path) -> None:
         shutil.copytree(source, target, symlinks=True)
     else:
         shutil.copy2(source, target)
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
 
 
 def _size(directory: Path) -> int:

@@ -26,13 +26,16 @@ class CaseName:
 
         An absolute path inside the user's checkout means the same file at the commit at hand.
         """
-        words = shlex.split(text)
+        try:
+            words = shlex.split(text)
+        except ValueError as error:
+            raise UsageError(f"--case {text}: expected a script and perhaps arguments: {error}") from error
         if not words:
             raise UsageError("--case: expected a script and perhaps arguments, found nothing")
         root = stack.repositories[stack.case.repository].path
         path = Path(words[0])
-        if path.is_absolute() and path.is_relative_to(root):
-            path = path.relative_to(root)
+        if path.is_absolute() and (path.parent.resolve() / path.name).is_relative_to(root):
+            path = (path.parent.resolve() / path.name).relative_to(root)
         if path.is_absolute() or ".." in path.parts:
             raise UsageError(f"--case {words[0]}: expected a path inside {root}")
         return cls(path=PurePosixPath(path), arguments=tuple(words[1:]))

@@ -58,6 +58,7 @@ class EnvironmentReader:
                     stdin=subprocess.DEVNULL,
                     capture_output=True,
                     text=True,
+                    errors="replace",
                     timeout=_VERSION_TIMEOUT,
                     check=True,
                 )

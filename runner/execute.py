@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from .process_lock import ProcessLock
 from .verdict import Ending
 
 _SUPERVISOR = Path(__file__).with_name("supervise.py")
@@ -24,13 +25,15 @@ OnLine = Callable[[str, str], None]
 
 @dataclass(frozen=True, kw_only=True)
 class Command:
-    """What to run. `timeout` is seconds, `memory` bytes of address space (None: no limit)."""
+    """What to run. `timeout` is seconds, `memory` bytes of address space (None: no limit); `holds` are locks that stay
+    held until the last process of the command is gone, whatever becomes of this one."""
 
     argv: Sequence[str]
     cwd: Path
     environment: Mapping[str, str]
     timeout: float
     memory: int | None = None
+    holds: Sequence[ProcessLock] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,14 +60,14 @@ def execute(command: Command, *, log: Path, on_line: OnLine) -> Finished:
                 str(_SUPERVISOR),
                 str(control_read),
                 str(command.memory or 0),
+                str(command.cwd),
                 *command.argv,
             ],
-            cwd=command.cwd,
             env=dict(command.environment),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            pass_fds=(control_read,),
+            pass_fds=(control_read, *(lock.fileno() for lock in command.holds)),
         )
     except BaseException:
         os.close(control_write)

@@ -1,6 +1,8 @@
 """Reading git repositories, through GitPython's command wrapper. Nothing here writes to a checkout."""
 
+import os
 import re
+import shutil
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -8,16 +10,49 @@ from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 
+# GitPython looks for git when it is imported, and fails without; `doctor` has to be able to say so.
+os.environ.setdefault("GIT_PYTHON_REFRESH", "quiet")
+
 from git.cmd import Git
-from git.exc import GitCommandError, GitCommandNotFound
 
 from .errors import UserError
 
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+_LONGEST_COMPLAINT = 300
 _FIELDS = "%H%x00%P%x00%an%x00%ae%x00%ct%x00%s%x00"
 
 # Without this a mere `git status` would refresh, and so write, the user's index.
-ENVIRONMENT = {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
+_ENVIRONMENT = {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
+
+LOCAL_VARIABLES = (
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    "GIT_COMMON_DIR",
+    "GIT_DIR",
+    "GIT_GRAFT_FILE",
+    "GIT_INDEX_FILE",
+    "GIT_NAMESPACE",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_PREFIX",
+    "GIT_SHALLOW_FILE",
+    "GIT_WORK_TREE",
+)
+"""Set inside of hooks, aliases and `git rebase --exec`, they would make git work on another repository than the one
+it is run in. Neither our own commands nor those of a stack may see them."""
+
+# A monitor is a process that would outlive us; a replaced commit would not be the one that its id names.
+_GIT = (
+    "env",
+    *(word for name in LOCAL_VARIABLES for word in ("-u", name)),
+    *("git", "--no-replace-objects", "-c", "core.fsmonitor=false"),
+)
+
+
+class GitError(UserError):
+    """A git command failed; `status` is its exit code."""
+
+    def __init__(self, message: str, *, status: int) -> None:
+        super().__init__(message)
+        self.status = status
 
 
 @dataclass(frozen=True)
@@ -66,36 +101,59 @@ class GitRepository:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._git = Git(path)
-        self._git.update_environment(**ENVIRONMENT)
+        self._git = Git()
+        self._git.update_environment(**_ENVIRONMENT)
 
     @classmethod
     def open(cls, path: Path, *, name: str) -> "GitRepository":
-        """A user's checkout. Raises `UserError` where there is no repository with a whole history."""
+        """The repository around a folder. Raises `UserError` where there is none with a whole history."""
         where = f"{path} (repository {name}; --repository {name}=PATH names another)"
+        if shutil.which("git") is None:
+            raise UserError("expected git on PATH, found none; install it")
         if not path.is_dir():
             raise UserError(f"expected a git checkout at {where}, found no such folder")
         repository = cls(path)
         try:
             shallow = repository.run("rev-parse", "--is-shallow-repository")
-        except GitCommandNotFound as error:
-            raise UserError("expected git on PATH, found none; install it") from error
-        except GitCommandError as error:
-            raise UserError(f"expected a git checkout at {where}, found none") from error
+        except GitError as error:
+            raise UserError(f"expected a git checkout at {where}, found none: {error}") from error
         if shallow == "true":
             raise UserError(
                 f"expected a whole history at {where}, found a shallow clone; run: git -C {path} fetch --unshallow"
             )
         return repository
 
+    @classmethod
+    def open_root(cls, path: Path, *, name: str) -> "GitRepository":
+        """A user's checkout. Raises `UserError`, also where the folder lies inside of a checkout: that of a submodule
+        that was never initialized belongs to its holder, and would silently be taken for it."""
+        repository = cls.open(path, name=name)
+        try:
+            root = Path(repository.run("rev-parse", "--show-toplevel"))
+        except GitError as error:
+            raise UserError(f"{path}: expected a checkout of {name}, found a bare repository") from error
+        if root.resolve() != path.resolve():
+            raise UserError(
+                f"{path}: expected the root of a git checkout of {name}, found a folder inside of {root}; "
+                f"for a submodule run: git -C {root} submodule update --init"
+            )
+        return repository
+
     def run(self, *arguments: str) -> str:
-        """Output of a git command without its last newline. Raises `GitCommandError`."""
-        output = self._git.execute(
-            ["git", *arguments],
+        """Output of a git command without its last newline. Raises `GitError`."""
+        # As an option of git, a folder that is gone is an error; GitPython would go on in the current one.
+        result = self._git.execute(
+            [*_GIT, "-C", str(self.path), *arguments],
             stdout_as_string=False,
             strip_newline_in_stdout=False,
-            with_extended_output=False,
+            with_extended_output=True,
+            with_exceptions=False,
         )
+        assert isinstance(result, tuple)
+        status, output, complaint = result
+        if status != 0:
+            said = "; ".join(complaint.split("\n"))[:_LONGEST_COMPLAINT]
+            raise GitError(f"git {arguments[0]} failed in {self.path}: {said}", status=status)
         assert isinstance(output, bytes)
         return output.decode("utf-8", "surrogateescape").removesuffix("\n")
 
@@ -108,7 +166,7 @@ class GitRepository:
         """The full commit id of a revision. Raises `UserError` that names the option it came from."""
         try:
             return self.run("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
-        except GitCommandError as error:
+        except GitError as error:
             raise UserError(
                 f"{option} {revision}: expected a revision of {self.path}, found none by that name; "
                 "see git log there, or fetch it first"
@@ -118,7 +176,7 @@ class GitRepository:
         """Whether the commit's object is at hand."""
         try:
             self.run("cat-file", "-e", f"{sha}^{{commit}}")
-        except GitCommandError:
+        except GitError:
             return False
         return True
 
@@ -126,7 +184,7 @@ class GitRepository:
         """Whether `ancestor` is reachable from `descendant` (a commit is its own ancestor)."""
         try:
             self.run("merge-base", "--is-ancestor", ancestor, descendant)
-        except GitCommandError as error:
+        except GitError as error:
             if error.status == 1:
                 return False
             raise
@@ -136,7 +194,7 @@ class GitRepository:
         """A best common ancestor."""
         try:
             return self.run("merge-base", first, second)
-        except GitCommandError as error:
+        except GitError as error:
             if error.status == 1:
                 return None
             raise
@@ -160,6 +218,7 @@ class GitRepository:
             "--no-renames",
             "--no-color",
             "--no-show-signature",
+            "--encoding=UTF-8",
             "--diff-merges=first-parent",
             "--ignore-submodules=none",
             f"--format={mark}{_FIELDS}",
@@ -190,7 +249,7 @@ class GitRepository:
             if int(self.run("cat-file", "-s", f"{sha}:{path}")) > limit:
                 return None
             return self.run("cat-file", "blob", f"{sha}:{path}")
-        except GitCommandError:
+        except GitError:
             return None
 
     def changed_files(self) -> list[str]:
@@ -202,7 +261,7 @@ class GitRepository:
         """Where `origin` is fetched from."""
         try:
             return self.run("remote", "get-url", "origin")
-        except GitCommandError:
+        except GitError:
             return None
 
 

@@ -6,6 +6,7 @@ Kept by content: a folder is named by the SHA-256 of its manifest, and is checke
 import hashlib
 import json
 import shutil
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from filelock import FileLock
 from .errors import UserError
 
 _FOLDERS = ("in", "out")
+_SUFFIX = ".pt"
 
 
 @dataclass(frozen=True)
@@ -40,13 +42,14 @@ class FrozenGolden:
 def freeze(source: Path, store: Path) -> FrozenGolden:
     """Copy a golden folder into the store. Raises `UserError` where it is incomplete or cannot be read safely.
 
-    Every tensor is loaded once (weights only, so nothing in a file is executed) before any run may see it.
+    Every tensor is loaded once (weights only, so nothing in a file is executed) before any run may see it. Links that
+    lead out of the folder are refused.
     """
-    _check_tensors(source)
+    tensors = _checked_tensors(source)
     try:
         store.mkdir(parents=True, exist_ok=True)
         with FileLock(store / "freeze.lock"):
-            digest, files = _copy_in(source, store)
+            digest, files = _copy_in(tensors, store)
     except OSError as error:
         raise UserError(f"{store}: expected room to freeze the golden data: {error}") from error
     frozen = FrozenGolden(digest=digest, directory=store / digest, files=files)
@@ -54,16 +57,16 @@ def freeze(source: Path, store: Path) -> FrozenGolden:
     return frozen
 
 
-def _copy_in(source: Path, store: Path) -> tuple[str, dict[str, str]]:
+def _copy_in(tensors: Mapping[str, Path], store: Path) -> tuple[str, dict[str, str]]:
     """Copy under a name that a kill can leave behind only until the next call."""
     temporary = store / "incoming"
     shutil.rmtree(temporary, ignore_errors=True)
     try:
         for folder in _FOLDERS:
             (temporary / folder).mkdir(parents=True)
-            for file in sorted((source / folder).glob("*.pt")):
-                shutil.copyfile(file, temporary / folder / file.name)
-                (temporary / folder / file.name).chmod(0o444)
+        for name, file in tensors.items():
+            shutil.copyfile(file, temporary / name)
+            (temporary / name).chmod(0o444)
         files = _hash_files(temporary)
         digest = _digest(files)
         if not (store / digest).exists():
@@ -88,27 +91,43 @@ def thaw(digest: str, store: Path) -> FrozenGolden:
     return FrozenGolden(digest=digest, directory=directory, files=files)
 
 
-def _check_tensors(source: Path) -> None:
+def _checked_tensors(source: Path) -> dict[str, Path]:
+    """The tensor files by their name in frozen data, links resolved, each found to hold a tensor and nothing else."""
     # Reading tensors imports torch, which a command line that freezes nothing need not wait for.
     from .build_output.errors import BuildOutputError
+    from .build_output.folder import Folder
     from .build_output.golden_data import GoldenData
+    from .build_output.torch_file import load_tensor
 
+    checked: dict[str, Path] = {}
     try:
-        data = GoldenData.open(source)
-        for tensors in (data.inputs, data.outputs):
-            for name in tensors.names:
-                tensors.tensor(name)
+        folder = Folder.open(source, expected="a folder of golden data")
+        for kind in _FOLDERS:
+            for entry in folder.names(kind) if folder.has_folder(kind) else ():
+                name = f"{kind}/{entry}"
+                if entry.endswith(_SUFFIX):
+                    load_tensor(folder, name)
+                    checked[name] = folder.locate(name)
+        GoldenData.open(source)
     except BuildOutputError as error:
         raise UserError(f"golden data: {error}") from error
+    return checked
 
 
 def _hash_files(directory: Path) -> dict[str, str]:
     hashes: dict[str, str] = {}
     for folder in _FOLDERS:
         for file in sorted((directory / folder).iterdir()) if (directory / folder).is_dir() else ():
-            with file.open("rb") as stream:
-                hashes[f"{folder}/{file.name}"] = hashlib.file_digest(stream, "sha256").hexdigest()
+            hashes[f"{folder}/{file.name}"] = _hash_file(file)
     return hashes
+
+
+def _hash_file(file: Path) -> str:
+    """SHA-256 of a regular file. Whatever else stands there now, a pipe for instance, is not opened."""
+    if not stat.S_ISREG(file.lstat().st_mode):
+        return "no regular file"
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _digest(files: Mapping[str, str]) -> str:

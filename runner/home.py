@@ -1,7 +1,6 @@
 """Where the tool keeps what is its own: clones, slots, build cache, golden data, logs, locks."""
 
 import os
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -61,5 +60,5 @@ def user_home() -> Home:
 
 
 def device_locks() -> Path:
-    """Locks of boards: one folder a machine, since a board is shared by all its users."""
-    return Path(tempfile.gettempdir()) / "precision-bisect-devices"
+    """Locks of boards: one folder a machine, whatever TMPDIR is, since a board is shared by all its users."""
+    return Path("/tmp/precision-bisect-devices")

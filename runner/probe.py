@@ -18,23 +18,18 @@ from .content import StackContent
 from .environment import EnvironmentReader
 from .errors import UserError
 from .execute import Command, execute
+from .git import LOCAL_VARIABLES
 from .golden import FrozenGolden
 from .harness_outcome import HarnessOutcome, HarnessOutcomeError, read_harness_outcome
 from .home import Home
+from .slot import Slot, remove
 from .stack import fill
 from .targets import lease
 from .verdict import Classification, Classifier, Ending, Evidence
-from .workspace import Slot, Workspace
+from .workspace import Workspace
 
 _HELP_TIMEOUT = 300
-_INHERITED_BY_MISTAKE = (
-    "PYTHONPATH",
-    "PYTHONHOME",
-    "VIRTUAL_ENV",
-    "GIT_DIR",
-    "GIT_WORK_TREE",
-    "GIT_INDEX_FILE",
-)
+_OF_ANOTHER_PYTHON = frozenset({"PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV"})
 
 _PREDICATE_VERDICTS = {
     Judgement.GOOD: Verdict.PASS,
@@ -127,7 +122,7 @@ class Prober:
             return self._probe(request)
         except OSError as error:
             raise UserError(
-                f"{error.filename or request.directory}: expected to be able to write here: {error.strerror}; "
+                f"{error.filename or request.directory}: expected to be able to write here: {_reason(error)}; "
                 "free space or set PRECISION_BISECT_HOME to a folder with room, then resume"
             ) from error
 
@@ -201,15 +196,16 @@ class Prober:
             self._stack.platforms[request.platform],
             request.device,
             on_wait=self._on_activity,
-        ):
+        ) as leases:
             self._on_activity("running")
             finished = execute(
                 Command(
                     argv=command.argv,
-                    cwd=Path(fill(self._stack.case.cwd, values)),
+                    cwd=self._slot.directory / fill(self._stack.case.cwd, values),
                     environment=environment,
                     timeout=request.timeout,
                     memory=self._memory_limit(),
+                    holds=(self._slot.lock, *leases),
                 ),
                 log=log,
                 on_line=listener.feed,
@@ -275,12 +271,14 @@ class Prober:
         }
 
     def _process_environment(self, values: Mapping[str, str]) -> dict[str, str]:
-        if not self._stack.needs_python:
-            return {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
-        inherited = {key: value for key, value in os.environ.items() if key not in _INHERITED_BY_MISTAKE}
+        environment = {key: value for key, value in os.environ.items() if key not in LOCAL_VARIABLES}
+        if self._stack.needs_python:
+            scripts = self._slot.python.parent
+            environment = {key: environment[key] for key in environment.keys() - _OF_ANOTHER_PYTHON}
+            environment["PATH"] = f"{scripts}{os.pathsep}{environment.get('PATH', os.defpath)}"
+            environment["VIRTUAL_ENV"] = str(scripts.parent)
         own = {key: fill(text, values) for key, text in self._stack.environment.variables.items()}
-        path = f"{self._slot.python.parent}{os.pathsep}{inherited.get('PATH', os.defpath)}"
-        return {**inherited, "PATH": path, "VIRTUAL_ENV": str(self._slot.python.parent.parent), **own}
+        return environment | own
 
     def _memory_limit(self) -> int | None:
         limit = self._stack.limits.memory_gib
@@ -298,9 +296,10 @@ class Prober:
             finished = execute(
                 Command(
                     argv=[fill(word, values) for word in self._stack.case.help],
-                    cwd=Path(fill(self._stack.case.cwd, values)),
+                    cwd=self._slot.directory / fill(self._stack.case.cwd, values),
                     environment=environment,
                     timeout=_HELP_TIMEOUT,
+                    holds=(self._slot.lock,),
                 ),
                 log=request.directory / "help.log.gz",
                 on_line=lambda _stream, line: lines.append(line) if len(lines) < 10_000 else None,
@@ -314,13 +313,13 @@ class Prober:
         """Remove what a run that was killed here has left."""
         folder = self._stack.case.build_output
         if folder is not None:
-            shutil.rmtree(self._slot.directory / folder, ignore_errors=True)
+            remove(self._slot.directory / folder)
 
     def _keep_build_directory(self, directory: Path) -> Path | None:
         """Move the build directory that the run made out of the slot."""
         folder = self._stack.case.build_output
         root = self._slot.directory / folder if folder is not None else None
-        if root is None or not root.is_dir():
+        if root is None or not root.is_dir() or root.is_symlink():
             return None
         made = [path for path in root.iterdir() if path.is_dir() and not path.is_symlink()]
         if not made:
@@ -363,6 +362,11 @@ def _case_missing(case: CaseName) -> Classification:
         why="the case does not exist here, so nothing was run",
     )
     return Classification(verdict=Verdict.UNKNOWN, signature="case missing", evidence=(evidence,), metrics={})
+
+
+def _reason(error: OSError) -> str:
+    """What went wrong; a copy of a folder that failed lists one failure a file."""
+    return error.strerror or str(error)[:200]
 
 
 def _read_outcome(file: Path) -> HarnessOutcome | None:

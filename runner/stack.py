@@ -15,12 +15,13 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from .errors import UsageError
+from .layout import VENV, RelativePath, check_removable
 from .verdict_rules import VerdictRule
 
 _PLACEHOLDER = re.compile(r"\{\{|\}\}|\{([A-Za-z_][A-Za-z0-9_-]*)\}")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _COMMON_PLACEHOLDERS = frozenset({"python", "slot", "jobs"})
-_CASE_PLACEHOLDERS = frozenset({"case", "platform", "device", "golden", "level", "build"})
+_CASE_PLACEHOLDERS = frozenset({"case", "platform", "device"})
 
 
 class Model(BaseModel):
@@ -47,7 +48,7 @@ class GitlinkPin(Model):
 
     kind: Literal["gitlink"]
     holder: str
-    path: str
+    path: RelativePath
     target: str
     search: bool = True
 
@@ -57,7 +58,7 @@ class CommitFilePin(Model):
 
     kind: Literal["commit-file"]
     holder: str
-    path: str
+    path: RelativePath
 
 
 class VersionFilePin(Model):
@@ -65,7 +66,7 @@ class VersionFilePin(Model):
 
     kind: Literal["version-file"]
     holder: str
-    path: str
+    path: RelativePath
     key: str
 
 
@@ -104,9 +105,10 @@ class Step(Model):
     cwd: str = "{slot}"
     inputs: tuple[str, ...] = Field(min_length=1)
     """Repositories (`minirt`) or paths in them (`minipto:pyproject.toml`) whose content decides the result."""
-    outputs: tuple[str, ...] = ()
-    """Folders, from the slot's root, that hold all the step makes. They are cached by content; a step without
-    outputs is never taken from the cache, only skipped where the slot already holds it."""
+    outputs: tuple[RelativePath, ...] = ()
+    """Folders or files, from the slot's root, that hold all the step makes. They are removed before it runs, and cached
+    by content; what an incremental build goes on from belongs under `keep`. A step without outputs is never taken
+    from the cache, only skipped where the slot already holds it."""
     timeout: float = Field(default=3600, gt=0)
     """Seconds."""
 
@@ -134,7 +136,7 @@ class Case(Model):
     harness: bool = True
     """The case calls `golden.run` or `golden.run_jit`: it is run under the shim, which reports what they returned."""
     flags: CaseFlags = CaseFlags()
-    build_output: str | None = None
+    build_output: RelativePath | None = None
     """Folder, from the slot's root, in which a run leaves its build directory."""
 
 
@@ -174,6 +176,13 @@ class Stack(Model):
     verdicts: tuple[VerdictRule, ...] = ()
     limits: Limits = Limits()
 
+    @field_validator("name")
+    @classmethod
+    def _name_is_plain(cls, value: str) -> str:
+        if not is_plain_name(value):
+            raise ValueError("expected a plain name (letters, digits, - and _)")
+        return value
+
     @field_validator("repositories", "pins", "steps", "platforms")
     @classmethod
     def _names_are_plain(cls, value: Mapping[str, object]) -> Mapping[str, object]:
@@ -195,13 +204,33 @@ class Stack(Model):
                     raise ValueError(
                         f"{where}: expected placeholders among {sorted(allowed | extra)}, found {{{placeholder}}}"
                     )
+        if self.case.harness and "{case}" not in self.case.command:
+            raise ValueError(
+                "case.command: expected the word {case}, in whose place the harness's shim is put"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _layout_holds(self) -> Self:
+        reserved = _COMMON_PLACEHOLDERS | _CASE_PLACEHOLDERS | {VENV}
+        for name in self.repositories:
+            if name in reserved:
+                raise ValueError(f"repositories.{name}: expected a name other than {sorted(reserved)}")
+        links = [pin for pin in self.pins.values() if isinstance(pin, GitlinkPin)]
+        if len(links) != len(self.gitlinks):
+            raise ValueError("pins: expected at most one gitlink to each target")
+        for target, link in self.gitlinks.items():
+            holders = [link.holder]
+            while (above := self.gitlinks.get(holders[-1])) is not None and above.holder not in holders:
+                holders.append(above.holder)
+            if target in holders:
+                raise ValueError(f"pins: expected submodules in a tree, found {target!r} inside of itself")
+        worktrees = [self.directory(name) for name in self.repositories]
         for name, step in self.steps.items():
             for output in step.outputs:
-                path = PurePosixPath(_PLACEHOLDER.sub("x", output))
-                if path.is_absolute() or ".." in path.parts:
-                    raise ValueError(
-                        f"steps.{name}.outputs: expected a path inside the slot, found {output!r}"
-                    )
+                check_removable(output, worktrees, where=f"steps.{name}.outputs")
+        if self.case.build_output is not None:
+            check_removable(self.case.build_output, worktrees, where="case.build_output")
         return self
 
     def _repository_references(self) -> Iterator[tuple[str, str]]:

@@ -1,6 +1,6 @@
 """Run one command so that nothing of it outlives the driver. Started by `execute.py` as a process of its own.
 
-    python supervise.py CONTROL_FD MEMORY_BYTES COMMAND...
+    python supervise.py CONTROL_FD MEMORY_BYTES FOLDER COMMAND...
 
 The command gets a session of its own. When the driver closes its end of the control pipe, or dies in whatever way, the
 pipe reads as ended and every descendant is killed, those that left the process group included: on Linux this
@@ -68,7 +68,7 @@ def _wait(child: int, control: int) -> int | None:
 
 
 def main(arguments: list[str]) -> int:
-    control, memory, command = int(arguments[0]), int(arguments[1]), arguments[2:]
+    control, memory, folder, command = int(arguments[0]), int(arguments[1]), arguments[2], arguments[3:]
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     _become_reaper()
@@ -81,10 +81,10 @@ def main(arguments: list[str]) -> int:
 
     try:
         process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, start_new_session=True, preexec_fn=limit
+            command, cwd=folder, stdin=subprocess.DEVNULL, start_new_session=True, preexec_fn=limit
         )
     except OSError as error:
-        print(f"{command[0]}: {error.strerror}", file=sys.stderr)
+        print(f"{error.filename}: {error.strerror}", file=sys.stderr)
         return 127
     status = _wait(process.pid, control)
     _kill_all(process.pid)

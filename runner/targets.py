@@ -3,30 +3,29 @@
 import contextlib
 from collections.abc import Callable, Generator
 
-from filelock import FileLock, Timeout
-
 from .home import device_locks
+from .process_lock import ProcessLock
 from .stack import Platform
 
 
 @contextlib.contextmanager
-def lease(name: str, platform: Platform, device: int, *, on_wait: Callable[[str], None]) -> Generator[None]:
-    """Hold a board for the time of a run. Simulators need no lease."""
+def lease(
+    name: str, platform: Platform, device: int, *, on_wait: Callable[[str], None]
+) -> Generator[tuple[ProcessLock, ...]]:
+    """Hold a board for the time of a run, and give what the run has to hold. Simulators need no lease."""
     if not platform.board:
-        yield
+        yield ()
         return
     folder = device_locks()
     folder.mkdir(parents=True, exist_ok=True)
     # Other users of the machine lease the same boards.
     with contextlib.suppress(PermissionError):
         folder.chmod(0o1777)
-    lock = FileLock(folder / f"{name}-{device}.lock", mode=0o666)
-    try:
-        lock.acquire(blocking=False)
-    except Timeout:
+    lock = ProcessLock(folder / f"{name}-{device}.lock", mode=0o666)
+    if not lock.acquire(blocking=False):
         on_wait(f"waiting for {name} device {device}, which another run holds")
-        lock.acquire()
+        lock.acquire(blocking=True)
     try:
-        yield
+        yield (lock,)
     finally:
         lock.release()

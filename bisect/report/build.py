@@ -21,7 +21,7 @@ from .model import (
     Surroundings,
     Timing,
 )
-from .probes import probe_report, skipped_commits
+from .probes import probe_reports, skipped_commits
 from .rows import Rows, load_rows
 from .sides import both_sides
 from .standing import Standing
@@ -66,9 +66,7 @@ def report_of_rows(rows: Rows) -> Report:
         ranges=tuple(_range(standing) for standing in rows.ranges),
         rates=_rates(rows),
         counterfactuals=conclusion.counterfactuals if conclusion else (),
-        probes=tuple(
-            probe_report(probe, rows.subject(probe.repository, probe.commit)) for probe in rows.probes
-        ),
+        probes=probe_reports(rows),
         skipped=skipped_commits(rows),
         collapsed=tuple(commit for standing in rows.ranges for commit in _collapsed(rows, standing)),
         pins=conclusion.pins if conclusion else (),
@@ -80,7 +78,7 @@ def report_of_rows(rows: Rows) -> Report:
 
 
 def _unfinished(rows: Rows) -> str:
-    so_far = plural(len(rows.probes), "probe")
+    so_far = plural(len(rows.probes), "run")
     return f"{so_far} so far; if it does not run, go on with bisect-precision --resume {rows.bisection.name}"
 
 
@@ -154,7 +152,7 @@ def _environment(rows: Rows) -> EnvironmentReport:
         moved=len(met) > 1,
         changes=tuple(changes),
         surroundings=tuple(
-            Surroundings(fingerprint=fingerprint, details=details[fingerprint], probes=tuple(ordinals))
+            Surroundings(fingerprint=fingerprint, details=details[fingerprint], runs=tuple(ordinals))
             for fingerprint, ordinals in met.items()
         ),
     )

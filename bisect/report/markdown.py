@@ -8,7 +8,7 @@ from jinja2 import Environment, StrictUndefined
 
 from ..progress import duration, plural
 from .model import Report
-from .phrases import OUTCOMES, confidence, day, percent, shown_probe, side_verdict
+from .phrases import OUTCOMES, confidence, day, evidence_texts, percent, shown_run, side_verdict
 from .plain_text import one_line, shortened
 
 _PACKAGE = "precision_bisect.bisect.report"
@@ -43,11 +43,12 @@ def render_markdown(report: Report) -> str:
         confidence=confidence,
         day=day,
         duration=duration,
+        evidence_texts=evidence_texts,
         id=_id,
         outcomes=OUTCOMES,
         percent=percent,
         plural=plural,
-        shown_probe=shown_probe,
+        shown_run=shown_run,
         side_verdict=side_verdict,
         some=_some,
         unshown=_unshown,

@@ -65,20 +65,16 @@ class EvidenceLine(Model):
     why: str
 
 
-class ProbeReport(CommitReference):
+class RunReport(Model):
     """One finished build-and-run. Seconds are wall time."""
 
     ordinal: int
-    phase: Phase
-    revisions: Mapping[str, str]
-    """The commit of every repository of the stack."""
+    """Among all runs of the bisection, from 1."""
     verdict: Verdict
     judgement: Judgement
     signature: str | None
     metrics: Mapping[str, Mapping[str, Metric]]
     """By output, then by name."""
-    seconds: float
-    """Build and run."""
     build_seconds: float
     run_seconds: float
     build: BuildSource
@@ -88,15 +84,30 @@ class ProbeReport(CommitReference):
     slot: int
     host: str
     attempt: int
-    """More than 1 where a driver was killed in this probe, and it was started again."""
-    run: int
-    """Which run of the same content, from 1."""
+    """More than 1 where a driver was killed in this run, and it was started again."""
     started: datetime
     finished: datetime
     evidence: tuple[EvidenceLine, ...]
     log: str | None
     build_directory: str | None
     command: tuple[str, ...]
+
+
+class ProbeReport(CommitReference):
+    """One commit that was put to the test, for one reason, in as many runs as that took."""
+
+    phase: Phase
+    revisions: Mapping[str, str]
+    """The commit of every repository of the stack."""
+    verdict: Verdict
+    """Of the run that decides: the first that failed as asked, else the first that passed, else the first."""
+    judgement: Judgement
+    signature: str | None
+    seconds: float
+    """Build and run, of all runs."""
+    build: BuildSource
+    """Of the first run."""
+    runs: tuple[RunReport, ...]
 
 
 class RangeReport(Model):
@@ -113,11 +124,11 @@ class RangeReport(Model):
 
 
 class Surroundings(Model):
-    """Interpreter, tools, CPU, libraries: one description, and the probes that ran in it."""
+    """Interpreter, tools, CPU, libraries: one description, and the ordinals of the runs that were made in it."""
 
     fingerprint: str
     details: Mapping[str, str]
-    probes: tuple[int, ...]
+    runs: tuple[int, ...]
 
 
 class EnvironmentReport(Model):
@@ -134,7 +145,7 @@ class Side(CommitReference):
     revisions: Mapping[str, str]
     verdict: Verdict
     signature: str | None
-    probes: tuple[int, ...]
+    runs: tuple[int, ...]
     """Ordinals of all its runs that could be judged."""
     failures: int
     """How many of them failed."""
@@ -152,9 +163,9 @@ class Reproduction(Model):
 
 
 class Timing(Model):
-    """Seconds. `total` is the sum over probes, `overhead` what of it was neither build nor run.
+    """Seconds. `total` is the sum over runs, `overhead` what of it was neither build nor run.
 
-    `elapsed` runs from the question to the answer (or the last probe), pauses between drivers included.
+    `elapsed` runs from the question to the answer (or the last run), pauses between drivers included.
     """
 
     elapsed: float

@@ -3,7 +3,7 @@
 import math
 from datetime import datetime
 
-from .model import AnswerCommit, ProbeReport, Report, Side
+from .model import AnswerCommit, Report, RunReport, Side
 
 OUTCOMES = {
     "culprit": "culprit found",
@@ -39,11 +39,16 @@ def day(moment: datetime) -> str:
 
 def side_verdict(side: Side) -> str:
     """What the runs of a side showed."""
-    runs = len(side.probes)
+    runs = len(side.runs)
     signature = f" ({side.signature})" if side.signature else ""
     return f"{side.verdict}{signature}, {side.failures} of {runs} {'run' if runs == 1 else 'runs'} failed"
 
 
-def shown_probe(report: Report, side: Side) -> ProbeReport:
+def shown_run(report: Report, side: Side) -> RunReport:
     """The run of a side whose evidence is shown."""
-    return next(probe for probe in report.probes if probe.ordinal == side.shown)
+    return next(run for probe in report.probes for run in probe.runs if run.ordinal == side.shown)
+
+
+def evidence_texts(run: RunReport) -> list[str]:
+    """The lines that justify a verdict, each once: streams repeat one another."""
+    return list(dict.fromkeys(line.text for line in run.evidence))

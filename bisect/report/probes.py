@@ -1,42 +1,61 @@
-"""Finished probes as the report gives them, and the commits that they could not judge."""
+"""Finished runs as the report gives them, and the commits that they could not judge."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from ...store.schema import Judgement, Phase, Probe
-from .model import EvidenceLine, Metric, ProbeReport, SkippedCommit
+from .model import EvidenceLine, Metric, ProbeReport, RunReport, SkippedCommit
 from .rows import Rows
 
 
-def probe_report(probe: Probe, subject: str | None) -> ProbeReport:
-    """One finished probe."""
+def probe_reports(rows: Rows) -> tuple[ProbeReport, ...]:
+    """All finished runs, by the commit (or equal content) that they tested and the reason for it, in order."""
+    groups: dict[tuple[Phase, int, str], list[Probe]] = {}
+    for probe in rows.probes:
+        groups.setdefault((probe.phase, probe.stage_id, probe.content), []).append(probe)
+    return tuple(_probe_report(rows, runs) for runs in groups.values())
+
+
+def _probe_report(rows: Rows, stored: Sequence[Probe]) -> ProbeReport:
+    first = stored[0]
+    runs = tuple(_run_report(probe) for probe in stored)
+    by_weight = (Judgement.BAD, Judgement.GOOD, Judgement.SKIP)
+    deciding = min(runs, key=lambda run: by_weight.index(run.judgement))
+    return ProbeReport(
+        repository=first.repository,
+        commit=first.commit,
+        subject=rows.subject(first.repository, first.commit),
+        phase=first.phase,
+        revisions=first.revisions,
+        verdict=deciding.verdict,
+        judgement=deciding.judgement,
+        signature=deciding.signature,
+        seconds=sum(run.build_seconds + run.run_seconds for run in runs),
+        build=runs[0].build,
+        runs=runs,
+    )
+
+
+def _run_report(probe: Probe) -> RunReport:
     assert probe.finished is not None
     assert probe.verdict is not None
     assert probe.judgement is not None
     assert probe.build_source is not None
     artifacts = {artifact.kind: artifact.path for artifact in probe.artifacts}
-    build_seconds, run_seconds = probe.build_seconds or 0.0, probe.run_seconds or 0.0
-    return ProbeReport(
+    return RunReport(
         ordinal=probe.ordinal,
-        phase=probe.phase,
-        repository=probe.repository,
-        commit=probe.commit,
-        subject=subject,
-        revisions=probe.revisions,
         verdict=probe.verdict,
         judgement=probe.judgement,
         signature=probe.signature,
         metrics=_metrics(probe.metrics or {}),
-        seconds=build_seconds + run_seconds,
-        build_seconds=build_seconds,
-        run_seconds=run_seconds,
+        build_seconds=probe.build_seconds or 0.0,
+        run_seconds=probe.run_seconds or 0.0,
         build=probe.build_source,
         build_key=probe.build.key if probe.build else None,
         exit_code=probe.exit_code,
         slot=probe.slot or 0,
         host=probe.host or "",
         attempt=probe.attempt,
-        run=probe.run,
         started=probe.started,
         finished=probe.finished,
         evidence=tuple(

@@ -46,7 +46,7 @@ def _side(rows: Rows, standing: Standing, sha: str, wanted: Judgement) -> Side |
         revisions=revisions,
         verdict=shown.verdict,
         signature=shown.signature,
-        probes=tuple(probe.ordinal for probe in runs if probe.judgement is not Judgement.SKIP),
+        runs=tuple(probe.ordinal for probe in runs if probe.judgement is not Judgement.SKIP),
         failures=sum(probe.judgement is Judgement.BAD for probe in runs),
         shown=shown.ordinal,
         script=reproduction_script(

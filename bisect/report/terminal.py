@@ -13,9 +13,9 @@ from sqlalchemy.orm import Session, sessionmaker
 from ...store.schema import Judgement
 from ..progress import STYLES, duration, plural
 from .build import build_report
-from .model import AnswerCommit, CommitReference, ProbeReport, Report, Side
-from .phrases import OUTCOMES, confidence, day, percent, shown_probe, side_verdict
-from .plain_text import shortened
+from .model import AnswerCommit, CommitReference, ProbeReport, Report, RunReport, Side
+from .phrases import OUTCOMES, confidence, day, evidence_texts, percent, shown_run, side_verdict
+from .plain_text import one_line, shortened
 from .write import BAD_SCRIPT, GOOD_SCRIPT
 
 _LABEL_WIDTH = 10
@@ -45,7 +45,7 @@ def print_report(report: Report, directory: Path, console: Console) -> None:
         ("evidence", _evidence(report)),
         ("skipped", _skipped(report)),
         ("pins", _pins(report)),
-        ("notes", [("note", _text(notice)) for notice in report.notices]),
+        ("notes", [("note", Text(one_line(notice))) for notice in report.notices]),
     ):
         if entries:
             _heading(title, console)
@@ -55,22 +55,23 @@ def print_report(report: Report, directory: Path, console: Console) -> None:
 
 
 def print_probes(report: Report, console: Console) -> None:
-    """Print every probe."""
+    """Print every probe with all its runs."""
     _heading("probes", console)
     table = Table.grid(padding=(0, 1))
     table.add_column(justify="right", width=4)
     table.add_column(width=4)
     table.add_column(overflow="fold")
     for probe in report.probes:
-        judgement = Text(probe.judgement.value, style=STYLES[probe.judgement])
-        table.add_row(str(probe.ordinal), judgement, _probe(probe))
+        for run in probe.runs:
+            judgement = Text(run.judgement.value, style=STYLES[run.judgement])
+            table.add_row(str(run.ordinal), judgement, _run(probe, run))
     console.print(table)
 
 
 def _answer(report: Report) -> Iterable[Entry]:
     yield "answer", Text(OUTCOMES[report.outcome], style=_FOUND.get(report.outcome, "bold red"))
     if not report.culprits:
-        yield "", _text(report.message)
+        yield "", Text(one_line(report.message))
     for culprit in report.culprits:
         yield "culprit", Text(f"{culprit.repository} {culprit.commit}", style="bold")
         yield from _description(culprit)
@@ -116,8 +117,8 @@ def _evidence(report: Report) -> list[Entry]:
             continue
         style = STYLES[Judgement(word)]
         entries.append((word, Text.assemble((_side_commit(side), style), f" {_side_verdict(side)}")))
-        shown = shown_probe(report, side)
-        entries.extend(("", _text(line.text, style="dim")) for line in shown.evidence[:_FEW_LINES])
+        shown = shown_run(report, side)
+        entries.extend(("", _text(text, style="dim")) for text in evidence_texts(shown)[:_FEW_LINES])
         if shown.log is not None:
             entries.append(("", Text(shown.log, style="dim")))
     return entries
@@ -172,7 +173,9 @@ def _print_reproduction(directory: Path, console: Console) -> None:
 
 def _print_places(report: Report, directory: Path, console: Console) -> None:
     timing = report.timing
-    _heading(f"{plural(len(report.probes), 'probe')} in {duration(timing.total)}", console)
+    runs = sum(len(probe.runs) for probe in report.probes)
+    probes = plural(len(report.probes), "probe")
+    _heading(f"{probes} in {plural(runs, 'run')} and {duration(timing.total)}", console)
     entries: list[Entry] = [("time", Text(f"build {duration(timing.build)}, run {duration(timing.run)}"))]
     if (directory / "report.md").is_file():
         entries.append(("report", Text(str(directory / "report.md"))))
@@ -182,10 +185,10 @@ def _print_places(report: Report, directory: Path, console: Console) -> None:
     console.print(_entries(entries))
 
 
-def _probe(probe: ProbeReport) -> Text:
-    signature = f" ({probe.signature})" if probe.signature else ""
-    return _text(f"{probe.repository} {probe.commit[:12]} {probe.phase}: {probe.verdict}{signature}").append(
-        f", build {probe.build} {probe.build_seconds:.1f} s, run {probe.run_seconds:.1f} s"
+def _run(probe: ProbeReport, run: RunReport) -> Text:
+    signature = f" ({run.signature})" if run.signature else ""
+    return _text(f"{probe.repository} {probe.commit[:12]} {probe.phase}: {run.verdict}{signature}").append(
+        f", build {run.build} {run.build_seconds:.1f} s, run {run.run_seconds:.1f} s"
     )
 
 

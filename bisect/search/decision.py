@@ -78,7 +78,10 @@ def credible_set(belief: Belief, confidence: float) -> tuple[int, ...]:
 
 
 def _answer(posterior: Posterior, confidence: float) -> Decision | None:
-    """The hypothesis that has reached the confidence, if any."""
+    """The hypothesis that has reached the confidence, if any; commits that no test can tell apart count as one.
+
+    (Together there can be no more of them than the skipped ones and the next that could be tested.)
+    """
     belief = posterior.belief
     if belief.no_culprit >= confidence:
         return NoCulprit()
@@ -89,8 +92,8 @@ def _answer(posterior: Posterior, confidence: float) -> Decision | None:
     likeliest = int(np.argmax(belief.commits))
     if belief.commits[likeliest] >= confidence and likeliest not in posterior.skipped:
         return Found(likeliest)
-    if posterior.skipped:
-        likely = credible_set(belief, 1 - (1 - confidence) / 10)
+    likely = credible_set(belief, 1 - (1 - confidence) / 10)
+    if posterior.skipped and len(likely) <= len(posterior.skipped) + 2:
         for together in _indistinguishable(posterior.graph, likely, posterior.skipped):
             if belief.commits[together].sum() >= confidence:
                 return OnlySkipped(tuple(sorted(together)))

@@ -95,7 +95,9 @@ def shared_builds(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> P
     return shared
 
 
-def make_stack(directory: Path, cache: Path, scenario: Scenario, *, commits: int = COMMITS, seed: int = 3) -> DemoStack:
+def make_stack(
+    directory: Path, cache: Path, scenario: Scenario, *, commits: int = COMMITS, seed: int = 3
+) -> DemoStack:
     """A demo stack with a home of its own that shares the build cache."""
     truth = make_demo(directory / "stack", scenario=scenario, commits=commits, seed=seed)
     home = directory / "home"

@@ -135,7 +135,9 @@ def test_a_wrong_type_names_file_key_and_type(stack: DemoStack, tmp_path: Path) 
     file = tmp_path / "stack.toml"
     text = (stack.directory / "stack.toml").read_text().replace("run_timeout = 300", 'run_timeout = "soon"')
     file.write_text(text)
-    line = assert_one_line(stack, replaced(stack.arguments, stack=str(file)), code=2, says="limits.run_timeout")
+    line = assert_one_line(
+        stack, replaced(stack.arguments, stack=str(file)), code=2, says="limits.run_timeout"
+    )
     assert "number" in line
     assert "'soon'" in line
 
@@ -175,7 +177,9 @@ def test_golden_data_that_are_missing(stack: DemoStack, tmp_path: Path) -> None:
         stack, [*stack.arguments, "--golden-data", str(tmp_path / "none")], code=2, says="--golden-data"
     )
     (tmp_path / "half" / "in").mkdir(parents=True)
-    assert_one_line(stack, [*stack.arguments, "--golden-data", str(tmp_path / "half")], code=1, says="golden data")
+    assert_one_line(
+        stack, [*stack.arguments, "--golden-data", str(tmp_path / "half")], code=1, says="golden data"
+    )
 
 
 def test_a_truncated_tensor_file(stack: DemoStack, tmp_path: Path) -> None:
@@ -207,7 +211,9 @@ def test_golden_data_of_another_case_are_no_precision_failure(stack: DemoStack, 
 
 
 def test_a_store_that_cannot_be_used(stack: DemoStack, tmp_path: Path) -> None:
-    assert_one_line(stack, [*stack.arguments, "--store", "sqlite:////proc/nope/x.sqlite"], code=1, says="--store")
+    assert_one_line(
+        stack, [*stack.arguments, "--store", "sqlite:////proc/nope/x.sqlite"], code=1, says="--store"
+    )
     assert_one_line(stack, [*stack.arguments, "--store", "nonsense"], code=1, says="nonsense")
 
 

@@ -86,9 +86,10 @@ def _periodic(scene: Scene, share: Array, *, axis: int) -> Iterator[Finding]:
     count = int(np.count_nonzero(hot))
     if count < 3 or count > 0.75 * hot.size:
         return
-    leading = hot[:_LEADING]
-    places = np.flatnonzero(leading)
-    for period in range(2, min(leading.size // 3, _LONGEST_PERIOD) + 1):
+    first = int(np.flatnonzero(hot)[0])
+    leading = hot[first : first + _LEADING]
+    places = first + np.flatnonzero(leading)
+    for period in range(2, min(hot.size // 3, _LONGEST_PERIOD) + 1):
         residues = np.unique(places % period)
         if residues.size == period or places.size < _REGULAR * residues.size * (leading.size // period):
             continue
@@ -102,7 +103,7 @@ def _periodic(scene: Scene, share: Array, *, axis: int) -> Iterator[Finding]:
 def _phase(residues: Array, period: int, noun: str) -> tuple[Pattern, str]:
     first, last = int(residues[0]), int(residues[-1])
     if residues.size == 1:
-        return Pattern.PERIODIC, f"every {period}th of the {noun}, from {first} on"
+        return Pattern.PERIODIC, f"one of every {period} {noun}, from {first} on"
     if last - first + 1 == residues.size and last == period - 1:
         return Pattern.TAIL, f"the last {residues.size} of every {period} {noun}"
     listed = f"{first}:{last + 1}" if last - first + 1 == residues.size else str(residues.tolist())

@@ -84,11 +84,12 @@ class StoredBisection:
         good: str,
         bad: str,
         case: str | None = "examples/softmax.py",
+        name: str = "20260304-120000-beef",
     ) -> None:
         self.folder = folder
         self.url = sqlite_url(folder / "store.sqlite")
         self.sessions = open_store(self.url)
-        self.name = "20260304-120000-beef"
+        self.name = name
         self.request = BisectRequest(
             stack=stack or two_repositories(folder),
             repository=repository,

@@ -1,7 +1,7 @@
 """The report says what the rows say, for every way a bisection can end."""
 
 from precision_bisect.bisect.report.model import Report
-from precision_bisect.store.schema import Phase
+from precision_bisect.store.schema import Judgement, Phase
 from precision_bisect.store.vocabulary import Verdict
 from tests.bisect.report.stored_bisection import ENVIRONMENT, StoredBisection, described, sha
 
@@ -21,28 +21,42 @@ def test_culprit(culprit: StoredBisection) -> None:
     assert [pin.value_good for pin in report.pins] == ["v0.57"]
 
 
-def test_probes_carry_all_that_was_noted(culprit: StoredBisection) -> None:
+def test_runs_carry_all_that_was_noted(culprit: StoredBisection) -> None:
     probe = next(probe for probe in culprit.report().probes if probe.verdict is Verdict.MISMATCH)
-    assert (probe.ordinal, probe.phase, probe.commit, probe.subject) == (
-        2,
-        Phase.ENDPOINT,
-        sha("c6"),
-        "Subject of c6",
-    )
-    assert (probe.seconds, probe.build_seconds, probe.run_seconds) == (2.5, 2.0, 0.5)
-    assert (probe.build, probe.build_key, probe.attempt, probe.run) == ("built", "0" * 64, 1, 1)
-    assert probe.evidence[0].text == "[RUN] mismatch"
-    assert probe.log == "/home/probes/2/run.log.gz"
-    assert probe.build_directory is None
+    assert (probe.phase, probe.commit, probe.subject) == (Phase.ENDPOINT, sha("c6"), "Subject of c6")
     assert probe.revisions["runtime"] == sha("pinned")
+    run = probe.runs[0]
+    assert (run.ordinal, run.build_seconds, run.run_seconds) == (2, 2.0, 0.5)
+    assert (run.build, run.build_key, run.attempt) == ("built", "0" * 64, 1)
+    assert run.evidence[0].text == "[RUN] mismatch"
+    assert run.log == "/home/probes/2/run.log.gz"
+    assert run.build_directory is None
+
+
+def test_a_probe_is_one_commit_for_one_reason_in_all_its_runs(culprit: StoredBisection) -> None:
+    probes = culprit.report().probes
+    keys = [(probe.phase, probe.commit) for probe in probes]
+    assert len(set(keys)) == len(keys)
+    ends = [probe for probe in probes if probe.phase is Phase.ENDPOINT]
+    assert [len(probe.runs) for probe in ends] == [3, 3]
+    assert ends[1].seconds == sum(run.build_seconds + run.run_seconds for run in ends[1].runs)
+    assert sorted(run.ordinal for probe in probes for run in probe.runs) == list(range(1, 14))
+
+
+def test_the_first_run_that_failed_decides_a_probe(culprit: StoredBisection) -> None:
+    for verdict in (Verdict.CRASH, Verdict.PASS, Verdict.MISMATCH, Verdict.PASS):
+        culprit.probe(1, sha("c1"), verdict, phase=Phase.COUNTERFACTUAL)
+    probe = culprit.report().probes[-1]
+    assert [run.verdict for run in probe.runs] == ["crash", "pass", "mismatch", "pass"]
+    assert (probe.verdict, probe.judgement) == (Verdict.MISMATCH, Judgement.BAD)
 
 
 def test_sides_of_a_culprit_are_its_own_runs_and_its_parent_s(culprit: StoredBisection) -> None:
     sides = culprit.report().reproduce
     assert sides.bad is not None
     assert sides.good is not None
-    assert (sides.bad.commit, sides.bad.failures, len(sides.bad.probes)) == (sha("c5"), 3, 3)
-    assert (sides.good.commit, sides.good.failures, len(sides.good.probes)) == (sha("c4"), 0, 3)
+    assert (sides.bad.commit, sides.bad.failures, len(sides.bad.runs)) == (sha("c5"), 3, 3)
+    assert (sides.good.commit, sides.good.failures, len(sides.good.runs)) == (sha("c4"), 0, 3)
 
 
 def test_sides_of_a_submodule_culprit_hold_the_superproject(submodule_culprit: StoredBisection) -> None:
@@ -78,9 +92,10 @@ def test_ends_that_do_not_differ_have_no_bad_side(ends_do_not_differ: StoredBise
 def test_interrupted_counts_no_started_probe(interrupted: StoredBisection) -> None:
     report = interrupted.report()
     assert (report.outcome, report.finished) == ("unfinished", None)
-    assert report.message.startswith("7 probes so far; ")
+    assert report.message.startswith("7 runs so far; ")
     assert report.message.endswith(f"bisect-precision --resume {interrupted.name}")
-    assert [probe.ordinal for probe in report.probes] == list(range(1, 8))
+    ordinals = sorted(run.ordinal for probe in report.probes for run in probe.runs)
+    assert ordinals == list(range(1, 8))
 
 
 def test_a_commit_that_was_skipped_once_and_judged_later_is_not_skipped(interrupted: StoredBisection) -> None:
@@ -108,14 +123,14 @@ def test_an_environment_that_moved(culprit: StoredBisection) -> None:
     environment = culprit.report().environment
     assert environment.moved
     assert environment.changes == ("cpu: Example 9000 -> Example 9001",)
-    assert [len(each.probes) for each in environment.surroundings] == [13, 1]
+    assert [len(each.runs) for each in environment.surroundings] == [13, 1]
 
 
 def test_numbers_that_json_has_not(culprit: StoredBisection) -> None:
     strange = {"out": {"max_diff": float("nan"), "worst": float("-inf"), "rtol": 1e-3}}
     culprit.probe(1, sha("c1"), Verdict.MISMATCH, metrics=strange)
     again = Report.model_validate_json(culprit.report().model_dump_json())
-    assert again.probes[-1].metrics["out"] == {"max_diff": "NaN", "worst": "-Infinity", "rtol": 1e-3}
+    assert again.probes[-1].runs[-1].metrics["out"] == {"max_diff": "NaN", "worst": "-Infinity", "rtol": 1e-3}
 
 
 def test_commits_outside_of_the_range_need_no_description(nothing_run: StoredBisection) -> None:

@@ -4,7 +4,7 @@ import re
 import subprocess
 from pathlib import Path
 
-from search_histories import Parents
+from tests.bisect.search.search_histories import Parents
 
 _LEGACY_HELPER = "git-bisect--helper"
 

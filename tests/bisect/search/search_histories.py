@@ -4,6 +4,7 @@ import random
 from collections.abc import Callable
 
 from hypothesis import strategies as st
+
 from precision_bisect.bisect.search.graph import CommitGraph
 from precision_bisect.bisect.search.knowledge import Knowledge, Observation, Outcome
 from precision_bisect.bisect.search.planner import Found, OnlySkipped, Probe, next_step

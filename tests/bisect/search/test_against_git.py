@@ -6,10 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from git_bisect import GitBisect
+
 from precision_bisect.bisect.search.graph import CommitGraph
 from precision_bisect.bisect.search.knowledge import Outcome
-from search_histories import branching, count_by_culprit, truth, untestable
+from tests.bisect.search.git_bisect import GitBisect
+from tests.bisect.search.search_histories import branching, count_by_culprit, truth, untestable
 
 EXIT_CODES = {Outcome.GOOD: 0, Outcome.BAD: 1, Outcome.SKIP: 125}
 

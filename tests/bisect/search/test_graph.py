@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from precision_bisect.bisect.search.graph import CommitGraph
-from search_histories import ancestors, branching, graphs, line
+from tests.bisect.search.search_histories import ancestors, branching, graphs, line
 
 
 @given(graphs())

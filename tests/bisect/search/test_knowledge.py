@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from precision_bisect.bisect.search.graph import CommitGraph
 from precision_bisect.bisect.search.knowledge import Knowledge, Observation, Outcome
-from search_histories import ancestors, graphs, line, truth
+from tests.bisect.search.search_histories import ancestors, graphs, line, truth
 
 GOOD, BAD, SKIP = Outcome.GOOD, Outcome.BAD, Outcome.SKIP
 

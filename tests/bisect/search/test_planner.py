@@ -7,12 +7,21 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from precision_bisect.bisect.search.graph import CommitGraph
 from precision_bisect.bisect.search.knowledge import Knowledge, Observation, Outcome
 from precision_bisect.bisect.search.planner import Found, OnlySkipped, Probe, next_step
 from precision_bisect.bisect.search.steps import expected_steps, total_steps
 from precision_bisect.bisect.search.testability import skip_probability
-from search_histories import branching, count_by_culprit, graphs, line, search, truth, untestable
+from tests.bisect.search.search_histories import (
+    branching,
+    count_by_culprit,
+    graphs,
+    line,
+    search,
+    truth,
+    untestable,
+)
 
 
 @cache

@@ -166,8 +166,8 @@ def test_permuted_blocks(dtype: DType) -> None:
         (slice(16, 32), slice(None), Pattern.TILE, "rows 16:32"),
         (slice(120, 128), slice(None), Pattern.TAIL, "the last 8 of 128 rows"),
         (slice(None), slice(180, 192), Pattern.TAIL, "the last 12 of 192 columns"),
-        (slice(None), slice(3, None, 8), Pattern.PERIODIC, "every 8th of the columns, from 3"),
-        (slice(1, None, 2), slice(None), Pattern.PERIODIC, "every 2th of the rows, from 1"),
+        (slice(None), slice(3, None, 8), Pattern.PERIODIC, "one of every 8 columns, from 3"),
+        (slice(1, None, 2), slice(None), Pattern.PERIODIC, "one of every 2 rows, from 1"),
     ],
 )
 def test_placement(dtype: DType, rows: slice, columns: slice, pattern: Pattern, words: str) -> None:

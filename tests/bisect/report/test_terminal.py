@@ -1,0 +1,104 @@
+"""The end of a run, as it stands on terminals of all sizes."""
+
+import io
+from pathlib import Path
+
+import pytest
+from rich.cells import cell_len
+from rich.console import Console
+
+from precision_bisect.bisect.report.terminal import print_probes, print_report, print_summary
+from precision_bisect.bisect.report.write import write_report
+from precision_bisect.store.journal import EvidenceRow
+from precision_bisect.store.vocabulary import Verdict
+from tests.bisect.report.stored_bisection import StoredBisection, sha
+
+
+def printed(stored: StoredBisection, *, width: int = 80, colour: bool = False) -> str:
+    stream = io.StringIO()
+    console = Console(
+        file=stream, width=width, force_terminal=colour, color_system="standard" if colour else None
+    )
+    directory = stored.folder / "report"
+    write_report(stored.sessions, stored.name, directory)
+    print_summary(stored.sessions, stored.name, directory, console)
+    print_probes(stored.report(), console)
+    return stream.getvalue()
+
+
+def flowing(text: str) -> str:
+    return " ".join(text.split())
+
+
+def test_a_culprit_is_told_with_all_that_one_asks_next(culprit: StoredBisection) -> None:
+    text = flowing(printed(culprit))
+    for part in (
+        f"compiler {sha('c5')} Subject of c5",
+        "Ada Example, 2026-03-04",
+        "src/c5.py",
+        f"parent {sha('c4')}",
+        "99.93 % (99 % was asked)",
+        "mismatch (out: 3/512 differ), 3 of 3 runs failed [RUN] mismatch /home/probes/13/run.log.gz",
+        "pass, 0 of 3 runs failed [RUN] pass /home/probes/12/run.log.gz",
+        f"{sha('c3')[:12]} Subject of c3: build_error, runtime: no rule to make target",
+        "ptoas v0.57 (frozen)",
+        f"sh {culprit.folder}/report/reproduce-bad.sh",
+        f"sh {culprit.folder}/report/reproduce-good.sh",
+        " in 13 runs and ",
+    ):
+        assert part in text
+
+
+def test_a_submodule_culprit_is_told_with_what_brought_it_in(submodule_culprit: StoredBisection) -> None:
+    text = flowing(printed(submodule_culprit))
+    assert f"culprit runtime {sha('r2')}" in text
+    assert f"through compiler {sha('c5')[:12]} Subject of c5" in text
+    assert "the commit with the old one is good, its parent with the new one bad; due to: submodule" in text
+
+
+def test_only_skipped_names_the_suspects(only_skipped: StoredBisection) -> None:
+    text = flowing(printed(only_skipped))
+    assert "only skipped commits are left" in text
+    for name in ("c4", "c5", "c6"):
+        assert f"suspect compiler {sha(name)[:12]} Subject of {name}" in text
+
+
+@pytest.mark.parametrize("width", [40, 80])
+@pytest.mark.parametrize("colour", [False, True])
+def test_no_line_is_too_wide_but_commands_to_copy(
+    any_kind: StoredBisection, width: int, colour: bool
+) -> None:
+    for line in printed(any_kind, width=width, colour=False).splitlines():
+        assert cell_len(line) <= width or line.startswith("sh ")
+    assert ("\x1b" in printed(any_kind, width=width, colour=colour)) == colour
+
+
+def test_narrow_or_wide_no_word_is_lost(culprit: StoredBisection) -> None:
+    letters = ["".join(printed(culprit, width=width).replace("─", "").split()) for width in (40, 120)]
+    assert sorted(letters[0]) == sorted(letters[1])
+
+
+def test_commands_are_printed_unwrapped(culprit: StoredBisection) -> None:
+    lines = printed(culprit, width=40).splitlines()
+    assert f"sh {culprit.folder}/report/reproduce-bad.sh" in lines
+
+
+def test_a_log_cannot_drive_the_terminal(interrupted: StoredBisection) -> None:
+    hostile = "\x1b]0;owned\x07\x1b[2J[bold]markup[/bold] \u202e[link=https://x]"
+    interrupted.probe(
+        1,
+        interrupted.request.bad,
+        Verdict.MISMATCH,
+        signature=hostile,
+        evidence=[EvidenceRow(stream="stdout", line=1, text=hostile, why="")],
+    )
+    text = printed(interrupted, width=200)
+    assert not {"\x1b", "\x07", "\u202e"} & set(text)
+    assert text.count("[bold]markup[/bold]") >= 2
+
+
+def test_nothing_is_promised_that_was_not_written(culprit: StoredBisection, tmp_path: Path) -> None:
+    stream = io.StringIO()
+    print_report(culprit.report(), tmp_path / "nowhere", Console(file=stream, width=120))
+    assert "reproduce-bad.sh" not in stream.getvalue()
+    assert f"bisect-precision report {culprit.name}" in stream.getvalue()
