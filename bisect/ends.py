@@ -93,8 +93,8 @@ def _run_until(wanted: Judgement, experiments: Experiments, end: Experiment) -> 
 def _require_good_verdict(probe: Probe, good: Experiment) -> None:
     if probe.verdict is Verdict.NOT_VALIDATED:
         raise UserError(
-            f"good {good.commit[:12]}: expected a validated pass, found {_describe(probe)}: nothing was compared, so it "
-            "proves nothing; give the case a golden_fn, or --golden-data DIR"
+            f"good {good.commit[:12]}: expected a validated pass, found {_describe(probe)}: nothing was compared, "
+            "so it proves nothing; give the case a golden_fn, or --golden-data DIR"
         )
     if probe.judgement is Judgement.SKIP:
         raise UserError(

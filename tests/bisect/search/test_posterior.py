@@ -41,20 +41,23 @@ def test_with_known_rates_it_is_bayes_rule_run_by_run(posterior: Posterior):
     graph = posterior.graph
     runs = [(seen.commit, seen.outcome is BAD) for seen in posterior.observations if seen.outcome is not SKIP]
 
-    def likelihood(culprit: int) -> float:
+    def likelihood(culprit: int, some: list[tuple[int, bool]]) -> float:
         rates = [
             0.7 if commit != GOOD_END and culprit in ancestors(graph.parents, commit) else 0.1
-            for commit, _ in runs
+            for commit, _ in some
         ]
-        return prod(rate if failed else 1 - rate for rate, (_, failed) in zip(rates, runs, strict=True))
+        return prod(rate if failed else 1 - rate for rate, (_, failed) in zip(rates, some, strict=True))
+
+    def likelihood_of_all(some: list[tuple[int, bool]]) -> float:
+        return sum(likelihood(culprit, some) for culprit in range(len(graph))) / len(graph)
 
     def one_rate(some: list[tuple[int, bool]]) -> float:
         fails = sum(failed for _, failed in some)
         return one_rate_evidence(fails, len(some) - fails)
 
-    splits = [one_rate(runs[:at]) * one_rate(runs[at:]) for at in range(1, len(runs))] or [1.0]
-    weights = [0.78 / len(graph) * likelihood(culprit) for culprit in range(len(graph))]
-    weights += [0.2 * one_rate(runs), 0.02 * sum(splits) / len(splits)]
+    moments = [likelihood_of_all(runs[:at]) * one_rate(runs[at:]) for at in range(len(runs))]
+    weights = [0.78 / len(graph) * likelihood(culprit, runs) for culprit in range(len(graph))]
+    weights += [0.2 * one_rate(runs), 0.02 * sum(moments) / max(1, len(moments))]
     belief = posterior.belief
     found = [*belief.commits, belief.no_culprit, belief.environment]
     assert found == pytest.approx([weight / sum(weights) for weight in weights], rel=1e-9)
@@ -172,10 +175,10 @@ def test_reruns_in_one_place_count_for_less_than_fresh_ones():
     graph = CommitGraph(line(8))
 
     def belief_after(places: list[str | None]) -> float:
+        """The probability of the first half, given that some commit is to blame."""
         runs = [Observation(3, BAD, place) for place in places]
-        return float(
-            Posterior.start(graph, Rates.known(good=0.2, bad=0.8), observations=runs).belief.commits[:4].sum()
-        )
+        commits = Posterior.start(graph, Rates.known(good=0.2, bad=0.8), observations=runs).belief.commits
+        return float(commits[:4].sum() / commits.sum())
 
     one, shared, fresh = belief_after(["a"]), belief_after(["a"] * 4), belief_after([None] * 4)
     assert one < shared < fresh

@@ -1,0 +1,155 @@
+"""A predicate command on any repository, with git's own convention; and the demo command."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import TestRepository
+from tests.system.conftest import PROGRAM
+
+COMMITS = 20
+BROKEN_FROM = 13
+
+
+def run(folder: Path, home: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [*PROGRAM, *arguments],
+        cwd=folder,
+        env={**os.environ, "PRECISION_BISECT_HOME": str(home)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.fixture
+def history(repository: TestRepository) -> list[str]:
+    """A line of commits; a file says `broken` from one of them on, and some commits cannot be tested."""
+    commits: list[str] = []
+    for number in range(COMMITS):
+        state = "broken" if number >= BROKEN_FROM else "fine"
+        state = "untestable" if number in (10, 11) else state
+        commits.append(repository.commit(f"commit {number}", {"state": state, "number": str(number)}))
+    return commits
+
+
+CHECK = 'case "$(cat state)" in fine) exit 0;; untestable) exit 125;; *) exit 1;; esac'
+
+
+def found(output: Path) -> str:
+    (culprit,) = json.loads((output / "report.json").read_text())["culprits"]
+    return culprit["commit"]
+
+
+def test_it_finds_what_git_bisect_run_finds(
+    repository: TestRepository, history: list[str], tmp_path: Path
+) -> None:
+    done = run(
+        repository.path, tmp_path / "home", "--good", history[0], "--bad", "main", "-o", str(tmp_path / "out"),
+        "--", "sh", "-c", CHECK,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert found(tmp_path / "out") == history[BROKEN_FROM]
+    assert repository.git("status", "--porcelain") == ""
+    repository.git("bisect", "start", "main", history[0])
+    output = repository.git("bisect", "run", "sh", "-c", CHECK)
+    assert f"{history[BROKEN_FROM]} is the first bad commit" in output
+
+
+def test_a_script_that_git_does_not_track_is_found(
+    repository: TestRepository, history: list[str], tmp_path: Path
+) -> None:
+    script = repository.path / "check.sh"
+    script.write_text(f"#!/bin/sh\n# braces {{}} and {{slot}} are the user's own\n{CHECK}\n")
+    script.chmod(0o755)
+    done = run(
+        repository.path, tmp_path / "home", "--good", history[0], "--bad", "main", "-o", str(tmp_path / "out"),
+        "--", "./check.sh", "{slot}", "{}",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert found(tmp_path / "out") == history[BROKEN_FROM]
+
+
+def test_128_stops_the_bisection_without_a_verdict(
+    repository: TestRepository, history: list[str], tmp_path: Path
+) -> None:
+    done = run(
+        repository.path, tmp_path / "home", "--good", history[0], "--bad", "main", "--", "sh", "-c", "exit 200"
+    )  # fmt: skip
+    assert done.returncode == 1
+    (line,) = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+    assert "200" in line
+    listed = run(repository.path, tmp_path / "home", "history")
+    assert "unfinished" in listed.stdout
+
+
+def test_only_skipped_commits_left(repository: TestRepository, history: list[str], tmp_path: Path) -> None:
+    hidden = 'n=$(cat number); [ "$n" -gt 5 ] && [ "$n" -lt 15 ] && exit 125; [ "$n" -lt 10 ]'
+    done = run(
+        repository.path, tmp_path / "home", "--good", history[0], "--bad", "main", "-o", str(tmp_path / "out"),
+        "--", "sh", "-c", hidden,
+    )  # fmt: skip
+    assert done.returncode == 3, done.stderr
+    report = json.loads((tmp_path / "out" / "report.json").read_text())
+    assert report["outcome"] == "only_skipped"
+    assert {suspect["commit"] for suspect in report["suspects"]} == set(history[6:16])
+
+
+def test_a_failure_that_comes_and_goes_is_not_pinned_on_the_wrong_commit(
+    repository: TestRepository, history: list[str], tmp_path: Path
+) -> None:
+    """It fails in a reproducible half of the runs: each run draws the next bit of a fixed sequence."""
+    counter = tmp_path / "counter"
+    flaky = (
+        f'[ "$(cat state)" = untestable ] && exit 125; [ "$(cat state)" = fine ] && exit 0; '
+        f"{sys.executable} -c \"import random, pathlib; p = pathlib.Path('{counter}'); "
+        "n = int(p.read_text()) if p.exists() else 0; p.write_text(str(n + 1)); "
+        'raise SystemExit(random.Random(n).random() < 0.5)"'
+    )
+    done = run(
+        repository.path, tmp_path / "home", "--good", history[0], "--bad", "main", "-o", str(tmp_path / "out"),
+        "--", "sh", "-c", flaky,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert found(tmp_path / "out") == history[BROKEN_FROM]
+    report = json.loads((tmp_path / "out" / "report.json").read_text())
+    assert report["culprits"][0]["confidence"] >= 0.99
+    (bad_rate,) = [rate for rate in report["rates"] if rate["end"] == "bad"]
+    assert 0 < bad_rate["failures"] < bad_rate["runs"]
+
+
+def test_a_dry_run_writes_nothing_for_the_user(
+    repository: TestRepository, history: list[str], tmp_path: Path
+) -> None:
+    done = run(
+        repository.path, tmp_path / "home", "--good", history[0], "--bad", "main", "--dry-run", "--", "true"
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "19 commits in the range" in done.stdout
+    assert not (tmp_path / "home" / "state").exists()
+    assert repository.git("status", "--porcelain") == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (["--scenario", "nonsense"], 2, "--scenario nonsense"),
+        (["--commits", "3"], 2, "at least"),
+    ],
+)
+def test_the_demo_command_refuses(tmp_path: Path, arguments: list[str], code: int, says: str) -> None:
+    done = run(tmp_path, tmp_path / "home", "demo", str(tmp_path / "demo"), *arguments)
+    assert done.returncode == code
+    assert says in done.stderr
+    assert not (tmp_path / "demo").exists()
+
+
+def test_the_demo_command_does_not_write_into_a_used_folder(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("mine")
+    done = run(tmp_path, tmp_path / "home", "demo", str(tmp_path))
+    assert done.returncode == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
