@@ -77,3 +77,18 @@ def collapse(commits: Sequence[CommitInfo], content: Callable[[str], str]) -> Co
         bad=bad,
         good_side=tuple(good_side),
     )
+
+
+def undone(commits: Sequence[CommitInfo]) -> list[tuple[str, str]]:
+    """Pairs of commits of which the later one brings a file that the earlier one changed back to what it was before.
+
+    `commits` come parents first; whether one follows the other is for the caller to see.
+    """
+    changed: dict[str, list[tuple[str, str]]] = {}
+    pairs: dict[tuple[str, str], None] = {}
+    for commit in commits:
+        for change in commit.changes:
+            before = changed.setdefault(change.path, [])
+            pairs |= {(sha, commit.sha): None for sha, old in before if old == change.new_object}
+            before.append((commit.sha, change.old_object))
+    return list(pairs)

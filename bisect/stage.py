@@ -1,6 +1,6 @@
 """One range under search: its commits, collapsed, as the graph that the search sees."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ..runner.content import StackContent
@@ -8,8 +8,9 @@ from ..runner.git import CommitInfo, GitRepository
 from ..runner.revisions import NoPinError, Revisions
 from ..runner.workspace import MissingCommitError
 from ..store.journal import CandidateRow, CommitRow, Journal
-from .history import CommitRange, collapse
+from .history import CommitRange, collapse, undone
 from .search.graph import CommitGraph
+from .search.windows import Window
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +35,8 @@ class Stage:
     contents: Mapping[str, str | None]
     collapsed: CommitRange
     graph: CommitGraph
+    windows: tuple[Window, ...]
+    """Between a change and its undoing."""
 
 
 def load_stage(
@@ -55,14 +58,25 @@ def load_stage(
     collapsed = collapse(commits, lambda sha: key(sha) or f"no pin at {sha}")
     if collapsed is None:
         return None
-    times = [node.commit.date.timestamp() for node in collapsed.nodes]
+    graph = CommitGraph(collapsed.parents, [node.commit.date.timestamp() for node in collapsed.nodes])
     return Stage(
         range=where,
         commits=tuple(commits),
         contents={commit.sha: key(commit.sha) for commit in commits},
         collapsed=collapsed,
-        graph=CommitGraph(collapsed.parents, times),
+        graph=graph,
+        windows=_windows(commits, collapsed, graph),
     )
+
+
+def _windows(commits: Sequence[CommitInfo], collapsed: CommitRange, graph: CommitGraph) -> tuple[Window, ...]:
+    place = {member.sha: index for index, node in enumerate(collapsed.nodes) for member in node.members}
+    windows: list[Window] = []
+    for changing, undoing in undone(commits):
+        start, end = place.get(changing), place.get(undoing)
+        if start is not None and end is not None and start != end and graph.ancestors(end)[start]:
+            windows.append(Window(start, end))
+    return tuple(windows)
 
 
 def note_stage(journal: Journal, stage: Stage, ordinal: int) -> int:

@@ -16,6 +16,7 @@ from .search.planner import OnlySkipped, next_step
 from .search.planner import Probe as RunCommit
 from .search.posterior import GOOD_END, Posterior
 from .search.rates import Rates
+from .search.windows import sidestep, undoing
 from .stage import Stage
 
 _VERIFYING_RUNS = 3
@@ -138,12 +139,17 @@ class StageSearch:
         match next_step(knowledge):
             case RunCommit(commit=node, expected_steps=steps):
                 self.progress.remaining(int(knowledge.suspects.sum()), steps)
-                self.experiments.run(self.at(node), Phase.SEARCH)
+                chosen = sidestep(knowledge, node, self.stage.windows)
+                self.experiments.run(self.at(chosen), Phase.SEARCH)
                 return None
             case OnlySkipped(candidates=suspects):
                 return Answer(suspects=suspects, only_skipped=True)
             case FoundCommit(culprit=node):
-                return self._confirm(node, posterior)
+                end = undoing(self.stage.windows, knowledge, node)
+                if end is None:
+                    return self._confirm(node, posterior)
+                self.experiments.run(self.at(end), Phase.SEARCH)
+                return None
 
     def _confirm(self, culprit: int, posterior: Posterior) -> Answer | None:
         """Run culprit and parent in turns until the posterior is sure enough."""
@@ -203,20 +209,23 @@ class StageSearch:
             fails = Knowledge.start(self.stage.graph, good).unexplained_fails
         except ValueError:
             return ()
-        graph = self.stage.graph
-        for fail in fails:
-            passing = {
-                seen.commit
-                for seen in good
-                if seen.outcome is Outcome.GOOD and graph.ancestors(seen.commit)[fail]
-            }
-            for node in (fail, *sorted(passing)):
-                experiment = self.at(node)
-                outcome = self.experiments.finished(experiment.content)[-1].judgement
-                for runs in range(1, _VERIFYING_RUNS + 1):
-                    if self.experiments.ensure(experiment, Phase.CONFIRM, runs=runs)[-1].judgement != outcome:
-                        return ()
+        for node in self._contradicting(fails, good):
+            experiment = self.at(node)
+            outcome = self.experiments.finished(experiment.content)[-1].judgement
+            for runs in range(1, _VERIFYING_RUNS + 1):
+                if self.experiments.ensure(experiment, Phase.CONFIRM, runs=runs)[-1].judgement != outcome:
+                    return ()
         return fails
+
+    def _contradicting(self, fails: tuple[int, ...], seen: Iterable[Observation]) -> list[int]:
+        """The first commit that passes after a fail, and the last fail before it: if both stand, the rest follows."""
+        ancestors = self.stage.graph.ancestors
+        passing = sorted({each.commit for each in seen if each.outcome is Outcome.GOOD})
+        for commit in passing:
+            before = [fail for fail in fails if ancestors(commit)[fail]]
+            if before:
+                return [commit, max(before)]
+        return []
 
     def _in_play(self, posterior: Posterior) -> int:
         """How many commits are left: those with at least a hundredth of the likeliest one's probability."""

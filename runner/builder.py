@@ -16,7 +16,7 @@ from ..store.schema import BuildSource
 from .content import StackContent
 from .execute import Command, execute
 from .slot import Slot, remove
-from .stack import Stack, Step, fill
+from .stack import Stack, fill
 from .verdict import Classification, Ending, classify_build_failure
 
 _SIZE_FILE = "size"
@@ -76,7 +76,7 @@ class Builder:
         keys: dict[str, str] = {}
         restored = False
         for name, step in self._stack.steps.items():
-            key = keys[name] = self._key(name, step, revisions, surroundings)
+            key = keys[name] = self._key(name, revisions, surroundings, values=values)
             outputs = [slot.directory / output for output in step.outputs]
             if slot.built(name) == key and all(output.exists() for output in outputs):
                 continue
@@ -113,8 +113,14 @@ class Builder:
         )
 
     def _key(
-        self, name: str, step: Step, revisions: Mapping[str, str], surroundings: Mapping[str, str]
+        self,
+        name: str,
+        revisions: Mapping[str, str],
+        surroundings: Mapping[str, str],
+        *,
+        values: Mapping[str, str],
     ) -> str:
+        step = self._stack.steps[name]
         inputs: dict[str, str] = {}
         for entry in step.inputs:
             repository, _, path = entry.partition(":")
@@ -124,8 +130,12 @@ class Builder:
             {
                 "name": name,
                 "step": step.model_dump(exclude={"timeout"}),
+                "platform": values["platform"] if step.is_for_one_platform else None,
                 "inputs": inputs,
                 "variables": dict(self._stack.environment.variables),
+                "tool variables": {
+                    tool: dict(found.variables) for tool, found in self._stack.environment.tools.items()
+                },
                 "surroundings": dict(surroundings),
             }
         )

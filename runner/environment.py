@@ -44,6 +44,14 @@ class EnvironmentReader:
             **{f"variable {name}": os.environ.get(name, "") for name in self._environment.matters},
         }
 
+    def variables(self) -> dict[str, str]:
+        """The templates of the variables that steps and runs get: the stack's, and those of the tools that are here."""
+        own = dict(self._environment.variables)
+        for tool in self._environment.tools.values():
+            if tool.variables and self.version(tool) is not None:
+                own |= tool.variables
+        return own
+
     def version(self, tool: Tool) -> str | None:
         """The first line that a tool prints of itself, None where it is missing or fails."""
         program = shutil.which(tool.command[0])

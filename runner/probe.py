@@ -277,7 +277,7 @@ class Prober:
             environment = {key: environment[key] for key in environment.keys() - _OF_ANOTHER_PYTHON}
             environment["PATH"] = f"{scripts}{os.pathsep}{environment.get('PATH', os.defpath)}"
             environment["VIRTUAL_ENV"] = str(scripts.parent)
-        own = {key: fill(text, values) for key, text in self._stack.environment.variables.items()}
+        own = {key: fill(text, values) for key, text in self._environment.variables().items()}
         return environment | own
 
     def _memory_limit(self) -> int | None:

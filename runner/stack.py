@@ -21,6 +21,7 @@ from .verdict_rules import VerdictRule
 _PLACEHOLDER = re.compile(r"\{\{|\}\}|\{([A-Za-z_][A-Za-z0-9_-]*)\}")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _COMMON_PLACEHOLDERS = frozenset({"python", "slot", "jobs"})
+_STEP_PLACEHOLDERS = frozenset({"platform"})
 _CASE_PLACEHOLDERS = frozenset({"case", "platform", "device"})
 
 
@@ -79,6 +80,8 @@ class Tool(Model):
     command: tuple[str, ...] = Field(min_length=1)
     """Prints the version."""
     required: bool = True
+    variables: Mapping[str, str] = {}
+    """Set for every step and run where the tool is found, such as cmake's compiler launcher for ccache."""
     hint: str = ""
     """How to get it, shown by `doctor`."""
 
@@ -111,6 +114,11 @@ class Step(Model):
     from the cache, only skipped where the slot already holds it."""
     timeout: float = Field(default=3600, gt=0)
     """Seconds."""
+
+    @property
+    def is_for_one_platform(self) -> bool:
+        """Whether it builds for the platform that is asked for, and not for all."""
+        return any("{platform}" in text for text in (*self.command, self.cwd))
 
 
 class CaseFlags(Model):
@@ -248,9 +256,12 @@ class Stack(Model):
         none: frozenset[str] = frozenset()
         for name, step in self.steps.items():
             for text in (*step.command, step.cwd):
-                yield f"steps.{name}", text, none
+                yield f"steps.{name}", text, _STEP_PLACEHOLDERS
         for name, text in self.environment.variables.items():
             yield f"environment.variables.{name}", text, none
+        for tool_name, tool in self.environment.tools.items():
+            for name, text in tool.variables.items():
+                yield f"environment.tools.{tool_name}.variables.{name}", text, none
         for text in (*self.case.command, *self.case.help, self.case.cwd):
             yield "case", text, _CASE_PLACEHOLDERS
 

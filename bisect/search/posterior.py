@@ -10,7 +10,7 @@ import numpy as np
 
 from .graph import CommitGraph, Floats, Integers, Mask
 from .knowledge import Observation, Outcome
-from .rates import Rates, fit
+from .rates import Fit, Rates, fit
 
 GOOD_END = -1
 """The commit number of the good end, in observations."""
@@ -47,6 +47,35 @@ class _Run(NamedTuple):
     weight: float
 
 
+class _Groups(NamedTuple):
+    """The commits in groups that the runs cannot tell apart: each tested commit has all of a group below or none.
+
+    below: for each tested commit, which commits are its ancestors; shape [n].
+    of_commit: the group of each commit; shape [n].
+    representatives, prior: for each group one of its commits, and the probability of all; shape [groups].
+    """
+
+    below: dict[int, Mask]
+    of_commit: Integers
+    representatives: Integers
+    prior: Floats
+
+    @classmethod
+    def start(cls, graph: CommitGraph) -> "_Groups":
+        """One group."""
+        none = np.zeros(len(graph), dtype=np.int64)
+        return cls({}, none, np.zeros(1, dtype=np.int64), np.ones(1))
+
+    def split(self, graph: CommitGraph, weights: Floats | None, commit: int) -> "_Groups":
+        """Splits each group by whether it is below `commit`."""
+        below = np.zeros(len(graph), dtype=np.bool_) if commit == GOOD_END else graph.ancestors(commit)
+        _, representatives, of_commit = np.unique(
+            2 * self.of_commit + below, return_index=True, return_inverse=True
+        )
+        prior = np.bincount(of_commit, weights=_prior(graph, weights)).astype(np.float64)
+        return _Groups(self.below | {commit: below}, of_commit, representatives, prior)
+
+
 @dataclass(frozen=True, eq=False)
 class Posterior:
     """The state of a search under noise. Made by `start` and `observe`.
@@ -66,7 +95,8 @@ class Posterior:
     weights: Floats | None
     observations: tuple[Observation, ...]
     _runs: tuple[_Run, ...]
-    _below: dict[int, Mask]
+    _groups: _Groups
+    _evidence_before: tuple[float, ...]
 
     @classmethod
     def start(
@@ -83,7 +113,7 @@ class Posterior:
         """
         if weights is not None and (weights.shape != (len(graph),) or not (weights > 0).all()):
             raise ValueError(f"expected {len(graph)} positive prior weights, one a commit, found {weights}")
-        posterior = cls(graph, rates, weights, (), (), {})
+        posterior = cls(graph, rates, weights, (), (), _Groups.start(graph), ())
         for observation in observations:
             posterior = posterior.observe(observation)
         return posterior
@@ -93,13 +123,17 @@ class Posterior:
         observations = (*self.observations, observation)
         if observation.outcome is Outcome.SKIP:
             return replace(self, observations=observations)
-        commit = observation.commit
-        below = self._below
-        if commit not in below:
-            none = np.zeros(len(self.graph), dtype=np.bool_)
-            below = below | {commit: none if commit == GOOD_END else self.graph.ancestors(commit)}
-        run = _Run(commit, observation.outcome is Outcome.BAD, self._weight(observation))
-        return replace(self, observations=observations, _runs=(*self._runs, run), _below=below)
+        failed = observation.outcome is Outcome.BAD
+        groups = self._groups
+        if observation.commit not in groups.below:
+            groups = groups.split(self.graph, self.weights, observation.commit)
+        return replace(
+            self,
+            observations=observations,
+            _runs=(*self._runs, _Run(observation.commit, failed, self._weight(observation))),
+            _groups=groups,
+            _evidence_before=(*self._evidence_before, self._evidence_of_culprit),
+        )
 
     def _weight(self, observation: Observation) -> float:
         """What one more run in the same place adds to the fresh runs that they count for together."""
@@ -121,74 +155,67 @@ class Posterior:
     @cached_property
     def belief(self) -> Belief:
         """What the runs so far make of the prior."""
-        of_commit, members = self._alike
-        weights = np.ones(len(self.graph)) if self.weights is None else self.weights
-        prior = np.bincount(of_commit, weights / weights.sum())
-
-        # Row t of each table is after the first t runs.
-        failed, weight = np.array([(run.failed, run.weight) for run in self._runs]).reshape(-1, 2).T
-        fails, passes = _cumulated(failed * weight), _cumulated((1 - failed) * weight)
-        bad_fails, bad_passes = (
-            _cumulated(members * (failed * weight)),
-            _cumulated(members * ((1 - failed) * weight)),
-        )
-        fitted = fit(
-            self.rates,
-            good_fails=np.maximum(fails - bad_fails, 0).ravel(),
-            good_passes=np.maximum(passes - bad_passes, 0).ravel(),
-            bad_fails=bad_fails.ravel(),
-            bad_passes=bad_passes.ravel(),
-        )
-        log_groups = np.log(prior)[:, None] + fitted.log_evidence.reshape(bad_fails.shape)
-        moved = _log_sum(log_groups, axis=0) + _log_one_rate(fails[-1] - fails, passes[-1] - passes)
+        groups, fitted = self._groups, self._fitted
+        fails, passes = self._since
+        moments = np.array(self._evidence_before) + _log_one_rate(fails[:-1], passes[:-1])
         logs = np.concatenate(
             [
-                log(1 - _NO_CULPRIT - _ENVIRONMENT) + log_groups[:, -1],
-                [log(_NO_CULPRIT) + _log_one_rate(fails[-1:], passes[-1:])[0]],
-                log(_ENVIRONMENT) - log(max(1, len(moved) - 1)) + moved[:-1],
+                log(1 - _NO_CULPRIT - _ENVIRONMENT) + np.log(groups.prior) + fitted.log_evidence,
+                log(_NO_CULPRIT) + _log_one_rate(fails[:1], passes[:1]),
+                # Before the first run the environment can move unseen: this is the prior then.
+                log(_ENVIRONMENT) + (moments - log(len(moments)) if len(moments) else np.zeros(1)),
             ]
         )
         mass = np.exp(logs - logs.max())
         mass /= mass.sum()
-        groups, no_culprit, moments = np.split(mass, [len(prior), len(prior) + 1])
-        rates_since = _mean_rate(fails[-1] - fails[:-1], passes[-1] - passes[:-1])
+        commits, no_culprit, moved = np.split(mass, [len(groups.prior), len(groups.prior) + 1])
+        since = _mean_rate(fails, passes)[: len(moved)]
         return Belief(
-            commits=(groups / prior)[of_commit] * weights / weights.sum(),
-            fail_if_bad=fitted.bad.reshape(bad_fails.shape)[of_commit, -1],
-            fail_if_good=fitted.good.reshape(bad_fails.shape)[of_commit, -1],
+            commits=(commits / groups.prior)[groups.of_commit] * _prior(self.graph, self.weights),
+            fail_if_bad=fitted.bad[groups.of_commit],
+            fail_if_good=fitted.good[groups.of_commit],
             no_culprit=float(no_culprit[0]),
-            fail_if_no_culprit=float(_mean_rate(fails[-1], passes[-1])),
-            environment=float(moments.sum()),
-            fail_if_environment=float(moments @ rates_since / moments.sum()) if moments.any() else 0.5,
+            fail_if_no_culprit=float(since[0]),
+            environment=float(moved.sum()),
+            fail_if_environment=float(moved @ since / moved.sum()) if moved.any() else 0.5,
+        )
+
+    @cached_property
+    def _since(self) -> tuple[Floats, Floats]:
+        """Fails and passes from each run on, and, last, of no run."""
+        fails = [run.weight * run.failed for run in self._runs]
+        passes = [run.weight * (not run.failed) for run in self._runs]
+        return np.cumsum([0.0, *fails[::-1]])[::-1], np.cumsum([0.0, *passes[::-1]])[::-1]
+
+    @cached_property
+    def _fitted(self) -> Fit:
+        """The rates, for each group of commits, if one of it is to blame."""
+        bad_fails, bad_passes = np.zeros(len(self._groups.prior)), np.zeros(len(self._groups.prior))
+        for run in self._runs:
+            is_bad = self._groups.below[run.commit][self._groups.representatives]
+            (bad_fails if run.failed else bad_passes)[is_bad] += run.weight
+        fails, passes = self._since
+        return fit(
+            self.rates,
+            good_fails=np.maximum(fails[0] - bad_fails, 0),
+            good_passes=np.maximum(passes[0] - bad_passes, 0),
+            bad_fails=bad_fails,
+            bad_passes=bad_passes,
         )
 
     @property
-    def _alike(self) -> tuple[Integers, Floats]:
-        """Groups the commits that the runs treat alike.
-
-        Returns the group of each commit, shape [n], and for each group which runs are of bad commits if one
-        of the group is to blame, shape [groups, runs].
-        """
-        # Random labels: two groups get the same sum with a probability below 1e-9.
-        labels = np.random.default_rng(0).integers(1, 1 << 52, len(self._below))
-        sums = np.zeros(len(self.graph), dtype=np.int64)
-        for label, below in zip(labels, self._below.values(), strict=True):
-            sums += label * below
-        _, representatives, of_commit = np.unique(sums, return_index=True, return_inverse=True)
-        members = [self._below[run.commit][representatives] for run in self._runs]
-        return of_commit, np.array(members, dtype=np.float64).reshape(-1, len(representatives)).T
+    def _evidence_of_culprit(self) -> float:
+        """Log evidence of some commit being to blame, whichever."""
+        return _log_sum(np.log(self._groups.prior) + self._fitted.log_evidence)
 
 
-def _cumulated(weights: Floats) -> Floats:
-    """Sums along the last axis, with the sum of nothing in front."""
-    return np.concatenate([np.zeros((*weights.shape[:-1], 1)), np.cumsum(weights, axis=-1)], axis=-1)
+def _prior(graph: CommitGraph, weights: Floats | None) -> Floats:
+    return np.full(len(graph), 1 / len(graph)) if weights is None else weights / weights.sum()
 
 
-def _log_sum(logs: Floats, *, axis: int) -> Floats:
-    top = logs.max(axis=axis)
-    top = np.where(np.isfinite(top), top, 0)
-    with np.errstate(divide="ignore"):
-        return top + np.log(np.exp(logs - top).sum(axis=axis))
+def _log_sum(logs: Floats) -> float:
+    top = float(logs.max())
+    return top + log(np.exp(logs - top).sum()) if np.isfinite(top) else top
 
 
 def _effective(runs: int) -> float:

@@ -1,4 +1,4 @@
-"""A stack of three tiny repositories: a tool, its runtime (a submodule at `rt`), and cases. Builds are shell commands."""
+"""A stack of three tiny repositories: a tool, its runtime (a submodule at `rt`), and cases. Builds are in shell."""
 
 import hashlib
 import os
@@ -32,7 +32,7 @@ def snapshot(folder: Path) -> dict[str, tuple[object, ...]]:
     for path in sorted(folder.rglob("*")):
         status = path.lstat()
         if path.is_symlink():
-            content: object = os.readlink(path)
+            content: object = path.readlink()
         elif path.is_file():
             content = (hashlib.sha256(path.read_bytes()).hexdigest(), status.st_mtime_ns)
         else:
@@ -126,6 +126,8 @@ class SmallStack:
     ) -> Toolchain | FailedBuild:
         """Check out and build."""
         revisions = self.revisions(workspace, **chosen)
+        for name, sha in revisions.items():
+            workspace.ensure_commit(name, sha)
         slot.check_out(revisions)
         builder = Builder(workspace.stack, StackContent(workspace.stack, workspace), self.home.builds)
         return builder.build(

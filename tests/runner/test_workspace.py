@@ -1,12 +1,12 @@
 """Slots on real repositories: the user's checkouts stay as they are, and whatever a kill leaves behind is mended."""
 
-import os
-import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
+import psutil
 import pytest
 
 from precision_bisect.runner.errors import UserError
@@ -340,39 +340,34 @@ execute(Command(argv=command, cwd=Path("."), environment={"PATH": "/usr/bin:/bin
 """
 
 
-def test_a_killed_holder_frees_its_slot(small: SmallStack, tmp_path: Path) -> None:
-    """And only when its command is gone: the next one gets the very same slot."""
+def test_a_killed_holder_frees_its_slot(
+    small: SmallStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """But only when its command is gone: the next one waits for that, and gets the very same slot."""
     workspace = small.workspace()
     slot = workspace.acquire()
-    lock = slot.directory / "slot.lock"
+    file = slot.directory / "slot.lock"
     slot.release()
     holder = subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(lock), str(tmp_path / "log.gz")], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", HOLD, str(file), str(tmp_path / "log.gz")], stdout=subprocess.PIPE, text=True
     )
     assert holder.stdout is not None
     assert holder.stdout.readline() == "held\n"
     other = workspace.acquire()
     assert other.index == 1
     other.release()
-    supervisor = int(Path(f"/proc/{holder.pid}/task/{holder.pid}/children").read_text())
-    os.kill(supervisor, signal.SIGSTOP)
+    supervisor = psutil.Process(holder.pid).children()[0]
+    supervisor.suspend()
     holder.kill()
     holder.wait()
-    waiting = subprocess.Popen([sys.executable, "-c", WAIT, str(lock)], stdout=subprocess.PIPE, text=True)
-    assert waiting.stdout is not None
-    assert waiting.stdout.readline() == "waiting\n"
-    assert Path(f"/proc/{supervisor}").exists()
-    os.kill(supervisor, signal.SIGCONT)
-    assert waiting.stdout.readline() == "got it, supervisor gone: True\n".replace("True", "True")
-    waiting.wait()
-    assert not Path(f"/proc/{supervisor}").exists() or "Z" in Path(f"/proc/{supervisor}/stat").read_text()
+    looks: list[float] = []
 
+    def look_again(seconds: float) -> None:
+        looks.append(seconds)
+        supervisor.resume()
+        threading.Event().wait(seconds)
 
-WAIT = """
-import sys
-from pathlib import Path
-from precision_bisect.runner.process_lock import ProcessLock
-lock = ProcessLock(Path(sys.argv[1]))
-print("waiting", flush=True)
-print(f"got it, supervisor gone: {lock.acquire(blocking=False)}", flush=True)
-"""
+    monkeypatch.setattr("precision_bisect.runner.process_lock.time.sleep", look_again)
+    assert workspace.acquire().index == 0
+    assert looks
+    assert not supervisor.is_running() or supervisor.status() == psutil.STATUS_ZOMBIE

@@ -55,9 +55,9 @@ def test_with_known_rates_it_is_bayes_rule_run_by_run(posterior: Posterior):
         fails = sum(failed for _, failed in some)
         return one_rate_evidence(fails, len(some) - fails)
 
-    moments = [likelihood_of_all(runs[:at]) * one_rate(runs[at:]) for at in range(len(runs))]
+    moments = [likelihood_of_all(runs[:at]) * one_rate(runs[at:]) for at in range(len(runs))] or [1.0]
     weights = [0.78 / len(graph) * likelihood(culprit, runs) for culprit in range(len(graph))]
-    weights += [0.2 * one_rate(runs), 0.02 * sum(moments) / max(1, len(moments))]
+    weights += [0.2 * one_rate(runs), 0.02 * sum(moments) / len(moments)]
     belief = posterior.belief
     found = [*belief.commits, belief.no_culprit, belief.environment]
     assert found == pytest.approx([weight / sum(weights) for weight in weights], rel=1e-9)

@@ -1,0 +1,47 @@
+"""Commits between a change and its undoing: what fails there may have nothing to do with what fails now."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from .knowledge import Knowledge
+
+
+@dataclass(frozen=True)
+class Window:
+    """`end` undoes what `start`, an ancestor of it, has changed; inside are the commits from `start` on before it."""
+
+    start: int
+    end: int
+
+
+def sidestep(knowledge: Knowledge, commit: int, windows: Sequence[Window]) -> int:
+    """The commit to test in place of one that lies inside a window: its end, or a commit before its start.
+
+    Only where this keeps the search as short: with n suspects left, the larger side may hold up to the largest
+    power of two below n, so that ceil(log2 n) tests still suffice on a line.
+    """
+    graph, suspects = knowledge.graph, knowledge.suspects
+    total = int(suspects.sum())
+    limit = 1 << (total - 1).bit_length() - 1
+    best, best_side = commit, limit + 1
+    for window in windows:
+        behind = graph.ancestors(commit)
+        if not behind[window.start] or behind[window.end]:
+            continue
+        for other in (window.end, *graph.parents[window.start]):
+            reach = int(np.count_nonzero(suspects & graph.ancestors(other)))
+            side = max(reach, total - reach)
+            if suspects[other] and other not in knowledge.outcomes and 0 < reach < total and side < best_side:
+                best, best_side = other, side
+    return best
+
+
+def undoing(windows: Sequence[Window], knowledge: Knowledge, culprit: int) -> int | None:
+    """An untested commit that undoes what the culprit has changed: if it passes, the culprit explains nothing that
+    fails now."""
+    ends = [
+        window.end for window in windows if window.start == culprit and window.end not in knowledge.outcomes
+    ]
+    return ends[-1] if ends else None

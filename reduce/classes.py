@@ -1,0 +1,58 @@
+"""What a task has to do with the error in its results: the verdict, from four measured distances."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class TaskClass(Enum):
+    """Where the error in a task's results comes from."""
+
+    INTRODUCED = "introduced"
+    """Its kernel makes it, on right inputs."""
+    INHERITED = "inherited"
+    """It came with the inputs."""
+    AMPLIFIED = "amplified"
+    """It came with the inputs, and any kernel for this task makes it much larger."""
+    INTERACTION = "interaction"
+    """Neither: alone the kernel is right. Race, aliasing, or a missing dependency."""
+    UNKNOWN = "unknown"
+    """It could not be measured."""
+
+
+AMPLIFICATION = 10.0
+"""From this growth of the relative error on, an inherited error is called amplified."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Distances:
+    """Relative L2 distances to the reference's result of a task with kernel K, and kernel K* in the reference build.
+
+    `out` is d(K(x), r_out) for the inputs x of the failing run, as observed in it; `introduced` is d(K(r_in), r_out) and
+    `propagated` d(K*(x), r_out), both by running the task alone; `inputs` is d(x, r_in), and `floor` what changing every
+    input by one unit in the last place does: d(K*(r_in +- ulp), r_out).
+    """
+
+    out: float
+    introduced: float
+    propagated: float
+    inputs: float
+    floor: float
+
+
+def classify(distances: Distances) -> TaskClass:
+    """The verdict.
+
+    With right inputs every deviation of K(r_in) counts, since the two runs then compute the same; where the inputs
+    deviate too, one within the floor is rounding.
+    """
+    threshold = distances.floor if distances.inputs > 0 else 0.0
+    if distances.introduced > threshold:
+        return TaskClass.INTRODUCED
+    explained = distances.propagated + distances.floor
+    if distances.inputs == 0 or distances.out > 2 * explained:
+        return TaskClass.INTERACTION
+    if distances.out > AMPLIFICATION * distances.inputs:
+        return TaskClass.AMPLIFIED
+    return TaskClass.INHERITED

@@ -1,0 +1,226 @@
+"""Finds the first divergent tasks of a failing build against a reference build, within a budget of bytes a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..runner.build_output.args_dump import ArgsDump
+from ..runner.errors import UserError
+from ..runner.tensors.statistics import Tolerance
+from ..runner.tensors.view import TensorView
+from .alignment import Alignment, align
+from .comparison import NotWholeError, TaskValues, differs, results_of, values_of
+from .search.choice import BudgetTooSmallError, next_tasks
+from .search.dag import Dag, Mask
+from .search.evidence import Evidence
+from .side import Side
+from .task_list import KernelTask, TaskList
+
+OnProgress = Callable[[str], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Divergence:
+    """A first divergent task: its counterpart in the reference, and all values of both in one run each."""
+
+    failing: KernelTask
+    reference: KernelTask
+    actual: TaskValues
+    expected: TaskValues
+
+
+@dataclass(frozen=True, kw_only=True)
+class Localization:
+    """What was found.
+
+    Attributes:
+        divergences: the first divergent tasks, in submission order.
+        vanished: tasks that diverged while they were searched for, and not in the run that was to show it.
+        alignment: which tasks correspond.
+        unvisited: ordinals of tasks that may hold a further first divergence and were not looked at.
+    """
+
+    divergences: tuple[Divergence, ...]
+    vanished: tuple[KernelTask, ...]
+    alignment: Alignment
+    unvisited: tuple[int, ...]
+
+
+@dataclass(kw_only=True)
+class Localizer:
+    """Compares two builds run by run. `budget` is bytes of results a run of either build may dump."""
+
+    failing: Side
+    reference: Side
+    tolerance: Tolerance
+    budget: int
+    on_progress: OnProgress
+    _alignment: Alignment = field(init=False)
+    _tasks: tuple[int, ...] = field(init=False)
+    _evidence: Evidence = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._alignment = align(self.failing.tasks, self.reference.tasks)
+        self._tasks = tuple(sorted(self._alignment.reference_of))
+        if not self._tasks:
+            raise UserError("expected tasks that both builds have, found none; is the reference of the same case?")
+        self._evidence = Evidence(shared_graph(self.failing.tasks, self.reference.tasks, self._alignment))
+
+    def localize(self) -> Localization:
+        """Search to the end.
+
+        Raises:
+            UserError: the budget holds no task, or a run fails.
+        """
+        everything = max(self.failing.tasks.all_bytes, self.reference.tasks.all_bytes)
+        if everything <= self.budget and (found := self._from_full_dump()) is not None:
+            return found
+        self._search()
+        return self._show()
+
+    def _from_full_dump(self) -> Localization | None:
+        """The answer from one run of each build; None where the dump was not whole."""
+        self.on_progress("dumping all tasks of both builds")
+        ours, theirs = self.failing.dump_everything(), self.reference.dump_everything()
+        try:
+            self._observe(range(len(self._tasks)), ours, theirs)
+            return self._result(self._firsts(), ours, theirs)
+        except NotWholeError as error:
+            self.on_progress(f"not all was dumped ({error}): tagging tasks instead")
+            self._evidence = Evidence(self._evidence.dag)
+            return None
+
+    def _search(self) -> None:
+        budget = self.budget
+        while True:
+            try:
+                nodes = next_tasks(self._evidence, budget)
+            except BudgetTooSmallError as error:
+                raise UserError(
+                    f"--dump-budget: expected at least {error.needed} bytes, the results of one task, found {budget}"
+                ) from error
+            if not nodes:
+                return
+            self.on_progress(f"dumping the results of {len(nodes)} of {len(self._tasks)} tasks")
+            ordinals = {self._tasks[node] for node in nodes}
+            ours = self.failing.dump(results=ordinals, whole=set())
+            theirs = self.reference.dump(
+                results={self._alignment.reference_of[one] for one in ordinals}, whole=set()
+            )
+            try:
+                self._observe(nodes, ours, theirs)
+            except NotWholeError as error:
+                if len(nodes) == 1:
+                    raise UserError(f"expected a task's results dumped whole, found: {error}") from error
+                budget = min(budget, self._evidence.dag.bytes_of(_mask(nodes, len(self._tasks)))) // 2
+                self.on_progress(f"not all was dumped ({error}): trying with {budget} bytes")
+
+    def _show(self) -> Localization:
+        """One more run of each build, with all arguments of the first tasks and what they read."""
+        firsts = self._firsts()
+        if not firsts:
+            return self._result((), None, None)
+        self.on_progress(f"dumping all arguments of {len(firsts)} first divergent tasks")
+        whole = {self._tasks[node] for node in firsts}
+        ours = self.failing.dump(results=set(), whole=whole)
+        theirs = self.reference.dump(
+            results=set(), whole={self._alignment.reference_of[one] for one in whole}
+        )
+        try:
+            return self._result(firsts, ours, theirs)
+        except NotWholeError as error:
+            raise UserError(f"expected all arguments of a task dumped whole, found: {error}") from error
+
+    def _observe(self, nodes: Sequence[int], ours: ArgsDump, theirs: ArgsDump) -> None:
+        """Note which tasks diverge; nothing is noted where something is not whole."""
+        self._evidence.observe({node: self._diverges(node, ours, theirs) for node in nodes})
+
+    def _diverges(self, node: int, ours: ArgsDump, theirs: ArgsDump) -> bool:
+        failing, reference = self._pair(node)
+        return _any_differs(results_of(ours, failing), results_of(theirs, reference), self.tolerance)
+
+    def _pair(self, node: int) -> tuple[KernelTask, KernelTask]:
+        ordinal = self._tasks[node]
+        counterpart = self._alignment.reference_of[ordinal]
+        return self.failing.tasks.tasks[ordinal], self.reference.tasks.tasks[counterpart]
+
+    def _firsts(self) -> tuple[int, ...]:
+        return tuple(int(node) for node in np.flatnonzero(self._evidence.firsts()))
+
+    def _result(
+        self, firsts: Sequence[int], ours: ArgsDump | None, theirs: ArgsDump | None
+    ) -> Localization:
+        divergences: list[Divergence] = []
+        vanished: list[KernelTask] = []
+        for node in firsts:
+            assert ours is not None
+            assert theirs is not None
+            failing, reference = self._pair(node)
+            actual, expected = values_of(ours, failing), values_of(theirs, reference)
+            if _any_differs(actual.after, expected.after, self.tolerance):
+                divergences.append(
+                    Divergence(failing=failing, reference=reference, actual=actual, expected=expected)
+                )
+            else:
+                vanished.append(failing)
+        return Localization(
+            divergences=tuple(divergences),
+            vanished=tuple(vanished),
+            alignment=self._alignment,
+            unvisited=tuple(self._tasks[node] for node in np.flatnonzero(self._evidence.unvisited())),
+        )
+
+
+def shared_graph(failing: TaskList, reference: TaskList, alignment: Alignment) -> Dag:
+    """The aligned tasks, with the dependencies of both builds: the failing one may lack some that it needs.
+
+    A task without counterpart is passed over: what reads it depends on what it reads.
+    """
+    ordinals = sorted(alignment.reference_of)
+    failing_of = {theirs: ours for ours, theirs in alignment.reference_of.items()}
+    ours = _passing_over(failing, alignment.reference_of.keys())
+    theirs = _passing_over(reference, failing_of.keys())
+    nodes = {ordinal: node for node, ordinal in enumerate(ordinals)}
+    return Dag(
+        predecessors=tuple(
+            tuple(
+                sorted(
+                    nodes[above]
+                    for above in ours[ordinal]
+                    | {failing_of[one] for one in theirs[alignment.reference_of[ordinal]]}
+                )
+            )
+            for ordinal in ordinals
+        ),
+        sizes=tuple(
+            max(
+                failing.tasks[ordinal].result_bytes,
+                reference.tasks[alignment.reference_of[ordinal]].result_bytes,
+            )
+            for ordinal in ordinals
+        ),
+    )
+
+
+def _passing_over(tasks: TaskList, kept: Set[int]) -> list[set[int]]:
+    """Predecessors of each task among the `kept` ones, directly or through others."""
+    found: list[set[int]] = []
+    for above in tasks.predecessors:
+        direct = {one for one in above if one in kept}
+        found.append(direct.union(*(found[one] for one in above if one not in kept)))
+    return found
+
+
+def _any_differs(actual: Mapping[int, TensorView], expected: Mapping[int, TensorView], tolerance: Tolerance) -> bool:
+    if actual.keys() != expected.keys():
+        raise NotWholeError(f"arguments {sorted(actual)} against {sorted(expected)}")
+    return any(differs(actual[index], expected[index], tolerance) for index in actual)
+
+
+def _mask(nodes: Sequence[int], length: int) -> Mask:
+    mask = np.zeros(length, np.bool_)
+    mask[list(nodes)] = True
+    return mask

@@ -1,0 +1,145 @@
+"""Runs a working copy through the stack's own golden harness, and opens what it recorded."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from ..runner.build_output.args_dump import ArgsDump
+from ..runner.build_output.task_graph import TaskGraph
+from ..runner.case import CaseName, RunOptions, case_command
+from ..runner.errors import UserError
+from ..runner.execute import Command, execute
+from ..runner.harness_outcome import read_harness_outcome
+from ..runner.stack import fill
+from ..runner.targets import lease
+from ..runner.verdict import Classification, Classifier
+from ..store.vocabulary import Verdict
+from .entry_arguments import EntryArgument, write_specs
+from .toolchain import Toolchain
+from .working_copy import WorkingCopy
+
+_CASE = Path(__file__).with_name("replay_case.py")
+
+
+class ReplayError(UserError):
+    """A run ended otherwise than by a comparison of its outputs."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Replay:
+    """One finished run. `dump` and `graph` are None unless they were asked for."""
+
+    classification: Classification
+    dump: ArgsDump | None
+    graph: TaskGraph | None
+    seconds: float
+    log: Path
+
+    @property
+    def dumped_bytes(self) -> int:
+        """Bytes of all payloads."""
+        return 0 if self.dump is None else int(self.dump.payload.size)
+
+
+@dataclass
+class Replayer:
+    """Runs one working copy, again and again, each run in a numbered folder of its own below `folder`."""
+
+    copy: WorkingCopy
+    toolchain: Toolchain
+    folder: Path
+    timeout: float
+    runs: int = 0
+    dumped_bytes: int = 0
+
+    def run(
+        self,
+        arguments: Sequence[EntryArgument],
+        *,
+        data: Path,
+        dump_level: int = 0,
+        dep_gen: bool = False,
+    ) -> Replay:
+        """Run the copy as it stands on the frozen data in `data`, and keep what it records.
+
+        Raises:
+            ReplayError: it crashed, stalled, ran into `timeout` (seconds), or could not be compiled.
+            BuildOutputError: what it recorded cannot be read.
+        """
+        self.runs += 1
+        folder = self.folder / f"{self.runs:03}"
+        folder.mkdir(parents=True)
+        self.copy.clear_records()
+        specs = folder / "specs.json"
+        write_specs(arguments, specs)
+        stack = self.toolchain.stack
+        values = self.toolchain.values(case=_CASE, folder=folder)
+        outcome = folder / "outcome.json"
+        command = case_command(
+            stack,
+            CaseName(path=PurePosixPath(_CASE.name), arguments=("--specs", str(specs))),
+            RunOptions(
+                golden_data=data, dump_level=dump_level, dep_gen=dep_gen, runtime_dir=self.copy.path
+            ),
+            offered=frozenset(),
+            outcome=outcome,
+            values=values,
+        )
+        classifier = Classifier(stack.verdicts)
+        log = folder / "run.log.gz"
+        with lease(
+            self.toolchain.platform,
+            stack.platforms[self.toolchain.platform],
+            self.toolchain.device,
+            on_wait=lambda _message: None,
+        ):
+            finished = execute(
+                Command(
+                    argv=command.argv,
+                    cwd=Path(fill(stack.case.cwd, values)),
+                    environment=self.toolchain.environment(values),
+                    timeout=self.timeout,
+                ),
+                log=log,
+                on_line=lambda stream, line: classifier.feed("stdout" if stream == "stdout" else "stderr", line),
+            )
+        found = classifier.finish(finished.ending, read_harness_outcome(outcome))
+        if found.verdict not in (Verdict.PASS, Verdict.MISMATCH):
+            raise ReplayError(_failure(found, self.copy, log))
+        replay = self._open(found, folder, log, finished.seconds, dump_level=dump_level, dep_gen=dep_gen)
+        self.dumped_bytes += replay.dumped_bytes
+        return replay
+
+    def _open(
+        self,
+        found: Classification,
+        folder: Path,
+        log: Path,
+        seconds: float,
+        *,
+        dump_level: int,
+        dep_gen: bool,
+    ) -> Replay:
+        """Moves the records out of the copy, where the next run would overwrite them under an open mapping."""
+        records = self.copy.path / "dfx_outputs"
+        if records.is_dir() and not records.is_symlink():
+            shutil.move(records, folder / "dfx_outputs")
+        kept = WorkingCopy(folder).build()
+        return Replay(
+            classification=found,
+            dump=kept.args_dump() if dump_level else None,
+            graph=kept.task_graph() if dep_gen else None,
+            seconds=seconds,
+            log=log,
+        )
+
+
+def _failure(found: Classification, copy: WorkingCopy, log: Path) -> str:
+    why = next((entry.text for entry in found.evidence if entry.stream != "ending"), "")
+    return (
+        f"{copy.path}: expected its outputs compared, found {found.verdict.value}"
+        f"{f' ({found.signature})' if found.signature else ''}: {why[:200]}; see {log}"
+    )

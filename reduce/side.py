@@ -1,0 +1,77 @@
+"""One of the builds that are compared: its copy, the tasks it runs, and dumps of chosen ones."""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..runner.build_output.args_dump import ArgsDump
+from ..runner.build_output.golden_data import GoldenData
+from ..runner.build_output.kernel_config import KernelConfig
+from ..runner.build_output.orchestration import Orchestration
+from ..runner.errors import UserError
+from .entry_arguments import EntryArgument, entry_arguments
+from .replay import Replayer
+from .tagging import tagged
+from .task_list import TaskList
+from .toolchain import Toolchain
+from .working_copy import WorkingCopy
+
+
+@dataclass(frozen=True, kw_only=True)
+class Side:
+    """A build that was copied, run once for its task graph, and can be run again with markers."""
+
+    build: Path
+    data: Path
+    copy: WorkingCopy
+    replayer: Replayer
+    config: KernelConfig
+    orchestration: Orchestration
+    arguments: tuple[EntryArgument, ...]
+    tasks: TaskList
+
+    @classmethod
+    def open(cls, build: Path, *, data: Path, toolchain: Toolchain, folder: Path, timeout: float) -> Side:
+        """Copies `build` below `folder` and records its graph on the frozen `data`.
+
+        Raises:
+            UserError: it cannot be run.
+            BuildOutputError: a part of it cannot be read.
+        """
+        copy = WorkingCopy.of(build, folder / "build")
+        replayer = Replayer(copy=copy, toolchain=toolchain, folder=folder / "runs", timeout=timeout)
+        parts = copy.build()
+        config = parts.kernel_config()
+        arguments = entry_arguments(parts, GoldenData.open(data))
+        graph = replayer.run(arguments, data=data, dep_gen=True).graph
+        assert graph is not None
+        tasks = TaskList.of(graph, config)
+        if not tasks.tasks:
+            raise UserError(f"{build}: expected a task graph with kernels, found none; was the run too early for one?")
+        return cls(
+            build=build,
+            data=data,
+            copy=copy,
+            replayer=replayer,
+            config=config,
+            orchestration=parts.orchestration(),
+            arguments=arguments,
+            tasks=tasks,
+        )
+
+    def dump(self, *, results: Set[int], whole: Set[int]) -> ArgsDump:
+        """Run again with markers at tasks by their ordinal: at what they write, and at all of the `whole` ones."""
+        self.copy.write_orchestration(tagged(self.orchestration, results=results, whole=whole))
+        return self._run(dump_level=1)
+
+    def dump_everything(self) -> ArgsDump:
+        """Run again, unedited, and dump all arguments of all tasks."""
+        self.copy.write_orchestration(self.orchestration.source)
+        return self._run(dump_level=2)
+
+    def _run(self, *, dump_level: int) -> ArgsDump:
+        dump = self.replayer.run(self.arguments, data=self.data, dump_level=dump_level).dump
+        assert dump is not None
+        return dump

@@ -1,0 +1,69 @@
+"""The stack that runs a build directory again: an interpreter, its variables, a platform and a device."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..runner.errors import UsageError
+from ..runner.git import LOCAL_VARIABLES
+from ..runner.stack import Stack, fill
+
+
+@dataclass(frozen=True, kw_only=True)
+class Toolchain:
+    """Where builds are replayed.
+
+    `python` has the stack's packages installed: a slot's interpreter, or the user's own. `variables` are set on top of
+    what the stack file sets, scheduling knobs of a runtime for instance.
+    """
+
+    stack: Stack
+    python: Path
+    platform: str
+    device: int
+    variables: Mapping[str, str]
+
+    @classmethod
+    def of(
+        cls,
+        stack: Stack,
+        *,
+        python: Path,
+        platform: str | None = None,
+        device: int = 0,
+        variables: Mapping[str, str] | None = None,
+    ) -> Toolchain:
+        """The stack's first platform by default. Raises `UsageError` where something is not there."""
+        platform = platform or next(iter(stack.platforms))
+        if platform not in stack.platforms:
+            raise UsageError(f"--platform: expected one of {sorted(stack.platforms)}, found {platform!r}")
+        if not stack.case.harness:
+            raise UsageError(f"stack {stack.name}: expected a case that calls the golden harness, found none")
+        if not os.access(python, os.X_OK):
+            raise UsageError(f"--python {python}: expected an interpreter that has the stack installed")
+        return cls(
+            stack=stack, python=python, platform=platform, device=device, variables=dict(variables or {})
+        )
+
+    def values(self, *, case: Path, folder: Path) -> dict[str, str]:
+        """The stack file's placeholders for a run of the script `case` in `folder`."""
+        repositories = {name: str(entry.path) for name, entry in self.stack.repositories.items()}
+        return {
+            "python": str(self.python),
+            "slot": str(folder),
+            "jobs": str(os.cpu_count() or 1),
+            "case": str(case),
+            "platform": self.platform,
+            "device": str(self.device),
+            **repositories,
+        }
+
+    def environment(self, values: Mapping[str, str]) -> dict[str, str]:
+        """Variables of the processes: inherited ones, then the stack's, then `variables`."""
+        inherited = {key: value for key, value in os.environ.items() if key not in LOCAL_VARIABLES}
+        inherited["PATH"] = f"{self.python.parent}{os.pathsep}{inherited.get('PATH', os.defpath)}"
+        own = {key: fill(text, values) for key, text in self.stack.environment.variables.items()}
+        return {**inherited, **own, **self.variables}

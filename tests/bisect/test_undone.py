@@ -1,0 +1,37 @@
+"""Commits that undo what an earlier one has changed, found by their files alone."""
+
+from precision_bisect.bisect.history import undone
+from precision_bisect.runner.git import GitRepository
+from tests.conftest import TestRepository
+
+
+def pairs(repository: TestRepository, first: str) -> list[tuple[str, str]]:
+    git = GitRepository(repository.path)
+    commits = git.commits(good=first, bad=git.resolve("main", option="--bad"))
+    subjects = {commit.sha: commit.subject for commit in commits}
+    return [(subjects[changing], subjects[undoing]) for changing, undoing in undone(commits)]
+
+
+def test_a_revert_and_a_hand_made_undoing_are_seen(repository: TestRepository) -> None:
+    first = repository.commit("first", {"a": "1", "b": "1"})
+    broken = repository.commit("breaks", {"a": "2"})
+    repository.commit("between", {"b": "2"})
+    repository.git("revert", "--no-edit", broken)
+    repository.commit("adds", {"c": "1"})
+    repository.commit("removes", {"c": None})
+    assert pairs(repository, first) == [("breaks", 'Revert "breaks"'), ("adds", "removes")]
+
+
+def test_a_reapplied_change_is_undone_once(repository: TestRepository) -> None:
+    first = repository.commit("first", {"a": "1"})
+    repository.commit("breaks", {"a": "2"})
+    repository.commit("mends", {"a": "1"})
+    repository.commit("breaks again", {"a": "2"})
+    assert pairs(repository, first) == [("breaks", "mends"), ("mends", "breaks again")]
+
+
+def test_changes_that_stay_are_no_pair(repository: TestRepository) -> None:
+    first = repository.commit("first", {"a": "1"})
+    for number in range(2, 6):
+        repository.commit(f"change {number}", {"a": str(number)})
+    assert pairs(repository, first) == []
