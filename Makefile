@@ -16,7 +16,7 @@ SEED ?= 0
 
 export PIP_NO_INPUT = 1
 
-.PHONY: demo test lint clean
+.PHONY: demo test lint bench-search bench-tensors bench-localize clean
 
 # torch first and from the constraints: a looser request elsewhere would bring gigabytes of CUDA.
 $(INSTALLED): $(ROOT)/pyproject.toml $(ROOT)/constraints.txt
@@ -41,6 +41,18 @@ lint: $(DEV_INSTALLED)
 
 test: lint
 	cd $(ROOT) && $(BIN)/python -m pytest --numprocesses 2 --dist loadgroup
+
+bench-search: $(DEV_INSTALLED)
+	cd $(ROOT) && $(BIN)/python -m benchmarks.search
+
+bench-tensors: $(DEV_INSTALLED)
+	cd $(ROOT) && $(BIN)/python -m benchmarks.tensors.compare_2gib
+	cd $(ROOT) && $(BIN)/python -m benchmarks.tensors.index_records
+	cd $(ROOT) && $(BIN)/python -m benchmarks.tensors.fuzz
+
+bench-localize: $(DEV_INSTALLED)
+	cd $(ROOT) && $(BIN)/python -m benchmarks.localize.large_graphs
+	cd $(ROOT) && $(BIN)/python -m benchmarks.localize.planted_faults
 
 clean:
 	rm -rf $(ROOT)/.venv $(DEMO)

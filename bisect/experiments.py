@@ -140,6 +140,8 @@ class Experiments:
             )
         )
         self._watch_environment(result)
+        for option in result.missing_options:
+            self._notice(f"the case has no option for {option} at {experiment.commit[:12]}: it ran without")
         self._journal.finish_probe(ordinal, _row(result))
         self._progress.probe_finished(ordinal, result)
         probe = self._journal.probe(ordinal)
@@ -176,10 +178,12 @@ class Experiments:
             )
             self._surroundings = known.details if known else result.surroundings
         for change in moved(self._surroundings, result.surroundings):
-            text = f"the environment moved within the bisection: {change}"
-            self._journal.add_notice(text)
-            self._progress.notice(text)
+            self._notice(f"the environment moved within the bisection: {change}")
         self._surroundings = result.surroundings
+
+    def _notice(self, text: str) -> None:
+        self._journal.add_notice(text)
+        self._progress.notice(text)
 
 
 def _row(result: ProbeResult) -> ProbeRow:

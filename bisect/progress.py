@@ -2,7 +2,6 @@
 
 import math
 import time
-from collections import deque
 from collections.abc import Mapping
 from types import TracebackType
 from typing import Protocol, Self
@@ -15,7 +14,6 @@ from rich.text import Text
 from ..runner.probe import ProbeResult
 from ..store.schema import BuildSource, Judgement, Phase
 
-_SHOWN_VERDICTS = 8
 STYLES: Mapping[Judgement, str] = {Judgement.GOOD: "green", Judgement.BAD: "red", Judgement.SKIP: "yellow"}
 
 
@@ -56,6 +54,7 @@ class PlainProgress:
 
     def __init__(self, console: Console) -> None:
         self._console = console
+        self._title = ""
 
     def __enter__(self) -> Self:
         return self
@@ -78,20 +77,21 @@ class PlainProgress:
         self._print(describe_confidence(confidence, asked))
 
     def probe_started(self, ordinal: int, phase: Phase, repository: str, commit: str) -> None:
-        self._print(f"probe {ordinal}: {phase.value} {repository} {commit[:12]}")
+        self._title = describe_run(ordinal, phase, repository, commit)
+        self._print(self._title)
 
     def activity(self, slot: int, text: str) -> None:
         return None
 
     def probe_finished(self, ordinal: int, result: ProbeResult) -> None:
-        self._print(f"probe {ordinal}: {describe_result(result)}")
+        self._print(f"{self._title}  {describe_result(result)}")
 
     def notice(self, text: str) -> None:
         self._print(f"note: {text}")
 
 
 class LiveProgress:
-    """A picture that is drawn over: the last verdicts, what is left, what each slot does."""
+    """A line a verdict, which stays, above a picture that is drawn over: what is left, what each slot does."""
 
     def __init__(self, console: Console) -> None:
         self._stage = ""
@@ -100,7 +100,6 @@ class LiveProgress:
         self._title = ""
         self._begun = time.monotonic()
         self._slots: dict[int, str] = {}
-        self._verdicts: deque[Text] = deque(maxlen=_SHOWN_VERDICTS)
         self._durations: list[float] = []
         self._console = console
         self._live = Live(self, console=console, refresh_per_second=4, transient=True)
@@ -120,7 +119,6 @@ class LiveProgress:
             elapsed = time.monotonic() - self._begun
             slots.add_row(f"slot {slot}", Text(self._title), Text(f"{text}, {elapsed:.0f} s"))
         return Group(
-            *self._verdicts,
             Text(self._stage, style="bold", overflow="ellipsis", no_wrap=True),
             Text(f"{self._left}{self._time_left()}"),
             slots,
@@ -145,7 +143,7 @@ class LiveProgress:
         self._expected_steps = 0.0
 
     def probe_started(self, ordinal: int, phase: Phase, repository: str, commit: str) -> None:
-        self._title = f"probe {ordinal}: {phase.value} {repository} {commit[:12]}"
+        self._title = describe_run(ordinal, phase, repository, commit)
         self._begun = time.monotonic()
 
     def activity(self, slot: int, text: str) -> None:
@@ -154,7 +152,7 @@ class LiveProgress:
     def probe_finished(self, ordinal: int, result: ProbeResult) -> None:
         self._durations.append(time.monotonic() - self._begun)
         line = Text(f"{self._title}  ", overflow="ellipsis", no_wrap=True)
-        self._verdicts.append(line.append(describe_result(result), style=STYLES[result.judgement]))
+        self._console.print(line.append(describe_result(result), style=STYLES[result.judgement]))
         self._slots.clear()
 
     def notice(self, text: str) -> None:
@@ -165,6 +163,11 @@ def describe_stage(repository: str, *, commits: int, candidates: int) -> str:
     """The range in one line."""
     text = f"{repository}: {plural(commits, 'commit')} in the range"
     return text if candidates == commits else f"{text}, {candidates} that can change the result"
+
+
+def describe_run(ordinal: int, phase: Phase, repository: str, commit: str) -> str:
+    """Which run of which commit, and why."""
+    return f"run {ordinal:<3} {phase.value:<9} {repository} {commit[:12]}"
 
 
 def describe_remaining(candidates: int, expected_steps: float) -> str:

@@ -1,50 +1,61 @@
-"""Record a real run of a command as an SVG picture of the terminal.
+"""Record a real run of a command as an SVG picture of the terminal it ran on.
 
     python docs/record.py docs/demo.svg bisect-precision --stack .demo/stack/stack.toml ...
 
-The command runs on a pseudo-terminal, so it shows what a person would see; lines that it draws over are left out.
+Needs pyte (a terminal emulator), which `pip install pyte` brings.
 """
 
 import os
 import pty
-import re
 import shlex
 import sys
 from pathlib import Path
 
+import pyte
 from rich.console import Console
 from rich.text import Text
 
 _WIDTH = 100
-_DRAWN_OVER = re.compile(r"(?:\x1b\[[0-9;]*[ABJK]|\r(?!\n))")
+_HEIGHT = 400
+"""More lines than a run prints: nothing scrolls away."""
 
 
-def record(command: list[str]) -> str:
-    """What the command leaves on a terminal."""
-    chunks: list[bytes] = []
+def screen_of(command: list[str]) -> pyte.Screen:
+    """What is on the terminal when the command has ended."""
+    screen = pyte.Screen(_WIDTH, _HEIGHT)
+    stream = pyte.ByteStream(screen)
 
     def read(descriptor: int) -> bytes:
-        chunks.append(os.read(descriptor, 1 << 16))
-        return chunks[-1]
+        data = os.read(descriptor, 1 << 16)
+        stream.feed(data)
+        return data
 
-    os.environ["COLUMNS"] = str(_WIDTH)
+    os.environ.update(COLUMNS=str(_WIDTH), LINES=str(_HEIGHT), TERM="xterm-256color")
     pty.spawn(command, read)
-    return b"".join(chunks).decode("utf-8", "replace")
+    return screen
 
 
-def kept(output: str) -> str:
-    """The lines that are still there when the command has ended."""
-    _, _, end = output.rpartition("\x1b[2K")
-    return _DRAWN_OVER.sub("", end.lstrip("\r\n"))
+def line_of(screen: pyte.Screen, row: int) -> Text:
+    """One line with its colours."""
+    line = Text()
+    for column in range(_WIDTH):
+        cell = screen.buffer[row][column]
+        colour = "" if cell.fg == "default" else cell.fg.replace("brown", "yellow")
+        line.append(cell.data, style=f"{'bold ' if cell.bold else ''}{colour}".strip())
+    line.rstrip()
+    return line
 
 
 def main() -> None:
     target, command = Path(sys.argv[1]), sys.argv[2:]
-    output = kept(record(command))
-    console = Console(record=True, width=_WIDTH, file=Path(os.devnull).open("w"))
-    console.print(Text(f"$ {shlex.join(command)}\n", style="bold"))
-    console.print(Text.from_ansi(output))
-    target.write_text(console.export_svg(title="bisect-precision"))
+    screen = screen_of(command)
+    lines = [line_of(screen, row) for row in range(screen.cursor.y)]
+    with Path(os.devnull).open("w") as nowhere:
+        console = Console(record=True, width=_WIDTH, file=nowhere)
+        console.print(Text(f"$ {shlex.join(command)}\n", style="bold"))
+        for line in lines:
+            console.print(line)
+        target.write_text(console.export_svg(title="bisect-precision"))
 
 
 if __name__ == "__main__":

@@ -21,9 +21,9 @@ class Alignment:
 def align(failing: TaskList, reference: TaskList) -> Alignment:
     """Match tasks in submission order.
 
-    Tasks of one kernel name with arguments of the same use and shape are the anchors; between two anchors, as many tasks
-    on either side are paired if the shapes of their arguments agree one by one: a compiler may have renamed a kernel,
-    changed a type or a direction. Nothing else is paired.
+    Tasks of one kernel name with arguments of the same use and shape are the anchors; between two anchors, equally many
+    tasks are paired if the shapes of their arguments agree one by one: a compiler may have renamed a kernel, changed a
+    type or a direction. Nothing else is paired.
     """
     ours = [_signature(task) for task in failing.tasks]
     theirs = [_signature(task) for task in reference.tasks]
@@ -31,7 +31,9 @@ def align(failing: TaskList, reference: TaskList) -> Alignment:
     for kind, first, last, start, stop in SequenceMatcher(None, ours, theirs, autojunk=False).get_opcodes():
         between = zip(failing.tasks[first:last], reference.tasks[start:stop], strict=False)
         if kind == "equal" or (
-            kind == "replace" and last - first == stop - start and all(_same_shapes(*pair) for pair in between)
+            kind == "replace"
+            and last - first == stop - start
+            and all(_same_shapes(*pair) for pair in between)
         ):
             pairs.update(zip(range(first, last), range(start, stop), strict=True))
     matched = set(pairs.values())
@@ -43,7 +45,10 @@ def align(failing: TaskList, reference: TaskList) -> Alignment:
 
 
 def _signature(task: KernelTask) -> tuple[object, ...]:
-    return (task.kernels, *((argument.type, shape) for argument, shape in zip(task.task.arguments, _shapes(task), strict=True)))
+    return (
+        task.kernels,
+        *((argument.type, shape) for argument, shape in zip(task.task.arguments, _shapes(task), strict=True)),
+    )
 
 
 def _shapes(task: KernelTask) -> list[tuple[int, ...] | None]:

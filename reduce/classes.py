@@ -29,9 +29,9 @@ AMPLIFICATION = 10.0
 class Distances:
     """Relative L2 distances to the reference's result of a task with kernel K, and kernel K* in the reference build.
 
-    `out` is d(K(x), r_out) for the inputs x of the failing run, as observed in it; `introduced` is d(K(r_in), r_out) and
-    `propagated` d(K*(x), r_out), both by running the task alone; `inputs` is d(x, r_in), and `floor` what changing every
-    input by one unit in the last place does: d(K*(r_in +- ulp), r_out).
+    `out` is d(K(x), r_out) for the inputs x of the failing run, as observed in it; `introduced` is d(K(r_in), r_out)
+    and `propagated` d(K*(x), r_out), both by running the task alone; `inputs` is d(x, r_in), and `floor` what changing
+    every input by one unit in the last place does: d(K*(r_in +- ulp), r_out).
     """
 
     out: float
@@ -41,8 +41,8 @@ class Distances:
     floor: float
 
 
-def classify(distances: Distances) -> TaskClass:
-    """The verdict.
+def classify(distances: Distances, *, disturbed: bool) -> TaskClass:
+    """The verdict. `disturbed`: inputs are wrong though every task before it left what it should.
 
     With right inputs every deviation of K(r_in) counts, since the two runs then compute the same; where the inputs
     deviate too, one within the floor is rounding.
@@ -51,7 +51,7 @@ def classify(distances: Distances) -> TaskClass:
     if distances.introduced > threshold:
         return TaskClass.INTRODUCED
     explained = distances.propagated + distances.floor
-    if distances.inputs == 0 or distances.out > 2 * explained:
+    if disturbed or distances.inputs == 0 or distances.out > 2 * explained:
         return TaskClass.INTERACTION
     if distances.out > AMPLIFICATION * distances.inputs:
         return TaskClass.AMPLIFIED

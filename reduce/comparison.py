@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..runner.build_output.args_dump import ArgsDump
-from ..runner.build_output.args_records import Stage
+from ..runner.build_output.args_records import Kind, Stage
 from ..runner.build_output.errors import RecordNotWholeError
 from ..runner.tensors.chunks import decode
 from ..runner.tensors.statistics import IncomparableError, Tolerance, measure
@@ -19,10 +19,11 @@ from .task_list import KernelTask
 
 @dataclass(frozen=True)
 class TaskValues:
-    """Tensors of one task by argument index: what it was given, and what it left."""
+    """Arguments of one task by their index: tensors as they were before and after, and scalars."""
 
     before: Mapping[int, TensorView]
     after: Mapping[int, TensorView]
+    scalars: Mapping[int, int | float | bool | None]
 
 
 class NotWholeError(Exception):
@@ -40,8 +41,11 @@ def results_of(dump: ArgsDump, task: KernelTask) -> dict[int, TensorView]:
 
 def values_of(dump: ArgsDump, task: KernelTask) -> TaskValues:
     """All tensors of a task; `NotWholeError` where one was not dumped whole."""
+    records = dump.find(task_id=task.task.task_id, stage=Stage.BEFORE_DISPATCH)
     return TaskValues(
-        _values(dump, task, Stage.BEFORE_DISPATCH), _values(dump, task, Stage.AFTER_COMPLETION)
+        before=_values(dump, task, Stage.BEFORE_DISPATCH),
+        after=_values(dump, task, Stage.AFTER_COMPLETION),
+        scalars={one.arg_index: one.value for one in records if one.kind is Kind.SCALAR},
     )
 
 

@@ -51,12 +51,17 @@ class Localization:
 
 @dataclass(kw_only=True)
 class Localizer:
-    """Compares two builds run by run. `budget` is bytes of results a run of either build may dump."""
+    """Compares two builds run by run.
+
+    `budget` is bytes of results that a run of either build may dump; `attempts` how often the search is made while
+    nothing diverges: a race may spare some runs.
+    """
 
     failing: Side
     reference: Side
     tolerance: Tolerance
     budget: int
+    attempts: int
     on_progress: OnProgress
     _alignment: Alignment = field(init=False)
     _tasks: tuple[int, ...] = field(init=False)
@@ -66,7 +71,9 @@ class Localizer:
         self._alignment = align(self.failing.tasks, self.reference.tasks)
         self._tasks = tuple(sorted(self._alignment.reference_of))
         if not self._tasks:
-            raise UserError("expected tasks that both builds have, found none; is the reference of the same case?")
+            raise UserError(
+                "expected tasks that both builds have, found none; is the reference of the same case?"
+            )
         self._evidence = Evidence(shared_graph(self.failing.tasks, self.reference.tasks, self._alignment))
 
     def localize(self) -> Localization:
@@ -76,22 +83,43 @@ class Localizer:
             UserError: the budget holds no task, or a run fails.
         """
         everything = max(self.failing.tasks.all_bytes, self.reference.tasks.all_bytes)
-        if everything <= self.budget and (found := self._from_full_dump()) is not None:
+        found = self._from_full_dump() if everything <= self.budget else None
+        if found is not None:
             return found
-        self._search()
-        return self._show()
+        for attempt in range(1, self.attempts + 1):
+            self._search()
+            found = self._show()
+            if found.divergences or attempt == self.attempts:
+                return found
+            self.on_progress(f"nothing diverged in attempt {attempt} of {self.attempts}")
+            self._forget()
+        raise AssertionError("at least one attempt")
 
     def _from_full_dump(self) -> Localization | None:
-        """The answer from one run of each build; None where the dump was not whole."""
+        """The answer from one run of each build, more of the failing one while nothing diverges; None where a dump was
+        not whole."""
         self.on_progress("dumping all tasks of both builds")
-        ours, theirs = self.failing.dump_everything(), self.reference.dump_everything()
+        theirs = self.reference.dump_everything()
         try:
-            self._observe(range(len(self._tasks)), ours, theirs)
-            return self._result(self._firsts(), ours, theirs)
+            found = self._of_one_run(self.failing.dump_everything(), theirs)
+            for attempt in range(1, self.attempts):
+                if found.divergences:
+                    break
+                self.on_progress(f"nothing diverged in attempt {attempt} of {self.attempts}")
+                self._forget()
+                found = self._of_one_run(self.failing.dump_everything(), theirs)
         except NotWholeError as error:
             self.on_progress(f"not all was dumped ({error}): tagging tasks instead")
-            self._evidence = Evidence(self._evidence.dag)
+            self._forget()
             return None
+        return found
+
+    def _of_one_run(self, ours: ArgsDump, theirs: ArgsDump) -> Localization:
+        self._observe(range(len(self._tasks)), ours, theirs)
+        return self._result(self._firsts(), ours, theirs)
+
+    def _forget(self) -> None:
+        self._evidence = Evidence(self._evidence.dag)
 
     def _search(self) -> None:
         budget = self.budget
@@ -150,9 +178,7 @@ class Localizer:
     def _firsts(self) -> tuple[int, ...]:
         return tuple(int(node) for node in np.flatnonzero(self._evidence.firsts()))
 
-    def _result(
-        self, firsts: Sequence[int], ours: ArgsDump | None, theirs: ArgsDump | None
-    ) -> Localization:
+    def _result(self, firsts: Sequence[int], ours: ArgsDump | None, theirs: ArgsDump | None) -> Localization:
         divergences: list[Divergence] = []
         vanished: list[KernelTask] = []
         for node in firsts:
@@ -214,7 +240,9 @@ def _passing_over(tasks: TaskList, kept: Set[int]) -> list[set[int]]:
     return found
 
 
-def _any_differs(actual: Mapping[int, TensorView], expected: Mapping[int, TensorView], tolerance: Tolerance) -> bool:
+def _any_differs(
+    actual: Mapping[int, TensorView], expected: Mapping[int, TensorView], tolerance: Tolerance
+) -> bool:
     if actual.keys() != expected.keys():
         raise NotWholeError(f"arguments {sorted(actual)} against {sorted(expected)}")
     return any(differs(actual[index], expected[index], tolerance) for index in actual)

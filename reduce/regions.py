@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -24,10 +25,10 @@ def overlap(first: Region, second: Region) -> bool:
         TooLargeError: neither bounds nor layout tell, and the regions have more than `MOST_ELEMENTS`.
     """
     a, b = first.bounds, second.bounds
-    if a.stop <= b.start or b.stop <= a.start:
+    if not a or not b or a.stop <= b.start or b.stop <= a.start:
         return False
-    if len(a) == math.prod(first.shape) and len(b) == math.prod(second.shape):
-        return True  # both without gaps
+    if _has_no_gaps(first) and _has_no_gaps(second):
+        return True
     if first.strides == second.strides and (apart := _boxes_apart(first, second)) is not None:
         return not apart
     return bool(np.intersect1d(_elements(first), _elements(second)).size)
@@ -38,14 +39,25 @@ def covers(outer: Region, inner: Region) -> bool:
     if outer == inner:
         return True
     bounds = outer.bounds
-    whole = len(bounds) == math.prod(outer.shape)
-    return whole and bounds.start <= inner.bounds.start and inner.bounds.stop <= bounds.stop
+    return _has_no_gaps(outer) and bounds.start <= inner.bounds.start and inner.bounds.stop <= bounds.stop
+
+
+def _has_no_gaps(region: Region) -> bool:
+    """Whether the elements are a run of the buffer, in whatever order."""
+    step = 1
+    axes = sorted(zip(region.strides, region.shape, strict=True))
+    for stride, extent in axes:
+        if extent != 1:
+            if stride != step:
+                return False
+            step *= extent
+    return True
 
 
 def _boxes_apart(first: Region, second: Region) -> bool | None:
     """Whether two boxes of one row-major layout are apart; None where they are not boxes of one."""
     strides = first.strides
-    if not strides or strides[-1] != 1 or any(b <= 0 or a % b for a, b in zip(strides, strides[1:], strict=False)):
+    if not strides or strides[-1] != 1 or any(b <= 0 or a % b for a, b in pairwise(strides)):
         return None
     apart = False
     rest_a, rest_b = first.start_offset, second.start_offset

@@ -81,9 +81,7 @@ class Replayer:
         command = case_command(
             stack,
             CaseName(path=PurePosixPath(_CASE.name), arguments=("--specs", str(specs))),
-            RunOptions(
-                golden_data=data, dump_level=dump_level, dep_gen=dep_gen, runtime_dir=self.copy.path
-            ),
+            RunOptions(golden_data=data, dump_level=dump_level, dep_gen=dep_gen, runtime_dir=self.copy.path),
             offered=frozenset(),
             outcome=outcome,
             values=values,
@@ -104,7 +102,9 @@ class Replayer:
                     timeout=self.timeout,
                 ),
                 log=log,
-                on_line=lambda stream, line: classifier.feed("stdout" if stream == "stdout" else "stderr", line),
+                on_line=lambda stream, line: classifier.feed(
+                    "stdout" if stream == "stdout" else "stderr", line
+                ),
             )
         found = classifier.finish(finished.ending, read_harness_outcome(outcome))
         if found.verdict not in (Verdict.PASS, Verdict.MISMATCH):

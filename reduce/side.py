@@ -49,7 +49,9 @@ class Side:
         assert graph is not None
         tasks = TaskList.of(graph, config)
         if not tasks.tasks:
-            raise UserError(f"{build}: expected a task graph with kernels, found none; was the run too early for one?")
+            raise UserError(
+                f"{build}: expected a task graph with kernels, found none; was the run too early for one?"
+            )
         return cls(
             build=build,
             data=data,

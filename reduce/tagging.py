@@ -36,14 +36,15 @@ def tagged(orchestration: Orchestration, *, results: Set[int], whole: Set[int]) 
     """
     source = orchestration.source
     if orchestration.entry is None:
-        raise UntaggableError("orchestration: expected its entry function, found none; dump at level 2 instead")
+        raise UntaggableError(
+            "orchestration: expected its entry function, found none; dump at level 2 instead"
+        )
     prelude = (
         f"static unsigned long {_COUNTER} = 0;\n{_predicate(_RESULTS, results)}{_predicate(_WHOLE, whole)}"
     )
     insertions = [(0, prelude), (orchestration.entry.start + 1, f"\n    {_COUNTER} = 0;")]
-    for submit in orchestration.submits:
-        if submit.kind is not SubmitKind.DUMMY:
-            insertions.append((submit.statement.start, _marker(submit, source)))
+    counted = (submit for submit in orchestration.submits if submit.kind is not SubmitKind.DUMMY)
+    insertions += [(submit.statement.start, _marker(submit, source)) for submit in counted]
     for place, text in sorted(insertions, reverse=True):
         source = source[:place] + text.encode() + source[place:]
     return source
@@ -51,7 +52,9 @@ def tagged(orchestration: Orchestration, *, results: Set[int], whole: Set[int]) 
 
 def _predicate(name: str, ordinals: Set[int]) -> str:
     cases = "".join(f"case {ordinal}: " for ordinal in sorted(ordinals))
-    body = f"switch ({_COUNTER}) {{ {cases}return true; default: return false; }}" if cases else "return false;"
+    body = (
+        f"switch ({_COUNTER}) {{ {cases}return true; default: return false; }}" if cases else "return false;"
+    )
     return f"static bool {name}() {{ {body} }}\n"
 
 
@@ -59,7 +62,9 @@ def _marker(submit: Submit, source: bytes) -> str:
     line = source.count(b"\n", 0, submit.statement.start) + 1
     before = _COMMENT.sub(b"", source[: submit.statement.start]).rstrip()
     if submit.kind is SubmitKind.GRAPH:
-        raise UntaggableError(f"orchestration line {line}: expected single tasks, found a prepared graph of them")
+        raise UntaggableError(
+            f"orchestration line {line}: expected single tasks, found a prepared graph of them"
+        )
     if not before.endswith((b"{", b"}", b";")) or _NAME.fullmatch(submit.parameters) is None:
         raise UntaggableError(
             f"orchestration line {line}: expected a submit that is a statement of its block, found another; "

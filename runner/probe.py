@@ -210,11 +210,12 @@ class Prober:
                 log=log,
                 on_line=listener.feed,
             )
-        classification, judgement = listener.finish(finished.ending, _read_outcome(outcome_file))
+        outcome, doubts = _read_outcome(outcome_file)
+        classification, judgement = listener.finish(finished.ending, outcome)
         return self._result(
             request,
             surroundings,
-            classification=classification,
+            classification=replace(classification, evidence=(*classification.evidence, *doubts)),
             judgement=judgement,
             ending=finished.ending,
             command=command,
@@ -369,9 +370,10 @@ def _reason(error: OSError) -> str:
     return error.strerror or str(error)[:200]
 
 
-def _read_outcome(file: Path) -> HarnessOutcome | None:
-    """What the shim wrote; nothing where the process died before that or wrote what cannot be trusted."""
+def _read_outcome(file: Path) -> tuple[HarnessOutcome | None, tuple[Evidence, ...]]:
+    """What the shim wrote. Where it cannot be trusted the printed lines decide, and that is said."""
     try:
-        return read_harness_outcome(file)
-    except HarnessOutcomeError:
-        return None
+        return read_harness_outcome(file), ()
+    except HarnessOutcomeError as error:
+        doubt = Evidence(stream="outcome", line=0, text=str(error), why="so the printed lines decide alone")
+        return None, (doubt,)

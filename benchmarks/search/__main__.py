@@ -22,10 +22,11 @@ PARTS: dict[str, list[Cell]] = {
         Cell(n=n, good=a, bad=r, merge_rate=rate)
         for n, (a, r), rate in product(SIZES, [(0, 1), (0.1, 0.9)], [0.1, 0.3])
     ],
+    # Alone, or in stretches of a tenth of the range.
     "skips": [
         Cell(n=n, known=True, skip_share=share, skip_cluster=cluster)
-        for n, share, cluster in product(SIZES, [0.1, 0.3], [1, 8, 25])
-        if cluster * 3 < n
+        for n in SIZES
+        for share, cluster in product([0.1, 0.3], sorted({1, n // 10}))
     ],
     "innocent": [Cell(n=128, good=a, bad=r, innocent=0.4) for a, r in RATES],
     "workers": [

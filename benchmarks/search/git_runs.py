@@ -1,5 +1,6 @@
 """The real git, asked for its choices one by one; each verdict from one run or from five."""
 
+from collections.abc import Callable
 from functools import cache
 from math import comb
 from pathlib import Path
@@ -58,7 +59,9 @@ def _fails_for_bad(repeats: int, good: float, bad: float) -> int:
 
 
 @cache
-def _choices(parents: tuple[tuple[int, ...], ...]):
+def _choices(
+    parents: tuple[tuple[int, ...], ...],
+) -> Callable[[int, frozenset[int], frozenset[int]], int | None]:
     """What git chooses in each state of this history; each state is asked for once."""
     git = GitBisect(
         Path(mkdtemp(prefix="bench-git-")) / "history", [*map(list, parents)], [*range(1, len(parents) + 1)]

@@ -42,19 +42,15 @@ def search(world: World, *, confirm: bool) -> Answer:
     while (end := next_end(posterior, confidence=CONFIDENCE)) is not None:
         posterior = posterior.observe(Observation(end, world.run(end)))
     culprit, seconds = None, 0.0
-    while ends_differ(posterior, confidence=CONFIDENCE):
+    going_on = ends_differ(posterior, confidence=CONFIDENCE)
+    while going_on:
         posterior, culprit, searched = _search_in_parallel(world, posterior)
         seconds += searched
         if culprit is None or not confirm:
             break
-        since = len(posterior.observations)
-        while (
-            commit := next_confirming_run(posterior, culprit, since=since, confidence=CONFIDENCE)
-        ) is not None:
-            seconds += world.seconds(commit)
-            posterior = posterior.observe(Observation(commit, world.run(commit)))
-        if posterior.belief.commits[culprit] >= CONFIDENCE:
-            break
+        posterior, confirmed = _confirm(world, posterior, culprit)
+        seconds += confirmed
+        going_on = posterior.belief.commits[culprit] < CONFIDENCE
     return Answer(
         culprit=culprit,
         claimed=float(posterior.belief.commits[culprit]) if culprit is not None else 0.0,
@@ -77,6 +73,15 @@ def _search_in_parallel(world: World, posterior: Posterior) -> tuple[Posterior, 
         posterior = posterior.observe(Observation(commit, world.run(commit)))
         assert world.probes < 20_000, f"no end in sight: {world}"
     return posterior, step.culprit if isinstance(step, Found) else None, clock
+
+
+def _confirm(world: World, posterior: Posterior, culprit: int) -> tuple[Posterior, float]:
+    """Reruns culprit and parent in turns; the seconds that it took."""
+    since, seconds = len(posterior.observations), 0.0
+    while (commit := next_confirming_run(posterior, culprit, since=since, confidence=CONFIDENCE)) is not None:
+        seconds += world.seconds(commit)
+        posterior = posterior.observe(Observation(commit, world.run(commit)))
+    return posterior, seconds
 
 
 def _next(world: World, posterior: Posterior, step: Probe, in_flight: list[int]) -> list[int]:

@@ -67,8 +67,8 @@ def main() -> None:
             dump = ArgsDump.open(folder)
             taken, cpu = time.perf_counter() - start, time.process_time() - cpu
             print(
-                f"{len(dump):,} records ({size / 2**20:.0f} MiB of JSON) indexed in {taken:.2f} s ({cpu:.2f} s of CPU), "
-                f"{own_memory() - before:.0f} MiB of memory"
+                f"{len(dump):,} records ({size / 2**20:.0f} MiB of JSON) indexed in {taken:.2f} s "
+                f"({cpu:.2f} s of CPU), {own_memory() - before:.0f} MiB of memory"
             )
             flawed = int((dump.index.flaws != 0).sum())
             start = time.perf_counter()

@@ -35,7 +35,7 @@ def next_runs(
     chosen: list[int] = []
     while len(chosen) < count and (best := best_beside(chosen)) is not None:
         chosen.append(best)
-    for place in [*range(len(chosen))] * _EXCHANGES:
+    for place in [*range(len(chosen))] * (_EXCHANGES if len(chosen) > 1 else 0):
         best = best_beside(chosen[:place] + chosen[place + 1 :])
         if best is not None:
             chosen[place] = best

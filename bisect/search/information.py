@@ -7,7 +7,7 @@ import numpy as np
 from .graph import CommitGraph, Floats
 from .posterior import GOOD_END, Belief
 
-_LEAST_MASS = 1e-4
+_LEAST_MASS = 1e-3
 
 
 def entropy(probability: Floats) -> Floats:

@@ -8,7 +8,6 @@ import numpy.typing as npt
 from .dag import Mask
 from .evidence import Evidence
 
-
 Floats = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int64]
 

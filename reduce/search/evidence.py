@@ -67,6 +67,4 @@ class Evidence:
 
     def unvisited(self) -> Mask:
         """Tasks that may hold a further first divergence: nothing explains them or speaks them clean."""
-        downstream = self.divergent if self.divergent.any() else np.ones(len(self.dag), np.bool_)
-        upstream = np.logical_or.reduce(self.dag.ancestors[downstream], axis=0)
-        return upstream & ~self.observed & ~self.explained() & ~self.presumed_clean()
+        return ~self.observed & ~self.explained() & ~self.presumed_clean()

@@ -12,15 +12,6 @@ from precision_bisect.runner.stack import Stack
 from tests.runner.small_stack import SmallStack, snapshot
 
 
-@pytest.fixture
-def small(tmp_path: Path, home: object) -> SmallStack:
-    """A stack that a test may spoil."""
-    del home
-    from precision_bisect.runner.home import user_home
-
-    return SmallStack(tmp_path / "stack", user_home())
-
-
 def findings(small: SmallStack, stack: Stack | None = None) -> dict[str, Finding]:
     return {finding.subject: finding for finding in examine_stack(stack or small.stack(), small.home)}
 

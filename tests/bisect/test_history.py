@@ -30,10 +30,7 @@ def histories(draw: st.DrawFn) -> tuple[list[CommitInfo], dict[str, str]]:
     heads = {c.sha for c in commits} - {parent for c in commits for parent in c.parents}
     commits.append(commit("bad", *sorted(heads)))
     names = [*OUTSIDE, *(c.sha for c in commits)]
-    contents = dict(
-        zip(names, draw(st.lists(st.sampled_from("xyz"), min_size=len(names), max_size=len(names))))
-    )
-    return commits, contents
+    return commits, {name: draw(st.sampled_from("xyz")) for name in names}
 
 
 def classes(commits: list[CommitInfo], contents: dict[str, str]) -> dict[str, frozenset[str]]:

@@ -146,10 +146,10 @@ class SmallStack:
         content = StackContent(workspace.stack, workspace)
         return Prober(workspace, content, self.home, on_activity=on_activity)
 
-    def probe(self, prober: Prober, **changes: Any) -> ProbeResult:
-        """One probe; `changes` are fields of the request, or `revisions` by repository."""
+    def request(self, **changes: Any) -> ProbeRequest:
+        """What a probe is asked; `changes` are fields of it, or in `chosen` commits by repository."""
         chosen = changes.pop("chosen", {})
-        request: dict[str, Any] = {
+        standard: dict[str, Any] = {
             "revisions": self.revisions(self.workspace(), **chosen),
             "case": CaseName.parse("case.sh", self.stack()),
             "platform": "sim",
@@ -160,4 +160,8 @@ class SmallStack:
             "timeout": 60.0,
             "directory": self.folder / "probe",
         }
-        return prober.probe(ProbeRequest(**{**request, **changes}))
+        return ProbeRequest(**{**standard, **changes})
+
+    def probe(self, prober: Prober, **changes: Any) -> ProbeResult:
+        """One probe of such a request."""
+        return prober.probe(self.request(**changes))

@@ -146,13 +146,17 @@ def test_changed_files(repository: TestRepository) -> None:
     assert sorted(GitRepository(repository.path).changed_files()) == ["a", "b", "renamed", "ü \n"]
 
 
-def test_a_monitored_checkout_is_only_read(repository: TestRepository) -> None:
-    """A status there would start git's file system monitor, a process with a socket in the user's `.git`."""
+def test_a_monitored_checkout_is_only_read(repository: TestRepository, tmp_path: Path) -> None:
+    """A status there would ask, and perhaps start, the user's file system monitor."""
     repository.commit("a", {"a": "1"})
-    repository.git("config", "core.fsmonitor", "true")
+    monitor = tmp_path / "monitor"
+    monitor.write_text(f"#!/bin/sh\ntouch {tmp_path}/asked\n")
+    monitor.chmod(0o755)
+    repository.git("config", "core.fsmonitor", str(monitor))
     before = snapshot(repository.path)
     assert GitRepository(repository.path).changed_files() == []
     assert snapshot(repository.path) == before
+    assert not (tmp_path / "asked").exists()
 
 
 def test_a_machine_without_git(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import torch
 from precision_bisect.runner.bad_when import PredicateAbortError
 from precision_bisect.runner.case import CaseName, RunOptions
 from precision_bisect.runner.errors import UserError
+from precision_bisect.runner.execute import Command, Finished, OnLine, execute
 from precision_bisect.runner.golden import freeze
 from precision_bisect.store.schema import BuildSource, Judgement
 from precision_bisect.store.vocabulary import Verdict
@@ -190,16 +191,16 @@ def test_the_environment_of_a_run(small: SmallStack, tmp_path: Path, monkeypatch
         seen = tmp_path / "seen"
         small.environment = {"variables": {"FLAG": "{rt}", "SEEN": str(seen), "PY": python}}
         with_script(small, script)
-        revisions = small.revisions(small.workspace())
+        request = small.request()
         with monkeypatch.context() as outside:
             outside.setenv("GIT_DIR", str(other.path / ".git"))
             outside.setenv("GIT_INDEX_FILE", "/elsewhere/index")
             outside.setenv("PYTHONPATH", "/elsewhere")
             outside.setenv("KEPT", "kept")
             with small.prober() as prober:
-                assert small.probe(prober, revisions=revisions).judgement is Judgement.GOOD
+                assert prober.probe(request).judgement is Judgement.GOOD
                 rt = prober.slot.path("rt")
-        assert seen.read_text().splitlines() == [f"{rt}|||{left}|kept", revisions["cases"]]
+        assert seen.read_text().splitlines() == [f"{rt}|||{left}|kept", request.revisions["cases"]]
 
 
 def test_frozen_data_are_checked_before_each_probe(small: SmallStack, tmp_path: Path) -> None:
@@ -256,12 +257,23 @@ def test_a_board_is_leased_for_the_run_alone(
     small: SmallStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("precision_bisect.runner.targets.device_locks", lambda: tmp_path / "locks")
-    with_script(small, f"flock -n {tmp_path}/locks/board-3.lock true && echo WRONG y || echo RIGHT")
+    with_script(
+        small, f"if flock -n {tmp_path}/locks/board-3.lock true; then echo WRONG y; exit 1; fi; echo RIGHT"
+    )
     small.steps = {
         "rt": {"command": ["sh", "-c", f"test ! -e {tmp_path}/locks/board-3.lock"], "inputs": ["rt"]}
     }
+    held: list[int] = []
+
+    def listening(command: Command, *, log: Path, on_line: OnLine) -> Finished:
+        held.append(len(command.holds))
+        return execute(command, log=log, on_line=on_line)
+
+    monkeypatch.setattr("precision_bisect.runner.probe.execute", listening)
     with small.prober() as prober:
         assert small.probe(prober, platform="board", device=3).judgement is Judgement.GOOD
+        assert small.probe(prober, directory=tmp_path / "other").judgement is Judgement.BAD
+    assert held == [2, 1], "a run outlives a driver that is killed: it holds the slot and the board itself"
     subprocess.run(["flock", "-n", str(tmp_path / "locks" / "board-3.lock"), "true"], check=True)
 
 

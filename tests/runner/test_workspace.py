@@ -304,12 +304,15 @@ def test_cleaning_spares_kept_paths_and_outputs(small: SmallStack) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text("x")
     nested = slot.path("rt") / "cloned"
-    subprocess.run(["git", "init", "--quiet", str(nested)], check=True)
-    (nested / "x").write_text("x")
+    kept = slot.path("rt") / "build" / "cloned"
+    for clone in (nested, kept):
+        subprocess.run(["git", "init", "--quiet", str(clone)], check=True)
+        (clone / "x").write_text("x")
     slot.check_out(small.revisions(workspace))
     assert [name for name in spared if not (slot.directory / name).exists()] == []
     assert [name for name in removed if (slot.directory / name).exists()] == []
     assert not nested.exists(), "a repository that a build cloned"
+    assert (kept / "x").exists()
 
 
 def test_two_slots_at_once(small: SmallStack) -> None:

@@ -17,15 +17,15 @@ from tests.system.conftest import DemoStack
 KILLS = 25
 
 
-def wait_for_a_probe(process: "subprocess.Popen[str]", ordinal: int) -> str:
-    """Read what the tool prints until it says that a probe has started."""
+def wait_for_a_run(process: "subprocess.Popen[str]", ordinal: int) -> str:
+    """Read what the tool prints until it says that a run has started."""
     assert process.stderr is not None
     read: list[str] = []
     for line in process.stderr:
         read.append(line)
-        if line.startswith(f"probe {ordinal}: "):
+        if line.startswith(f"run {ordinal} "):
             return "".join(read)
-    raise AssertionError(f"probe {ordinal} never started: {''.join(read)}")
+    raise AssertionError(f"run {ordinal} never started: {''.join(read)}")
 
 
 def is_noted(stack: DemoStack) -> bool:
@@ -117,7 +117,7 @@ def test_a_polite_stop_records_nothing_and_says_how_to_go_on(
     stack = make(Scenario.TAIL)
     before = stack.snapshot()
     process = stack.start(*stack.arguments)
-    wait_for_a_probe(process, 2)
+    wait_for_a_run(process, 2)
     process.send_signal(number)
     _, err = process.communicate()
     assert process.returncode == 130, err
@@ -134,7 +134,7 @@ def test_a_polite_stop_records_nothing_and_says_how_to_go_on(
 def test_two_drivers_of_one_bisection(make: Callable[..., DemoStack]) -> None:
     stack = make(Scenario.TAIL)
     process = stack.start(*stack.arguments)
-    wait_for_a_probe(process, 1)
+    wait_for_a_run(process, 1)
     second = stack.run("--resume")
     assert second.code == 1
     assert "another process" in second.err

@@ -190,6 +190,14 @@ def test_a_likely_commit_is_tested_first():
     assert step.commit in (49, 50)
 
 
+def test_an_end_that_could_not_be_tested_once_is_no_candidate_to_avoid():
+    graph = CommitGraph(line(8))
+    seen = [Observation(GOOD_END, Outcome.SKIP), Observation(3, Outcome.SKIP), Observation(3, Outcome.GOOD)]
+    posterior = Posterior.start(graph, Rates.unknown(), observations=seen)
+    assert posterior.skipped == frozenset()
+    assert isinstance(next_run(posterior), Probe)
+
+
 def test_credible_sets_are_the_fewest_commits():
     graph = CommitGraph(line(4))
     belief = Posterior.start(

@@ -1,0 +1,111 @@
+"""`reduce`: parse, call one library function, print."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from .byte_size import parse_bytes
+
+
+class _Bytes(click.ParamType[int]):
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int):
+            return value
+        try:
+            return parse_bytes(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("failing_build", type=click.Path(path_type=Path))
+@click.option(
+    "--localize-only", is_flag=True, required=True, help="Find the first divergent tensor, and stop there."
+)
+@click.option(
+    "--reference",
+    metavar="DIR",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="A good build of the same case.",
+)
+@click.option("--stack", metavar="NAME|FILE", required=True, help="Stack file, or the name of one.")
+@click.option(
+    "--repository",
+    "overrides",
+    metavar="NAME=PATH",
+    multiple=True,
+    help="Where a checkout of the stack lies.",
+)
+@click.option(
+    "--python",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Interpreter with the failing build's stack; this one by default.",
+)
+@click.option("--reference-stack", metavar="NAME|FILE", help="Stack of the reference, where it is another.")
+@click.option(
+    "--reference-python",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Interpreter with the reference's stack; --python by default.",
+)
+@click.option("-p", "--platform", metavar="NAME", help="Target; the stack's first one by default.")
+@click.option("-d", "--device", type=int, default=0, show_default=True, help="Device number.")
+@click.option(
+    "--golden-data",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Frozen data; the failing build's own by default.",
+)
+@click.option(
+    "--dump-budget", type=_Bytes(), default="256MiB", show_default=True, help="What one run may dump."
+)
+@click.option(
+    "--rtol",
+    type=click.FloatRange(min=0),
+    default=0.0,
+    show_default=True,
+    help="Relative tolerance; any difference counts by default.",
+)
+@click.option(
+    "--atol", type=click.FloatRange(min=0), default=0.0, show_default=True, help="Absolute tolerance."
+)
+@click.option(
+    "--attempts",
+    type=click.IntRange(min=1),
+    default=8,
+    show_default=True,
+    help="Searches while nothing diverges.",
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    default=600.0,
+    show_default=True,
+    help="Seconds for one run.",
+)
+@click.option(
+    "-o",
+    "--output",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    default=Path("reduced"),
+    show_default=True,
+    help="Folder for the result.",
+)
+def main(**options: Any) -> None:
+    """Find the tensor, task and kernel at which FAILING_BUILD leaves the path of a good build.
+
+    The builds are copied, run again on frozen data, and never changed. Exit code: 0 found, 1 error, 2 usage, 3 nothing
+    diverges.
+    """
+    from .cli_job import run_cli_job
+
+    sys.exit(run_cli_job(**options))

@@ -1,0 +1,88 @@
+"""The body of the command: from options to a job, from errors to exit codes."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from rich.console import Console
+
+from ..runner.build_output.errors import BuildOutputError
+from ..runner.errors import UsageError, UserError
+from ..runner.stack import load_stack
+from ..runner.tensors.statistics import Tolerance
+from .job import RESULT, LocalizeRequest, localize
+from .summary import print_summary
+from .toolchain import Toolchain
+
+FOUND, ERROR, NOTHING_DIVERGES, INTERRUPTED = 0, 1, 3, 130
+
+
+def run_cli_job(
+    *,
+    failing_build: Path,
+    localize_only: bool,
+    reference: Path,
+    stack: str,
+    overrides: tuple[str, ...],
+    python: Path | None,
+    reference_stack: str | None,
+    reference_python: Path | None,
+    platform: str | None,
+    device: int,
+    golden_data: Path | None,
+    dump_budget: int,
+    rtol: float,
+    atol: float,
+    attempts: int,
+    timeout: float,
+    output: Path,
+) -> int:
+    """Localize and print; the exit code."""
+    assert localize_only
+    progress = Console(stderr=True)
+    paths = _paths(overrides)
+
+    def toolchain(name: str, interpreter: Path) -> Toolchain:
+        return Toolchain.of(
+            load_stack(name, overrides=paths), python=interpreter, platform=platform, device=device
+        )
+
+    interpreter = python or Path(sys.executable)
+    try:
+        found = localize(
+            LocalizeRequest(
+                failing=failing_build,
+                reference=reference,
+                failing_toolchain=toolchain(stack, interpreter),
+                reference_toolchain=toolchain(reference_stack or stack, reference_python or interpreter),
+                golden_data=golden_data,
+                tolerance=Tolerance(rtol=rtol, atol=atol),
+                budget=dump_budget,
+                attempts=attempts,
+                timeout=timeout,
+                output=output.absolute(),
+            ),
+            on_progress=lambda text: progress.print(text, style="dim", markup=False, highlight=False),
+        )
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return error.exit_code
+    except (BuildOutputError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return ERROR
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    print_summary(found, Console())
+    print(output / RESULT)
+    return FOUND if found.first_divergent else NOTHING_DIVERGES
+
+
+def _paths(overrides: tuple[str, ...]) -> dict[str, Path]:
+    paths: dict[str, Path] = {}
+    for override in overrides:
+        name, separator, path = override.partition("=")
+        if not separator:
+            raise UsageError(f"--repository {override}: expected NAME=PATH")
+        paths[name] = Path(path)
+    return paths

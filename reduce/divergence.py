@@ -1,0 +1,174 @@
+"""What `OUT/divergence.json` holds. Its schema is published as `docs/divergence.schema.json`.
+
+python -m precision_bisect.reduce.divergence > docs/divergence.schema.json
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Reference(_Part):
+    """What the failing build was compared with."""
+
+    kind: Literal["good build"]
+    path: str
+
+
+class Pattern(_Part):
+    """A kind of wrong that fits; `confidence` is between 0 and 1."""
+
+    name: str
+    confidence: float
+    evidence: str
+
+
+class Statistics(_Part):
+    """The difference of one tensor. Errors run over pairs that are finite on both sides; null where undefined."""
+
+    dtype: str
+    reference_dtype: str
+    shape: tuple[int, ...]
+    elements: int
+    different: int
+    max_error: float
+    max_error_index: tuple[int, ...] | None
+    max_relative_error: float | None
+    relative_l2: float | None
+    rmse: float | None
+    max_ulps: int
+    nan: int
+    inf: int
+    rows: int
+    rows_different: int
+    first_rows_different: tuple[int, ...]
+
+
+class Distances(_Part):
+    """Relative L2 distances to the reference's result; null where one is infinite.
+
+    `out` in the run; `introduced` by the failing kernel alone on the reference's inputs; `propagated` by the
+    reference's kernel alone on the failing run's inputs; `inputs` between the inputs; `floor` by the reference's kernel
+    with every input changed by one unit in the last place.
+    """
+
+    out: float | None
+    introduced: float | None
+    propagated: float | None
+    inputs: float | None
+    floor: float | None
+
+
+class FirstDivergent(_Part):
+    """One tensor of a divergent task none of whose predecessors diverges."""
+
+    task_id: str
+    position: int
+    """In submission order, counting tasks that run a kernel."""
+    kernel: str
+    kernel_sources: tuple[str, ...]
+    reference_kernel: str
+    reference_task_id: str
+    orchestration_source: str
+    orchestration_lines: tuple[int, ...]
+    """Lines of the submits that may have made the task."""
+    argument: int
+    tensor: str | None
+    """Its name in the orchestration; null where the text does not settle it."""
+    task_class: Literal["introduced", "inherited", "amplified", "interaction", "unknown"] = Field(
+        serialization_alias="class"
+    )
+    reason: str
+    distances: Distances | None
+    pattern: Pattern | None
+    """The surest; null where none fits."""
+    statistics: Statistics | None
+    """Null where type or shape differ so that elements do not correspond."""
+
+
+class MissingEdge(_Part):
+    """Two tasks that touch the same elements, one writing, with no path between them in the failing build."""
+
+    before_task_id: str
+    before_kernel: str
+    before_argument: int
+    after_task_id: str
+    after_kernel: str
+    after_argument: int
+    hazard: Literal["read after write", "write after read", "write after write"]
+    cause: str
+    ordered_in_reference: bool | None
+    """Whether the reference orders the two; null where one of them has no counterpart."""
+
+
+class Task(_Part):
+    """A task by id and kernel."""
+
+    task_id: str
+    kernel: str
+
+
+class PassDifference(_Part):
+    """The first dumped pass after which the program differs, with the start of a unified diff."""
+
+    number: int
+    name: str
+    diff: str
+
+
+class Generated(_Part):
+    """Generated sources that differ between the builds."""
+
+    differing: tuple[str, ...]
+    only_failing: tuple[str, ...]
+    only_reference: tuple[str, ...]
+    first_pass: PassDifference | None
+    """Null where not both builds have dumps of passes, or none differs."""
+    origin: Literal["compiler", "runtime"]
+    """`runtime` where the compiler made the same of both builds."""
+
+
+class Divergence(_Part):
+    """The whole result."""
+
+    schema_version: Literal[1] = 1
+    failing_build: str
+    reference: Reference
+    rtol: float
+    atol: float
+    """0 and 0: any difference counts."""
+    tasks: int
+    runs: int
+    """Of the failing build, the one that recorded its graph included."""
+    reference_runs: int
+    bytes_dumped: int
+    """By the failing build, in all runs."""
+    first_divergent: tuple[FirstDivergent, ...]
+    vanished: tuple[Task, ...]
+    """Tasks that diverged while they were searched for, and not in the run that was to show it."""
+    missing_edges: tuple[MissingEdge, ...]
+    generated: Generated
+    unaligned: tuple[Task, ...]
+    unaligned_reference: tuple[Task, ...]
+    unvisited: tuple[Task, ...]
+    """Tasks that may hold a further first divergence and were not looked at."""
+
+
+def schema_text() -> str:
+    """The schema of `divergence.json`."""
+    schema = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **Divergence.model_json_schema(mode="serialization", by_alias=True),
+    }
+    return json.dumps(schema, indent=2) + "\n"
+
+
+if __name__ == "__main__":
+    print(schema_text(), end="")

@@ -1,0 +1,164 @@
+"""Localization as a job: two build directories in, a result in a folder out."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ..runner.build_output.build_directory import BuildDirectory
+from ..runner.errors import UsageError
+from ..runner.golden import FrozenGolden, freeze
+from ..runner.tensors.statistics import Tolerance
+from . import describe
+from . import divergence as written
+from .assess import Assessment, Assessor
+from .classes import TaskClass
+from .generated import compare_generated
+from .localize import Divergence, Localization, Localizer
+from .races import missing_edges
+from .side import Side
+from .toolchain import Toolchain
+
+RESULT = "divergence.json"
+_WORK = "work"
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalizeRequest:
+    """What to compare.
+
+    Each build is run by its own toolchain: where the runtime is at fault, the reference needs the runtime of its
+    commit. `golden_data` are the frozen inputs and outputs for both, by default those saved in the failing build.
+    `budget` is in bytes a run, `timeout` in seconds a run.
+    """
+
+    failing: Path
+    reference: Path
+    failing_toolchain: Toolchain
+    reference_toolchain: Toolchain
+    golden_data: Path | None
+    tolerance: Tolerance
+    budget: int
+    attempts: int
+    timeout: float
+    output: Path
+
+
+def localize(request: LocalizeRequest, *, on_progress: Callable[[str], None]) -> written.Divergence:
+    """Find the first divergent tensors and write `divergence.json` to the output folder, which keeps logs and dumps
+    below `work/`. Nothing else is written to.
+
+    Raises:
+        UserError: an input cannot be used, or a build cannot be run.
+        BuildOutputError: a part of a build, or what a run recorded, cannot be read.
+    """
+    work = _fresh(request.output / _WORK, request)
+    golden = freeze(request.golden_data or request.failing / "data", work / "golden")
+    on_progress("recording the task graph of the failing build")
+    failing = _side(request.failing, request.failing_toolchain, golden, work / "failing", request.timeout)
+    on_progress("recording the task graph of the reference")
+    reference = _side(
+        request.reference, request.reference_toolchain, golden, work / "reference", request.timeout
+    )
+    found = Localizer(
+        failing=failing,
+        reference=reference,
+        tolerance=request.tolerance,
+        budget=request.budget,
+        attempts=request.attempts,
+        on_progress=on_progress,
+    ).localize()
+    assessor = Assessor(
+        failing=failing,
+        reference=reference,
+        alignment=found.alignment,
+        tolerance=request.tolerance,
+        folder=work / "alone",
+    )
+    assessments = _assess_all(found.divergences, assessor, on_progress)
+    result = _written(request, found, assessments, failing, reference)
+    (request.output / RESULT).write_text(
+        result.model_dump_json(indent=2, by_alias=True) + "\n", encoding="utf-8"
+    )
+    return result
+
+
+def _fresh(work: Path, request: LocalizeRequest) -> Path:
+    """An empty folder of our own, not inside a build and not around one."""
+    output = request.output.resolve()
+    for build in (request.failing.resolve(), request.reference.resolve()):
+        if output.is_relative_to(build) or build.is_relative_to(output / _WORK):
+            raise UsageError(f"-o {request.output}: expected a folder outside of {build}")
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir(parents=True)
+    return work
+
+
+def _side(build: Path, toolchain: Toolchain, golden: FrozenGolden, folder: Path, timeout: float) -> Side:
+    return Side.open(
+        build.resolve(), data=golden.directory, toolchain=toolchain, folder=folder, timeout=timeout
+    )
+
+
+def _assess_all(
+    divergences: Sequence[Divergence], assessor: Assessor, on_progress: Callable[[str], None]
+) -> list[Assessment]:
+    """One verdict a task. Of several tasks with the same kernels, the first is run alone, and speaks for the others."""
+    by_kernels: dict[tuple[str, str], Assessment] = {}
+    found: list[Assessment] = []
+    for divergence in divergences:
+        kernels = divergence.failing.name, divergence.reference.name
+        if kernels in by_kernels:
+            found.append(by_kernels[kernels])
+            continue
+        on_progress(f"running {divergence.failing.name} alone")
+        one = assessor.assess(divergence)
+        found.append(one)
+        if one.task_class is not TaskClass.UNKNOWN:
+            by_kernels[kernels] = replace(
+                one,
+                distances=None,
+                reason=f"as task {divergence.failing.ordinal} of the same kernel: {one.reason}",
+            )
+    return found
+
+
+def _written(
+    request: LocalizeRequest,
+    found: Localization,
+    assessments: Sequence[Assessment],
+    failing: Side,
+    reference: Side,
+) -> written.Divergence:
+    also = {(edge.before.ordinal, edge.after.ordinal) for edge in missing_edges(reference.tasks)}
+    ours, theirs = failing.tasks.tasks, reference.tasks.tasks
+    return written.Divergence(
+        failing_build=str(request.failing),
+        reference=written.Reference(kind="good build", path=str(request.reference)),
+        rtol=request.tolerance.rtol,
+        atol=request.tolerance.atol,
+        tasks=len(ours),
+        runs=failing.replayer.runs,
+        reference_runs=reference.replayer.runs,
+        bytes_dumped=failing.replayer.dumped_bytes,
+        first_divergent=tuple(
+            entry
+            for one, assessment in zip(found.divergences, assessments, strict=True)
+            for entry in describe.first_divergent(
+                one, assessment, failing=failing, tolerance=request.tolerance
+            )
+        ),
+        vanished=tuple(describe.task(one) for one in found.vanished),
+        missing_edges=tuple(
+            describe.missing_edge(edge, alignment=found.alignment, in_reference=also)
+            for edge in missing_edges(failing.tasks)
+        ),
+        generated=describe.generated(
+            compare_generated(BuildDirectory.open(request.failing), BuildDirectory.open(request.reference))
+        ),
+        unaligned=tuple(describe.task(ours[one]) for one in found.alignment.only_failing),
+        unaligned_reference=tuple(describe.task(theirs[one]) for one in found.alignment.only_reference),
+        unvisited=tuple(describe.task(ours[one]) for one in found.unvisited),
+    )

@@ -1,0 +1,140 @@
+"""An orchestration that submits one task of another one, alone, on tensors that are its entry arguments."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from ..runner.build_output.graph_model import ArgumentType
+from ..runner.build_output.orchestration import Orchestration
+from ..runner.build_output.orchestration_model import Argument, BlockKind, Submit, TensorName, Usage
+from ..runner.errors import UserError
+from .task_list import KernelTask
+
+_ADD = {
+    Usage.INPUT: "add_input",
+    Usage.OUTPUT: "add_output",
+    Usage.INOUT: "add_inout",
+    Usage.NO_DEPENDENCY: "add_no_dep",
+}
+_USAGES = {
+    ArgumentType.INPUT: Usage.INPUT,
+    ArgumentType.OUTPUT: Usage.OUTPUT,
+    ArgumentType.OUTPUT_EXISTING: Usage.OUTPUT,
+    ArgumentType.INOUT: Usage.INOUT,
+    ArgumentType.UNKNOWN: Usage.NO_DEPENDENCY,
+}
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_OF_LITERALS = frozenset(
+    (
+        *("to_u64", "float_to_u64", "static_cast", "uint64_t", "int64_t", "uint32_t", "int32_t"),
+        *("float", "double", "bool", "true", "false", "f", "u", "ul", "ull", "e"),
+    )
+)
+
+
+class SingleTaskError(UserError):
+    """The task cannot be taken out of its orchestration by editing text."""
+
+
+def submits_of(orchestration: Orchestration, task: KernelTask) -> tuple[Submit, ...]:
+    """The submits in the text that may have made a task: those of its kernels, with its tensors."""
+    kernels = tuple(one for one in task.task.kernels or () if one >= 0)
+    usages = [_USAGES[argument.type] for argument in task.task.arguments]
+    return tuple(
+        submit
+        for submit in orchestration.submits
+        if tuple(one.func_id for one in submit.kernels if one.func_id != -1) == kernels
+        and [argument.usage for argument in submit.tensor_arguments] == usages
+    )
+
+
+def alone(
+    orchestration: Orchestration, submit: Submit, *, scalars: Mapping[int, int | float | bool | None]
+) -> bytes:
+    """The source with an entry function that submits one task; tensor i of the entry is tensor i of the task.
+
+    `scalars` are the values recorded for the task, by argument index: they stand in for variables of loops.
+
+    Raises:
+        SingleTaskError: the dialect or the submit is not understood well enough.
+    """
+    if orchestration.entry is None or orchestration.expected_arg_count is None or submit.declaration is None:
+        raise SingleTaskError(
+            "orchestration: expected an entry function, its argument count and a task with arguments of its own"
+        )
+    tensors = submit.tensor_arguments
+    if not all(argument.plain for argument in submit.arguments):
+        raise SingleTaskError(
+            "orchestration: expected arguments that are always added, found some in a branch"
+        )
+    template = next(iter(orchestration.entry_tensors), None)
+    if template is None:
+        raise SingleTaskError("orchestration: expected a tensor argument, found none")
+    parameters = submit.parameters
+    lines = [_entry_tensor(orchestration, template, index) for index in range(len(tensors))]
+    lines.append(_scope(orchestration, submit) + "{")
+    lines.append(orchestration.text(submit.declaration))
+    lines += [
+        f"{parameters}.{_ADD[argument.usage]}({_name(index)});" for index, argument in enumerate(tensors)
+    ]
+    lines += _scalars(parameters, submit.arguments, len(tensors), scalars)
+    others = [orchestration.text(span) for span in submit.other_statements]
+    lines += [text for text in others if "set_dependencies" not in text]
+    lines += [orchestration.text(submit.statement), "}"]
+    entry, count = orchestration.entry, orchestration.expected_arg_count.span
+    body = "{\n" + "\n".join(f"    {line}" for line in lines) + "\n}"
+    edits = sorted(((entry, body), (count, str(len(tensors)))), reverse=True)
+    source = orchestration.source
+    for span, text in edits:
+        source = source[: span.start] + text.encode() + source[span.end :]
+    return source
+
+
+def _name(index: int) -> str:
+    return f"alone_{index}"
+
+
+def _entry_tensor(orchestration: Orchestration, template: TensorName, index: int) -> str:
+    """The declaration of an entry tensor, in the words in which the source declares its first."""
+    statement = orchestration.text(template.statement)
+    named, names = re.subn(rf"\b{re.escape(template.name)}\b", _name(index), statement)
+    placed, places = re.subn(rf"([(\[]\s*){template.index}(\s*[)\]])", rf"\g<1>{index}\g<2>", named)
+    if names != 1 or places != 1:
+        raise SingleTaskError(
+            f"orchestration: expected an argument declared in one statement with its index, found {statement!r}"
+        )
+    return placed
+
+
+def _scope(orchestration: Orchestration, submit: Submit) -> str:
+    """The head of the innermost scope around the submit."""
+    scopes = [b for b in submit.blocks if b.kind in (BlockKind.SCOPE, BlockKind.MANUAL_SCOPE)]
+    if not scopes:
+        return ""
+    head = orchestration.source[scopes[-1].span.start : scopes[-1].body.start].decode("utf-8", "replace")
+    return head if head.strip() else ""
+
+
+def _scalars(
+    parameters: str,
+    arguments: Sequence[Argument],
+    tensors: int,
+    recorded: Mapping[int, int | float | bool | None],
+) -> list[str]:
+    added = [argument for argument in arguments if argument.usage is Usage.SCALAR]
+    return [
+        f"{parameters}.add_scalar({_scalar(argument, recorded.get(tensors + position))});"
+        for position, argument in enumerate(added)
+    ]
+
+
+def _scalar(argument: Argument, recorded: int | float | bool | None) -> str:
+    if all(word in _OF_LITERALS for word in _WORD.findall(argument.text)):
+        return argument.text
+    # A float is recorded to six digits by some runtimes; its bits, where the dump has those, are exact.
+    if isinstance(recorded, int):
+        return f"static_cast<uint64_t>({int(recorded) & (2**64 - 1)}ull)"
+    raise SingleTaskError(
+        f"orchestration: expected the exact value of the scalar {argument.text!r}, found {recorded}"
+    )

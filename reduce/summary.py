@@ -1,0 +1,89 @@
+"""The result on the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rich.console import Console
+from rich.text import Text
+
+from ..runner.tensors.diff_text import printable
+from .divergence import Divergence, FirstDivergent, Generated, MissingEdge
+
+_SHOWN = 8
+Line = Callable[..., None]
+
+
+def print_summary(found: Divergence, console: Console) -> None:
+    """Print what was found, and what it rests on."""
+
+    def line(text: str, style: str = "") -> None:
+        console.print(Text(printable(text), style=style), soft_wrap=True)
+
+    if not found.first_divergent:
+        line("nothing diverges from the reference", "bold yellow")
+    for entry in found.first_divergent[:_SHOWN]:
+        _print_first(entry, line)
+    if len(found.first_divergent) > _SHOWN:
+        line(
+            f"... and {len(found.first_divergent) - _SHOWN} more first divergent tensors, see divergence.json"
+        )
+    new = [edge for edge in found.missing_edges if edge.ordered_in_reference is not False]
+    for edge in new[:_SHOWN]:
+        line(f"missing edge: {_edge(edge)}", "bold yellow")
+    if len(new) > _SHOWN:
+        line(f"... and {len(new) - _SHOWN} more missing edges, see divergence.json")
+    _print_generated(found.generated, line)
+    for tasks, what in (
+        (found.vanished, "diverged only in some runs: a race?"),
+        (found.unaligned, "of the failing build have no counterpart and were not compared"),
+        (found.unaligned_reference, "of the reference have no counterpart"),
+        (found.unvisited, "may hold a further first divergence and were not looked at"),
+    ):
+        if tasks:
+            names = ", ".join(sorted({task.kernel for task in tasks})[:_SHOWN])
+            line(f"{len(tasks)} tasks {what}: {names}", "yellow")
+    line(
+        f"{found.tasks} tasks, {found.runs} runs of the failing build and {found.reference_runs} of the reference, "
+        f"{found.bytes_dumped} bytes dumped; reference: {found.reference.kind} {found.reference.path}",
+        "dim",
+    )
+
+
+def _print_first(entry: FirstDivergent, line: Line) -> None:
+    lines = ", ".join(str(number) for number in entry.orchestration_lines) or "?"
+    line(
+        f"first divergent: {entry.tensor or f'argument {entry.argument}'} of task {entry.position} {entry.kernel} "
+        f"({entry.task_id})",
+        "bold red",
+    )
+    line(f"  {entry.task_class}: {entry.reason}")
+    line(f"  {', '.join(entry.kernel_sources)}, submitted at {entry.orchestration_source}:{lines}")
+    if (statistics := entry.statistics) is not None:
+        line(
+            f"  {statistics.different} of {statistics.elements} elements in {statistics.rows_different} of "
+            f"{statistics.rows} rows, max error {statistics.max_error:.6g} "
+            f"at {list(statistics.max_error_index or ())}, at most {statistics.max_ulps} ulp"
+        )
+    if entry.pattern is not None:
+        line(f"  {entry.pattern.name} ({entry.pattern.confidence:.0%}): {entry.pattern.evidence}")
+
+
+def _print_generated(found: Generated, line: Line) -> None:
+    if found.origin == "runtime":
+        line("the compiler made the same of both builds: look at the runtime")
+        return
+    changed = [*found.differing, *found.only_failing, *found.only_reference]
+    more = f" and {len(changed) - _SHOWN} more" if len(changed) > _SHOWN else ""
+    line(f"the compiler made differently: {', '.join(changed[:_SHOWN])}{more}")
+    if found.first_pass is not None:
+        line(f"first pass that differs: {found.first_pass.number:02} {found.first_pass.name}")
+        for text in found.first_pass.diff.splitlines():
+            line(f"  {text}", "dim")
+
+
+def _edge(edge: MissingEdge) -> str:
+    return (
+        f"{edge.after_kernel} ({edge.after_task_id}, argument {edge.after_argument}) does not wait for "
+        f"{edge.before_kernel} ({edge.before_task_id}): {edge.hazard}; {edge.cause}"
+    )

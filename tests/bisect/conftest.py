@@ -1,0 +1,14 @@
+"""The small stack, for what reads a stack without bisecting it."""
+
+from pathlib import Path
+
+import pytest
+
+from precision_bisect.runner.home import Home
+from tests.runner.small_stack import SmallStack
+
+
+@pytest.fixture
+def small(tmp_path: Path, home: Home) -> SmallStack:
+    """A stack that a test may change before it is used."""
+    return SmallStack(tmp_path / "stack", home)

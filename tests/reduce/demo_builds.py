@@ -1,0 +1,115 @@
+"""Good and bad builds of a demo case, on the same frozen data, and stack files that replay them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+
+from precision_bisect.demo.edit import Edit, Replace
+from precision_bisect.demo.scenarios import SETTINGS, Repository, Scenario
+from precision_bisect.reduce.job import LocalizeRequest
+from precision_bisect.reduce.toolchain import Toolchain
+from precision_bisect.runner import shim
+from precision_bisect.runner.stack import load_stack
+from precision_bisect.runner.tensors.statistics import Tolerance
+
+_TREES = Path(__file__).resolve().parents[2] / "demo" / "trees"
+
+
+@dataclass(frozen=True)
+class Trees:
+    """A copy of the three trees with its runtime compiled, and a stack file that names them."""
+
+    folder: Path
+
+    @classmethod
+    def make(cls, folder: Path, *, repository: Repository | None = None, fault: Edit | None = None) -> Trees:
+        """Copies the trees to `folder`, with a fault planted in one of them."""
+        for name in Repository:
+            ignored = shutil.ignore_patterns("build", "__pycache__", "*.egg-info")
+            shutil.copytree(_TREES / name, folder / name, ignore=ignored)
+        if repository is not None and fault is not None:
+            for change in fault.changes:
+                assert isinstance(change, Replace)
+                file = folder / repository / change.path
+                text = file.read_text()
+                assert text.count(change.old) == 1
+                file.write_text(text.replace(change.old, change.new))
+        runtime = folder / Repository.RUNTIME
+        subprocess.run([sys.executable, "build.py"], cwd=runtime, check=True, stdout=subprocess.DEVNULL)
+        text = resources.files("precision_bisect.configs").joinpath("demo.toml").read_text("utf-8")
+        text = text.replace("@ROOT@/minipto/runtime", "@ROOT@/minirt").replace("@ROOT@", str(folder))
+        text = text.replace('PYTHONPATH = "{minilib}"', 'PYTHONPATH = "{minilib}:{minipto}:{minirt}"')
+        (folder / "stack.toml").write_text(text)
+        return cls(folder)
+
+    @property
+    def stack_file(self) -> Path:
+        return self.folder / "stack.toml"
+
+    def toolchain(self) -> Toolchain:
+        """Runs builds with this interpreter and these trees."""
+        return Toolchain.of(load_stack(str(self.stack_file)), python=Path(sys.executable))
+
+    def build(self, case: str, folder: Path, *options: str) -> Path:
+        """Runs a case; its build directory."""
+        folder.mkdir(parents=True)
+        path = os.pathsep.join(str(self.folder / name) for name in Repository)
+        subprocess.run(
+            [
+                *(
+                    sys.executable,
+                    str(shim.__file__),
+                    "--outcome",
+                    str(folder / "outcome.json"),
+                    *options,
+                    "--",
+                ),
+                *(str(self.folder / Repository.LIBRARY / case), "-p", "a2a3sim", "-d", "0"),
+            ],
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        (build,) = (folder / "build_output").iterdir()
+        return build
+
+
+@dataclass(frozen=True, kw_only=True)
+class Twins:
+    """A good and a bad build of one case, and the trees that made each."""
+
+    good: Path
+    bad: Path
+    good_trees: Trees
+    bad_trees: Trees
+
+    @classmethod
+    def make(cls, folder: Path, scenario: Scenario, good_trees: Trees) -> Twins:
+        """Both builds of the scenario's case, on inputs drawn anew."""
+        setting = SETTINGS[scenario]
+        bad_trees = Trees.make(folder / "trees", repository=setting.repository, fault=setting.fault)
+        good = good_trees.build(setting.case, folder / "good", "--save-data")
+        bad = bad_trees.build(setting.case, folder / "bad", "--golden-data", str(good / "data"))
+        return cls(good=good, bad=bad, good_trees=good_trees, bad_trees=bad_trees)
+
+    def request(self, output: Path, *, budget: int = 2**28) -> LocalizeRequest:
+        """A localization of the bad build against the good one."""
+        return LocalizeRequest(
+            failing=self.bad,
+            reference=self.good,
+            failing_toolchain=self.bad_trees.toolchain(),
+            reference_toolchain=self.good_trees.toolchain(),
+            golden_data=self.good / "data",
+            tolerance=Tolerance(),
+            budget=budget,
+            attempts=8,
+            timeout=300,
+            output=output,
+        )

@@ -1,0 +1,51 @@
+"""The command's words, and the published schema."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from precision_bisect.reduce.byte_size import parse_bytes
+from precision_bisect.reduce.cli import main
+from precision_bisect.reduce.divergence import schema_text
+
+PUBLISHED = Path(__file__).parents[2] / "docs" / "divergence.schema.json"
+
+
+def test_the_published_schema_is_current() -> None:
+    assert PUBLISHED.read_text() == schema_text(), (
+        "run: python -m precision_bisect.reduce.divergence > docs/divergence.schema.json"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("256MiB", 2**28), ("1.5GB", 1_500_000_000), ("20kB", 20_000), ("7", 7)]
+)
+def test_sizes(text: str, size: int) -> None:
+    assert parse_bytes(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "MiB", "-1", "12 parsecs", "1e9"])
+def test_what_is_no_size(text: str) -> None:
+    with pytest.raises(ValueError, match="256MiB"):
+        parse_bytes(text)
+
+
+def test_a_folder_that_is_no_build_is_one_line(tmp_path: Path) -> None:
+    arguments = [
+        *(str(tmp_path), "--localize-only", "--reference", str(tmp_path), "--stack", "pypto"),
+        *("-o", str(tmp_path / "out")),
+    ]
+    result = CliRunner().invoke(main, arguments)
+    assert result.exit_code == 2
+    assert result.stderr.startswith("error: ")
+    assert result.stderr.count("\n") == 1
+
+
+def test_the_command_line_does_not_import_torch() -> None:
+    code = "import sys, precision_bisect.reduce.cli\nassert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)

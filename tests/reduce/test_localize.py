@@ -1,0 +1,112 @@
+"""Planted faults of the demo stack: built, run, and found."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from precision_bisect.demo.scenarios import Scenario
+from precision_bisect.reduce.divergence import Divergence
+from precision_bisect.reduce.job import RESULT, localize
+from precision_bisect.runner.errors import UserError
+from tests.reduce.demo_builds import Trees, Twins
+
+SCHEMA = Path(__file__).parents[2] / "docs" / "divergence.schema.json"
+pytestmark = pytest.mark.xdist_group("localize")
+
+
+@pytest.fixture(scope="module")
+def good_trees(tmp_path_factory: pytest.TempPathFactory) -> Trees:
+    return Trees.make(tmp_path_factory.mktemp("good") / "trees")
+
+
+def hashes(folder: Path) -> Mapping[str, str]:
+    return {
+        str(path): hashlib.sha256(path.read_bytes()).hexdigest() + str(path.stat().st_mtime_ns)
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def quiet(_text: str) -> None:
+    pass
+
+
+def kernels(found: Divergence) -> set[str]:
+    return {entry.kernel for entry in found.first_divergent}
+
+
+def test_a_rounding_mode_within_a_small_budget(tmp_path: Path, good_trees: Trees) -> None:
+    twins = Twins.make(tmp_path / "twins", Scenario.ROUNDING, good_trees)
+    before = hashes(twins.bad), hashes(twins.good)
+    found = localize(twins.request(tmp_path / "out", budget=100_000), on_progress=quiet)
+    assert (hashes(twins.bad), hashes(twins.good)) == before
+    assert kernels(found) == {"total"}
+    assert {entry.task_class for entry in found.first_divergent} == {"introduced"}
+    first = found.first_divergent[0]
+    assert first.tensor == "total"
+    assert first.pattern is not None
+    assert first.pattern.name == "rounding mode"
+    source = (twins.bad / first.orchestration_source).read_text().splitlines()
+    assert all("// total" in source[line - 1] for line in first.orchestration_lines)
+    assert found.runs <= 6
+    written = json.loads((tmp_path / "out" / RESULT).read_text())
+    jsonschema.validate(written, json.loads(SCHEMA.read_text()))
+    assert written["first_divergent"][0]["class"] == "introduced"
+
+
+def test_a_live_buffer_given_away_is_an_interaction(tmp_path: Path, good_trees: Trees) -> None:
+    twins = Twins.make(tmp_path / "twins", Scenario.REUSE, good_trees)
+    found = localize(twins.request(tmp_path / "out"), on_progress=quiet)
+    assert kernels(found) == {"lse"}
+    assert {entry.task_class for entry in found.first_divergent} == {"interaction"}
+    assert "total (task 7)" in found.first_divergent[0].reason
+    assert found.runs == 2
+
+
+def test_a_dropped_dependency_is_named(
+    tmp_path: Path, good_trees: Trees, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    twins = Twins.make(tmp_path / "twins", Scenario.DROPPED_DEP, good_trees)
+    monkeypatch.setenv("MINIRT_ORDER", "reverse")
+    found = localize(twins.request(tmp_path / "out"), on_progress=quiet)
+    (first,) = found.first_divergent
+    assert (first.kernel, first.tensor, first.task_class) == ("product_acc", "product", "interaction")
+    (edge,) = found.missing_edges
+    assert (edge.before_kernel, edge.after_kernel) == ("product", "product_acc")
+    assert edge.ordered_in_reference
+    assert "add_inout" in edge.cause
+
+
+def test_a_fault_of_the_runtime_needs_the_runtime_of_each_build(tmp_path: Path, good_trees: Trees) -> None:
+    twins = Twins.make(tmp_path / "twins", Scenario.RUNTIME_BUMP, good_trees)
+    found = localize(twins.request(tmp_path / "out"), on_progress=quiet)
+    assert kernels(found) == {"total"}
+    assert {entry.task_class for entry in found.first_divergent} == {"introduced"}
+
+
+def test_equal_builds_do_not_diverge(tmp_path: Path, good_trees: Trees) -> None:
+    good = good_trees.build("cases/softmax.py", tmp_path / "good", "--save-data")
+    request = Twins(good=good, bad=good, good_trees=good_trees, bad_trees=good_trees).request(
+        tmp_path / "out"
+    )
+    found = localize(request, on_progress=quiet)
+    assert found.first_divergent == ()
+    assert found.missing_edges == ()
+    assert found.runs == 1 + request.attempts
+
+
+def test_a_run_that_fails_otherwise_is_an_error(tmp_path: Path, good_trees: Trees) -> None:
+    good = good_trees.build("cases/softmax.py", tmp_path / "good", "--save-data")
+    (source,) = (good / "orchestration").glob("*.cpp")
+    source.write_text(source.read_text().replace("PTO2_SCOPE() {", "PTO2_SCOPE() { no such thing;", 1))
+    request = Twins(good=good, bad=good, good_trees=good_trees, bad_trees=good_trees).request(
+        tmp_path / "out"
+    )
+    with pytest.raises(UserError, match="kernel_compile_error"):
+        localize(request, on_progress=quiet)
