@@ -14,7 +14,9 @@ _SUFFIXES = (".cpp", ".py", ".h")
 _MOST_BYTES = 16 * 2**20
 _DIFF_LINES = 40
 # Of the time of the build, and of the process that made it.
-_CHANCE = re.compile(r"\b\d{8}_\d{6}\b|\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?|\bat 0x[0-9a-f]+")
+_CHANCE = re.compile(
+    r"(?<!\d)\d{8}_\d{6}(?!\d)|\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?|\bat 0x[0-9a-f]+"
+)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -84,35 +84,33 @@ class Localizer:
         """
         everything = max(self.failing.tasks.all_bytes, self.reference.tasks.all_bytes)
         found = self._from_full_dump() if everything <= self.budget else None
-        if found is not None:
-            return found
-        for attempt in range(1, self.attempts + 1):
-            self._search()
-            found = self._show()
-            if found.divergences or attempt == self.attempts:
-                return found
+        return found or self._until_divergent(self._from_tagged_dumps)
+
+    def _until_divergent(self, search: Callable[[], Localization]) -> Localization:
+        """Search again while nothing diverges, as often as is allowed."""
+        found = search()
+        for attempt in range(1, self.attempts):
+            if found.divergences:
+                break
             self.on_progress(f"nothing diverged in attempt {attempt} of {self.attempts}")
             self._forget()
-        raise AssertionError("at least one attempt")
+            found = search()
+        return found
 
     def _from_full_dump(self) -> Localization | None:
-        """The answer from one run of each build, more of the failing one while nothing diverges; None where a dump was
-        not whole."""
+        """The answer from one run of each build; None where a dump was not whole."""
         self.on_progress("dumping all tasks of both builds")
         theirs = self.reference.dump_everything()
         try:
-            found = self._of_one_run(self.failing.dump_everything(), theirs)
-            for attempt in range(1, self.attempts):
-                if found.divergences:
-                    break
-                self.on_progress(f"nothing diverged in attempt {attempt} of {self.attempts}")
-                self._forget()
-                found = self._of_one_run(self.failing.dump_everything(), theirs)
+            return self._until_divergent(lambda: self._of_one_run(self.failing.dump_everything(), theirs))
         except NotWholeError as error:
             self.on_progress(f"not all was dumped ({error}): tagging tasks instead")
             self._forget()
             return None
-        return found
+
+    def _from_tagged_dumps(self) -> Localization:
+        self._search()
+        return self._show()
 
     def _of_one_run(self, ours: ArgsDump, theirs: ArgsDump) -> Localization:
         self._observe(range(len(self._tasks)), ours, theirs)
@@ -127,9 +125,7 @@ class Localizer:
             try:
                 nodes = next_tasks(self._evidence, budget)
             except BudgetTooSmallError as error:
-                raise UserError(
-                    f"--dump-budget: expected at least {error.needed} bytes, the results of one task, found {budget}"
-                ) from error
+                raise UserError(self._too_small(error.needed, budget)) from error
             if not nodes:
                 return
             self.on_progress(f"dumping the results of {len(nodes)} of {len(self._tasks)} tasks")
@@ -145,6 +141,14 @@ class Localizer:
                     raise UserError(f"expected a task's results dumped whole, found: {error}") from error
                 budget = min(budget, self._evidence.dag.bytes_of(_mask(nodes, len(self._tasks)))) // 2
                 self.on_progress(f"not all was dumped ({error}): trying with {budget} bytes")
+
+    def _too_small(self, needed: int, budget: int) -> str:
+        if budget < self.budget:
+            return (
+                f"expected the results of tasks dumped whole, found records dropped or cut short even in a run that was "
+                f"to dump {2 * budget} bytes; enlarge the runtime's dump buffers"
+            )
+        return f"--dump-budget: expected at least {needed} bytes, the results of one task, found {budget}"
 
     def _show(self) -> Localization:
         """One more run of each build, with all arguments of the first tasks and what they read."""

@@ -47,11 +47,14 @@ class Side:
         arguments = entry_arguments(parts, GoldenData.open(data))
         graph = replayer.run(arguments, data=data, dep_gen=True).graph
         assert graph is not None
+        if not graph.annotated or any(task.kernels is None for task in graph.tasks.values()):
+            raise UserError(
+                f"{build}: expected a task graph with kernels and arguments, found one of a runtime before June 2026; "
+                "replay the build with a later runtime"
+            )
         tasks = TaskList.of(graph, config)
         if not tasks.tasks:
-            raise UserError(
-                f"{build}: expected a task graph with kernels, found none; was the run too early for one?"
-            )
+            raise UserError(f"{build}: expected a task graph with kernels, found one without")
         return cls(
             build=build,
             data=data,

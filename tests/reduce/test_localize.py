@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import jsonschema
@@ -92,13 +93,12 @@ def test_a_fault_of_the_runtime_needs_the_runtime_of_each_build(tmp_path: Path, 
 
 def test_equal_builds_do_not_diverge(tmp_path: Path, good_trees: Trees) -> None:
     good = good_trees.build("cases/softmax.py", tmp_path / "good", "--save-data")
-    request = Twins(good=good, bad=good, good_trees=good_trees, bad_trees=good_trees).request(
-        tmp_path / "out"
-    )
+    twins = Twins(good=good, bad=good, good_trees=good_trees, bad_trees=good_trees)
+    request = replace(twins.request(tmp_path / "out"), attempts=2)
     found = localize(request, on_progress=quiet)
     assert found.first_divergent == ()
     assert found.missing_edges == ()
-    assert found.runs == 1 + request.attempts
+    assert found.runs == 1 + 2
 
 
 def test_a_run_that_fails_otherwise_is_an_error(tmp_path: Path, good_trees: Trees) -> None:
@@ -110,3 +110,13 @@ def test_a_run_that_fails_otherwise_is_an_error(tmp_path: Path, good_trees: Tree
     )
     with pytest.raises(UserError, match="kernel_compile_error"):
         localize(request, on_progress=quiet)
+
+
+def test_a_dump_cut_short_is_never_agreement(
+    tmp_path: Path, good_trees: Trees, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good = good_trees.build("cases/elementwise_chain.py", tmp_path / "good", "--save-data")
+    twins = Twins(good=good, bad=good, good_trees=good_trees, bad_trees=good_trees)
+    monkeypatch.setenv("MINIRT_DUMP_ARENA_BYTES", "1000")
+    with pytest.raises(UserError, match="dumped whole"):
+        localize(twins.request(tmp_path / "out"), on_progress=quiet)
