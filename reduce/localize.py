@@ -145,8 +145,8 @@ class Localizer:
     def _too_small(self, needed: int, budget: int) -> str:
         if budget < self.budget:
             return (
-                f"expected the results of tasks dumped whole, found records dropped or cut short even in a run that was "
-                f"to dump {2 * budget} bytes; enlarge the runtime's dump buffers"
+                "expected the results of tasks dumped whole, found records dropped or cut short even in a run that "
+                f"was to dump {2 * budget} bytes; enlarge the runtime's dump buffers"
             )
         return f"--dump-budget: expected at least {needed} bytes, the results of one task, found {budget}"
 
