@@ -40,7 +40,7 @@ class EndRate(Model):
 
 
 class PinRecord(Model):
-    """What a pin says at both ends. A pin that is not searched is frozen: it is reported, and no probe changes it."""
+    """What a pin says at both ends. One that is not searched follows its holder's commits, and is reported."""
 
     name: str
     holder: str

@@ -189,6 +189,16 @@ class Prober:
             outcome=outcome_file,
             values=values,
         )
+        if request.golden is not None and "--golden-data" in command.missing:
+            return self._result(
+                request,
+                surroundings,
+                classification=_not_frozen(),
+                ending=Ending(exit_code=None, signal=None, timed_out=False, cancelled=False),
+                toolchain=toolchain,
+                build_seconds=toolchain.seconds,
+                log=log,
+            )
         self._clear_build_output()
         listener = _Listener(Classifier(self._stack.verdicts), request.bad_when)
         with lease(
@@ -368,6 +378,18 @@ def _case_missing(case: CaseName) -> Classification:
 def _reason(error: OSError) -> str:
     """What went wrong; a copy of a folder that failed lists one failure a file."""
     return error.strerror or str(error)[:200]
+
+
+def _not_frozen() -> Classification:
+    evidence = Evidence(
+        stream="ending",
+        line=0,
+        text="the case takes no frozen data at this commit",
+        why="on data of its own a verdict would compare other numbers, so nothing was run",
+    )
+    return Classification(
+        verdict=Verdict.UNKNOWN, signature="data not frozen", evidence=(evidence,), metrics={}
+    )
 
 
 def _read_outcome(file: Path) -> tuple[HarnessOutcome | None, tuple[Evidence, ...]]:

@@ -8,7 +8,7 @@ from jinja2 import Environment, StrictUndefined
 
 from ..progress import duration, plural
 from .model import Report
-from .phrases import OUTCOMES, confidence, day, evidence_texts, percent, shown_run, side_verdict
+from .phrases import OUTCOMES, confidence, day, evidence_texts, percent, pin_state, shown_run, side_verdict
 from .plain_text import one_line, shortened
 
 _PACKAGE = "precision_bisect.bisect.report"
@@ -47,6 +47,7 @@ def render_markdown(report: Report) -> str:
         id=_id,
         outcomes=OUTCOMES,
         percent=percent,
+        pin_state=pin_state,
         plural=plural,
         shown_run=shown_run,
         side_verdict=side_verdict,

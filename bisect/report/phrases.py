@@ -3,6 +3,7 @@
 import math
 from datetime import datetime
 
+from ..conclusion import PinRecord
 from .model import AnswerCommit, Report, RunReport, Side
 
 OUTCOMES = {
@@ -42,6 +43,13 @@ def side_verdict(side: Side) -> str:
     runs = len(side.runs)
     signature = f" ({side.signature})" if side.signature else ""
     return f"{side.verdict}{signature}, {side.failures} of {runs} {'run' if runs == 1 else 'runs'} failed"
+
+
+def pin_state(pin: PinRecord) -> str:
+    """What the search did with a pin."""
+    if pin.searched:
+        return "searched"
+    return "frozen" if pin.value_good == pin.value_bad else "moves with its file, not searched"
 
 
 def shown_run(report: Report, side: Side) -> RunReport:

@@ -14,7 +14,7 @@ from ...store.schema import Judgement
 from ..progress import STYLES, duration, plural
 from .build import build_report
 from .model import AnswerCommit, CommitReference, ProbeReport, Report, RunReport, Side
-from .phrases import OUTCOMES, confidence, day, evidence_texts, percent, shown_run, side_verdict
+from .phrases import OUTCOMES, confidence, day, evidence_texts, percent, pin_state, shown_run, side_verdict
 from .plain_text import one_line, shortened
 from .write import BAD_SCRIPT, GOOD_SCRIPT
 
@@ -157,7 +157,7 @@ def _pins(report: Report) -> list[Entry]:
     for pin in report.pins:
         good, bad = (value or "none" for value in (pin.value_good, pin.value_bad))
         value = good[:12] if good == bad else f"{good[:12]} to {bad[:12]}"
-        entries.append((pin.name, _text(f"{value} ({'searched' if pin.searched else 'frozen'})")))
+        entries.append((pin.name, _text(f"{value} ({pin_state(pin)})")))
     return entries
 
 

@@ -15,7 +15,7 @@ from precision_bisect.runner.bad_when import PredicateAbortError
 from precision_bisect.runner.case import CaseName, RunOptions
 from precision_bisect.runner.errors import UserError
 from precision_bisect.runner.execute import Command, Finished, OnLine, execute
-from precision_bisect.runner.golden import freeze
+from precision_bisect.runner.golden import FrozenGolden, freeze
 from precision_bisect.store.schema import BuildSource, Judgement
 from precision_bisect.store.vocabulary import Verdict
 from tests.conftest import TestRepository
@@ -203,16 +203,32 @@ def test_the_environment_of_a_run(small: SmallStack, tmp_path: Path, monkeypatch
         assert seen.read_text().splitlines() == [f"{rt}|||{left}|kept", request.revisions["cases"]]
 
 
-def test_frozen_data_are_checked_before_each_probe(small: SmallStack, tmp_path: Path) -> None:
+def frozen(small: SmallStack, folder: Path) -> FrozenGolden:
     for name in ("in/x.pt", "out/y.pt"):
-        (tmp_path / "data" / name).parent.mkdir(parents=True)
-        torch.save(torch.ones(1), tmp_path / "data" / name)
-    golden = freeze(tmp_path / "data", small.home.golden)
+        (folder / name).parent.mkdir(parents=True)
+        torch.save(torch.ones(1), folder / name)
+    return freeze(folder, small.home.golden)
+
+
+def test_frozen_data_are_checked_before_each_probe(small: SmallStack, tmp_path: Path) -> None:
+    golden = frozen(small, tmp_path / "data")
     with_script(small, f"rm -f {golden.directory}/in/x.pt; echo RIGHT")
     with small.prober() as prober:
         assert small.probe(prober, golden=golden).judgement is Judgement.GOOD
         with pytest.raises(UserError, match=r"in/x\.pt"):
             small.probe(prober, golden=golden)
+
+
+def test_a_case_that_takes_no_frozen_data_is_not_judged_on_data_of_its_own(
+    small: SmallStack, tmp_path: Path
+) -> None:
+    golden = frozen(small, tmp_path / "data")
+    options = RunOptions(golden_data=golden.directory)
+    with small.prober() as prober:
+        result = small.probe(prober, golden=golden, options=options)
+    assert result.judgement is Judgement.SKIP
+    assert result.classification.signature == "data not frozen"
+    assert result.run_seconds == 0
 
 
 def test_the_build_directory_is_kept(small: SmallStack) -> None:
