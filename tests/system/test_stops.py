@@ -110,15 +110,24 @@ def test_killed_at_random_instants_it_reports_the_same(
     assert processes_of(stack) == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda n: n.name)
-def test_a_polite_stop_records_nothing_and_says_how_to_go_on(
-    number: signal.Signals, make: Callable[..., DemoStack]
-) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
+def test_a_polite_kill_is_a_stop(number: signal.Signals, make: Callable[..., DemoStack]) -> None:
+    stack = make(Scenario.TAIL)
+    process = stack.start(*stack.arguments)
+    wait_for_a_run(process, 1)
+    process.send_signal(number)
+    _, err = process.communicate()
+    assert process.returncode == 130, err
+    assert resume_words(err)
+    assert processes_of(stack) == []
+
+
+def test_ctrl_c_records_nothing_and_says_how_to_go_on(make: Callable[..., DemoStack]) -> None:
     stack = make(Scenario.TAIL)
     before = stack.snapshot()
     process = stack.start(*stack.arguments)
     wait_for_a_run(process, 2)
-    process.send_signal(number)
+    process.send_signal(signal.SIGINT)
     _, err = process.communicate()
     assert process.returncode == 130, err
     assert processes_of(stack) == []
