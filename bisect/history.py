@@ -1,11 +1,15 @@
 """The range between good and bad as a graph of commits that can differ in result."""
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ..runner.git import CommitInfo
 
 _GOOD_SIDE = -1
+_REVERT = re.compile(r'Revert "(.*)"')
+_PULL_REQUEST = re.compile(r" \(#\d+\)$")
+"""What a squash merge puts behind a subject."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,16 +83,33 @@ def collapse(commits: Sequence[CommitInfo], content: Callable[[str], str]) -> Co
     )
 
 
-def undone(commits: Sequence[CommitInfo]) -> list[tuple[str, str]]:
-    """Pairs of commits of which the later one brings a file that the earlier one changed back to what it was before.
+@dataclass(frozen=True, kw_only=True)
+class Undoing:
+    """Commit `undoing` undoes what `changing` did. `said`: its subject is git's own for a revert of it."""
+
+    changing: str
+    undoing: str
+    said: bool
+
+
+def undone(commits: Sequence[CommitInfo]) -> list[Undoing]:
+    """Pairs of commits of which the later one reverts the earlier one, or brings a file of it back to what it was.
 
     `commits` come parents first; whether one follows the other is for the caller to see.
     """
     changed: dict[str, list[tuple[str, str]]] = {}
-    pairs: dict[tuple[str, str], None] = {}
+    by_subject: dict[str, str] = {}
+    pairs: dict[tuple[str, str], bool] = {}
     for commit in commits:
         for change in commit.changes:
             before = changed.setdefault(change.path, [])
-            pairs |= {(sha, commit.sha): None for sha, old in before if old == change.new_object}
+            pairs |= {(sha, commit.sha): False for sha, old in before if old == change.new_object}
             before.append((commit.sha, change.old_object))
-    return list(pairs)
+        subject = _PULL_REQUEST.sub("", commit.subject)
+        reverted = _REVERT.fullmatch(subject)
+        if reverted is not None and (changing := by_subject.get(_PULL_REQUEST.sub("", reverted[1]))):
+            pairs[changing, commit.sha] = True
+        by_subject[subject] = commit.sha
+    return [
+        Undoing(changing=changing, undoing=undoing, said=said) for (changing, undoing), said in pairs.items()
+    ]

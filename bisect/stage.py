@@ -72,10 +72,10 @@ def load_stage(
 def _windows(commits: Sequence[CommitInfo], collapsed: CommitRange, graph: CommitGraph) -> tuple[Window, ...]:
     place = {member.sha: index for index, node in enumerate(collapsed.nodes) for member in node.members}
     windows: list[Window] = []
-    for changing, undoing in undone(commits):
-        start, end = place.get(changing), place.get(undoing)
+    for pair in undone(commits):
+        start, end = place.get(pair.changing), place.get(pair.undoing)
         if start is not None and end is not None and start != end and graph.ancestors(end)[start]:
-            windows.append(Window(start, end))
+            windows.append(Window(start, end, reverted=pair.said))
     return tuple(windows)
 
 

@@ -7,33 +7,47 @@ import numpy as np
 
 from .knowledge import Knowledge
 
+_AROUND_A_REVERT = 0.7
+
 
 @dataclass(frozen=True)
 class Window:
-    """`end` undoes what `start`, an ancestor of it, has changed; inside are the commits from `start` on before it."""
+    """`end` undoes what `start`, an ancestor of it, has changed; inside are the commits from `start` on before it.
+
+    `reverted`: `end` says so itself, which people do when something was wrong in between.
+    """
 
     start: int
     end: int
+    reverted: bool = False
 
 
 def sidestep(knowledge: Knowledge, commit: int, windows: Sequence[Window]) -> int:
     """The commit to test in place of one that lies inside a window: its end, or a commit before its start.
 
     Only where this keeps the search as short: with n suspects left, the larger side may hold up to the largest
-    power of two below n, so that ceil(log2 n) tests still suffice on a line.
+    power of two below n, so that ceil(log2 n) tests still suffice on a line. To get around a revert, whose inside
+    may well fail for a reason of its own, up to 7/10 of the suspects may be left.
     """
     graph, suspects = knowledge.graph, knowledge.suspects
     total = int(suspects.sum())
-    limit = 1 << (total - 1).bit_length() - 1
-    best, best_side = commit, limit + 1
+    power = 1 << (total - 1).bit_length() - 1
+    best, best_side = commit, total
     for window in windows:
+        limit = max(power, int(_AROUND_A_REVERT * total)) if window.reverted else power
         behind = graph.ancestors(commit)
         if not behind[window.start] or behind[window.end]:
             continue
         for other in (window.end, *graph.parents[window.start]):
             reach = int(np.count_nonzero(suspects & graph.ancestors(other)))
             side = max(reach, total - reach)
-            if suspects[other] and other not in knowledge.outcomes and 0 < reach < total and side < best_side:
+            if (
+                suspects[other]
+                and other not in knowledge.outcomes
+                and 0 < reach < total
+                and side <= limit
+                and side < best_side
+            ):
                 best, best_side = other, side
     return best
 

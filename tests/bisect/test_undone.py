@@ -9,7 +9,7 @@ def pairs(repository: TestRepository, first: str) -> list[tuple[str, str]]:
     git = GitRepository(repository.path)
     commits = git.commits(good=first, bad=git.resolve("main", option="--bad"))
     subjects = {commit.sha: commit.subject for commit in commits}
-    return [(subjects[changing], subjects[undoing]) for changing, undoing in undone(commits)]
+    return [(subjects[pair.changing], subjects[pair.undoing]) for pair in undone(commits)]
 
 
 def test_a_revert_and_a_hand_made_undoing_are_seen(repository: TestRepository) -> None:
@@ -35,3 +35,14 @@ def test_changes_that_stay_are_no_pair(repository: TestRepository) -> None:
     for number in range(2, 6):
         repository.commit(f"change {number}", {"a": str(number)})
     assert pairs(repository, first) == []
+
+
+def test_a_revert_in_a_file_that_changed_meanwhile_is_told_by_its_subject(repository: TestRepository) -> None:
+    text = [f"line {number}\n" for number in range(20)]
+    first = repository.commit("first", {"a": "".join(text)})
+    repository.commit("breaks (#12)", {"a": "".join(["broken\n", *text[1:]])})
+    broken = repository.git("rev-parse", "HEAD")
+    repository.commit("between", {"a": "".join(["broken\n", *text[1:], "more\n"])})
+    repository.git("revert", "--no-edit", broken)
+    repository.git("commit", "--quiet", "--amend", "--message", 'Revert "breaks (#12)" (#15)')
+    assert pairs(repository, first) == [("breaks (#12)", 'Revert "breaks (#12)" (#15)')]

@@ -26,6 +26,12 @@ def test_a_longer_search_is_not_paid_for_it() -> None:
     assert sidestep(Knowledge.start(line(16)), 7, [Window(2, 12)]) == 7
 
 
+def test_a_revert_is_worth_a_less_even_split() -> None:
+    knowledge = Knowledge.start(line(16))
+    assert sidestep(knowledge, 7, [Window(2, 10, reverted=True)]) == 10
+    assert sidestep(knowledge, 7, [Window(2, 12, reverted=True)]) == 7
+
+
 def test_a_tested_end_is_not_tested_again() -> None:
     knowledge = Knowledge.start(line(11), [Observation(6, Outcome.SKIP)])
     assert sidestep(knowledge, 5, [Window(4, 6)]) == 3
