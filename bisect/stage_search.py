@@ -9,7 +9,7 @@ import numpy as np
 from ..store.schema import Judgement, Phase, Probe
 from .experiments import Experiment, Experiments
 from .progress import Progress
-from .search.decision import EnvironmentMoved, NoCulprit, Undecided, next_run
+from .search.decision import EnvironmentMoved, NoCulprit, Undecided, as_if_certain, next_run
 from .search.knowledge import Knowledge, Observation, Outcome
 from .search.planner import Found as FoundCommit
 from .search.planner import OnlySkipped, next_step
@@ -128,7 +128,7 @@ class StageSearch:
             broken_before = self._broken_before()
             earlier = tuple(self.stage.collapsed.nodes[node].commit.sha for node in broken_before)
             posterior = self.posterior(without=broken_before)
-            knowledge = self._knowledge(without=broken_before)
+            knowledge = as_if_certain(posterior)
             certain = knowledge is not None
             answer = self._step(knowledge, posterior) if certain else self._step_under_noise(posterior)
             if answer is not None:
@@ -184,20 +184,6 @@ class StageSearch:
                 return Answer(no_culprit=True)
             case EnvironmentMoved():
                 return Answer(environment_moved=True)
-
-    def _knowledge(self, without: Iterable[int] = ()) -> Knowledge | None:
-        """The runs taken as certain; None where they contradict each other."""
-        aside = set(without)
-        observations = [seen for seen in self.observations() if seen.commit not in aside]
-        if any(seen.commit == GOOD_END and seen.outcome is Outcome.BAD for seen in observations):
-            return None
-        try:
-            knowledge = Knowledge.start(
-                self.stage.graph, [seen for seen in observations if seen.commit != GOOD_END]
-            )
-        except ValueError:
-            return None
-        return None if knowledge.unexplained_fails and not aside else knowledge
 
     def _broken_before(self) -> tuple[int, ...]:
         """Commits that fail although a later one passes, every time: broken, mended, and broken again.

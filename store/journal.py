@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import func, select
+from sqlalchemy import Select, func, select
 from sqlalchemy.orm import Session, joinedload, selectinload, sessionmaker
 
 from .clock import now
@@ -214,17 +214,19 @@ class Journal:
     def probes(self) -> list[Probe]:
         """The finished probes in the order they were started, detached, with environment and evidence."""
         with self._sessions() as session:
-            query = (
-                select(Probe)
-                .options(joinedload(Probe.environment), selectinload(Probe.evidence))
-                .where(Probe.bisection_id == self.bisection, Probe.state == ProbeState.FINISHED)
-                .order_by(Probe.ordinal)
-            )
-            return list(session.scalars(query))
+            return list(session.scalars(self._finished().order_by(Probe.ordinal)))
 
     def probe(self, ordinal: int) -> Probe:
         """One finished probe."""
-        return next(probe for probe in self.probes() if probe.ordinal == ordinal)
+        with self._sessions() as session:
+            return session.scalars(self._finished().where(Probe.ordinal == ordinal)).one()
+
+    def _finished(self) -> Select[Probe]:
+        return (
+            select(Probe)
+            .options(joinedload(Probe.environment), selectinload(Probe.evidence))
+            .where(Probe.bisection_id == self.bisection, Probe.state == ProbeState.FINISHED)
+        )
 
     def start_probe(self, key: ProbeKey) -> int:
         """Note that a probe starts, and get its ordinal. One that a kill cut short starts again in its own row."""
