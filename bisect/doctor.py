@@ -4,6 +4,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
+from textwrap import shorten
 from typing import Literal
 
 from rich.console import Console
@@ -14,7 +15,7 @@ from ..runner.environment import EnvironmentReader
 from ..runner.errors import UserError
 from ..runner.git import GitRepository
 from ..runner.home import Home, user_home
-from ..runner.stack import GitlinkPin, Stack, Tool, load_stack
+from ..runner.stack import GitlinkPin, Platform, Stack, Tool, load_stack
 from ..runner.virtual_environment import base_packages
 from .command_errors import run_command
 from .main_job import parse_overrides
@@ -67,8 +68,7 @@ def examine_stack(stack: Stack, home: Home) -> Iterator[Finding]:
                 hint="install it in the interpreter of environment.python" if missing else "",
             )
     for name, platform in stack.platforms.items():
-        kind = "board, leased for each run" if platform.board else "simulator"
-        yield Finding(state="ok", subject=f"platform {name}", found=kind)
+        yield _platform(name, platform)
     yield _disk(home)
 
 
@@ -105,12 +105,35 @@ def _repository(stack: Stack, name: str) -> Iterator[Finding]:
     )
     for pin in stack.pins.values():
         if isinstance(pin, GitlinkPin) and pin.holder == name:
-            pinned = repository.gitlink(head, pin.path)
-            yield Finding(
-                state="ok" if pinned else "warning",
-                subject=f"submodule {pin.path}",
-                found=pinned[:12] if pinned else f"not pinned at {head[:12]}",
-            )
+            yield _submodule(stack, pin, pinned=repository.gitlink(head, pin.path), head=head)
+
+
+def _submodule(stack: Stack, pin: GitlinkPin, *, pinned: str | None, head: str) -> Finding:
+    subject = f"submodule {pin.path}"
+    if pinned is None:
+        return Finding(state="warning", subject=subject, found=f"not pinned at {head[:12]}")
+    path = stack.repositories[pin.target].path
+    try:
+        present = GitRepository.open_root(path, name=pin.target).has_commit(pinned)
+    except UserError:
+        present = True  # The repository's own finding says what is wrong with it.
+    return Finding(
+        state="ok" if present else "missing",
+        subject=subject,
+        found=pinned[:12] if present else f"{pinned[:12]} is not in {path}",
+        hint="" if present else f"git -C {path} fetch origin {pinned}",
+    )
+
+
+def _platform(name: str, platform: Platform) -> Finding:
+    unset = [variable for variable in platform.needs if not os.environ.get(variable)]
+    kind = "board, leased for each run" if platform.board else "simulator"
+    return Finding(
+        state="warning" if unset else "ok",
+        subject=f"platform {name}",
+        found=kind,
+        hint=f"cannot be used here: set {', '.join(unset)}" if unset else "",
+    )
 
 
 def _tool(name: str, tool: Tool, reader: EnvironmentReader) -> Finding:
@@ -120,7 +143,9 @@ def _tool(name: str, tool: Tool, reader: EnvironmentReader) -> Finding:
     return Finding(
         state="missing" if tool.required else "warning",
         subject=name,
-        found=f"{tool.command[0]} not found or failing",
+        found=f"{tool.command[0]} not found"
+        if shutil.which(tool.command[0]) is None
+        else f"not usable: {shorten(' '.join(tool.command), width=60)} fails",
         hint=tool.hint,
     )
 

@@ -98,6 +98,9 @@ def prepare(question: Question, home: Home) -> Plan:
         output=(question.output or Path(f"bisect-precision-{name}")).resolve(),
     )
     content, revisions = _views(request, workspace)
+    for end in (good, bad):
+        # A pinned commit that cannot be had is said now: without it no commit of the range could be told from another.
+        content.of_revisions(revisions.complete({searched: end}))
     stage = load_stage(
         Range(repository=searched, good=good, bad=bad, held={}),
         repository=workspace.clones[searched],

@@ -153,6 +153,8 @@ class Platform(Model):
 
     board: bool = False
     """A board is leased: one run at a time, whichever bisection it belongs to."""
+    needs: tuple[str, ...] = ()
+    """Inherited variables without which nothing can be built or run for it."""
 
 
 class Limits(Model):

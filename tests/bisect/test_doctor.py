@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from precision_bisect.bisect.doctor import Finding, examine, examine_stack
+from precision_bisect.bisect.session import Question, prepare
 from precision_bisect.runner.stack import Stack
+from precision_bisect.runner.workspace import MissingCommitError
 from tests.runner.small_stack import SmallStack, snapshot
 
 
@@ -109,3 +111,46 @@ def test_the_exit_code(small: SmallStack, capsys: pytest.CaptureFixture[str], tm
     assert "/nowhere" in capsys.readouterr().out
     assert examine(str(file), overrides=("nonsense",)) == 2
     assert "NAME=PATH" in capsys.readouterr().err
+
+
+def test_a_pinned_commit_that_no_checkout_holds(small: SmallStack) -> None:
+    gone = "1234567890" * 4
+    small.tool.git("update-index", "--cacheinfo", f"160000,{gone},rt")
+    small.tool.git("commit", "--quiet", "-m", "pin a commit that was never pushed")
+    submodule = findings(small)["submodule rt"]
+    assert submodule.state == "missing"
+    assert submodule.hint == f"git -C {small.tool.path / 'rt'} fetch origin {gone}"
+    with pytest.raises(MissingCommitError, match=gone):
+        prepare(
+            Question(
+                stack=small.stack(),
+                repository="tool",
+                good="HEAD~1",
+                bad="HEAD",
+                case="case.sh",
+                platform="sim",
+                device=0,
+                bad_when="mismatch",
+                golden_data=None,
+                timeout=None,
+                confidence=0.99,
+                output=None,
+            ),
+            small.home,
+        )
+
+
+def test_a_platform_that_lacks_a_variable(small: SmallStack, monkeypatch: pytest.MonkeyPatch) -> None:
+    small.platforms = {"sim": {}, "board": {"board": True, "needs": ["SMALL_TOOLKIT"]}}
+    monkeypatch.delenv("SMALL_TOOLKIT", raising=False)
+    board = findings(small)["platform board"]
+    assert (board.state, board.hint) == ("warning", "cannot be used here: set SMALL_TOOLKIT")
+    monkeypatch.setenv("SMALL_TOOLKIT", "/opt/toolkit")
+    assert findings(small)["platform board"].state == "ok"
+
+
+def test_a_tool_that_is_there_and_fails_is_not_called_missing(small: SmallStack) -> None:
+    small.environment = {"tools": {"broken": {"command": ["sh", "-c", "exit 3"], "hint": "set its folder"}}}
+    broken = findings(small)["broken"]
+    assert (broken.state, broken.hint) == ("missing", "set its folder")
+    assert broken.found == "not usable: sh -c exit 3 fails"
