@@ -59,7 +59,12 @@ class _MainGroup(click.Group):
     help="Asked before a culprit is named.",
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Folder for the report.")
-@click.option("--store", metavar="URL", help="Database of results; one SQLite file a user by default.")
+@click.option(
+    "--store",
+    metavar="URL",
+    envvar="PRECISION_BISECT_STORE",
+    help="Database of results, SQLite or PostgreSQL; one SQLite file a user by default.",
+)
 @click.option(
     "--resume",
     metavar="NAME",
@@ -106,7 +111,7 @@ def demo(directory: Path, scenario: str, commits: int, seed: int) -> None:
 
 @main.command()
 @click.argument("name", required=False)
-@click.option("--store", metavar="URL", help="Database of results.")
+@click.option("--store", metavar="URL", envvar="PRECISION_BISECT_STORE", help="Database of results.")
 def history(name: str | None, store: str | None) -> None:
     """List past bisections, or show NAME with all its probes."""
     from .history_command import show_history
@@ -119,7 +124,7 @@ def history(name: str | None, store: str | None) -> None:
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), help="Folder; the bisection's own by default."
 )
-@click.option("--store", metavar="URL", help="Database of results.")
+@click.option("--store", metavar="URL", envvar="PRECISION_BISECT_STORE", help="Database of results.")
 def report(name: str, output: Path | None, store: str | None) -> None:
     """Write the report of bisection NAME again, from the store."""
     from .history_command import write_report

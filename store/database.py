@@ -1,5 +1,12 @@
-"""Opening the store: a SQLAlchemy URL, migrated to the newest schema, ready for sessions."""
+"""Opening the store: a SQLAlchemy URL, migrated to the newest schema, ready for sessions.
 
+On either database one transaction of a writer runs at a time: each begins by taking the store's own lock (SQLite's
+write lock, an advisory lock of PostgreSQL). What a transaction reads is then still true when it writes.
+"""
+
+import os
+from collections.abc import Generator
+from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -9,11 +16,14 @@ from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from filelock import FileLock
-from sqlalchemy import Connection, Engine, create_engine, event, make_url
+from sqlalchemy import URL, Connection, Engine, create_engine, event, func, make_url, select
 from sqlalchemy.exc import ArgumentError, DatabaseError, SQLAlchemyError
 from sqlalchemy.orm import Session, sessionmaker
 
 from .schema import Base
+
+_WRITERS = 0x70726563
+"""Key of the advisory lock of all writers of a PostgreSQL store, and the first key of those of its bisections."""
 
 
 class StoreError(Exception):
@@ -27,15 +37,10 @@ def sqlite_url(path: Path) -> str:
 
 def open_store(url: str) -> sessionmaker[Session]:
     """Open (and make or migrate) the store at `url`. Raises `StoreError`."""
-    try:
-        parsed = make_url(url)
-        engine = create_engine(parsed)
-    except (ArgumentError, ImportError) as error:
-        raise StoreError(
-            f"expected a database URL that SQLAlchemy can open, found {url!r}: {error}"
-        ) from error
-    try:
-        if parsed.get_backend_name() == "sqlite":
+    parsed = _parsed(url)
+    engine = _engine(parsed)
+    with _explained(parsed, "opened and written"):
+        if engine.dialect.name == "sqlite":
             _prepare_sqlite(engine)
             if parsed.database and parsed.database != ":memory:":
                 file = Path(parsed.database)
@@ -43,14 +48,91 @@ def open_store(url: str) -> sessionmaker[Session]:
                 with FileLock(file.with_name(file.name + ".migrate.lock")):
                     _migrate(engine)
                 return sessionmaker(engine, expire_on_commit=False)
+        elif engine.dialect.name == "postgresql":
+            _prepare_postgresql(engine)
         _migrate(engine)
+    return sessionmaker(engine, expire_on_commit=False)
+
+
+def read_store(url: str) -> sessionmaker[Session]:
+    """Open the store at `url` to read: nothing is made, migrated or locked. Raises `StoreError`."""
+    parsed = _parsed(url)
+    if parsed.get_backend_name() == "sqlite" and parsed.database:
+        engine = _engine(_read_only_file(parsed, Path(parsed.database)))
+    else:
+        engine = _engine(parsed).execution_options(postgresql_readonly=True)
+    with _explained(parsed, "read"), engine.connect() as connection:
+        found, head = MigrationContext.configure(connection).get_current_revision(), _head(_scripts())
+        if found != head:
+            raise StoreError(
+                f"expected a store of schema {head} at {parsed.render_as_string()}, found {found or 'none'}; "
+                "the next bisection that uses it brings an older one up to date"
+            )
+    return sessionmaker(engine, expire_on_commit=False)
+
+
+@contextmanager
+def sole_driver(sessions: sessionmaker[Session], bisection: int) -> Generator[bool]:
+    """Whether this process, of all machines that share a PostgreSQL store, is the one to drive a bisection: held
+    until the end of the block, or of the process. A SQLite store is one machine's, which locks files."""
+    engine = sessions.kw["bind"]
+    if engine.dialect.name != "postgresql":
+        yield True
+        return
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        yield bool(connection.scalar(select(func.pg_try_advisory_lock(_WRITERS, bisection))))
+        connection.invalidate()
+
+
+def _parsed(url: str) -> URL:
+    try:
+        parsed = make_url(url)
+    except ArgumentError as error:
+        raise _not_a_url(url, error) from error
+    # Which driver stands behind the plain name differs between versions of SQLAlchemy.
+    return parsed.set(drivername="postgresql+psycopg") if parsed.drivername == "postgresql" else parsed
+
+
+def _engine(parsed: URL) -> Engine:
+    try:
+        return create_engine(parsed)
+    except ImportError as error:
+        if parsed.get_backend_name() == "postgresql":
+            raise StoreError(
+                f"expected psycopg for {parsed.render_as_string()}, found none: "
+                "pip install 'precision-bisect[postgresql]'"
+            ) from error
+        raise _not_a_url(parsed.render_as_string(), error) from error
+    except ArgumentError as error:
+        raise _not_a_url(parsed.render_as_string(), error) from error
+
+
+def _not_a_url(text: str, error: Exception) -> StoreError:
+    return StoreError(
+        f"expected a database URL that SQLAlchemy can open, such as sqlite:////path/to/file, found {text!r}: {error}"
+    )
+
+
+@contextmanager
+def _explained(parsed: URL, purpose: str) -> Generator[None]:
+    try:
+        yield
     except (SQLAlchemyError, OSError) as error:
-        reason = str(error.orig) if isinstance(error, DatabaseError) else str(error)
+        reason = " ".join((str(error.orig) if isinstance(error, DatabaseError) else str(error)).split())
         raise StoreError(
-            f"expected a store that can be opened and written at {parsed.render_as_string()}: {reason}; "
+            f"expected a store that can be {purpose} at {parsed.render_as_string()}: {reason}; "
             "free it or name another one with --store"
         ) from error
-    return sessionmaker(engine, expire_on_commit=False)
+
+
+def _read_only_file(parsed: URL, file: Path) -> URL:
+    """SQLite's own read-only mode. Beside a file that nobody can write it cannot keep the index of its log, and
+    need not: nothing changes."""
+    frozen = not os.access(file.parent, os.W_OK) and not file.with_name(file.name + "-wal").exists()
+    return parsed.set(
+        database=file.absolute().as_uri(),
+        query={"mode": "ro", "uri": "true", **({"immutable": "1"} if frozen else {})},
+    )
 
 
 def _prepare_sqlite(engine: Engine) -> None:
@@ -66,20 +148,34 @@ def _prepare_sqlite(engine: Engine) -> None:
         cursor.close()
 
     def on_begin(connection: Connection) -> None:
-        connection.exec_driver_sql("BEGIN")
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
 
     event.listen(engine, "connect", on_connect)
     event.listen(engine, "begin", on_begin)
 
 
+def _prepare_postgresql(engine: Engine) -> None:
+    def on_begin(connection: Connection) -> None:
+        connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_WRITERS})")
+
+    event.listen(engine, "begin", on_begin)
+
+
 def _migrate(engine: Engine) -> None:
+    config = _scripts()
+    with engine.begin() as connection:
+        if MigrationContext.configure(connection).get_current_revision() == _head(config):
+            return
+        config.attributes.update(connection=connection, metadata=Base.metadata)
+        command.upgrade(config, "head")
+
+
+def _scripts() -> Config:
+    config = Config()
     with resources.as_file(resources.files("precision_bisect.store.migrations")) as scripts:
-        config = Config()
         config.set_main_option("script_location", str(scripts).replace("%", "%%"))
-        head = ScriptDirectory.from_config(config).get_current_head()
-        with engine.connect() as connection:
-            if MigrationContext.configure(connection).get_current_revision() == head:
-                return
-        with engine.begin() as connection:
-            config.attributes.update(connection=connection, metadata=Base.metadata)
-            command.upgrade(config, "head")
+    return config
+
+
+def _head(config: Config) -> str | None:
+    return ScriptDirectory.from_config(config).get_current_head()

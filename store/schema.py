@@ -10,10 +10,11 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, ClassVar
 
-from sqlalchemy import JSON, Enum, ForeignKey, String, Text, UniqueConstraint
+from sqlalchemy import JSON, BigInteger, Enum, ForeignKey, String, Text, UniqueConstraint
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
 
 from .clock import UtcDateTime
+from .numbers import JsonNumbers, Numbers
 from .vocabulary import Verdict
 
 
@@ -212,7 +213,7 @@ class Probe(Base):
     verdict: Mapped[Verdict | None]
     judgement: Mapped[Judgement | None]
     signature: Mapped[str | None] = mapped_column(Text)
-    metrics: Mapped[dict[str, Any] | None]
+    metrics: Mapped[Numbers | None] = mapped_column(JsonNumbers)
     exit_code: Mapped[int | None]
     """Of the run; negative for a signal."""
     build_id: Mapped[int | None] = mapped_column(ForeignKey("builds.id"))
@@ -259,7 +260,7 @@ class Artifact(Base):
     kind: Mapped[str] = mapped_column(String(32))
     """`log` or `build_directory`."""
     path: Mapped[str] = mapped_column(Text)
-    bytes: Mapped[int]
+    bytes: Mapped[int] = mapped_column(BigInteger)
 
     probe: Mapped[Probe] = relationship(back_populates="artifacts")
 

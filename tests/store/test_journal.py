@@ -61,8 +61,8 @@ def key(stage: int, run: int = 1, content: str = "c") -> ProbeKey:
 
 
 @pytest.fixture
-def sessions(tmp_path: Path) -> sessionmaker[Session]:
-    return open_store(sqlite_url(tmp_path / "store.sqlite"))
+def sessions(url: str) -> sessionmaker[Session]:
+    return open_store(url)
 
 
 @pytest.fixture

@@ -1,0 +1,121 @@
+"""Many processes on one store: migrated once, nothing noted twice, readers that write nothing."""
+
+import math
+import multiprocessing
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from sqlalchemy import func, select, text
+from sqlalchemy.exc import DBAPIError
+
+from precision_bisect.store.database import StoreError, open_store, read_store, sole_driver, sqlite_url
+from precision_bisect.store.journal import Journal
+from precision_bisect.store.schema import Artifact, Bisection, Build, Commit, EnvironmentRecord, Judgement
+from tests.store.test_journal import key, result, stage
+
+_PROCESSES = 3
+_RUNS = 4
+
+
+def note_runs(url: str, name: str) -> None:
+    """One driver among others: open the store (the first makes it), and note runs of shared builds."""
+    journal = Journal.begin(open_store(url), name=name, repository="minipto", good="g", bad="b", request={})
+    number = stage(journal)
+    for run in range(1, _RUNS + 1):
+        ordinal = journal.start_probe(key(number, run=run))
+        journal.finish_probe(ordinal, result(build_key=f"k{run}", fingerprint=f"f{run}"))
+
+
+def test_drivers_that_start_at_once_note_all_and_share_what_is_shared(url: str) -> None:
+    context = multiprocessing.get_context("spawn")
+    drivers = [context.Process(target=note_runs, args=(url, f"b{number}")) for number in range(_PROCESSES)]
+    for driver in drivers:
+        driver.start()
+    for driver in drivers:
+        driver.join()
+    assert [driver.exitcode for driver in drivers] == [0] * _PROCESSES
+    sessions = read_store(url)
+    with sessions() as session:
+        ids = session.scalars(select(Bisection.id)).all()
+        counts = {
+            table: session.scalar(select(func.count()).select_from(table))
+            for table in (Commit, Build, EnvironmentRecord)
+        }
+    assert counts == {Commit: 1, Build: _RUNS, EnvironmentRecord: _RUNS}
+    for each in ids:
+        assert [probe.ordinal for probe in Journal(sessions, each).probes()] == list(range(1, _RUNS + 1))
+
+
+def test_numbers_that_are_not_finite_come_back(url: str) -> None:
+    journal = Journal.begin(open_store(url), name="one", repository="r", good="g", bad="b", request={})
+    metrics = {"out": {"nan": math.nan, "inf": math.inf, "-inf": -math.inf, "x": 0.5}}
+    journal.finish_probe(journal.start_probe(key(stage(journal))), result(metrics=metrics))
+    (probe,) = journal.probes()
+    assert probe.metrics is not None
+    back = probe.metrics["out"]
+    assert math.isnan(back["nan"])
+    assert (back["inf"], back["-inf"], back["x"]) == (math.inf, -math.inf, 0.5)
+
+
+def test_a_build_directory_beyond_4_gib(url: str) -> None:
+    sessions = open_store(url)
+    journal = Journal.begin(sessions, name="one", repository="r", good="g", bad="b", request={})
+    journal.finish_probe(
+        journal.start_probe(key(stage(journal))), result(artifacts={"build_directory": ("/b", 5 << 30)})
+    )
+    with sessions() as session:
+        assert session.scalar(select(Artifact.bytes)) == 5 << 30
+
+
+def test_one_driver_on_all_machines(postgresql_url: str) -> None:
+    here, there = open_store(postgresql_url), open_store(postgresql_url)
+    with sole_driver(here, 1) as first, sole_driver(there, 1) as second, sole_driver(there, 2) as other:
+        assert (first, second, other) == (True, False, True)
+    with sole_driver(there, 1) as again:
+        assert again
+
+
+def test_a_reader_writes_nothing(url: str) -> None:
+    with pytest.raises(StoreError, match="expected"):
+        read_store(url)
+    Journal.begin(open_store(url), name="one", repository="r", good="g", bad="b", request={})
+    sessions = read_store(url)
+    with sessions() as session:
+        assert session.scalar(select(Bisection.name)) == "one"
+    with pytest.raises(DBAPIError, match=r"read-?only"), sessions.begin() as session:
+        session.execute(text("DELETE FROM bisections"))
+
+
+def test_a_reader_does_not_migrate(url: str) -> None:
+    sessions = open_store(url)
+    with sessions.begin() as session:
+        session.execute(text("UPDATE alembic_version SET version_num = '0001'"))
+    with pytest.raises(StoreError, match="found 0001"):
+        read_store(url)
+    with sessions() as session:
+        assert session.scalar(text("SELECT version_num FROM alembic_version")) == "0001"
+
+
+def test_a_store_of_the_first_schema_keeps_its_rows(tmp_path: Path) -> None:
+    from alembic import command
+    from sqlalchemy import create_engine
+
+    from precision_bisect.store.database import _scripts  # pyright: ignore[reportPrivateUsage]
+    from precision_bisect.store.schema import Base
+
+    url = sqlite_url(tmp_path / "store.sqlite")
+    config = _scripts()
+    with create_engine(url).begin() as connection:
+        config.attributes.update(connection=connection, metadata=Base.metadata)
+        command.upgrade(config, "0001")
+    with create_engine(url).begin() as connection:
+        connection.exec_driver_sql(
+            "INSERT INTO bisections (name, created, repository, good, bad, request) "
+            f"VALUES ('old', '{datetime(2026, 1, 2, tzinfo=UTC):%Y-%m-%d %H:%M:%S.%f}', 'r', 'g', 'b', '{{}}')"
+        )
+    sessions = open_store(url)
+    journal = Journal.find(sessions, "old")
+    assert journal is not None
+    journal.finish_probe(journal.start_probe(key(stage(journal))), result(judgement=Judgement.GOOD))
+    assert [probe.judgement for probe in journal.probes()] == [Judgement.GOOD]
