@@ -1,0 +1,39 @@
+"""What the failing output is made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from .graph import Graph
+from .outcome import Candidate, Outcome, Query
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ancestors:
+    """One question: do the elements that the failing output depends on suffice?"""
+
+    best: Candidate
+    candidate: Candidate
+    runs: int
+    asked: bool = False
+
+    @staticmethod
+    def start(graph: Graph, best: Candidate, targets: Candidate, *, runs: int = 1) -> Ancestors:
+        """`targets` are the elements that write the failing output."""
+        candidate = graph.with_ancestors(targets) & best
+        return Ancestors(best=best, candidate=candidate, runs=runs, asked=candidate == best)
+
+    @property
+    def query(self) -> Query | None:
+        """The ancestors."""
+        return None if self.asked else Query(self.candidate, self.runs)
+
+    @property
+    def chance(self) -> float:
+        """It nearly always holds."""
+        return 0.95
+
+    def after(self, outcome: Outcome) -> Ancestors:
+        """Done."""
+        best = self.candidate if outcome is Outcome.INTERESTING else self.best
+        return replace(self, best=best, asked=True)

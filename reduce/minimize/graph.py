@@ -1,0 +1,68 @@
+"""What the elements need of each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+from .outcome import Candidate
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Elements 0 ... n - 1 in dependency order, each with those it cannot do without; all have smaller numbers.
+
+    An element whose inputs may be replaced by recorded values has no predecessors here.
+
+    Raises:
+        ValueError: a predecessor does not come before its element.
+    """
+
+    predecessors: tuple[tuple[int, ...], ...]
+
+    def __post_init__(self) -> None:
+        for element, above in enumerate(self.predecessors):
+            if any(not 0 <= one < element for one in above):
+                raise ValueError(
+                    f"expected predecessors of element {element} among those before it, found {above}"
+                )
+
+    @staticmethod
+    def free(n: int) -> Graph:
+        """n elements, each of which can be dropped alone."""
+        return Graph(((),) * n)
+
+    def __len__(self) -> int:
+        return len(self.predecessors)
+
+    @cached_property
+    def everything(self) -> Candidate:
+        """All elements."""
+        return frozenset(range(len(self)))
+
+    def closed(self, kept: Iterable[int]) -> Candidate:
+        """The largest closed part: without the elements that depend on one that is not kept.
+
+        >>> sorted(Graph(((), (0,), (), (1, 2))).closed({0, 2, 3}))
+        [0, 2]
+        """
+        wanted, closed = set(kept), set[int]()
+        for element in sorted(wanted):
+            if all(one in closed for one in self.predecessors[element]):
+                closed.add(element)
+        return frozenset(closed)
+
+    def with_ancestors(self, elements: Iterable[int]) -> Candidate:
+        """The smallest closed set that has these elements.
+
+        >>> sorted(Graph(((), (0,), (), (1, 2))).with_ancestors({1, 2}))
+        [0, 1, 2]
+        """
+        found, todo = set[int](), list(elements)
+        while todo:
+            element = todo.pop()
+            if element not in found:
+                found.add(element)
+                todo.extend(self.predecessors[element])
+        return frozenset(found)

@@ -1,0 +1,96 @@
+"""Asks for runs and is told their outcomes, in any order; the caller owns processes and budgets."""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from itertools import count
+
+from .memory import Memory
+from .outcome import Candidate, Outcome, Run
+from .state import State
+
+MOST_STATES = 64  # looked at for each run asked for
+
+
+class Minimizer:
+    """Walks a chain of states.
+
+    The walk depends on the answers only: neither on how many runs are asked for at once nor on the order in which
+    they return. Stop at any time; `best` is interesting.
+
+    >>> from .ddmin import Ddmin
+    >>> from .graph import Graph
+    >>> minimizer = Minimizer(Ddmin.start(Graph.free(16)))
+    >>> while runs := minimizer.ask(1):
+    ...     interesting = {3, 12} <= runs[0].candidate
+    ...     minimizer.tell(runs[0], Outcome.INTERESTING if interesting else Outcome.NOT)
+    >>> sorted(minimizer.best)
+    [3, 12]
+    """
+
+    def __init__(self, start: State, memory: Memory | None = None) -> None:
+        self.memory = Memory() if memory is None else memory
+        self._pending: set[Run] = set()
+        self._state = start
+        self._walk()
+
+    @property
+    def best(self) -> Candidate:
+        """The smallest candidate found interesting."""
+        return self._state.best
+
+    @property
+    def done(self) -> bool:
+        """Nothing is left to ask; what is under way has lost its value."""
+        return self._state.query is None
+
+    def ask(self, most: int) -> list[Run]:
+        """Up to `most` further runs, likeliest to be needed first; none at the end, or if nothing but what is under
+        way is worth a run. Each is under way until it is told."""
+        asked: list[Run] = []
+        order = count()
+        # Least chance to be needed last; a state, and which of its query's runs.
+        queue: list[tuple[float, int, State, int]] = [(-1.0, next(order), self._state, 0)]
+        for _ in range(MOST_STATES * most):
+            if not queue or len(asked) >= most:
+                break
+            needed, _, state, number = heappop(queue)
+            query = state.query
+            if query is None:
+                continue
+            known = self.memory.answer(query)
+            if known is not None:
+                heappush(queue, (needed, next(order), state.after(known), 0))
+                continue
+            run = Run(query.candidate, number)
+            if run not in self.memory and run not in self._pending:
+                asked.append(run)
+                self._pending.add(run)
+            if len(asked) >= most:
+                break
+            fails = 0.0 if run in self.memory else state.chance / query.runs
+            if fails:
+                heappush(queue, (needed * fails, next(order), state.after(Outcome.INTERESTING), 0))
+            if number + 1 < query.runs:
+                heappush(queue, (needed * (1 - fails), next(order), state, number + 1))
+            else:
+                heappush(queue, (needed * (1 - fails), next(order), state.after(Outcome.NOT), 0))
+        return asked
+
+    def tell(self, run: Run, outcome: Outcome) -> None:
+        """The outcome of a run that was asked for.
+
+        Raises:
+            ValueError: it was not asked for, or told before.
+        """
+        if run not in self._pending:
+            raise ValueError(
+                f"expected a run that was asked for, found run {run.number} of {len(run.candidate)} elements"
+            )
+        self._pending.discard(run)
+        self.memory.record(run, outcome)
+        self._walk()
+
+    def _walk(self) -> None:
+        while (query := self._state.query) is not None and (answer := self.memory.answer(query)) is not None:
+            self._state = self._state.after(answer)

@@ -1,0 +1,79 @@
+"""One minimizer after another, each from what the last one left."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from .ancestors import Ancestors
+from .bisection import Bisection
+from .graph import Graph
+from .outcome import Candidate, Outcome, Query
+from .patience import passes_to_reject
+from .state import State
+from .sweep import Sweep
+
+Phase = Callable[[Candidate], State]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Schedule:
+    """The phase under way, and those that follow it."""
+
+    state: State
+    following: tuple[Phase, ...]
+
+    @staticmethod
+    def of(first: State, *following: Phase) -> Schedule:
+        """Begins with a state; each phase makes one from the best candidate so far."""
+        return Schedule(state=first, following=following)._settled()
+
+    @property
+    def best(self) -> Candidate:
+        """Of the phase under way."""
+        return self.state.best
+
+    @property
+    def query(self) -> Query | None:
+        """Of the phase under way; None: all are done."""
+        return self.state.query
+
+    @property
+    def chance(self) -> float:
+        """Of the phase under way."""
+        return self.state.chance
+
+    def after(self, outcome: Outcome) -> Schedule:
+        """The phase's next state, or the next phase."""
+        return replace(self, state=self.state.after(outcome))._settled()
+
+    def _settled(self) -> Schedule:
+        state, following = self.state, self.following
+        while state.query is None and following:
+            state, following = following[0](state.best), following[1:]
+        return Schedule(state=state, following=following)
+
+
+def minimize(
+    graph: Graph,
+    *,
+    best: Candidate | None = None,
+    targets: Candidate | None = None,
+    rate: float = 1.0,
+    error: float = 0.01,
+) -> State:
+    """The whole search: ancestors of the failing output, closed-cut bisection, a sweep to 1-minimality.
+
+    Args:
+        best: what to start from, interesting; all elements if not given.
+        targets: the elements that write the failing output, if known.
+        rate: how often an interesting candidate fails (`cautious_rate`).
+        error: of a candidate that is rejected, the chance that it is interesting nevertheless.
+    """
+    runs = passes_to_reject(rate, error)
+    best = graph.everything if best is None else best
+    return Schedule.of(
+        Ancestors.start(graph, best, best if targets is None else targets, runs=runs),
+        lambda left: Bisection.start(graph, left, rate=rate),
+        lambda left: Sweep.start(graph, left, runs=runs),
+    )
