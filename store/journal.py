@@ -278,7 +278,7 @@ class Journal:
             row.slot = result.slot
             row.host = result.host
             row.command = list(result.command)
-            row.environment_id = _environment_id(session, result.fingerprint, result.environment)
+            row.environment_id = environment_id(session, result.fingerprint, result.environment)
             if result.build_key is not None:
                 row.build_id = _build_id(session, result)
             row.evidence = [
@@ -326,7 +326,8 @@ def _storable_fields(commit: CommitRow) -> dict[str, object]:
     }
 
 
-def _environment_id(session: Session, fingerprint: str, details: Mapping[str, str]) -> int:
+def environment_id(session: Session, fingerprint: str, details: Mapping[str, str]) -> int:
+    """The row of some surroundings, made where they are new."""
     known = session.scalar(select(EnvironmentRecord.id).where(EnvironmentRecord.fingerprint == fingerprint))
     if known is not None:
         return known

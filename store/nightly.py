@@ -1,0 +1,214 @@
+"""What a nightly job remembers: its nights, what each case showed in them, regressions, and the incidents they form.
+
+A *cell* is one case on one platform under one tolerance on one branch. A *regression* is a cell that passed and then
+failed; regressions with one culprit are one *incident*.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from sqlalchemy import ForeignKey, String, Text, UniqueConstraint
+from sqlalchemy.orm import Mapped, mapped_column, relationship
+
+from .schema import Base, Bisection, EnvironmentRecord
+from .vocabulary import Verdict
+
+
+class Status(StrEnum):
+    """What a night found of a cell."""
+
+    PASSED = "passed"
+    FLAKY = "flaky"
+    """It failed and passed at one and the same content."""
+    NEW = "new"
+    """It fails, and never passed."""
+    REGRESSED = "regressed"
+    """It fails, and passed in an earlier night."""
+    KNOWN = "known"
+    """It fails as it did in an earlier night: its regression is open."""
+    INFRASTRUCTURE = "infrastructure"
+    """The device, the disk or the network failed: nothing is known of the case."""
+    UNTESTED = "untested"
+    """It could not be judged: not built, not validated, case missing, or no time left."""
+
+
+class Night(Base):
+    """One start of a job, from the matrix to its bisections. One that was killed is gone on with."""
+
+    __tablename__ = "nights"
+    __table_args__ = (UniqueConstraint("job", "ordinal"),)
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    job: Mapped[str] = mapped_column(String(64))
+    ordinal: Mapped[int]
+    """From 1 in each job."""
+    started: Mapped[datetime]
+    finished: Mapped[datetime | None]
+    attempts: Mapped[int] = mapped_column(default=1)
+    """Starts of this night; more than one where it was killed."""
+    heads: Mapped[dict[str, Any]]
+    """The commit of the searched repository by branch, as it was when the night began."""
+    host: Mapped[str]
+    summary: Mapped[dict[str, Any] | None]
+    """What was left undone and why, once finished: `notes` is a list of sentences."""
+
+    results: Mapped[list[CaseResult]] = relationship(back_populates="night", order_by="CaseResult.id")
+    hook_calls: Mapped[list[HookCall]] = relationship(order_by="HookCall.id")
+
+
+class Cell(Base):
+    """A case on a platform under a tolerance on a branch: what is followed from night to night."""
+
+    __tablename__ = "cells"
+    __table_args__ = (UniqueConstraint("job", "branch", "case", "platform", "tolerance"),)
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    job: Mapped[str] = mapped_column(String(64))
+    branch: Mapped[str]
+    case: Mapped[str]
+    platform: Mapped[str] = mapped_column(String(64))
+    tolerance: Mapped[str] = mapped_column(String(64))
+
+
+class CaseRun(Base):
+    """One finished run of a cell in a night; a run that was cut short has no row."""
+
+    __tablename__ = "case_runs"
+    __table_args__ = (UniqueConstraint("night_id", "cell_id", "run"),)
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    night_id: Mapped[int] = mapped_column(ForeignKey("nights.id"), index=True)
+    cell_id: Mapped[int] = mapped_column(ForeignKey("cells.id"), index=True)
+    run: Mapped[int]
+    started: Mapped[datetime]
+    finished: Mapped[datetime]
+    commit: Mapped[str] = mapped_column(String(64), index=True)
+    revisions: Mapped[dict[str, Any]]
+    content: Mapped[str] = mapped_column(String(64), index=True)
+    """As in `Probe.content`."""
+    verdict: Mapped[Verdict]
+    signature: Mapped[str | None] = mapped_column(Text)
+    metrics: Mapped[dict[str, Any]]
+    """Numbers by output and metric, as in `Probe.metrics`."""
+    evidence: Mapped[list[str]]
+    """The lines that justify the verdict."""
+    device: Mapped[int]
+    host: Mapped[str]
+    build_source: Mapped[str] = mapped_column(String(32))
+    build_seconds: Mapped[float]
+    run_seconds: Mapped[float]
+    environment_id: Mapped[int] = mapped_column(ForeignKey("environments.id"))
+    log: Mapped[str] = mapped_column(Text)
+    """Path of the run's log (or of the failed build's)."""
+
+    environment: Mapped[EnvironmentRecord] = relationship()
+    cell: Mapped[Cell] = relationship()
+    night: Mapped[Night] = relationship()
+
+
+class CaseResult(Base):
+    """What a night found of a cell."""
+
+    __tablename__ = "case_results"
+    __table_args__ = (UniqueConstraint("night_id", "cell_id"),)
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    night_id: Mapped[int] = mapped_column(ForeignKey("nights.id"), index=True)
+    cell_id: Mapped[int] = mapped_column(ForeignKey("cells.id"), index=True)
+    status: Mapped[Status]
+    commit: Mapped[str] = mapped_column(String(64))
+    content: Mapped[str | None] = mapped_column(String(64))
+    runs: Mapped[int]
+    """Judged runs in this night at this content; 0 where an earlier night's result was taken."""
+    failures: Mapped[int]
+    verdict: Mapped[Verdict | None]
+    """Of the failure, else of the last run."""
+    signature: Mapped[str | None] = mapped_column(Text)
+    message: Mapped[str] = mapped_column(Text)
+    """One sentence for people."""
+    same_as_id: Mapped[int | None] = mapped_column(ForeignKey("case_results.id"))
+    """The earlier result that was taken, since nothing that can change it has changed."""
+    regression_id: Mapped[int | None] = mapped_column(ForeignKey("regressions.id"))
+
+    night: Mapped[Night] = relationship(back_populates="results")
+    cell: Mapped[Cell] = relationship()
+    regression: Mapped[Regression | None] = relationship()
+
+
+class Regression(Base):
+    """A cell that passed, then failed; open until it passes again."""
+
+    __tablename__ = "regressions"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    cell_id: Mapped[int] = mapped_column(ForeignKey("cells.id"), index=True)
+    opened_night_id: Mapped[int] = mapped_column(ForeignKey("nights.id"), index=True)
+    last_good: Mapped[str] = mapped_column(String(64))
+    first_bad: Mapped[str] = mapped_column(String(64))
+    bad_when: Mapped[str]
+    """What counts as bad in its bisection."""
+    bisection_id: Mapped[int | None] = mapped_column(ForeignKey("bisections.id"))
+    problem: Mapped[str | None] = mapped_column(Text)
+    """Why its bisection named nothing."""
+    incident_id: Mapped[int | None] = mapped_column(ForeignKey("incidents.id"), index=True)
+    recovered_night_id: Mapped[int | None] = mapped_column(ForeignKey("nights.id"))
+    last_bad: Mapped[str] = mapped_column(String(64))
+    """The newest commit at which it was seen failing."""
+    recovered_at: Mapped[str | None] = mapped_column(String(64))
+    """The commit at which it was seen to pass again."""
+    fixed_by: Mapped[str | None] = mapped_column(String(64))
+    """The fixing commit, where one commit alone can have done it."""
+
+    cell: Mapped[Cell] = relationship()
+    bisection: Mapped[Bisection | None] = relationship()
+    incident: Mapped[Incident | None] = relationship(back_populates="regressions")
+    opened_night: Mapped[Night] = relationship(foreign_keys=[opened_night_id])
+    recovered_night: Mapped[Night | None] = relationship(foreign_keys=[recovered_night_id])
+
+
+class Incident(Base):
+    """All regressions with one culprit. Open until each of them passes again."""
+
+    __tablename__ = "incidents"
+    __table_args__ = (UniqueConstraint("job", "ordinal"),)
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    job: Mapped[str] = mapped_column(String(64))
+    ordinal: Mapped[int]
+    """From 1 in each job: the number people speak of."""
+    repository: Mapped[str]
+    """Of the culprit."""
+    culprit: Mapped[str] = mapped_column(String(64))
+    subject: Mapped[str] = mapped_column(Text)
+    confidence: Mapped[float | None]
+    bisection_id: Mapped[int] = mapped_column(ForeignKey("bisections.id"))
+    """The bisection that named the culprit; those of further regressions are theirs."""
+    opened_night_id: Mapped[int] = mapped_column(ForeignKey("nights.id"), index=True)
+    closed_night_id: Mapped[int | None] = mapped_column(ForeignKey("nights.id"), index=True)
+    fixed_by: Mapped[str | None] = mapped_column(String(64))
+    """The fixing commit, of the searched repository; None where several may have done it."""
+    reduction: Mapped[str | None] = mapped_column(Text)
+    """Folder of its one reduction."""
+
+    regressions: Mapped[list[Regression]] = relationship(back_populates="incident", order_by="Regression.id")
+    bisection: Mapped[Bisection] = relationship()
+    opened_night: Mapped[Night] = relationship(foreign_keys=[opened_night_id])
+    closed_night: Mapped[Night | None] = relationship(foreign_keys=[closed_night_id])
+
+
+class HookCall(Base):
+    """A hook that was told of an event; noted when it has ended, so that a resume tells it once more at most."""
+
+    __tablename__ = "hook_calls"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    night_id: Mapped[int] = mapped_column(ForeignKey("nights.id"), index=True)
+    incident_id: Mapped[int] = mapped_column(ForeignKey("incidents.id"))
+    event: Mapped[str] = mapped_column(String(16))
+    """`opened` or `closed`."""
+    called: Mapped[datetime]
+    exit_code: Mapped[int]
+    """Negative for a signal; 127 where it could not be started."""

@@ -1,0 +1,118 @@
+"""Nights in the store: incidents group by culprit, and what was noted is read back."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from precision_bisect.store.database import open_store, sqlite_url
+from precision_bisect.store.journal import Journal
+from precision_bisect.store.night_journal import CaseResultRow, CaseRunRow, CellKey, FlakeCount, NightJournal
+from precision_bisect.store.nightly import Status
+from precision_bisect.store.vocabulary import Verdict
+
+SHA = "a" * 40
+
+
+def run_row(verdict: Verdict) -> CaseRunRow:
+    return CaseRunRow(
+        started=datetime(2026, 1, 2, tzinfo=UTC),
+        commit=SHA,
+        revisions={"minipto": SHA},
+        content="c",
+        verdict=verdict,
+        signature=None,
+        metrics={},
+        evidence=["line\0"],
+        device=0,
+        host="here",
+        build_source="built",
+        build_seconds=1.0,
+        run_seconds=2.0,
+        fingerprint="f",
+        environment={"cpu": "x"},
+        log="/x",
+    )
+
+
+def result_row(status: Status, failures: int) -> CaseResultRow:
+    return CaseResultRow(
+        status=status,
+        commit=SHA,
+        content="c",
+        runs=2,
+        failures=failures,
+        verdict=Verdict.MISMATCH,
+        signature=None,
+        message="m",
+    )
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> NightJournal:
+    return NightJournal(open_store(sqlite_url(tmp_path / "store.sqlite")), "job")
+
+
+def cell(journal: NightJournal, case: str) -> int:
+    return journal.cell(CellKey(branch="main", case=case, platform="a2a3sim", tolerance="default")).id
+
+
+def test_a_killed_night_is_found_again(journal: NightJournal) -> None:
+    assert journal.unfinished_night() is None
+    night = journal.begin_night({"main": SHA}, "here")
+    again = journal.unfinished_night()
+    assert again is not None
+    assert (again.id, again.attempts, again.heads) == (night.id, 2, {"main": SHA})
+    journal.finish_night(night.id, ["done"])
+    assert journal.unfinished_night() is None
+    assert journal.begin_night({"main": SHA}, "here").ordinal == 2
+
+
+def test_runs_and_results_are_read_back(journal: NightJournal) -> None:
+    night = journal.begin_night({"main": SHA}, "here").id
+    one = cell(journal, "one.py")
+    assert cell(journal, "one.py") == one
+    assert journal.add_run(night, one, run_row(Verdict.PASS)).run == 1
+    assert journal.add_run(night, one, run_row(Verdict.MISMATCH)).run == 2
+    assert [run.verdict for run in journal.runs(night, one)] == [Verdict.PASS, Verdict.MISMATCH]
+    assert [run.run for run in journal.passing_runs(one)] == [1]
+    last = journal.last_run(one, "c")
+    assert last is not None
+    assert (last.run, last.environment.details) == (2, {"cpu": "x"})
+    journal.set_result(night, one, result_row(Status.REGRESSED, 2))
+    journal.set_result(night, one, result_row(Status.FLAKY, 1))
+    assert [result.status for result in journal.history(one)] == [Status.FLAKY]
+    assert journal.flakes() == {one: FlakeCount(runs=2, failures=1, flaky_nights=1)}
+
+
+def test_one_culprit_is_one_incident_while_it_is_open(tmp_path: Path) -> None:
+    sessions = open_store(sqlite_url(tmp_path / "store.sqlite"))
+    journal = NightJournal(sessions, "job")
+    bisection = Journal.begin(sessions, name="b", repository="minipto", good=SHA, bad=SHA, request={})
+    night = journal.begin_night({"main": SHA}, "here").id
+    regressions = [
+        journal.open_regression(
+            night, cell(journal, case), last_good=SHA, first_bad=SHA, bad_when="mismatch"
+        ).id
+        for case in ("one.py", "two.py")
+    ]
+
+    def join(regression: int, culprit: str) -> int:
+        return journal.join_incident(
+            regression,
+            night=night,
+            bisection=bisection.bisection,
+            repository="minipto",
+            culprit=culprit,
+            subject="s",
+            confidence=0.99,
+        )
+
+    first = join(regressions[0], "c" * 40)
+    assert join(regressions[1], "c" * 40) == first
+    (incident,) = journal.incidents(open_only=True)
+    assert [regression.cell.case for regression in incident.regressions] == ["one.py", "two.py"]
+    journal.close_incident(first, night=night, fixed_by=SHA)
+    assert journal.incidents(open_only=True) == []
+    assert join(regressions[0], "c" * 40) != first
+    assert NightJournal(sessions, "other").incidents() == []
