@@ -36,6 +36,10 @@ class _MainGroup(click.Group):
 )
 @click.option("--repo", "repo", metavar="NAME", help="Search this repository of the stack.")
 @click.option(
+    "--freeze", metavar="PIN", multiple=True, help="Hold this pin at what the bad end says, at every commit."
+)
+@click.option("--search", metavar="PIN", multiple=True, help="Look into this pin where the culprit moves it.")
+@click.option(
     "--case", metavar="SCRIPT", help="The case, as a path in the case repository, with its arguments."
 )
 @click.option("-p", "--platform", metavar="NAME", help="Target; the stack's first one by default.")

@@ -5,6 +5,8 @@ from typing import Literal
 from ..runner.stack import Model
 from ..store.schema import Judgement, Outcome
 
+Blame = Literal["submodule", "version", "superproject", "interaction", "either", "unknown"]
+
 
 class NamedCommit(Model):
     """A commit that is named. `confidence` is the posterior probability that it made the change, after confirmation."""
@@ -19,7 +21,11 @@ class NamedCommit(Model):
 
 
 class Counterfactual(Model):
-    """What a pin that the culprit moves has to do with it: the 2 x 2 of superproject and submodule."""
+    """What a pin that the culprit moves has to do with it: the 2 x 2 of the pin and the commit that holds it.
+
+    `repository` is what is pinned: a repository of the stack, else the pin's own name, and then the blame for it is
+    "version": there is no history in which to look further.
+    """
 
     pin: str
     repository: str
@@ -27,7 +33,7 @@ class Counterfactual(Model):
     new: str
     new_holder_old_target: Judgement
     old_holder_new_target: Judgement
-    blame: Literal["submodule", "superproject", "interaction", "either", "unknown"]
+    blame: Blame
 
 
 class EndRate(Model):
@@ -40,7 +46,8 @@ class EndRate(Model):
 
 
 class PinRecord(Model):
-    """What a pin says at both ends. One that is not searched follows its holder's commits, and is reported."""
+    """What a pin says at both ends. One that is searched follows its holder's commits; one that is frozen is held at
+    `frozen_at` in every run (None: it says nothing at the bad end, so that there was nothing to hold)."""
 
     name: str
     holder: str
@@ -48,6 +55,7 @@ class PinRecord(Model):
     value_good: str | None
     value_bad: str | None
     searched: bool
+    frozen_at: str | None = None
 
 
 class Conclusion(Model):

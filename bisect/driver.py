@@ -1,8 +1,7 @@
 """The one loop that owns effects: measure the ends, search, confirm, descend, conclude."""
 
 import math
-from collections.abc import Mapping
-from typing import Literal
+from collections.abc import Mapping, Sequence
 
 from ..runner.content import StackContent
 from ..runner.errors import EndsError
@@ -11,10 +10,10 @@ from ..runner.revisions import Revisions
 from ..runner.workspace import Workspace
 from ..store.journal import Journal
 from ..store.schema import Judgement, Outcome, Phase
-from .conclusion import Conclusion, Counterfactual, NamedCommit
+from .conclusion import Blame, Conclusion, Counterfactual, NamedCommit
 from .ends import measure_ends, prepare_golden
 from .experiments import Experiment, Experiments
-from .pins import MovedLink, moved_links, pin_records
+from .pins import MovedPin, moved_pins, pin_records
 from .progress import Progress
 from .request import BisectRequest
 from .stage import Range, Stage, commit_row, load_stage, note_stage
@@ -22,9 +21,7 @@ from .stage_search import Answer, StageSearch
 
 _MISSED_FAILURE = 0.002
 """Chance, at most, that a bad commit of a failure that comes and goes is taken for a good one."""
-_BLAME: Mapping[
-    tuple[Judgement, Judgement], Literal["submodule", "superproject", "interaction", "either"]
-] = {
+_BLAME: Mapping[tuple[Judgement, Judgement], Blame] = {
     (Judgement.GOOD, Judgement.BAD): "submodule",
     (Judgement.BAD, Judgement.GOOD): "superproject",
     (Judgement.GOOD, Judgement.GOOD): "interaction",
@@ -60,7 +57,7 @@ class Driver:
     def run(self) -> Conclusion:
         """Find the culprit. Raises `UserError` where the question cannot be answered at all."""
         request = self._request
-        where = Range(repository=request.repository, good=request.good, bad=request.bad, held={})
+        where = Range(repository=request.repository, good=request.good, bad=request.bad, held=request.frozen)
         search = self._open(where)
         if search is None:
             raise EndsError(
@@ -79,7 +76,11 @@ class Driver:
         rates = measure_ends(search)
         conclusion = self._conclude(search, search.search())
         pins = pin_records(
-            request.stack, self._workspace.clones, good=search.good.revisions, bad=search.bad.revisions
+            request.stack,
+            self._revisions.pins,
+            good=search.good.revisions,
+            bad=search.bad.revisions,
+            frozen=request.frozen,
         )
         return conclusion.model_copy(update={"rates": rates, "pins": pins})
 
@@ -128,26 +129,26 @@ class Driver:
                     )
         return Conclusion(
             outcome=Outcome.CULPRIT,
-            message=f"{named.repository} {named.commit} introduced it",
+            message=f"{named.repository} {named.commit} introduced it{_by_pins(counterfactuals)}",
             culprits=(named,),
             earlier_failures=answer.earlier_failures,
             counterfactuals=tuple(counterfactuals),
         )
 
-    def _moved(self, named: NamedCommit) -> list[MovedLink]:
+    def _moved(self, named: NamedCommit) -> list[MovedPin]:
         if named.parent is None:
             return []
-        return moved_links(
+        return moved_pins(
             self._request.stack,
-            self._revisions,
+            self._revisions.pins,
             repository=named.repository,
             old=named.parent,
             new=named.commit,
         )
 
-    def _counterfactual(self, search: StageSearch, named: NamedCommit, moved: MovedLink) -> Counterfactual:
-        """Which of the two is to blame: the superproject's own change, or the submodule's move?"""
-        target, held = moved.pin.target, search.stage.range.held
+    def _counterfactual(self, search: StageSearch, named: NamedCommit, moved: MovedPin) -> Counterfactual:
+        """Which of the two is to blame: the superproject's own change, or the pin's move?"""
+        target, held = moved.held_name, search.stage.range.held
         assert named.parent is not None
         judged: list[Judgement] = []
         for commit, pinned in ((named.commit, moved.old), (named.parent, moved.new)):
@@ -156,14 +157,17 @@ class Driver:
             )
             judged.append(self._judge(experiment))
         old_target, new_target = judged
+        blame: Blame = _BLAME.get((old_target, new_target), "unknown")
+        if blame == "submodule" and target not in self._request.stack.repositories:
+            blame = "version"
         return Counterfactual(
-            pin=moved.pin.path,
+            pin=moved.path,
             repository=target,
             old=moved.old,
             new=moved.new,
             new_holder_old_target=old_target,
             old_holder_new_target=new_target,
-            blame=_BLAME.get((old_target, new_target), "unknown"),
+            blame=blame,
         )
 
     def _judge(self, experiment: Experiment) -> Judgement:
@@ -185,11 +189,11 @@ class Driver:
             self._experiments.run(experiment, Phase.COUNTERFACTUAL)
 
     def _descend(
-        self, outer: StageSearch, answer: Answer, through: NamedCommit, moved: MovedLink
+        self, outer: StageSearch, answer: Answer, through: NamedCommit, moved: MovedPin
     ) -> Conclusion | None:
         """Search the submodule between the two pins, the superproject held at the culprit. None where the old pin is
         no ancestor of the new one, or nothing between them can change the result."""
-        target = moved.pin.target
+        target = moved.held_name
         for sha in (moved.old, moved.new):
             self._workspace.ensure_commit(target, sha)
         if not self._workspace.clones[target].is_ancestor(moved.old, moved.new):
@@ -204,6 +208,23 @@ class Driver:
         assert answer.culprit is not None
         search.inherit(outer, answer.culprit)
         return self._conclude(search, search.search())
+
+
+def _by_pins(findings: Sequence[Counterfactual]) -> str:
+    """What the pins that the culprit moves have to do with it, behind the sentence that names it."""
+    said = {
+        "submodule": "by moving {0}",
+        "version": "by moving {0}",
+        "superproject": "by its own change, not by moving {0}",
+        "interaction": "by its own change and moving {0} together, neither of which does it alone",
+        "either": "by its own change, and by moving {0}: each does it alone",
+        "unknown": "by its own change, or by moving {0}: they could not be told apart",
+    }
+    parts = [
+        said[each.blame].format(f"{each.repository} from {each.old[:12]} to {each.new[:12]}")
+        for each in findings
+    ]
+    return f", {'; '.join(parts)}" if parts else ""
 
 
 def named_commit(stage: Stage, node: int, confidence: float | None) -> NamedCommit:

@@ -19,6 +19,7 @@ from ..store.database import sqlite_url
 from ..store.schema import Outcome
 from .command_errors import INTERRUPTED, run_command
 from .conclusion import Conclusion
+from .pins import choose_pins
 from .progress import LiveProgress, PlainProgress, describe_stage
 from .report.terminal import print_summary
 from .report.write import write_report
@@ -45,6 +46,8 @@ def run_main_job(
     stack: str | None,
     overrides: tuple[str, ...],
     repo: str | None,
+    freeze: tuple[str, ...],
+    search: tuple[str, ...],
     case: str | None,
     platform: str | None,
     device: int,
@@ -73,6 +76,7 @@ def run_main_job(
                 f"{'passes' if good is None else 'fails'}"
             )
         chosen = _stack(stack, parse_overrides(overrides), predicate=predicate is not None)
+        chosen = choose_pins(chosen, freeze=freeze, search=search)
         repository = repo or chosen.searched
         if predicate is not None:
             if not predicate:
@@ -211,6 +215,10 @@ def _print_plan(plan: Plan) -> None:
     print(
         f"           {describe_stage(request.repository, commits=len(stage.commits), candidates=candidates)}"
     )
+    for name, pin in request.stack.pins.items():
+        value = request.frozen.get(request.stack.held_name(name))
+        frozen = f"frozen at {value}" if value is not None else "frozen, but says nothing at the bad end"
+        print(f"pin:       {name} {'searched' if pin.search else frozen}")
     print(f"bad when:  {request.bad_when or 'the command exits with 1-127, except 125'}")
     print(
         f"golden:    {request.golden_data or ('captured at the good end' if request.captures_golden else 'none')}"

@@ -15,6 +15,8 @@ class BisectRequest(Model):
     repository: str
     fixed: Mapping[str, str]
     """The commits of repositories that are neither searched nor pinned, as they were at the start."""
+    frozen: Mapping[str, str] = {}
+    """What frozen pins are held at, by repository, or by pin where what it names is outside of the stack."""
     good: str
     bad: str
     case: str | None

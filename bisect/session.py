@@ -26,6 +26,7 @@ from ..store.journal import Journal
 from .conclusion import Conclusion
 from .driver import Driver
 from .experiments import Experiments
+from .pins import frozen_values
 from .progress import Progress
 from .request import BisectRequest
 from .stage import Range, Stage, load_stage
@@ -80,12 +81,14 @@ def prepare(question: Question, home: Home) -> Plan:
     bad = repository.resolve(question.bad, option="--bad")
     _check_ends(repository, good=good, bad=bad)
     fixed = fixed_revisions(stack, workspace.repositories, searched=searched)
+    frozen = frozen_values(stack, Revisions(stack, workspace.clones, fixed), searched=searched, bad=bad)
     case = str(CaseName.parse(question.case, stack)) if question.case is not None else None
     name = f"{now():%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
     request = BisectRequest(
         stack=stack,
         repository=searched,
         fixed=fixed,
+        frozen=frozen,
         good=good,
         bad=bad,
         case=case,
@@ -102,7 +105,7 @@ def prepare(question: Question, home: Home) -> Plan:
         # A pinned commit that cannot be had is said now: without it no commit of the range could be told from another.
         content.of_revisions(revisions.complete({searched: end}))
     stage = load_stage(
-        Range(repository=searched, good=good, bad=bad, held={}),
+        Range(repository=searched, good=good, bad=bad, held=frozen),
         repository=workspace.clones[searched],
         content=content,
         revisions=revisions,

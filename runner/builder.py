@@ -125,7 +125,7 @@ class Builder:
         for entry in step.inputs:
             repository, _, path = entry.partition(":")
             paths = (path,) if path else ()
-            inputs[entry] = f"{self._content.of_commit(repository, revisions[repository], paths):064x}"
+            inputs[entry] = self._content.of_input(revisions, repository, paths)
         return _digest(
             {
                 "name": name,

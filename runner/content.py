@@ -9,9 +9,10 @@ histories hold; it is no defence against forged trees.
 import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
+from functools import cache, cached_property
 
 from .git import CommitInfo, TreeChange, TreeEntry
+from .pin_files import PinReader
 from .stack import Stack
 from .workspace import Workspace
 
@@ -44,14 +45,18 @@ class ContentKeys:
 
 
 class StackContent:
-    """Content keys of the stack's repositories. Submodules are repositories of their own, so the entry that pins one
-    does not count in its holder's key."""
+    """Content keys of the stack's repositories.
+
+    What pins something does not count in its holder's key: submodules are repositories of their own, and of a pin file
+    the text counts that a probe sees, in which a pin may be held at another value than the commit's.
+    """
 
     def __init__(self, stack: Stack, workspace: Workspace) -> None:
+        self._stack = stack
         self._workspace = workspace
         self._keys = {
             name: ContentKeys(
-                (*repository.ignore, *(f"/{p.path}" for p in stack.gitlinks.values() if p.holder == name))
+                (*repository.ignore, *(f"/{p.path}" for p in stack.pins.values() if p.holder == name))
             )
             for name, repository in stack.repositories.items()
         }
@@ -72,11 +77,41 @@ class StackContent:
             if commit.parents:
                 parent = self.of_commit(repository, commit.parents[0])
                 self._known[repository, commit.sha, ()] = self._keys[repository].after(parent, commit.changes)
+        self._pins.learn(repository, history)
 
     def of_revisions(self, revisions: Mapping[str, str]) -> str:
-        """One key for the commits of all repositories, 64 hexadecimal digits."""
-        parts = [f"{name} {self.of_commit(name, sha):064x}" for name, sha in sorted(revisions.items())]
+        """One key for the commits of all repositories and the pins held, 64 hexadecimal digits."""
+        names = sorted(self._stack.repositories)
+        parts = [f"{name} {self.of_commit(name, revisions[name]):064x}" for name in names]
+        for holder, path in self._stack.pin_files:
+            if (holder, path) not in self._pins_of_repositories:
+                parts.append(f"{holder}:{path} {self._of_pin_file(holder, path, revisions)}")
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+    def of_input(self, revisions: Mapping[str, str], repository: str, paths: tuple[str, ...]) -> str:
+        """The key of a build step's input: a repository, or what of it lies below `paths`, with its pin files."""
+        parts = [f"{self.of_commit(repository, revisions[repository], paths):064x}"]
+        for holder, path in self._stack.pin_files:
+            within = not paths or any(path == below or path.startswith(f"{below}/") for below in paths)
+            if holder == repository and within:
+                parts.append(f"{path} {self._of_pin_file(holder, path, revisions)}")
+        return "\n".join(parts)
+
+    def _of_pin_file(self, holder: str, path: str, revisions: Mapping[str, str]) -> str:
+        text = self._pins.held_text(holder, path, revisions)
+        if text is None:
+            return ""
+        return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
+
+    @cached_property
+    def _pins(self) -> PinReader:
+        return PinReader(self._stack, self._workspace.clones)
+
+    @cached_property
+    def _pins_of_repositories(self) -> frozenset[tuple[str, str]]:
+        """The pin files that hold the commit of a repository of the stack, whose own content counts."""
+        pins = [self._stack.pins[name] for name in self._stack.links.values()]
+        return frozenset((pin.holder, pin.path) for pin in pins)
 
 
 def _term(path: str, mode: str, object_id: str) -> int:

@@ -132,8 +132,8 @@ class Prober:
         if request.golden is not None:
             request.golden.verify()
         self._on_activity("checking out")
-        for name, sha in request.revisions.items():
-            self._workspace.ensure_commit(name, sha)
+        for name in self._stack.repositories:
+            self._workspace.ensure_commit(name, request.revisions[name])
         self._slot.check_out(request.revisions)
         if self._stack.needs_python:
             self._slot.ensure_python()

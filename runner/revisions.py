@@ -4,9 +4,8 @@ from collections.abc import Mapping, Sequence
 
 from .errors import UserError
 from .git import CommitInfo, GitRepository
-from .stack import Stack
-
-_GITLINK_MODE = "160000"
+from .pin_files import PinReader
+from .stack import GitlinkPin, Stack
 
 
 class NoPinError(UserError):
@@ -21,30 +20,30 @@ class Revisions:
     ) -> None:
         """`fixed` gives the commits of repositories that are neither searched nor pinned."""
         self._stack = stack
-        self._repositories = repositories
         self._fixed = fixed
-        self._links: dict[tuple[str, str, str], str | None] = {}
+        self.pins = PinReader(stack, repositories)
 
     def complete(self, chosen: Mapping[str, str]) -> dict[str, str]:
-        """The commit of every repository: the chosen one, else what its holder pins, else the fixed one.
+        """The commit of every repository: the chosen one, else what its holder pins, else the fixed one; and of the
+        other pins the values that are chosen.
 
         Raises `NoPinError`.
         """
-        revisions: dict[str, str] = {}
+        revisions: dict[str, str] = dict(chosen)
 
         def revision(name: str) -> str:
             if name not in revisions:
-                link = self._stack.gitlinks.get(name)
-                if name in chosen:
-                    revisions[name] = chosen[name]
-                elif link is None:
+                pin_name = self._stack.links.get(name)
+                if pin_name is None:
                     revisions[name] = self._fixed[name]
                 else:
-                    holder = revision(link.holder)
-                    pinned = self.gitlink(link.holder, holder, link.path)
+                    pin = self._stack.pins[pin_name]
+                    holder = revision(pin.holder)
+                    pinned = self.pins.value(pin_name, holder)
                     if pinned is None:
+                        kind = "a submodule" if isinstance(pin, GitlinkPin) else "a commit's full id"
                         raise NoPinError(
-                            f"{link.holder} {holder[:12]}: expected a submodule at {link.path}, found none"
+                            f"{pin.holder} {holder[:12]}: expected {kind} at {pin.path}, found none"
                         )
                     revisions[name] = pinned
             return revisions[name]
@@ -53,26 +52,9 @@ class Revisions:
             revision(name)
         return revisions
 
-    def gitlink(self, holder: str, sha: str, path: str) -> str | None:
-        """The commit that a submodule is pinned to."""
-        key = (holder, sha, path)
-        if key not in self._links:
-            self._links[key] = self._repositories[holder].gitlink(sha, path)
-        return self._links[key]
-
     def learn(self, repository: str, history: Sequence[CommitInfo]) -> None:
         """Follow the pins of a history, parents first, without asking git for each commit."""
-        for pin in self._stack.gitlinks.values():
-            if pin.holder != repository:
-                continue
-            for commit in history:
-                if not commit.parents:
-                    continue
-                value = self.gitlink(repository, commit.parents[0], pin.path)
-                for change in commit.changes:
-                    if change.path == pin.path:
-                        value = change.new_object if change.new_mode == _GITLINK_MODE else None
-                self._links[repository, commit.sha, pin.path] = value
+        self.pins.learn(repository, history)
 
 
 def fixed_revisions(
@@ -82,5 +64,5 @@ def fixed_revisions(
     return {
         name: repositories[name].resolve(repository.revision, option=f"repositories.{name}.revision")
         for name, repository in stack.repositories.items()
-        if name != searched and name not in stack.gitlinks
+        if name != searched and name not in stack.links
     }

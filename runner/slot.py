@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import cast
 
+from .errors import UserError
 from .git import GitError, GitRepository
 from .layout import VENV
+from .pin_files import PinReader
 from .process_lock import ProcessLock
 from .stack import Stack
 from .virtual_environment import VirtualEnvironment
@@ -67,12 +69,26 @@ class Slot:
         """
         if (self.directory / _RUNNING).exists():
             self._start_anew()
-        for name in sorted(revisions, key=lambda name: len(self._stack.directory(name).parts)):
+        repositories = self._stack.repositories
+        for name in sorted(repositories, key=lambda name: len(self._stack.directory(name).parts)):
             try:
                 self._check_out_one(name, revisions[name])
             except GitError:
                 # A worktree that a kill left half-written is not worth repairing.
                 self._add_worktree(name, revisions[name])
+        for (holder, path), text in PinReader(self._stack, self._clones).rewritten(revisions).items():
+            self._write(holder, path, text)
+
+    def _write(self, repository: str, path: str, text: str) -> None:
+        """Put a text in place of a tracked file, until the next check-out. Raises `UserError`."""
+        root = self.path(repository).resolve()
+        file = root / path
+        if not file.parent.resolve().is_relative_to(root):
+            raise UserError(
+                f"{file}: expected a pin file inside of {root}, found one behind a link; name its own path"
+            )
+        file.unlink()
+        file.write_text(text, encoding="utf-8", errors="surrogateescape", newline="")
 
     def _start_anew(self) -> None:
         """A step that was cut short may have left half-written files which pass for finished ones."""

@@ -52,14 +52,19 @@ class GitlinkPin(Model):
     path: RelativePath
     target: str
     search: bool = True
+    """A pin that is searched follows its holder's commits, and is looked into where the culprit moves it. One that is
+    not is frozen: held at what the bad end says for the whole bisection."""
 
 
 class CommitFilePin(Model):
-    """A file of `holder` that holds the 40-digit commit of a repository outside the stack."""
+    """A file of `holder` that holds the full commit id of another repository, and nothing else."""
 
     kind: Literal["commit-file"]
     holder: str
     path: RelativePath
+    target: str | None = None
+    """The repository, where it belongs to the stack: it is checked out beside the others, and can be searched."""
+    search: bool = True
 
 
 class VersionFilePin(Model):
@@ -69,6 +74,7 @@ class VersionFilePin(Model):
     holder: str
     path: RelativePath
     key: str
+    search: bool = True
 
 
 Pin = Annotated[GitlinkPin | CommitFilePin | VersionFilePin, Field(discriminator="kind")]
@@ -226,15 +232,17 @@ class Stack(Model):
         for name in self.repositories:
             if name in reserved:
                 raise ValueError(f"repositories.{name}: expected a name other than {sorted(reserved)}")
-        links = [pin for pin in self.pins.values() if isinstance(pin, GitlinkPin)]
-        if len(links) != len(self.gitlinks):
-            raise ValueError("pins: expected at most one gitlink to each target")
-        for target, link in self.gitlinks.items():
-            holders = [link.holder]
-            while (above := self.gitlinks.get(holders[-1])) is not None and above.holder not in holders:
-                holders.append(above.holder)
+        if len(self.links) != sum(_target(pin) is not None for pin in self.pins.values()):
+            raise ValueError("pins: expected at most one pin of each target")
+        for target, name in self.links.items():
+            holders = [self.pins[name].holder]
+            while (above := self.links.get(holders[-1])) and self.pins[above].holder not in holders:
+                holders.append(self.pins[above].holder)
             if target in holders:
                 raise ValueError(f"pins: expected submodules in a tree, found {target!r} inside of itself")
+        for name, pin in self.pins.items():
+            if _target(pin) is None and name in self.repositories:
+                raise ValueError(f"pins.{name}: expected a name that is not a repository's")
         worktrees = [self.directory(name) for name in self.repositories]
         for name, step in self.steps.items():
             for output in step.outputs:
@@ -248,8 +256,8 @@ class Stack(Model):
         yield "case.repository", self.case.repository
         for name, pin in self.pins.items():
             yield f"pins.{name}.holder", pin.holder
-            if isinstance(pin, GitlinkPin):
-                yield f"pins.{name}.target", pin.target
+            if (target := _target(pin)) is not None:
+                yield f"pins.{name}.target", target
         for name, step in self.steps.items():
             for entry in step.inputs:
                 yield f"steps.{name}.inputs", entry.partition(":")[0]
@@ -277,12 +285,32 @@ class Stack(Model):
         """The submodule pins by the name of the repository they point to."""
         return {pin.target: pin for pin in self.pins.values() if isinstance(pin, GitlinkPin)}
 
+    @cached_property
+    def links(self) -> Mapping[str, str]:
+        """The names of the pins that give a repository of the stack its commit, by that repository."""
+        targets = {name: _target(pin) for name, pin in self.pins.items()}
+        return {target: name for name, target in targets.items() if target is not None}
+
+    @cached_property
+    def pin_files(self) -> tuple[tuple[str, str], ...]:
+        """Holder and path of the files that pin something, each once."""
+        files = [(pin.holder, pin.path) for pin in self.pins.values() if not isinstance(pin, GitlinkPin)]
+        return tuple(dict.fromkeys(files))
+
+    def held_name(self, pin: str) -> str:
+        """How a pin is named among revisions: by its repository, or by itself where that is outside of the stack."""
+        return _target(self.pins[pin]) or pin
+
     def directory(self, repository: str) -> PurePosixPath:
         """Where a repository's worktree lies in a slot: submodules lie inside their holder."""
         link = self.gitlinks.get(repository)
         if link is None:
             return PurePosixPath(repository)
         return self.directory(link.holder) / link.path
+
+
+def _target(pin: Pin) -> str | None:
+    return None if isinstance(pin, VersionFilePin) else pin.target
 
 
 def is_plain_name(text: str) -> bool:

@@ -49,7 +49,9 @@ def pin_state(pin: PinRecord) -> str:
     """What the search did with a pin."""
     if pin.searched:
         return "searched"
-    return "frozen" if pin.value_good == pin.value_bad else "moves with its file, not searched"
+    if pin.frozen_at is None:
+        return "frozen, but says nothing at the bad end"
+    return f"frozen at {pin.frozen_at} in every run"
 
 
 def shown_run(report: Report, side: Side) -> RunReport:

@@ -3,12 +3,12 @@
 import re
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 
 from ...runner.case import CaseName, RunOptions, case_command
-from ...runner.stack import Stack, fill
+from ...runner.stack import CommitFilePin, GitlinkPin, Stack, fill
 from ..request import BisectRequest
 from .plain_text import one_line
 
@@ -66,9 +66,11 @@ def reproduction_script(
         "# Works in the folder given, or in a new temporary one.",
         _PREPARE,
     ]
-    for name in sorted(revisions, key=lambda name: len(stack.directory(name).parts)):
+    repositories = revisions.keys() & stack.repositories.keys()
+    for name in sorted(repositories, key=lambda name: (len(stack.directory(name).parts), name)):
         path = _word(str(stack.repositories[name].path))
         lines.append(f"check_out {path} {_word(values[name])} {revisions[name]}")
+    lines.extend(_held_pins(stack, revisions, values))
     lines.append("")
     if stack.needs_python:
         lines.append(_PYTHON % _word(stack.environment.python or sys.executable))
@@ -83,6 +85,26 @@ def reproduction_script(
         ("", f"cd {_word(fill(stack.case.cwd, values))}", _command(_run(stack, case, recorded, values)))
     )
     return "\n".join(lines) + "\n"
+
+
+def _held_pins(stack: Stack, revisions: Mapping[str, str], values: Mapping[str, str]) -> Iterator[str]:
+    """Pin files with the values that the runs were held at; where the commit says the same, nothing changes."""
+    for name, pin in stack.pins.items():
+        value, file = revisions.get(stack.held_name(name)), _word(f"{values[pin.holder]}/{pin.path}")
+        if value is None or isinstance(pin, GitlinkPin):
+            continue
+        if isinstance(pin, CommitFilePin):
+            yield f"[ ! -f {file} ] || echo {_word(value)} > {file}"
+        else:
+            # What stands before a value may be quoted; the new value is put in as a whole assignment.
+            start = rf"[[:blank:]]*\(export[[:blank:]]\{{1,\}}\)\{{0,1\}}{re.escape(pin.key)}[[:blank:]]*="
+            line = rf"s/^\({start}\).*/\1{_in_sed(value)}/"
+            yield f"[ ! -f {file} ] || sed -i {_word(line)} {file}"
+
+
+def _in_sed(value: str) -> str:
+    """A value, quoted for a shell, as the replacement of a sed command."""
+    return re.sub(r"[\\/&]", lambda found: f"\\{found[0]}", shlex.quote(value))
 
 
 def _values(request: BisectRequest, case: CaseName | None) -> dict[str, str]:

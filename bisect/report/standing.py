@@ -61,8 +61,8 @@ class Standing:
     def _tested(self, probe: Probe) -> str | None:
         """The commit of this repository that a probe had checked out, with all that is held for the range."""
         stage = self.stage
-        if probe.stage_id == stage.id and probe.phase is not Phase.COUNTERFACTUAL:
-            return probe.commit
+        if probe.stage_id == stage.id:
+            return None if probe.phase is Phase.COUNTERFACTUAL else probe.commit
         if stage.held and all(probe.revisions.get(name) == sha for name, sha in stage.held.items()):
             return probe.revisions.get(stage.repository)
         return None

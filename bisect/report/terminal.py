@@ -89,7 +89,7 @@ def _answer(report: Report) -> Iterable[Entry]:
         yield "earlier", _reference(commit).append(" (failed too, then passed)")
     for each in report.counterfactuals:
         yield (
-            "submodule",
+            "pin",
             _text(
                 f"{each.repository} moves {each.old[:12]} to {each.new[:12]}: the commit with the old one is "
                 f"{each.new_holder_old_target}, its parent with the new one {each.old_holder_new_target}; "

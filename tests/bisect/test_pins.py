@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from precision_bisect.bisect.pins import moved_links, pin_records
-from precision_bisect.runner.revisions import Revisions
+from precision_bisect.bisect.pins import moved_pins, pin_records
+from precision_bisect.runner.pin_files import PinReader
 from precision_bisect.runner.stack import Stack
 from precision_bisect.runner.workspace import Workspace
 from tests.conftest import TestRepository
@@ -65,10 +65,12 @@ def values(small: SmallStack, pin: Mapping[str, object], text: str | None) -> st
         small.tool.commit("pin", {})
     workspace = with_pins(small, {"isa": {"holder": "tool", **pin}})
     revisions = small.revisions(workspace)
-    records = pin_records(workspace.stack, workspace.clones, good=revisions, bad=revisions)
+    reader = PinReader(workspace.stack, workspace.clones)
+    records = pin_records(workspace.stack, reader, good=revisions, bad=revisions, frozen={})
     (record,) = [record for record in records if record.name == "isa"]
     assert record.value_good == record.value_bad
-    assert not record.searched
+    assert record.searched
+    assert record.frozen_at is None
     assert (record.holder, record.path) == ("tool", "toolchain/isa.pin")
     return record.value_good
 
@@ -78,11 +80,13 @@ def test_a_submodule_that_moves(small: SmallStack) -> None:
     good = small.revisions(workspace)
     small.move_runtime("rt 2")
     bad = small.revisions(workspace)
-    (record,) = pin_records(workspace.stack, workspace.clones, good=good, bad=bad)
+    (record,) = pin_records(
+        workspace.stack, PinReader(workspace.stack, workspace.clones), good=good, bad=bad, frozen={}
+    )
     assert (record.value_good, record.value_bad, record.searched) == (good["rt"], bad["rt"], True)
 
 
-def test_moved_links(small: SmallStack) -> None:
+def test_moved_pins(small: SmallStack) -> None:
     """Among several submodules those that move, are on both sides, and may be searched."""
     others = {}
     for name in ("frozen", "added", "still"):
@@ -110,8 +114,8 @@ def test_moved_links(small: SmallStack) -> None:
         small.tool.git("-C", name, "fetch", "--quiet")
         small.tool.git("-C", name, "checkout", "--quiet", sha)
     new = small.move_runtime("rt 2")
-    revisions = Revisions(workspace.stack, workspace.clones, {})
-    (moved,) = moved_links(workspace.stack, revisions, repository="tool", old=old, new=new)
-    assert (moved.pin.target, moved.old, moved.new) == ("rt", one, small.rt.git("rev-parse", "HEAD"))
-    assert moved_links(workspace.stack, revisions, repository="cases", old=old, new=new) == []
-    assert moved_links(workspace.stack, revisions, repository="tool", old=new, new=new) == []
+    reader = PinReader(workspace.stack, workspace.clones)
+    (moved,) = moved_pins(workspace.stack, reader, repository="tool", old=old, new=new)
+    assert (moved.held_name, moved.old, moved.new) == ("rt", one, small.rt.git("rev-parse", "HEAD"))
+    assert moved_pins(workspace.stack, reader, repository="cases", old=old, new=new) == []
+    assert moved_pins(workspace.stack, reader, repository="tool", old=new, new=new) == []

@@ -69,8 +69,8 @@ def test_pins_learned_from_a_history_are_those_of_its_trees(small: SmallStack) -
     history = git.commits(good=good, bad=bad)
     revisions.learn("tool", history)
     asked: list[str] = []
-    workspace.clones["tool"].gitlink = lambda sha, path: asked.append(sha)  # type: ignore[method-assign]
-    seen = {commit.sha: revisions.gitlink("tool", commit.sha, "rt") for commit in history}
+    workspace.clones["tool"].tree = lambda sha, paths=(): asked.append(sha) or iter(())  # type: ignore
+    seen = {commit.sha: revisions.pins.value("rt", commit.sha) for commit in history}
     assert asked == []
     assert seen == {commit.sha: git.gitlink(commit.sha, "rt") for commit in history}
     assert None in seen.values()

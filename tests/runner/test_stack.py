@@ -96,7 +96,7 @@ def test_a_sound_file() -> None:
         (
             "[pins.version]",
             '[pins.again]\nkind="gitlink"\nholder="cases"\npath="x"\ntarget="rt"\n[pins.version]',
-            "one gitlink",
+            "one pin of each target",
         ),
         (
             "[pins.version]",

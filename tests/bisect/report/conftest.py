@@ -66,6 +66,7 @@ def culprit(tmp_path: Path) -> StoredBisection:
                     value_good="v0.57",
                     value_bad="v0.57",
                     searched=False,
+                    frozen_at="v0.57",
                 ),
             ),
         )

@@ -41,7 +41,7 @@ def test_a_culprit_is_told_with_all_that_one_asks_next(culprit: StoredBisection)
         "mismatch (out: 3/512 differ), 3 of 3 runs failed [RUN] mismatch /home/probes/13/run.log.gz",
         "pass, 0 of 3 runs failed [RUN] pass /home/probes/12/run.log.gz",
         f"{sha('c3')[:12]} Subject of c3: build_error, runtime: no rule to make target",
-        "ptoas v0.57 (frozen)",
+        "ptoas v0.57 (frozen at v0.57 in every run)",
         f"sh {culprit.folder}/report/reproduce-bad.sh",
         f"sh {culprit.folder}/report/reproduce-good.sh",
         " in 13 runs and ",

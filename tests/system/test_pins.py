@@ -1,0 +1,160 @@
+"""Pins of every kind, searched and frozen: real repositories, whose tool reads its pin files when the case runs."""
+
+import json
+import os
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import TestRepository
+from tests.system.conftest import PROGRAM
+
+STACK = """
+name = "pinned"
+searched = "tool"
+[repositories.tool]
+path = "tool"
+[repositories.isa]
+path = "isa"
+[pins.isa]
+kind = "commit-file"
+holder = "tool"
+path = "isa.pin"
+target = "isa"
+[pins.assembler]
+kind = "version-file"
+holder = "tool"
+path = "versions.env"
+key = "ASSEMBLER"
+[steps.tool]
+command = ["sh", "-c", ". ./versions.env; cat tool.txt ../isa/isa.txt > out; echo $ASSEMBLER >> out"]
+cwd = "{tool}"
+inputs = ["tool", "isa"]
+outputs = ["tool/out"]
+[case]
+repository = "tool"
+command = ["sh", "-c", "if grep -q wrong {tool}/out; then echo WRONG y; exit 1; fi; echo RIGHT"]
+cwd = "{tool}"
+harness = false
+[platforms.sim]
+[[verdicts]]
+verdict = "mismatch"
+pattern = '^WRONG'
+[[verdicts]]
+verdict = "pass"
+pattern = '^RIGHT$'
+"""
+
+
+@dataclass
+class Pinned:
+    """A tool with a pin file and a version file, and the repository that the pin file names."""
+
+    folder: Path
+    tool: TestRepository
+    isa: TestRepository
+    output: Path
+
+    def bisect(self, *arguments: str, good: str = "HEAD~4") -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            [*PROGRAM, "--stack", "stack.toml", "--good", good, "--bad", "HEAD", "--case", "tool.txt",
+             "-o", str(self.output), *arguments],
+            cwd=self.folder, env={**os.environ, "PRECISION_BISECT_HOME": str(self.folder / "home")},
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+
+    def report(self) -> dict[str, object]:
+        return json.loads((self.output / "report.json").read_text())
+
+
+@pytest.fixture
+def pinned(tmp_path: Path) -> Pinned:
+    (tmp_path / "stack.toml").write_text(STACK)
+    tool, isa = TestRepository(tmp_path / "tool"), TestRepository(tmp_path / "isa")
+    first = isa.commit("isa 0", {"isa.txt": "0\n"})
+    tool.commit(
+        "tool", {"tool.txt": "0\n", "isa.pin": f"{first}\n", "versions.env": "ASSEMBLER='v1' # the\n"}
+    )
+    return Pinned(tmp_path, tool, isa, tmp_path / "out")
+
+
+def history(pinned: Pinned, *, isa: str | None = None, version: str | None = None) -> str:
+    """Four commits, of which the third moves a pin; its id."""
+    pinned.tool.commit("one", {"a": "1"})
+    pinned.tool.commit("two", {"a": "2"})
+    files = {"isa.pin": f"{isa}\n"} if isa else {"versions.env": f"ASSEMBLER='{version}' # the\n"}
+    moving = pinned.tool.commit("move a pin", files)
+    pinned.tool.commit("four", {"a": "4"})
+    return moving
+
+
+def test_a_pin_file_is_searched_inside(pinned: Pinned) -> None:
+    commits = [pinned.isa.commit(f"isa {n}", {"isa.txt": f"{n}{' wrong' * (n > 3)}\n"}) for n in range(1, 7)]
+    moving = history(pinned, isa=commits[-1])
+    done = pinned.bisect()
+    assert done.returncode == 0, done.stderr
+    report = pinned.report()
+    (named,) = report["culprits"]
+    assert (named["repository"], named["commit"]) == ("isa", commits[3])
+    assert report["through"]["commit"] == moving
+    (finding,) = report["counterfactuals"]
+    assert finding["blame"] == "submodule"
+    script = subprocess.run(["sh", str(pinned.output / "reproduce-bad.sh")], capture_output=True, text=True)
+    assert "WRONG y" in script.stdout, script.stderr
+
+
+def test_a_version_is_named_with_the_commit_that_moves_it(pinned: Pinned) -> None:
+    moving = history(pinned, version="wrong-v2")
+    done = pinned.bisect()
+    assert done.returncode == 0, done.stderr
+    report = pinned.report()
+    assert report["culprits"][0]["commit"] == moving
+    (finding,) = report["counterfactuals"]
+    assert (finding["repository"], finding["old"], finding["new"], finding["blame"]) == (
+        "assembler", "v1", "wrong-v2", "version"
+    )  # fmt: skip
+    assert "by moving assembler from v1 to wrong-v2" in (pinned.output / "report.md").read_text()
+    script = subprocess.run(["sh", str(pinned.output / "reproduce-good.sh")], capture_output=True, text=True)
+    assert script.stdout.splitlines()[-1] == "RIGHT", script.stderr
+
+
+def test_a_frozen_pin_is_held_at_what_the_bad_end_says(pinned: Pinned) -> None:
+    """The pin is at fault, and held: then both ends fail alike."""
+    history(pinned, version="wrong-v2")
+    done = pinned.bisect("--freeze", "assembler")
+    assert done.returncode == 4, done.stderr
+    report = (pinned.output / "report.md").read_text()
+    assert "frozen at wrong-v2" in pinned.bisect("--freeze", "assembler", "--dry-run").stdout
+    assert "held at wrong" in report
+
+
+def test_a_commit_that_moves_only_a_frozen_pin_is_no_candidate(pinned: Pinned) -> None:
+    moving = history(pinned, version="v2")
+    broken = pinned.tool.commit("break", {"tool.txt": "wrong\n"})
+    done = pinned.bisect("--freeze", "assembler", "--freeze", "isa", good="HEAD~5")
+    assert done.returncode == 0, done.stderr
+    report = pinned.report()
+    assert report["culprits"][0]["commit"] == broken
+    assert moving in {each["commit"] for each in report["collapsed"]}
+    states = {pin["name"]: pin["frozen_at"] for pin in report["pins"]}
+    assert states == {"isa": (pinned.tool.path / "isa.pin").read_text().strip(), "assembler": "v2"}
+    assert "frozen at v2 in every run" in (pinned.output / "report.md").read_text()
+    script = subprocess.run(["sh", str(pinned.output / "reproduce-good.sh")], capture_output=True, text=True)
+    assert script.stdout.splitlines()[-1] == "RIGHT", script.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--freeze", "nonsense"], "--freeze nonsense: expected one of the pins ['assembler', 'isa']"),
+        (["--search", "isa", "--freeze", "isa"], "expected one of them"),
+    ],
+)
+def test_wrong_pins_are_refused(pinned: Pinned, arguments: list[str], says: str) -> None:
+    history(pinned, version="v2")
+    done = pinned.bisect(*arguments)
+    assert done.returncode == 2
+    assert says in done.stderr
+    assert len(done.stderr.splitlines()) == 1
