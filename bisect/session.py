@@ -103,7 +103,7 @@ def prepare(question: Question, home: Home) -> Plan:
     content, revisions = _views(request, workspace)
     for end in (good, bad):
         # A pinned commit that cannot be had is said now: without it no commit of the range could be told from another.
-        content.of_revisions(revisions.complete({searched: end}))
+        content.of_revisions(revisions.complete({**frozen, searched: end}))
     stage = load_stage(
         Range(repository=searched, good=good, bad=bad, held=frozen),
         repository=workspace.clones[searched],
