@@ -1,6 +1,7 @@
 """Search one range: ask the posterior what to run next, run it, until one hypothesis has the asked confidence."""
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
@@ -9,20 +10,18 @@ import numpy as np
 from ..store.schema import Judgement, Phase, Probe
 from .experiments import Experiment, Experiments
 from .progress import Progress
-from .search.decision import EnvironmentMoved, NoCulprit, Undecided, as_if_certain, next_run
+from .search.decision import EnvironmentMoved, NoCulprit, Undecided, as_if_certain
 from .search.knowledge import Knowledge, Observation, Outcome
-from .search.planner import Found as FoundCommit
-from .search.planner import OnlySkipped, next_step
-from .search.planner import Probe as RunCommit
+from .search.planner import Found, OnlySkipped
 from .search.posterior import GOOD_END, Posterior
 from .search.rates import Rates
-from .search.windows import sidestep, undoing
+from .search.rounds import Answer as Decided
+from .search.rounds import Round, next_round
 from .stage import Stage
 
 _VERIFYING_RUNS = 3
 """Of two commits whose verdicts contradict each other, before the range counts as broken twice."""
 
-_FEWEST_CONFIRMING_RUNS = 2
 _OUTCOMES = {Judgement.GOOD: Outcome.GOOD, Judgement.BAD: Outcome.BAD, Judgement.SKIP: Outcome.SKIP}
 
 
@@ -43,6 +42,23 @@ class Answer:
     earlier_failures: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class Run:
+    """A run of a candidate, or of `GOOD_END`."""
+
+    node: int
+    phase: Phase
+
+
+@dataclass(frozen=True, kw_only=True)
+class Proposal:
+    """Start and cancel these; or the search is over. `cancel` are places in the runs in flight."""
+
+    answer: Answer | None = None
+    start: tuple[Run, ...] = ()
+    cancel: tuple[int, ...] = ()
+
+
 @dataclass
 class StageSearch:
     """A range, its place in the store, and where each run belongs in it."""
@@ -55,6 +71,7 @@ class StageSearch:
     _inherited: tuple[Observation, ...] = ()
     _nodes: dict[str, tuple[int, ...]] = field(init=False)
     _unpinned: tuple[int, ...] = field(init=False)
+    _posterior: Posterior | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         nodes: dict[str, tuple[int, ...]] = {self.good.content: (GOOD_END,)}
@@ -102,12 +119,12 @@ class StageSearch:
         self._inherited = tuple(inherited)
 
     def observations(self) -> list[Observation]:
-        """Every run that tells something of this range, in the order of the runs."""
+        """Every run that tells something of this range, in the order in which they ended."""
         skips = [Observation(node, Outcome.SKIP) for node in self._unpinned]
         return [
             *self._inherited,
             *skips,
-            *chain.from_iterable(map(self.of_probe, self.experiments.in_order())),
+            *chain.from_iterable(map(self.of_probe, self._finished())),
         ]
 
     def of_probe(self, probe: Probe) -> Iterable[Observation]:
@@ -120,88 +137,82 @@ class StageSearch:
         """What the runs say, those of some commits set aside."""
         aside = set(without)
         observations = [seen for seen in self.observations() if seen.commit not in aside]
-        return Posterior.start(self.stage.graph, Rates.unknown(), observations=observations)
+        known = self._posterior
+        if known is None or known.observations != tuple(observations[: len(known.observations)]):
+            known = Posterior.start(self.stage.graph, Rates.unknown())
+        for seen in observations[len(known.observations) :]:
+            known = known.observe(seen)
+        self._posterior = known
+        return known
 
     def search(self) -> Answer:
-        """Run what tells most until an answer has the asked confidence."""
-        while True:
-            broken_before = self._broken_before()
+        """Run what tells most, one after the other, until an answer has the asked confidence."""
+        while (proposal := self.propose()).answer is None:
+            for run in proposal.start:
+                self.experiments.run(self.at(run.node), run.phase)
+        return proposal.answer
+
+    def propose(self, in_flight: Sequence[Run] = (), workers: int = 1) -> Proposal:
+        """What `workers` do next, given the runs that are in flight; or the answer.
+
+        To be called at first and whenever a run is finished and stored. Without an answer and with nothing in
+        flight, at least one run is started.
+        """
+        broken_before, doubted = self._broken_before()
+        if doubted:
+            return self._verify(doubted, in_flight, workers)
+        posterior = self.posterior(without=broken_before)
+        decision = next_round(
+            posterior,
+            confirming=self._confirming(),
+            in_flight=[run.node for run in in_flight],
+            workers=workers,
+            confidence=self.confidence,
+            windows=self.stage.windows,
+        )
+        if not isinstance(decision, Round):
             earlier = tuple(self.stage.collapsed.nodes[node].commit.sha for node in broken_before)
-            posterior = self.posterior(without=broken_before)
-            knowledge = as_if_certain(posterior)
-            certain = knowledge is not None
-            answer = self._step(knowledge, posterior) if certain else self._step_under_noise(posterior)
-            if answer is not None:
-                return replace(answer, earlier_failures=earlier)
+            return Proposal(answer=replace(_answer(decision, posterior), earlier_failures=earlier))
+        if decision.confirming is not None:
+            self.progress.confirming(float(posterior.belief.commits[decision.confirming]), self.confidence)
+        else:
+            self.progress.remaining(_in_play(posterior), decision.expected_steps)
+        phase = Phase.SEARCH if decision.confirming is None else Phase.CONFIRM
+        return Proposal(start=tuple(Run(node, phase) for node in decision.start), cancel=decision.cancel)
 
-    def _step(self, knowledge: Knowledge, posterior: Posterior) -> Answer | None:
-        """One step while no two runs contradict each other: halve the range, then confirm what is left."""
-        match next_step(knowledge):
-            case RunCommit(commit=node, expected_steps=steps):
-                self.progress.remaining(int(knowledge.suspects.sum()), steps)
-                chosen = sidestep(knowledge, node, self.stage.windows)
-                self.experiments.run(self.at(chosen), Phase.SEARCH)
-                return None
-            case OnlySkipped(candidates=suspects):
-                return Answer(suspects=suspects, only_skipped=True)
-            case FoundCommit(culprit=node):
-                end = undoing(self.stage.windows, knowledge, node)
-                if end is None:
-                    return self._confirm(node, posterior)
-                self.experiments.run(self.at(end), Phase.SEARCH)
-                return None
+    def _confirming(self) -> list[Observation]:
+        """The runs that were made to confirm."""
+        runs = (probe for probe in self._finished() if probe.phase is Phase.CONFIRM)
+        return [*chain.from_iterable(map(self.of_probe, runs))]
 
-    def _confirm(self, culprit: int, posterior: Posterior) -> Answer | None:
-        """Run culprit and parent in turns until the posterior is sure enough."""
-        confidence = float(posterior.belief.commits[culprit])
-        parent = self._parent(culprit, posterior)
-        runs = {node: len(self.experiments.finished(self.at(node).content)) for node in (parent, culprit)}
-        if confidence >= self.confidence and min(runs.values()) >= _FEWEST_CONFIRMING_RUNS:
-            return Answer(culprit=culprit, confidence=confidence)
-        self.progress.confirming(confidence, self.confidence)
-        self.experiments.run(self.at(min(runs, key=runs.__getitem__)), Phase.CONFIRM)
-        return None
+    def _finished(self) -> list[Probe]:
+        """All finished runs as they ended: with several workers not as they were started."""
+        return sorted(self.experiments.in_order(), key=lambda probe: probe.finished or probe.started)
 
-    def _parent(self, culprit: int, posterior: Posterior) -> int:
-        """The commit to confirm the culprit against: its first testable parent, or the good end."""
-        testable = [node for node in self.stage.graph.parents[culprit] if node not in posterior.skipped]
-        return testable[0] if testable else GOOD_END
-
-    def _step_under_noise(self, posterior: Posterior) -> Answer | None:
-        """One step once runs have contradicted each other: by information, whatever commit that is."""
-        match next_run(posterior, confidence=self.confidence):
-            case RunCommit(commit=node, expected_steps=steps):
-                self.progress.remaining(self._in_play(posterior), steps)
-                self.experiments.run(self.at(node), Phase.SEARCH)
-                return None
-            case FoundCommit(culprit=node):
-                return Answer(culprit=node, confidence=float(posterior.belief.commits[node]))
-            case OnlySkipped(candidates=suspects):
-                return Answer(suspects=suspects, only_skipped=True)
-            case Undecided(suspects=suspects):
-                return Answer(suspects=suspects)
-            case NoCulprit():
-                return Answer(no_culprit=True)
-            case EnvironmentMoved():
-                return Answer(environment_moved=True)
-
-    def _broken_before(self) -> tuple[int, ...]:
+    def _broken_before(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Commits that fail although a later one passes, every time: broken, mended, and broken again.
 
-        Both sides of each contradiction are rerun before it is believed.
+        And those on both sides of a contradiction that must run again before it is believed.
         """
         good = [seen for seen in self.observations() if seen.commit != GOOD_END]
         try:
             fails = Knowledge.start(self.stage.graph, good).unexplained_fails
         except ValueError:
-            return ()
+            return (), ()
+        doubted: list[int] = []
         for node in self._contradicting(fails, good):
-            experiment = self.at(node)
-            outcome = self.experiments.finished(experiment.content)[-1].judgement
-            for runs in range(1, _VERIFYING_RUNS + 1):
-                if self.experiments.ensure(experiment, Phase.CONFIRM, runs=runs)[-1].judgement != outcome:
-                    return ()
-        return fails
+            runs = self.experiments.finished(self.at(node).content)[:_VERIFYING_RUNS]
+            if len({probe.judgement for probe in runs}) > 1:
+                return (), ()
+            doubted += [node] * (_VERIFYING_RUNS - len(runs))
+        return fails, tuple(doubted)
+
+    def _verify(self, doubted: tuple[int, ...], in_flight: Sequence[Run], workers: int) -> Proposal:
+        """Run those again, as often as they are named, less the runs in flight; what else is in flight goes on."""
+        wanted = Counter(doubted)
+        wanted.subtract(run.node for run in in_flight)
+        free = max(0, workers - len(in_flight))
+        return Proposal(start=tuple(Run(node, Phase.CONFIRM) for node in [*wanted.elements()][:free]))
 
     def _contradicting(self, fails: tuple[int, ...], seen: Iterable[Observation]) -> list[int]:
         """The first commit that passes after a fail, and the last fail before it: if both stand, the rest follows."""
@@ -213,7 +224,26 @@ class StageSearch:
                 return [commit, max(before)]
         return []
 
-    def _in_play(self, posterior: Posterior) -> int:
-        """How many commits are left: those with at least a hundredth of the likeliest one's probability."""
-        commits = posterior.belief.commits
-        return int(np.sum(commits >= commits.max() / 100))
+
+def _answer(decision: Decided, posterior: Posterior) -> Answer:
+    match decision:
+        case Found(culprit=node):
+            return Answer(culprit=node, confidence=float(posterior.belief.commits[node]))
+        case OnlySkipped(candidates=suspects):
+            return Answer(suspects=suspects, only_skipped=True)
+        case Undecided(suspects=suspects):
+            return Answer(suspects=suspects)
+        case NoCulprit():
+            return Answer(no_culprit=True)
+        case EnvironmentMoved():
+            return Answer(environment_moved=True)
+
+
+def _in_play(posterior: Posterior) -> int:
+    """How many commits are left: those that may be to blame as long as no two runs contradict each other; then those
+    with at least a hundredth of the likeliest one's probability."""
+    certain = as_if_certain(posterior)
+    if certain is not None:
+        return int(certain.suspects.sum())
+    commits = posterior.belief.commits
+    return int(np.sum(commits >= commits.max() / 100))

@@ -1,18 +1,16 @@
 """This project's search, on simulated workers."""
 
 from dataclasses import dataclass
-from heapq import heappop, heappush
 
 import numpy as np
 
-from precision_bisect.bisect.search.batch import lost_their_value, next_runs
 from precision_bisect.bisect.search.calibration import ends_differ, next_end
-from precision_bisect.bisect.search.confirmation import next_confirming_run
-from precision_bisect.bisect.search.decision import next_run
 from precision_bisect.bisect.search.knowledge import Observation
-from precision_bisect.bisect.search.planner import Found, Probe
+from precision_bisect.bisect.search.planner import Found
 from precision_bisect.bisect.search.posterior import GOOD_END, Posterior
 from precision_bisect.bisect.search.rates import Rates
+from precision_bisect.bisect.search.rounds import Answer as Decided
+from precision_bisect.bisect.search.rounds import Round, next_round
 
 from .world import World
 
@@ -34,6 +32,16 @@ class Answer:
     seconds: float
 
 
+@dataclass(frozen=True)
+class _Flight:
+    """A run in flight: when it will be finished, the how manieth it is, of which commit, to confirm a culprit?"""
+
+    due: float
+    ordinal: int
+    commit: int
+    confirms: bool
+
+
 def search(world: World, *, confirm: bool) -> Answer:
     """Calibrates, searches, and, if asked, confirms until culprit and parent stand."""
     cell = world.cell
@@ -42,15 +50,8 @@ def search(world: World, *, confirm: bool) -> Answer:
     while (end := next_end(posterior, confidence=CONFIDENCE)) is not None:
         posterior = posterior.observe(Observation(end, world.run(end)))
     culprit, seconds = None, 0.0
-    going_on = ends_differ(posterior, confidence=CONFIDENCE)
-    while going_on:
-        posterior, culprit, searched = _search_in_parallel(world, posterior)
-        seconds += searched
-        if culprit is None or not confirm:
-            break
-        posterior, confirmed = _confirm(world, posterior, culprit)
-        seconds += confirmed
-        going_on = posterior.belief.commits[culprit] < CONFIDENCE
+    if ends_differ(posterior, confidence=CONFIDENCE):
+        posterior, culprit, seconds = _search(world, posterior, confirm=confirm)
     return Answer(
         culprit=culprit,
         claimed=float(posterior.belief.commits[culprit]) if culprit is not None else 0.0,
@@ -61,34 +62,45 @@ def search(world: World, *, confirm: bool) -> Answer:
     )
 
 
-def _search_in_parallel(world: World, posterior: Posterior) -> tuple[Posterior, int | None, float]:
+def _search(world: World, posterior: Posterior, *, confirm: bool) -> tuple[Posterior, int | None, float]:
     """Keeps all workers busy until there is an answer; runs that lost their value are cancelled."""
-    clock, in_flight = 0.0, list[tuple[float, int]]()
-    while isinstance(step := next_run(posterior, confidence=CONFIDENCE), Probe):
-        worthless = lost_their_value(posterior, [commit for _, commit in in_flight])
-        in_flight = [(due, commit) for due, commit in in_flight if commit not in worthless]
-        for commit in _next(world, posterior, step, [commit for _, commit in in_flight]):
-            heappush(in_flight, (clock + world.seconds(commit), commit))
-        clock, commit = heappop(in_flight)
-        posterior = posterior.observe(Observation(commit, world.run(commit)))
+    clock, started = 0.0, 0
+    in_flight: list[_Flight] = []
+    confirming: list[Observation] = []
+    while isinstance(step := _next(world, posterior, confirming, in_flight), Round):
+        if step.confirming is not None and not confirm and _named(posterior, step.confirming):
+            return posterior, step.confirming, clock
+        in_flight = [flight for place, flight in enumerate(in_flight) if place not in step.cancel]
+        for commit in step.start:
+            started += 1
+            in_flight.append(
+                _Flight(clock + world.seconds(commit), started, commit, step.confirming is not None)
+            )
+        flight = min(in_flight, key=lambda flight: (flight.due, flight.ordinal))
+        in_flight.remove(flight)
+        clock = flight.due
+        observation = Observation(flight.commit, world.run(flight.commit))
+        posterior = posterior.observe(observation)
+        confirming += [observation] if flight.confirms else []
         assert world.probes < 20_000, f"no end in sight: {world}"
     return posterior, step.culprit if isinstance(step, Found) else None, clock
 
 
-def _confirm(world: World, posterior: Posterior, culprit: int) -> tuple[Posterior, float]:
-    """Reruns culprit and parent in turns; the seconds that it took."""
-    since, seconds = len(posterior.observations), 0.0
-    while (commit := next_confirming_run(posterior, culprit, since=since, confidence=CONFIDENCE)) is not None:
-        seconds += world.seconds(commit)
-        posterior = posterior.observe(Observation(commit, world.run(commit)))
-    return posterior, seconds
+def _named(posterior: Posterior, culprit: int) -> bool:
+    return float(posterior.belief.commits[culprit]) >= CONFIDENCE
 
 
-def _next(world: World, posterior: Posterior, step: Probe, in_flight: list[int]) -> list[int]:
-    if world.cell.workers == 1:
-        return [step.commit]
-    free = world.cell.workers - len(in_flight)
-    costs = np.array([world.seconds(commit) for commit in (*range(world.cell.n), GOOD_END)])
-    return next_runs(posterior, count=free, in_flight=in_flight, costs=costs) or (
-        [] if in_flight else [step.commit]
+def _next(
+    world: World, posterior: Posterior, confirming: list[Observation], in_flight: list[_Flight]
+) -> Round | Decided:
+    costs = None
+    if world.cell.workers > 1:
+        costs = np.array([world.seconds(commit) for commit in (*range(world.cell.n), GOOD_END)])
+    return next_round(
+        posterior,
+        confirming=confirming,
+        in_flight=[flight.commit for flight in in_flight],
+        workers=world.cell.workers,
+        confidence=CONFIDENCE,
+        costs=costs,
     )

@@ -43,10 +43,15 @@ def next_runs(
 
 
 def lost_their_value(posterior: Posterior, in_flight: Sequence[int]) -> list[int]:
-    """The runs in flight that now tell less than a twentieth of what the best run would: to be cancelled."""
+    """The places in `in_flight` of runs that now tell less than a twentieth of what the best run would: to be
+    cancelled."""
     information = information_gain(posterior.graph, _planning_belief(posterior))
     # GOOD_END is -1, the last place.
-    return [commit for commit in in_flight if information[commit] < _WORTHLESS * information.max()]
+    return [
+        place
+        for place, commit in enumerate(in_flight)
+        if information[commit] < _WORTHLESS * information.max()
+    ]
 
 
 def _planning_belief(posterior: Posterior) -> Belief:

@@ -1,32 +1,63 @@
 """Reruns of the culprit and its parent, in turns, once the search has named it."""
 
+from collections import Counter
+from collections.abc import Sequence
 from math import ceil, inf, log
 
-from .knowledge import Outcome
+from .knowledge import Observation, Outcome
 from .posterior import GOOD_END, Posterior
 
 
-def next_confirming_run(
-    posterior: Posterior, culprit: int, *, since: int, confidence: float = 0.99
-) -> int | None:
-    """The commit to rerun next: the culprit, a parent of it, or `GOOD_END` for a parent on the good side.
+def next_confirming_runs(
+    posterior: Posterior,
+    culprit: int,
+    *,
+    fresh: Sequence[Observation],
+    in_flight: Sequence[int] = (),
+    count: int = 1,
+    confidence: float = 0.99,
+) -> list[int] | None:
+    """The commits to rerun next: the culprit, its parents that can be tested, or `GOOD_END` if it has none, in turns.
 
-    None once the culprit has failed and a parent has passed again, and the culprit's probability is ten times
-    nearer to 1 than was asked for; or once it has dropped below what was asked for, and the search goes
-    on. `since` is the number of observations at the time when the culprit was named.
+    None once the culprit has failed and each of the parents has passed again, and the culprit's probability is ten
+    times nearer to 1 than was asked for; or once it has dropped below what was asked for, and the search goes
+    on. `fresh` are the runs that were made to confirm, `in_flight` the commits of those that are being made. Of up
+    to `count` at most as many come back as the rates ask for, so none if enough are in flight.
     """
-    fresh = posterior.observations[since:]
-    parents = posterior.graph.parents[culprit] or (GOOD_END,)
+    around = confirmed_by(posterior, culprit)
     probability = float(posterior.belief.commits[culprit])
     if probability < confidence:
         return None
-    seen_again = any(seen.commit == culprit and seen.outcome is Outcome.BAD for seen in fresh) and any(
-        seen.commit in parents and seen.outcome is Outcome.GOOD for seen in fresh
-    )
+    wanted = {(commit, Outcome.BAD if commit == culprit else Outcome.GOOD) for commit in around}
+    seen_again = wanted <= {(seen.commit, seen.outcome) for seen in fresh}
     if seen_again and probability >= 1 - (1 - confidence) / 10:
         return None
-    runs = [seen.commit for seen in fresh]
-    return min((culprit, *parents), key=runs.count)
+    runs = Counter([*(seen.commit for seen in fresh), *in_flight])
+    flying = Counter(in_flight)
+    at_once = _at_once(posterior, culprit)
+    chosen: list[int] = []
+    while len(chosen) < count:
+        open_to = [commit for commit in around if flying[commit] < at_once]
+        if not open_to:
+            break
+        commit = min(open_to, key=runs.__getitem__)
+        chosen.append(commit)
+        runs[commit] += 1
+        flying[commit] += 1
+    return chosen
+
+
+def confirmed_by(posterior: Posterior, culprit: int) -> tuple[int, ...]:
+    """The commits whose reruns confirm a culprit: itself, and each parent that can be tested; else `GOOD_END`."""
+    parents = [commit for commit in posterior.graph.parents[culprit] if commit not in posterior.skipped]
+    return (culprit, *(parents or [GOOD_END]))
+
+
+def _at_once(posterior: Posterior, culprit: int) -> int:
+    """How many runs of one commit are worth making before the first of them is known."""
+    good = float(posterior.belief.fail_if_good[culprit])
+    bad = float(posterior.belief.fail_if_bad[culprit])
+    return confirming_runs(good=good, bad=bad) if good < bad else 1
 
 
 def confirming_runs(*, good: float, bad: float, confidence: float = 0.99) -> int:

@@ -13,6 +13,8 @@ Floats: TypeAlias = NDArray[np.float64]
 Integers: TypeAlias = NDArray[np.int64]
 
 NO_PARENT = -1
+_MASKS, _MASK_BYTES = 128, 32_000_000
+"""How many ancestries are kept for the next question, at least, and how many bytes of them."""
 
 
 class _Bases(NamedTuple):
@@ -46,6 +48,7 @@ class CommitGraph:
     def __init__(self, parents: Sequence[Sequence[int]], times: Sequence[float] | None = None) -> None:
         self.parents = tuple(tuple(dict.fromkeys(of_one)) for of_one in parents)
         self.times = tuple(range(len(parents)) if times is None else times)
+        self._ancestors: dict[int, Mask] = {}
         self._check()
 
     def _check(self) -> None:
@@ -84,7 +87,17 @@ class CommitGraph:
         return tuple(map(tuple, children))
 
     def ancestors(self, commit: int) -> Mask:
-        """A mask over all commits: the ancestors of `commit`, itself included."""
+        """A mask over all commits, not to be written to: the ancestors of `commit`, itself included."""
+        mask = self._ancestors.pop(commit, None)
+        if mask is None:
+            mask = self._walk(commit)
+        # Kept in the order of use, so that the first one was not needed for the longest time.
+        self._ancestors[commit] = mask
+        if len(self._ancestors) > max(_MASKS, _MASK_BYTES // len(self)):
+            del self._ancestors[next(iter(self._ancestors))]
+        return mask
+
+    def _walk(self, commit: int) -> Mask:
         seen = bytearray(len(self))
         seen[commit] = 1
         todo = [commit]
@@ -93,7 +106,7 @@ class CommitGraph:
                 if not seen[parent]:
                     seen[parent] = 1
                     todo.append(parent)
-        return np.frombuffer(seen, dtype=np.bool_)
+        return np.frombuffer(bytes(seen), dtype=np.bool_)
 
     def ancestor_sums(self, weights: Floats) -> Floats:
         """For each commit, the sum of `weights` over its ancestors, itself included.

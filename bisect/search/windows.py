@@ -52,6 +52,33 @@ def sidestep(knowledge: Knowledge, commit: int, windows: Sequence[Window]) -> in
     return best
 
 
+def sidestep_beside(
+    knowledge: Knowledge, chosen: Sequence[int], windows: Sequence[Window], *, in_flight: Sequence[int] = ()
+) -> list[int]:
+    """The commits to test at once in place of `chosen`, those inside a window moved to the nearer edge of it.
+
+    Only where a commit's place moves by no more than a fourth of the part that each divides off.
+    """
+    graph, suspects = knowledge.graph, knowledge.suspects
+    allowed = int(suspects.sum()) / (4 * (len(chosen) + len(in_flight) + 1))
+    taken = {*in_flight, *chosen, *knowledge.outcomes}
+    stepped: list[int] = []
+    for commit in chosen:
+        best, least = commit, allowed
+        behind = graph.ancestors(commit) if commit >= 0 else np.zeros(len(graph), dtype=np.bool_)
+        reach = int(np.count_nonzero(suspects & behind))
+        for window in windows:
+            if not behind[window.start] or behind[window.end]:
+                continue
+            for other in (window.end, *graph.parents[window.start]):
+                moved = abs(int(np.count_nonzero(suspects & graph.ancestors(other))) - reach)
+                if suspects[other] and other not in taken and moved <= least:
+                    best, least = other, moved
+        taken.add(best)
+        stepped.append(best)
+    return stepped
+
+
 def undoing(windows: Sequence[Window], knowledge: Knowledge, culprit: int) -> int | None:
     """An untested commit that undoes what the culprit has changed: if it passes, the culprit explains nothing that
     fails now."""

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from precision_bisect.bisect.search.batch import lost_their_value, next_runs
 from precision_bisect.bisect.search.calibration import ends_differ, next_end
-from precision_bisect.bisect.search.confirmation import confirming_runs, next_confirming_run
+from precision_bisect.bisect.search.confirmation import confirming_runs, next_confirming_runs
 from precision_bisect.bisect.search.decision import (
     Decision,
     EnvironmentMoved,
@@ -71,8 +71,10 @@ class Bench:
             if not isinstance(decision, Found):
                 return decision, posterior
             since = len(posterior.observations)
-            while (commit := next_confirming_run(posterior, decision.culprit, since=since)) is not None:
-                posterior = self.run(posterior, commit)
+            while runs := next_confirming_runs(
+                posterior, decision.culprit, fresh=posterior.observations[since:]
+            ):
+                posterior = self.run(posterior, runs[0])
             if posterior.belief.commits[decision.culprit] >= 0.99:
                 return decision, posterior
 
@@ -239,7 +241,7 @@ def test_runs_in_flight_are_not_repeated_and_lose_their_value():
     assert not set(first) & set(beside)
     assert lost_their_value(posterior, first + beside) == []
     after = posterior.observe(Observation(31, Outcome.BAD))
-    assert lost_their_value(after, [15, 47, 7, 55]) == [47, 55]
+    assert lost_their_value(after, [15, 47, 7, 55]) == [1, 3]
 
 
 def test_confirmation_takes_what_the_rates_ask_for():
@@ -261,13 +263,29 @@ def test_confirmation_reruns_culprit_and_parent_in_turns_and_gives_up_on_a_wrong
     bench = Bench(graph, 5, good=0, bad=1, seed=0)
     decision, posterior = bench.search(bench.calibrate(Posterior.start(graph, Rates.unknown())))
     assert decision == Found(5)
-    since = len(posterior.observations)
-    assert next_confirming_run(posterior, 5, since=since) == 5
-    after = posterior.observe(Observation(5, Outcome.BAD))
-    assert next_confirming_run(after, 5, since=since) == 4
+    failed = Observation(5, Outcome.BAD)
+    assert next_confirming_runs(posterior, 5, fresh=[]) == [5]
+    after = posterior.observe(failed)
+    assert next_confirming_runs(after, 5, fresh=[failed]) == [4]
+    # Beside a run of the culprit first the parent, and no more than its rates can ask for.
+    beside = next_confirming_runs(posterior, 5, fresh=[], in_flight=[5], count=8)
+    assert beside is not None
+    assert beside[0] == 4
+    assert len(beside) < 8
     wrong = posterior.observe(Observation(5, Outcome.GOOD))
     assert wrong.belief.commits[5] < 0.99
-    assert next_confirming_run(wrong, 5, since=since) is None
+    assert next_confirming_runs(wrong, 5, fresh=[Observation(5, Outcome.GOOD)]) is None
+
+
+def test_each_parent_of_a_merge_must_pass_again():
+    graph = CommitGraph([[], [0], [0], [1, 2], [3]])
+    bench = Bench(graph, 3, good=0, bad=1, seed=0)
+    decision, posterior = bench.search(bench.calibrate(Posterior.start(graph, Rates.unknown())))
+    assert decision == Found(3)
+    seen = [Observation(3, Outcome.BAD), Observation(1, Outcome.GOOD)]
+    for each in [*seen, *seen, *seen]:
+        posterior = posterior.observe(each)
+    assert next_confirming_runs(posterior, 3, fresh=seen) == [2]
 
 
 def test_the_parent_of_a_root_is_the_good_end():
@@ -275,8 +293,8 @@ def test_the_parent_of_a_root_is_the_good_end():
     bench = Bench(graph, 0, good=0, bad=1, seed=0)
     decision, posterior = bench.search(bench.calibrate(Posterior.start(graph, Rates.unknown())))
     assert decision == Found(0)
-    after = posterior.observe(Observation(0, Outcome.BAD))
-    assert next_confirming_run(after, 0, since=len(posterior.observations)) == GOOD_END
+    failed = Observation(0, Outcome.BAD)
+    assert next_confirming_runs(posterior.observe(failed), 0, fresh=[failed]) == [GOOD_END]
 
 
 def test_ends_run_in_turns_and_longer_if_flaky():
