@@ -124,16 +124,45 @@ def history(name: str | None, store: str | None) -> None:
 
 
 @main.command()
-@click.argument("name")
+@click.argument("name", required=False)
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), help="Folder; the bisection's own by default."
 )
+@click.option(
+    "--html",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Write pages of all that the store holds to DIR, in place of one report.",
+)
 @click.option("--store", metavar="URL", envvar="PRECISION_BISECT_STORE", help="Database of results.")
-def report(name: str, output: Path | None, store: str | None) -> None:
-    """Write the report of bisection NAME again, from the store."""
+def report(name: str | None, output: Path | None, html: Path | None, store: str | None) -> None:
+    """Write the report of bisection NAME again, or a site of everything, from the store."""
+    if html is not None:
+        if name is not None or output is not None:
+            raise click.UsageError("expected --html alone: the site shows all bisections")
+        from .site.commands import write_html
+
+        sys.exit(write_html(html, store=store))
+    if name is None:
+        raise click.UsageError(
+            "expected the NAME of a bisection, or --html DIR; see bisect-precision history"
+        )
     from .history_command import write_report
 
     sys.exit(write_report(name, output=output, store=store))
+
+
+@main.command()
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option(
+    "--port", default=8000, show_default=True, type=click.IntRange(0, 65535), help="0 takes a free one."
+)
+@click.option("--store", metavar="URL", envvar="PRECISION_BISECT_STORE", help="Database of results.")
+def serve(host: str, port: int, store: str | None) -> None:
+    """Show the site of `report --html` live from the store, which is only read."""
+    from .site.commands import serve as serve_site
+
+    sys.exit(serve_site(store=store, host=host, port=port))
 
 
 @main.command()

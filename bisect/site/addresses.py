@@ -1,0 +1,37 @@
+"""Where each page lies, relative to the site's root. Names of others become plain ones, without slash or dot."""
+
+import hashlib
+import re
+
+_UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
+_READABLE = 48
+_DIGEST = 10
+
+INDEX = "index.html"
+BISECTIONS = "bisections.html"
+
+
+def slug(text: str) -> str:
+    """A file name that no two texts share, with as much of the text as can be read.
+
+    >>> slug("../../etc/passwd")
+    'etc-passwd-2c22f81d2a'
+    """
+    readable = _UNSAFE.sub("-", text).strip("-")[:_READABLE].rstrip("-")
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGEST]
+    return f"{readable}-{digest}" if readable else digest
+
+
+def bisection(name: str) -> str:
+    """The page of one bisection."""
+    return f"bisections/{slug(name)}.html"
+
+
+def script(name: str, side: str) -> str:
+    """The script that shows one side (`good` or `bad`) of a bisection's answer again."""
+    return f"bisections/{slug(name)}-reproduce-{side}.sh"
+
+
+def commit(repository: str, sha: str) -> str:
+    """The page of a commit."""
+    return f"commits/{slug(repository)}/{slug(sha)}.html"

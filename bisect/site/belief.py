@@ -1,0 +1,104 @@
+"""How probable each commit of a bisection's ranges is after all its runs, by the search's own posterior."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from ...store.schema import Judgement, Probe
+from ..report.rows import Rows
+from ..report.standing import Standing
+from ..search.graph import CommitGraph
+from ..search.knowledge import Observation, Outcome
+from ..search.posterior import GOOD_END, Posterior
+from ..search.rates import Rates
+
+_OUTCOMES = {Judgement.GOOD: Outcome.GOOD, Judgement.BAD: Outcome.BAD, Judgement.SKIP: Outcome.SKIP}
+
+
+@dataclass(frozen=True, kw_only=True)
+class RangeBelief:
+    """Probabilities of the hypotheses about one range; all sum to 1.
+
+    `commits` are those that can differ in result, parents before children.
+    """
+
+    commits: tuple[tuple[str, float], ...]
+    no_culprit: float
+    environment: float
+
+
+def range_beliefs(rows: Rows) -> tuple[RangeBelief | None, ...]:
+    """One for each range; None where no commit can differ, or it was made in a way this graph cannot hold."""
+    return tuple(_belief(rows, index) for index in range(len(rows.ranges)))
+
+
+def _belief(rows: Rows, index: int) -> RangeBelief | None:
+    standing = rows.ranges[index]
+    nodes = [sha for sha in standing.members if sha in standing]
+    places = {sha: place for place, sha in enumerate(nodes)}
+    parents = [
+        sorted({places[of] for of in map(standing.of, standing.parents(sha)) if of in places})
+        for sha in nodes
+    ]
+    try:
+        graph = CommitGraph(parents)
+    except ValueError:
+        return None
+    mended = set(rows.conclusion.earlier_failures) if rows.conclusion else set[str]()
+    aside = {places[sha] for sha in map(standing.of, mended) if sha in places}
+    observations = [seen for seen in _observations(rows, index, graph, places) if seen.commit not in aside]
+    belief = Posterior.start(graph, Rates.unknown(), observations=observations).belief
+    return RangeBelief(
+        commits=tuple(zip(nodes, belief.commits.tolist(), strict=True)),
+        no_culprit=belief.no_culprit,
+        environment=belief.environment,
+    )
+
+
+def _observations(rows: Rows, index: int, graph: CommitGraph, places: dict[str, int]) -> list[Observation]:
+    """All that tells something of a range: its commits that cannot be tested, what an outer range says of its ends,
+    and its runs."""
+    standing = rows.ranges[index]
+    of_content = _contents(standing, places)
+    seen = [Observation(places[sha], Outcome.SKIP) for sha in standing.untestable if sha in places]
+    if index:
+        seen += _inherited(rows.ranges[index - 1], standing, rows.probes, of_content.keys(), graph)
+    for probe in rows.probes:
+        if probe.judgement is not None:
+            seen += [
+                Observation(place, _OUTCOMES[probe.judgement]) for place in of_content.get(probe.content, ())
+            ]
+    return seen
+
+
+def _contents(standing: Standing, places: dict[str, int]) -> dict[str, list[int]]:
+    """The places of a range by the content that was run there; the good end's too."""
+    found: dict[str, list[int]] = {}
+    for sha, probes in standing.runs.items():
+        place = places.get(sha, GOOD_END)
+        for content in dict.fromkeys(probe.content for probe in probes):
+            found.setdefault(content, []).append(place)
+    return found
+
+
+def _inherited(
+    outer: Standing, inner: Standing, probes: Sequence[Probe], known: Collection[str], graph: CommitGraph
+) -> list[Observation]:
+    """Runs of the outer range, now that its culprit is known: from the culprit on they speak for the inner range's bad
+    end, before it for the good end."""
+    culprit = inner.stage.held.get(outer.stage.repository)
+    if culprit is None:
+        return []
+    contents = {
+        content: sha
+        for sha, of_commit in outer.runs.items()
+        for content in dict.fromkeys(probe.content for probe in of_commit)
+    }
+    inherited: list[Observation] = []
+    for probe in probes:
+        sha = contents.get(probe.content)
+        if sha is None or probe.judgement is None or probe.content in known:
+            continue
+        bad = outer.of(culprit) in outer.ancestors(sha)
+        if bad or probe.judgement is not Judgement.BAD:
+            inherited.append(Observation(graph.bad if bad else GOOD_END, _OUTCOMES[probe.judgement]))
+    return inherited

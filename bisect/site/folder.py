@@ -1,0 +1,53 @@
+"""The site as a folder of files, each wholly written or not at all; those that would not change are left alone."""
+
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+
+from sqlalchemy.orm import Session, sessionmaker
+
+from ...runner.errors import UserError
+from .pages import Site
+
+
+@dataclass(frozen=True, kw_only=True)
+class Written:
+    """What a build of the site did; bytes are of the largest page."""
+
+    pages: int
+    changed: int
+    largest: str
+    largest_bytes: int
+
+
+def write_site(sessions: sessionmaker[Session], directory: Path) -> Written:
+    """Write all pages. Raises `UserError` where the folder cannot be written."""
+    changed, largest, largest_bytes = 0, "", 0
+    try:
+        with sessions() as session:
+            pages = Site(session).pages
+            for address, page in pages.items():
+                content = page.make()
+                session.expunge_all()
+                changed += _write(directory / address, content)
+                if len(content) > largest_bytes:
+                    largest, largest_bytes = address, len(content)
+    except OSError as error:
+        raise UserError(
+            f"{directory}: expected a folder to write pages to: {error.strerror}; name another one with --html"
+        ) from error
+    return Written(pages=len(pages), changed=changed, largest=largest, largest_bytes=largest_bytes)
+
+
+def _write(file: Path, content: bytes) -> bool:
+    """Whether the file had to change."""
+    if file.is_file() and file.stat().st_size == len(content) and file.read_bytes() == content:
+        return False
+    file.parent.mkdir(parents=True, exist_ok=True)
+    temporary = file.with_name(f".{uuid.uuid4().hex}")
+    try:
+        temporary.write_bytes(content)
+        temporary.replace(file)
+    finally:
+        temporary.unlink(missing_ok=True)
+    return True

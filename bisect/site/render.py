@@ -1,0 +1,95 @@
+"""Templates to pages. Whatever others wrote is escaped by Jinja; no page holds a script, and its policy allows none."""
+
+import base64
+import hashlib
+import posixpath
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+from typing import Any, cast
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from ...store.schema import Judgement
+from ..progress import duration, plural
+from ..report.phrases import OUTCOMES, day, evidence_texts, percent, pin_state, side_verdict
+from ..report.plain_text import one_line, shortened
+from . import addresses, plots
+
+_PACKAGE = "precision_bisect.bisect.site"
+GLYPHS: Mapping[str, str] = {"good": "✓", "bad": "✕", "skip": "?"}
+_JUDGED: Mapping[str, str] = {"good": "passed", "bad": "failed as asked", "skip": "could not be judged"}
+_TONES: Mapping[str, str] = {"culprit": "bad", "suspect": "skip", "unfinished": "none", "error": "skip"}
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader(_PACKAGE),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    words: dict[str, Any] = {
+        "addresses": addresses,
+        "day": day,
+        "duration": duration,
+        "evidence_texts": evidence_texts,
+        "glyphs": GLYPHS,
+        "judged": _judged,
+        "number": _number,
+        "outcomes": OUTCOMES,
+        "percent": percent,
+        "pin_state": pin_state,
+        "plots": plots,
+        "plural": plural,
+        "policy": policy(),
+        "range_of": range,
+        "short": _short,
+        "side_verdict": side_verdict,
+        "shown": shortened,
+        "style": Markup(_style()),
+        "tone": _tone,
+    }
+    cast(dict[str, Any], environment.globals).update(words)
+    return environment
+
+
+def policy() -> str:
+    """The content security policy of every page: its own style, pictures of this site, and nothing else."""
+    digest = base64.b64encode(hashlib.sha256(_style().encode()).digest()).decode()
+    return f"default-src 'none'; style-src 'sha256-{digest}'; img-src 'self' data:; base-uri 'none'; form-action 'none'"
+
+
+def render(template: str, here: str, sections: tuple[tuple[str, str], ...], **values: Any) -> bytes:
+    """The page at address `here`."""
+    above = posixpath.dirname(here)
+
+    def link(place: str) -> str:
+        return posixpath.relpath(place, above or ".")
+
+    text = _environment().get_template(template).render(here=here, link=link, sections=sections, **values)
+    return text.encode("utf-8", "backslashreplace")
+
+
+@cache
+def _style() -> str:
+    return resources.files(_PACKAGE).joinpath("templates", "style.css").read_text(encoding="utf-8").strip()
+
+
+def _short(sha: str) -> str:
+    return one_line(sha)[:10]
+
+
+def _number(value: float) -> str:
+    return f"{value:.4g}"
+
+
+def _judged(judgement: Judgement) -> str:
+    return _JUDGED[judgement.value]
+
+
+def _tone(outcome: str) -> str:
+    return _TONES.get(outcome, "none")
