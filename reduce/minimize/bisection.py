@@ -23,7 +23,6 @@ from .outcome import Candidate, Outcome, Query
 Floats = npt.NDArray[np.float64]
 
 ERROR = 0.05  # chance of an unneeded element, when failures are rare; the sweep finds it
-HIDDEN = 0.5  # chance that another failure, or an invalid candidate, hides the one looked for
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,11 +63,11 @@ class Bisection:
             can_ask[list(seen)] = False
         if not can_ask.any():
             return None
-        below = np.cumsum(self.belief)[:-1]
+        likeliest = int(self.belief[:last].argmax())
         # As good as settled, but for a run that shows it.
-        settled = np.flatnonzero((below >= 1 - ERROR) & can_ask)
-        if len(settled):
-            return int(settled[0])
+        if self.belief[likeliest] >= 1 - ERROR and can_ask[likeliest]:
+            return likeliest
+        below = np.cumsum(self.belief)[:-1]
         gain = np.where(can_ask, _information(below, self.rate), -1.0)
         return int(gain.argmax())
 
@@ -100,7 +99,7 @@ class Bisection:
             )
         else:
             belief = self.belief.copy()
-            belief[: cut + 1] *= 1 - self.rate if outcome is Outcome.NOT else HIDDEN
+            belief[: cut + 1] *= 0 if outcome is Outcome.INVALID else 1 - self.rate
             seen = dict(self.seen)
             state = replace(
                 self, belief=_normal(belief), seen=tuple({**seen, cut: seen.get(cut, 0) + 1}.items())

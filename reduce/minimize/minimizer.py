@@ -10,6 +10,7 @@ from .outcome import Candidate, Outcome, Run
 from .state import State
 
 MOST_STATES = 64  # looked at for each run asked for
+LEAST_CHANCE = 0.01  # of being needed, for a run to be worth making
 
 
 class Minimizer:
@@ -52,7 +53,7 @@ class Minimizer:
         # Least chance to be needed last; a state, and which of its query's runs.
         queue: list[tuple[float, int, State, int]] = [(-1.0, next(order), self._state, 0)]
         for _ in range(MOST_STATES * most):
-            if not queue or len(asked) >= most:
+            if not queue or len(asked) >= most or -queue[0][0] < LEAST_CHANCE:
                 break
             needed, _, state, number = heappop(queue)
             query = state.query
@@ -62,15 +63,16 @@ class Minimizer:
             if known is not None:
                 heappush(queue, (needed, next(order), state.after(known), 0))
                 continue
-            run = Run(query.candidate, number)
-            if run not in self.memory and run not in self._pending:
+            while (run := Run(query.candidate, number)) in self.memory:
+                number += 1
+            if number >= query.runs:  # all that is missing is under way
+                heappush(queue, (needed, next(order), state.after(Outcome.NOT), 0))
+                continue
+            if run not in self._pending:
                 asked.append(run)
                 self._pending.add(run)
-            if len(asked) >= most:
-                break
-            fails = 0.0 if run in self.memory else state.chance / query.runs
-            if fails:
-                heappush(queue, (needed * fails, next(order), state.after(Outcome.INTERESTING), 0))
+            fails = state.chance / query.runs
+            heappush(queue, (needed * fails, next(order), state.after(Outcome.INTERESTING), 0))
             if number + 1 < query.runs:
                 heappush(queue, (needed * (1 - fails), next(order), state, number + 1))
             else:

@@ -1,0 +1,86 @@
+"""All contenders on the same elements and oracle, behind the same memory, equally patient with flaky failures."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from heapq import heappop, heappush
+
+from precision_bisect.reduce.minimize.ddmin import Ddmin
+from precision_bisect.reduce.minimize.graph import Graph
+from precision_bisect.reduce.minimize.memory import Memory
+from precision_bisect.reduce.minimize.minimizer import Minimizer
+from precision_bisect.reduce.minimize.outcome import Candidate, Outcome, Query, Run
+from precision_bisect.reduce.minimize.patience import passes_to_reject
+from precision_bisect.reduce.minimize.probdd import ProbDD
+from precision_bisect.reduce.minimize.schedule import minimize
+from precision_bisect.reduce.minimize.state import State
+from precision_bisect.reduce.minimize.window import Window
+
+from .world import World
+
+ERROR = 0.01
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """The result, all runs made for it, and the simulated seconds from the first to the last."""
+
+    best: Candidate
+    runs: Memory
+    seconds: float
+
+
+# Of a graph, how often an interesting candidate fails, and after how many passes one is rejected.
+STATES: dict[str, Callable[[Graph, float, int], State]] = {
+    "ours": lambda graph, rate, _runs: minimize(graph, rate=rate, error=ERROR),
+    "ddmin": lambda graph, _rate, runs: Ddmin.start(graph, runs=runs),
+    "ProbDD .1": lambda graph, _rate, runs: ProbDD.start(graph, prior=0.1, runs=runs),
+    "ProbDD 2/n": lambda graph, _rate, runs: ProbDD.start(graph, runs=runs),
+    "window": lambda graph, _rate, runs: Window.start(graph, runs=runs),
+}
+NAMES = [*STATES, "picire"]
+
+
+def run(name: str, world: World, *, adapted: bool, workers: int) -> Answer:
+    """`adapted`: the contender knows the graph, and candidates are closed; if not, it has a list of tasks."""
+    graph = world.graph if adapted else Graph.free(world.cell.n)
+    runs = passes_to_reject(world.cell.rate, ERROR)
+    if name == "picire":
+        return _picire(world, graph, runs)
+    return _simulate(world, STATES[name](graph, world.cell.rate, runs), workers)
+
+
+def _simulate(world: World, start: State, workers: int) -> Answer:
+    """Keeps the workers busy; what is under way at the end is cut off."""
+    minimizer = Minimizer(start)
+    clock, under_way = 0.0, list[tuple[float, int, Run]]()
+    order = 0
+    while not minimizer.done:
+        for asked in minimizer.ask(workers - len(under_way)) if len(under_way) < workers else ():
+            order += 1
+            heappush(under_way, (clock + world.seconds(asked), order, asked))
+        clock, _, done = heappop(under_way)
+        minimizer.tell(done, world.outcome(done))
+    return Answer(best=minimizer.best, runs=minimizer.memory, seconds=clock)
+
+
+def _picire(world: World, graph: Graph, runs: int) -> Answer:
+    """picire's DD with its defaults; it tests its best again and again, which the memory answers."""
+    import picire
+
+    memory, seconds = Memory(), 0.0
+
+    def test(config: list[int], _config_id: object) -> picire.Outcome:
+        nonlocal seconds
+        candidate = graph.closed(config)
+        number = 0
+        while (answer := memory.answer(Query(candidate, runs))) is None:
+            asked = Run(candidate, number)
+            memory.record(
+                asked, Outcome.INTERESTING if candidate == graph.everything else world.outcome(asked)
+            )
+            seconds += world.seconds(asked)
+            number += 1
+        return picire.Outcome.FAIL if answer is Outcome.INTERESTING else picire.Outcome.PASS
+
+    minimal = picire.DD(test)(list(range(world.cell.n)))
+    return Answer(best=graph.closed(minimal), runs=memory, seconds=seconds)

@@ -1,0 +1,115 @@
+"""Task graphs with planted faults. A kept task whose input was dropped dangles: the candidate is invalid."""
+
+import random
+from dataclasses import dataclass
+
+from precision_bisect.reduce.minimize.graph import Graph
+from precision_bisect.reduce.minimize.outcome import Candidate, Outcome, Run
+
+CHAIN = 8  # tasks in a block's chain
+JOINS = 0.15  # share of the tasks that read a task of another chain, too
+TRAPS = 4
+CONTRIBUTIONS = (10, 1, 1, 1, -1, -1, -1, -1)
+THRESHOLD = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """kind: one fault; edge (two tasks that race, neither reads the other); scattered (three tasks); value (a task
+    that fails only if what is added up before it is large: one contribution is, others take away from it); trap (one
+    fault; other tasks fail otherwise if a task that they do not declare to need is dropped).
+
+    rate: how often the failure shows where it can.
+    """
+
+    kind: str
+    n: int
+    rate: float = 1.0
+
+
+class World:
+    """One reduction. `optimum` is the least size at which the failure shows, and the only such candidate."""
+
+    def __init__(self, cell: Cell, seed: int) -> None:
+        self.cell, self.seed = cell, seed
+        rng = random.Random(f"{cell.kind} {cell.n} {seed}")
+        self.graph = _graph(cell.n, rng)
+        count = {"edge": 2, "scattered": 3}.get(cell.kind, 1)
+        self.faults = self._independent(rng, count)
+        tasks = [task for task in range(cell.n) if task not in self.graph.with_ancestors(self.faults)]
+        self.contributions: dict[int, int] = {}
+        self.traps: dict[int, int] = {}
+        if cell.kind == "value":
+            chosen = rng.sample(tasks, len(CONTRIBUTIONS))
+            self.contributions = dict(zip(chosen, CONTRIBUTIONS, strict=True))
+        if cell.kind == "trap":
+            for task in rng.sample(tasks, TRAPS):
+                self.traps[task] = rng.choice(
+                    [other for other in range(cell.n) if task not in self.graph.with_ancestors({other})]
+                )
+        self.minimum = self._minimum()
+        assert self.outcome(Run(self.minimum, 0), rate=1) is Outcome.INTERESTING
+
+    def _independent(self, rng: random.Random, count: int) -> frozenset[int]:
+        while True:
+            chosen = frozenset(rng.sample(range(self.cell.n), count))
+            if all(
+                one == other or one not in self.graph.with_ancestors({other})
+                for one in chosen
+                for other in chosen
+            ):
+                return chosen
+
+    def _minimum(self) -> Candidate:
+        """Faults with their ancestors; also the large contribution; nothing of that has an undeclared need."""
+        large = {task for task, amount in self.contributions.items() if amount == max(CONTRIBUTIONS)}
+        needed = self.graph.with_ancestors(self.faults | large)
+        amount = sum(self.contributions.get(task, 0) for task in needed)
+        if self.contributions and amount < THRESHOLD:
+            # An ancestor of the large one takes away from it: contributions are drawn again.
+            raise DrawAgainError
+        return needed
+
+    def outcome(self, run: Run, *, rate: float | None = None) -> Outcome:
+        """What a run of a candidate ends with; the same run always ends alike."""
+        kept = run.candidate
+        if any(one not in kept for task in kept for one in self.graph.predecessors[task]):
+            return Outcome.INVALID
+        if any(task in kept and need not in kept for task, need in self.traps.items()):
+            return Outcome.SLIPPED
+        if not self.faults <= kept:
+            return Outcome.NOT
+        if self.contributions and sum(self.contributions.get(task, 0) for task in kept) < THRESHOLD:
+            return Outcome.NOT
+        rate = self.cell.rate if rate is None else rate
+        chance = random.Random(f"{self.seed} {hash(kept)} {run.number}").random()
+        return Outcome.INTERESTING if chance < rate else Outcome.NOT
+
+    def seconds(self, run: Run) -> float:
+        """A start of one second, and up to four of running."""
+        return 1 + 4 * len(run.candidate) / self.cell.n
+
+
+class DrawAgainError(Exception):
+    """A draw whose optimum would not be known."""
+
+
+def draw(cell: Cell, seed: int) -> World:
+    """The first world from `seed` on, in steps of 1000, of which the optimum is known."""
+    while True:
+        try:
+            return World(cell, seed)
+        except DrawAgainError:
+            seed += 1000
+
+
+def _graph(n: int, rng: random.Random) -> Graph:
+    """Chains of tasks, submitted in turns as a loop over blocks does, some joined to earlier tasks of others."""
+    blocks = n // CHAIN
+    predecessors: list[tuple[int, ...]] = []
+    for task in range(n):
+        reads = {task - blocks} if task >= blocks else set[int]()
+        if task and rng.random() < JOINS:
+            reads.add(rng.randrange(task))
+        predecessors.append(tuple(sorted(reads)))
+    return Graph(tuple(predecessors))
