@@ -43,7 +43,8 @@ test: lint
 	cd $(ROOT) && $(BIN)/python -m pytest --numprocesses 2 --dist loadgroup
 
 bench-search: $(DEV_INSTALLED)
-	cd $(ROOT) && $(BIN)/python -m benchmarks.search
+	-$(PIP) git-bayesect==1.2
+	cd $(ROOT) && OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.search bench-search-out
 
 bench-tensors: $(DEV_INSTALLED)
 	cd $(ROOT) && $(BIN)/python -m benchmarks.tensors.compare_2gib

@@ -1,13 +1,18 @@
 """python -m benchmarks.search [--seeds 300] [--jobs 2] [--part NAME ...] OUT (from the root of the repository)."""
 
 import argparse
+import json
 from collections.abc import Callable
+from dataclasses import asdict
+from hashlib import sha256
 from itertools import product
 from pathlib import Path
 
 from joblib import Parallel, delayed
 
-from . import facf, git_runs, ours
+from precision_bisect.bisect.search import rounds
+
+from . import bayesect, facf, git_runs, ours
 from .ours import Answer
 from .table import Row, row, write
 from .world import Cell, World
@@ -41,20 +46,47 @@ METHODS: dict[str, Callable[[World], Answer]] = {
     "git x1": lambda world: git_runs.search(world, repeats=1),
     "git x5": lambda world: git_runs.search(world, repeats=5),
     "FACF": lambda world: facf.search(world, flake_rate=world.cell.good),
+    **({"git_bayesect": bayesect.search} if bayesect.INSTALLED else {}),
 }
 
+_ONLY_LINES = {"FACF", "git_bayesect"}
 
-def _one(cell: Cell, method: str, seeds: range) -> Row:
+
+def _one(cell: Cell, method: str, seeds: int, rows: Path) -> Row:
+    """A row, kept in `rows` as soon as it is done: a run that was stopped goes on where it was.
+
+    Rows are kept by all that they are made of, this code included.
+    """
+    asked = json.dumps([method, asdict(cell), seeds, _CODE])
+    kept = rows / f"{sha256(asked.encode()).hexdigest()[:24]}.json"
+    if kept.exists():
+        return Row(**json.loads(kept.read_text()))
     results: list[tuple[int | None, Answer]] = []
-    for seed in seeds:
+    for seed in range(seeds):
         world = World(cell, seed)
         results.append((world.culprit, METHODS[method](world)))
-    return row(method, cell, results)
+    made = row(method, cell, results)
+    partial = kept.with_suffix(".part")
+    partial.write_text(json.dumps(asdict(made)))
+    partial.replace(kept)
+    return made
+
+
+def _code() -> str:
+    """A digest of the search and of this benchmark."""
+    folders = (Path(rounds.__file__).parent, Path(__file__).parent)
+    files = sorted(file for folder in folders for file in folder.glob("*.py"))
+    return sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
+
+
+_CODE = _code()
 
 
 def _applies(cell: Cell, method: str) -> bool:
-    """FACF knows lines only; the others run on one worker."""
-    return method.startswith("ours") or (cell.workers == 1 and (method != "FACF" or not cell.merge_rate))
+    """FACF and git_bayesect know lines only; the others run on one worker."""
+    return method.startswith("ours") or (
+        cell.workers == 1 and (method not in _ONLY_LINES or not cell.merge_rate)
+    )
 
 
 def main() -> None:
@@ -67,8 +99,10 @@ def main() -> None:
     asked = parser.parse_args()
     cells = [cell for part in asked.part or PARTS for cell in PARTS[part]]
     todo = [(cell, method) for cell in cells for method in METHODS if _applies(cell, method)]
+    kept = asked.out / "rows"
+    kept.mkdir(parents=True, exist_ok=True)
     rows = Parallel(n_jobs=asked.jobs, verbose=1)(
-        delayed(_one)(cell, method, range(asked.seeds)) for cell, method in todo
+        delayed(_one)(cell, method, asked.seeds, kept) for cell, method in todo
     )
     write(rows, asked.out)
 

@@ -103,10 +103,12 @@ def _short(value: object) -> str:
 
 def _picture(rows: Sequence[Row]) -> str:
     """Accuracy over probes in units of the bound, a dot for each cell: the upper left is best."""
-    width, height, margin = 640, 400, 50
+    width, height, margin = 860, 400, 50
     most = 4.0
     methods = list(dict.fromkeys(row.method for row in rows))
-    colors = dict(zip(methods, ("#0072b2", "#56b4e9", "#d55e00", "#e69f00", "#009e73"), strict=False))
+    colors = dict(
+        zip(methods, ("#0072b2", "#56b4e9", "#d55e00", "#e69f00", "#009e73", "#cc79a7"), strict=False)
+    )
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
         'font-family="sans-serif" font-size="12">',

@@ -65,8 +65,8 @@ class World:
         told = [c for c in range(cell.n) if not self.skips & {c, *parents[c]}]
         self.culprit = None if rng.random() < cell.innocent else rng.choice(told)
         self._bad = np.zeros(cell.n + 1, dtype=np.bool_)
-        if self.culprit is not None:
-            self._bad[:-1] = [bool(self.graph.ancestors(commit)[self.culprit]) for commit in range(cell.n)]
+        for commit, of_commit in enumerate(parents):
+            self._bad[commit] = commit == self.culprit or bool(self._bad[of_commit].any())
         self._rng = rng
 
     def run(self, commit: int) -> Outcome:
