@@ -10,7 +10,9 @@ import numpy as np
 from ..store.schema import Judgement, Phase, Probe
 from .experiments import Experiment, Experiments
 from .progress import Progress
+from .run_costs import run_costs
 from .search.decision import EnvironmentMoved, NoCulprit, Undecided, as_if_certain
+from .search.graph import Floats
 from .search.knowledge import Knowledge, Observation, Outcome
 from .search.planner import Found, OnlySkipped
 from .search.posterior import GOOD_END, Posterior
@@ -168,6 +170,7 @@ class StageSearch:
             in_flight=[run.node for run in in_flight],
             workers=workers,
             confidence=self.confidence,
+            costs=self._costs(),
             windows=self.stage.windows,
         )
         if not isinstance(decision, Round):
@@ -179,6 +182,11 @@ class StageSearch:
             self.progress.remaining(_in_play(posterior), decision.expected_steps)
         phase = Phase.SEARCH if decision.confirming is None else Phase.CONFIRM
         return Proposal(start=tuple(Run(node, phase) for node in decision.start), cancel=decision.cancel)
+
+    def _costs(self) -> Floats | None:
+        """Seconds of the next run of each candidate and, last, of the good end."""
+        contents = [self.stage.contents[node.commit.sha] for node in self.stage.collapsed.nodes]
+        return run_costs([*contents, self.good.content], self._finished())
 
     def _confirming(self) -> list[Observation]:
         """The runs that were made to confirm."""

@@ -42,10 +42,10 @@ def next_step(knowledge: Knowledge, *, weights: Floats | None = None, costs: Flo
     """The best commit to test next, or the answer.
 
     `weights` say how likely each commit is the culprit, `costs` what a test of it takes; equal by default.
-    Then, while nothing had to be skipped, it is git's choice, so that no history takes more tests than with
-    git, and no line more than ceil(log2 n). Else it is the suspect with the most information that can
-    probably be had for its cost: entropy(share of the weight among its ancestors) times the chance that
-    it can be tested, by its cost.
+    If they are equal over all that could be tested, and nothing had to be skipped, it is git's choice, so that no
+    history takes more tests than with git, and no line more than ceil(log2 n). Else it is the suspect with the
+    most information that can probably be had for its cost: entropy(share of the weight among its ancestors) times
+    the chance that it can be tested, by its cost.
     """
     suspects = knowledge.suspects
     total = int(suspects.sum())
@@ -57,6 +57,8 @@ def next_step(knowledge: Knowledge, *, weights: Floats | None = None, costs: Flo
     informative = untried & (reach < total)
     if not informative.any():
         return OnlySkipped(tuple(np.flatnonzero(suspects).tolist()))
+    if costs is not None and np.ptp(costs[informative]) == 0:
+        costs = None
     if weights is None and costs is None and not knowledge.skipped:
         commit = halving_commit(knowledge.graph, suspects, reach)
     else:
