@@ -31,9 +31,16 @@ class _Bytes(click.ParamType[int]):
 @click.option(
     "--reference",
     metavar="DIR",
-    required=True,
     type=click.Path(path_type=Path),
-    help="A good build of the same case.",
+    help="A good build of the same case: the best reference.",
+)
+@click.option(
+    "--against", metavar="PLATFORM", help="Compare with the same build on another target of the stack."
+)
+@click.option(
+    "--against-schedule",
+    metavar="NAME",
+    help="Compare with the same build under a schedule of the stack file, serial for instance.",
 )
 @click.option("--stack", metavar="NAME|FILE", required=True, help="Stack file, or the name of one.")
 @click.option(

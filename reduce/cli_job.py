@@ -22,7 +22,9 @@ def run_cli_job(
     *,
     failing_build: Path,
     localize_only: bool,
-    reference: Path,
+    reference: Path | None,
+    against: str | None,
+    against_schedule: str | None,
     stack: str,
     overrides: tuple[str, ...],
     python: Path | None,
@@ -50,12 +52,23 @@ def run_cli_job(
 
     interpreter = python or Path(sys.executable)
     try:
+        if sum(one is not None for one in (reference, against, against_schedule)) != 1:
+            raise UsageError(
+                "expected one reference: --reference with a good build, or --against with another target, or "
+                "--against-schedule with a schedule of the stack file"
+            )
+        theirs = toolchain(reference_stack or stack, reference_python or interpreter)
+        if against is not None:
+            theirs = theirs.on(against)
+        if against_schedule is not None:
+            theirs = theirs.under(against_schedule)
         found = localize(
             LocalizeRequest(
                 failing=failing_build,
-                reference=reference,
+                reference=reference or failing_build,
                 failing_toolchain=toolchain(stack, interpreter),
-                reference_toolchain=toolchain(reference_stack or stack, reference_python or interpreter),
+                reference_toolchain=theirs,
+                schedule=against_schedule,
                 golden_data=golden_data,
                 tolerance=Tolerance(rtol=rtol, atol=atol),
                 budget=dump_budget,

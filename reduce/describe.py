@@ -18,6 +18,7 @@ from .comparison import alike, differs
 from .generated import GeneratedDifference
 from .localize import Divergence
 from .races import MissingEdge
+from .schedules import Trial
 from .side import Side
 from .single_task import submits_of
 from .task_list import KernelTask
@@ -71,6 +72,23 @@ def generated(found: GeneratedDifference) -> written.Generated:
         if first is None
         else written.PassDifference(number=first.number, name=first.name, diff=first.diff),
         origin="runtime" if found.is_empty else "compiler",
+    )
+
+
+def race(trials: Sequence[Trial], *, confirmed: bool) -> written.Race:
+    """What became of the failing build under each schedule."""
+    return written.Race(
+        confirmed=confirmed,
+        trials=tuple(
+            written.Trial(
+                schedule=trial.schedule,
+                variables=trial.variables,
+                runs=trial.runs,
+                failed=trial.failed,
+                stopped=trial.stopped,
+            )
+            for trial in trials
+        ),
     )
 
 

@@ -6,6 +6,7 @@ python -m precision_bisect.reduce.divergence > docs/divergence.schema.json
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -18,8 +19,12 @@ class _Part(BaseModel):
 class Reference(_Part):
     """What the failing build was compared with."""
 
-    kind: Literal["good build"]
+    kind: Literal["good build", "other target", "other schedule"]
+    """The last two: the failing build itself, run otherwise."""
     path: str
+    platform: str
+    schedule: str | None
+    """By its name in the stack file; null where nothing was asked of the runtime."""
 
 
 class Pattern(_Part):
@@ -108,6 +113,26 @@ class MissingEdge(_Part):
     """Whether the reference orders the two; null where one of them has no counterpart."""
 
 
+class Trial(_Part):
+    """Runs of the failing build under one schedule of the stack file, on the same data."""
+
+    schedule: str
+    variables: Mapping[str, str]
+    runs: int
+    failed: int
+    """Of them, with other outputs than the reference."""
+    stopped: int
+    """Of them, without outputs: crashed, stalled, or out of time."""
+
+
+class Race(_Part):
+    """Looked for where an edge is missing, or a task goes wrong that is right alone."""
+
+    confirmed: bool
+    """Some runs fail and others pass on the same data."""
+    trials: tuple[Trial, ...]
+
+
 class Task(_Part):
     """A task by id and kernel."""
 
@@ -154,7 +179,10 @@ class Divergence(_Part):
     vanished: tuple[Task, ...]
     """Tasks that diverged while they were searched for, and not in the run that was to show it."""
     missing_edges: tuple[MissingEdge, ...]
-    generated: Generated
+    race: Race | None
+    """Null where nothing points to one, or the harness does not tell what a run put out."""
+    generated: Generated | None
+    """Null where the failing build is its own reference."""
     unaligned: tuple[Task, ...]
     unaligned_reference: tuple[Task, ...]
     unvisited: tuple[Task, ...]

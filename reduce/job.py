@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 from ..runner.build_output.build_directory import BuildDirectory
 from ..runner.errors import UsageError
@@ -17,11 +18,14 @@ from .assess import Assessment, Assessor
 from .classes import TaskClass
 from .generated import compare_generated
 from .localize import Divergence, Localization, Localizer
+from .page import page
 from .races import missing_edges
+from .schedules import is_confirmed, try_schedules
 from .side import Side
 from .toolchain import Toolchain
 
 RESULT = "divergence.json"
+PAGE = "task_graph.html"
 _WORK = "work"
 
 
@@ -31,13 +35,15 @@ class LocalizeRequest:
 
     Each build is run by its own toolchain: where the runtime is at fault, the reference needs the runtime of its
     commit. `golden_data` are the frozen inputs and outputs for both, by default those saved in the failing build.
-    `budget` is in bytes a run, `timeout` in seconds a run.
+    Where `reference` is the failing build itself, it is run by another toolchain: on another target, or, with
+    `schedule` (a name in the stack file), in another order. `budget` is in bytes a run, `timeout` in seconds a run.
     """
 
     failing: Path
     reference: Path
     failing_toolchain: Toolchain
     reference_toolchain: Toolchain
+    schedule: str | None
     golden_data: Path | None
     tolerance: Tolerance
     budget: int
@@ -45,10 +51,15 @@ class LocalizeRequest:
     timeout: float
     output: Path
 
+    @property
+    def is_its_own_reference(self) -> bool:
+        """Whether one build is compared with itself, run otherwise."""
+        return self.failing.resolve() == self.reference.resolve()
+
 
 def localize(request: LocalizeRequest, *, on_progress: Callable[[str], None]) -> written.Divergence:
-    """Find the first divergent tensors and write `divergence.json` to the output folder, which keeps logs and dumps
-    below `work/`. Nothing else is written to.
+    """Find the first divergent tensors and write `divergence.json` and `task_graph.html` to the output folder,
+    which keeps logs and dumps below `work/`. Nothing else is written to.
 
     Raises:
         UserError: an input cannot be used, or a build cannot be run.
@@ -78,7 +89,17 @@ def localize(request: LocalizeRequest, *, on_progress: Callable[[str], None]) ->
         folder=work / "alone",
     )
     assessments = _assess_all(found.divergences, assessor, on_progress)
-    result = _written(request, found, assessments, failing, reference)
+    edges = missing_edges(failing.tasks)
+    unordered = {(edge.before.ordinal, edge.after.ordinal) for edge in missing_edges(reference.tasks)}
+    missing = tuple(
+        describe.missing_edge(edge, alignment=found.alignment, in_reference=unordered) for edge in edges
+    )
+    race = None
+    if _points_to_a_race(found, assessments, missing):
+        trials = try_schedules(failing, reference, request.tolerance, on_progress=on_progress)
+        race = describe.race(trials, confirmed=is_confirmed(trials)) if trials else None
+    result = _written(request, found, assessments, failing, reference, missing, race)
+    (request.output / PAGE).write_text(page(failing.tasks, found), encoding="utf-8")
     (request.output / RESULT).write_text(
         result.model_dump_json(indent=2, by_alias=True) + "\n", encoding="utf-8"
     )
@@ -125,18 +146,41 @@ def _assess_all(
     return found
 
 
+def _points_to_a_race(
+    found: Localization, assessments: Sequence[Assessment], missing: Sequence[written.MissingEdge]
+) -> bool:
+    return (
+        bool(found.vanished)
+        or any(edge.ordered_in_reference is not False for edge in missing)
+        or any(one.task_class is TaskClass.INTERACTION for one in assessments)
+    )
+
+
+def _reference(request: LocalizeRequest) -> written.Reference:
+    kind: Literal["good build", "other target", "other schedule"] = "good build"
+    if request.is_its_own_reference:
+        kind = "other target" if request.schedule is None else "other schedule"
+    return written.Reference(
+        kind=kind,
+        path=str(request.reference),
+        platform=request.reference_toolchain.platform,
+        schedule=request.schedule,
+    )
+
+
 def _written(
     request: LocalizeRequest,
     found: Localization,
     assessments: Sequence[Assessment],
     failing: Side,
     reference: Side,
+    missing: tuple[written.MissingEdge, ...],
+    race: written.Race | None,
 ) -> written.Divergence:
-    also = {(edge.before.ordinal, edge.after.ordinal) for edge in missing_edges(reference.tasks)}
     ours, theirs = failing.tasks.tasks, reference.tasks.tasks
     return written.Divergence(
         failing_build=str(request.failing),
-        reference=written.Reference(kind="good build", path=str(request.reference)),
+        reference=_reference(request),
         rtol=request.tolerance.rtol,
         atol=request.tolerance.atol,
         tasks=len(ours),
@@ -151,11 +195,11 @@ def _written(
             )
         ),
         vanished=tuple(describe.task(one) for one in found.vanished),
-        missing_edges=tuple(
-            describe.missing_edge(edge, alignment=found.alignment, in_reference=also)
-            for edge in missing_edges(failing.tasks)
-        ),
-        generated=describe.generated(
+        missing_edges=missing,
+        race=race,
+        generated=None
+        if request.is_its_own_reference
+        else describe.generated(
             compare_generated(BuildDirectory.open(request.failing), BuildDirectory.open(request.reference))
         ),
         unaligned=tuple(describe.task(ours[one]) for one in found.alignment.only_failing),

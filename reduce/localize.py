@@ -12,7 +12,8 @@ from ..runner.errors import UserError
 from ..runner.tensors.statistics import Tolerance
 from ..runner.tensors.view import TensorView
 from .alignment import Alignment, align
-from .comparison import NotWholeError, TaskValues, differs, results_of, values_of
+from .comparison import NotWholeError, TaskValues, differs, distance, results_of, values_of
+from .final_outputs import output_evidence
 from .search.choice import BudgetTooSmallError, next_tasks
 from .search.dag import Dag, Mask
 from .search.evidence import Evidence
@@ -40,12 +41,15 @@ class Localization:
         divergences: the first divergent tasks, in submission order.
         vanished: tasks that diverged while they were searched for, and not in the run that was to show it.
         alignment: which tasks correspond.
+        seen: relative L2 error (infinite where there is none to give) of the tasks that were looked at, by ordinal; 0
+            where nothing differs.
         unvisited: ordinals of tasks that may hold a further first divergence and were not looked at.
     """
 
     divergences: tuple[Divergence, ...]
     vanished: tuple[KernelTask, ...]
     alignment: Alignment
+    seen: Mapping[int, float]
     unvisited: tuple[int, ...]
 
 
@@ -66,6 +70,7 @@ class Localizer:
     _alignment: Alignment = field(init=False)
     _tasks: tuple[int, ...] = field(init=False)
     _evidence: Evidence = field(init=False)
+    _seen: dict[int, float] = field(init=False, default_factory=dict[int, float])
 
     def __post_init__(self) -> None:
         self._alignment = align(self.failing.tasks, self.reference.tasks)
@@ -84,7 +89,16 @@ class Localizer:
         """
         everything = max(self.failing.tasks.all_bytes, self.reference.tasks.all_bytes)
         found = self._from_full_dump() if everything <= self.budget else None
+        if found is None:
+            self._observe_outputs()
         return found or self._until_divergent(self._from_tagged_dumps)
+
+    def _observe_outputs(self) -> None:
+        """Start from what the runs that recorded the graphs put out, where that differs."""
+        known = output_evidence(self.failing, self.reference, self.tolerance)
+        if any(known.values()):
+            nodes = {ordinal: node for node, ordinal in enumerate(self._tasks)}
+            self._evidence.observe({nodes[one]: wrong for one, wrong in known.items() if one in nodes})
 
     def _until_divergent(self, search: Callable[[], Localization]) -> Localization:
         """Search again while nothing diverges, as often as is allowed."""
@@ -118,6 +132,7 @@ class Localizer:
 
     def _forget(self) -> None:
         self._evidence = Evidence(self._evidence.dag)
+        self._seen = {}
 
     def _search(self) -> None:
         budget = self.budget
@@ -172,7 +187,12 @@ class Localizer:
 
     def _diverges(self, node: int, ours: ArgsDump, theirs: ArgsDump) -> bool:
         failing, reference = self._pair(node)
-        return _any_differs(results_of(ours, failing), results_of(theirs, reference), self.tolerance)
+        actual, expected = results_of(ours, failing), results_of(theirs, reference)
+        wrong = _any_differs(actual, expected, self.tolerance)
+        self._seen[failing.ordinal] = (
+            max(distance(actual[index], expected[index]) for index in actual) if wrong else 0.0
+        )
+        return wrong
 
     def _pair(self, node: int) -> tuple[KernelTask, KernelTask]:
         ordinal = self._tasks[node]
@@ -200,6 +220,7 @@ class Localizer:
             divergences=tuple(divergences),
             vanished=tuple(vanished),
             alignment=self._alignment,
+            seen=self._seen,
             unvisited=tuple(self._tasks[node] for node in np.flatnonzero(self._evidence.unvisited())),
         )
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from ..runner.build_output.args_dump import ArgsDump
+from ..runner.build_output.golden_data import TensorFolder
 from ..runner.build_output.task_graph import TaskGraph
 from ..runner.case import CaseName, RunOptions, case_command
 from ..runner.errors import UserError
@@ -22,6 +23,7 @@ from .toolchain import Toolchain
 from .working_copy import WorkingCopy
 
 _CASE = Path(__file__).with_name("replay_case.py")
+_OUTPUTS = "outputs"
 
 
 class ReplayError(UserError):
@@ -30,11 +32,15 @@ class ReplayError(UserError):
 
 @dataclass(frozen=True, kw_only=True)
 class Replay:
-    """One finished run. `dump` and `graph` are None unless they were asked for."""
+    """One finished run. `dump` and `graph` are None unless they were asked for.
+
+    `outputs` is None where the harness at this revision does not hand them to a comparator.
+    """
 
     classification: Classification
     dump: ArgsDump | None
     graph: TaskGraph | None
+    outputs: TensorFolder | None
     seconds: float
     log: Path
 
@@ -62,8 +68,11 @@ class Replayer:
         data: Path,
         dump_level: int = 0,
         dep_gen: bool = False,
+        schedule: Mapping[str, str] | None = None,
     ) -> Replay:
         """Run the copy as it stands on the frozen data in `data`, and keep what it records.
+
+        `schedule` are variables of this run alone.
 
         Raises:
             ReplayError: it crashed, stalled, ran into `timeout` (seconds), or could not be compiled.
@@ -80,7 +89,10 @@ class Replayer:
         outcome = folder / "outcome.json"
         command = case_command(
             stack,
-            CaseName(path=PurePosixPath(_CASE.name), arguments=("--specs", str(specs))),
+            CaseName(
+                path=PurePosixPath(_CASE.name),
+                arguments=("--specs", str(specs), "--outputs", str(folder / _OUTPUTS)),
+            ),
             RunOptions(golden_data=data, dump_level=dump_level, dep_gen=dep_gen, runtime_dir=self.copy.path),
             offered=frozenset(),
             outcome=outcome,
@@ -98,7 +110,7 @@ class Replayer:
                 Command(
                     argv=command.argv,
                     cwd=Path(fill(stack.case.cwd, values)),
-                    environment=self.toolchain.environment(values),
+                    environment={**self.toolchain.environment(values), **(schedule or {})},
                     timeout=self.timeout,
                 ),
                 log=log,
@@ -127,11 +139,12 @@ class Replayer:
         records = self.copy.path / "dfx_outputs"
         if records.is_dir() and not records.is_symlink():
             shutil.move(records, folder / "dfx_outputs")
-        kept = WorkingCopy(folder).build()
+        kept = WorkingCopy(folder)
         return Replay(
             classification=found,
-            dump=kept.args_dump() if dump_level else None,
-            graph=kept.task_graph() if dep_gen else None,
+            dump=kept.build().args_dump() if dump_level else None,
+            graph=kept.build().task_graph() if dep_gen else None,
+            outputs=TensorFolder.open(folder / _OUTPUTS) if (folder / _OUTPUTS).is_dir() else None,
             seconds=seconds,
             log=log,
         )

@@ -1,17 +1,20 @@
 """A case made of a build directory and frozen data: run under the stack's own interpreter and golden harness.
 
-    python replay_case.py -p PLATFORM -d DEVICE --specs SPECS.json
+    python replay_case.py -p PLATFORM -d DEVICE --specs SPECS.json --outputs DIR
 
 SPECS.json lists the entry arguments in order: `{"kind": "tensor", "name", "dtype", "shape", "is_output", "has_input"}`
 or `{"kind": "scalar", "name", "dtype", "value"}`. The build directory, the data and what to dump are put into the call
-by `runner/shim.py`, under which this runs. Imports nothing of this package.
+by `runner/shim.py`, under which this runs. Outputs are saved to DIR/<name>.pt where the harness takes
+comparators, which get to see them. Imports nothing of this package.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib
+import inspect
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +24,7 @@ def main() -> int:
     parser.add_argument("-p", "--platform", required=True)
     parser.add_argument("-d", "--device", type=int, required=True)
     parser.add_argument("--specs", type=Path, required=True)
+    parser.add_argument("--outputs", type=Path, required=True)
     arguments = parser.parse_args()
 
     # The stack's, at whatever revision it is.
@@ -37,10 +41,29 @@ def main() -> int:
             entry["name"], entry["shape"], dtype, init_value=initial, is_output=entry["is_output"]
         )
 
+    def saving(name: str) -> Callable[..., tuple[bool, str]]:
+        def allclose(
+            actual: Any, expected: Any, *, rtol: float, atol: float, **_rest: Any
+        ) -> tuple[bool, str]:
+            torch.save(actual.clone(), arguments.outputs / f"{name}.pt")
+            return bool(torch.allclose(actual, expected, rtol=rtol, atol=atol)), ""
+
+        return allclose
+
+    entries = json.loads(arguments.specs.read_text(encoding="utf-8"))
+    options: dict[str, Any] = {}
+    if "compare_fn" in inspect.signature(golden.run).parameters:
+        arguments.outputs.mkdir()
+        options["compare_fn"] = {
+            entry["name"]: saving(entry["name"])
+            for entry in entries
+            if entry["kind"] == "tensor" and entry["is_output"]
+        }
     result = golden.run(
         None,
-        [spec(entry) for entry in json.loads(arguments.specs.read_text(encoding="utf-8"))],
+        [spec(entry) for entry in entries],
         runtime_cfg={"platform": arguments.platform, "device_id": arguments.device},
+        **options,
     )
     if not result.passed:
         print(result.error)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from pathlib import Path
 
 from ..runner.build_output.args_dump import ArgsDump
-from ..runner.build_output.golden_data import GoldenData
+from ..runner.build_output.golden_data import GoldenData, TensorFolder
 from ..runner.build_output.kernel_config import KernelConfig
 from ..runner.build_output.orchestration import Orchestration
 from ..runner.errors import UserError
 from .entry_arguments import EntryArgument, entry_arguments
-from .replay import Replayer
+from .replay import Replay, Replayer
 from .tagging import tagged
 from .task_list import TaskList
 from .toolchain import Toolchain
@@ -31,6 +31,8 @@ class Side:
     orchestration: Orchestration
     arguments: tuple[EntryArgument, ...]
     tasks: TaskList
+    outputs: TensorFolder | None
+    """What the run that recorded the graph put out; None where the harness does not tell."""
 
     @classmethod
     def open(cls, build: Path, *, data: Path, toolchain: Toolchain, folder: Path, timeout: float) -> Side:
@@ -45,7 +47,8 @@ class Side:
         parts = copy.build()
         config = parts.kernel_config()
         arguments = entry_arguments(parts, GoldenData.open(data))
-        graph = replayer.run(arguments, data=data, dep_gen=True).graph
+        first = replayer.run(arguments, data=data, dep_gen=True)
+        graph = first.graph
         assert graph is not None
         if not graph.annotated or any(task.kernels is None for task in graph.tasks.values()):
             raise UserError(
@@ -64,6 +67,7 @@ class Side:
             orchestration=parts.orchestration(),
             arguments=arguments,
             tasks=tasks,
+            outputs=first.outputs,
         )
 
     def dump(self, *, results: Set[int], whole: Set[int]) -> ArgsDump:
@@ -73,8 +77,16 @@ class Side:
 
     def dump_everything(self) -> ArgsDump:
         """Run again, unedited, and dump all arguments of all tasks."""
-        self.copy.write_orchestration(self.orchestration.source)
+        self.restore()
         return self._run(dump_level=2)
+
+    def restore(self) -> None:
+        """Take all markers out of the copy again."""
+        self.copy.write_orchestration(self.orchestration.source)
+
+    def run(self, *, schedule: Mapping[str, str]) -> Replay:
+        """Run the copy as it stands under a schedule, and dump nothing. Raises `ReplayError`."""
+        return self.replayer.run(self.arguments, data=self.data, schedule=schedule)
 
     def _run(self, *, dump_level: int) -> ArgsDump:
         dump = self.replayer.run(self.arguments, data=self.data, dump_level=dump_level).dump

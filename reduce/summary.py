@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 from ..runner.tensors.diff_text import printable
-from .divergence import Divergence, FirstDivergent, Generated, MissingEdge
+from .divergence import Divergence, FirstDivergent, Generated, MissingEdge, Race, Reference
 
 _SHOWN = 8
 Line = Callable[..., None]
@@ -33,7 +33,10 @@ def print_summary(found: Divergence, console: Console) -> None:
         line(f"missing edge: {_edge(edge)}", "bold yellow")
     if len(new) > _SHOWN:
         line(f"... and {len(new) - _SHOWN} more missing edges, see divergence.json")
-    _print_generated(found.generated, line)
+    if found.race is not None:
+        _print_race(found.race, line)
+    if found.generated is not None:
+        _print_generated(found.generated, line)
     for tasks, what in (
         (found.vanished, "diverged only in some runs: a race?"),
         (found.unaligned, "of the failing build have no counterpart and were not compared"),
@@ -45,7 +48,7 @@ def print_summary(found: Divergence, console: Console) -> None:
             line(f"{len(tasks)} tasks {what}: {names}", "yellow")
     line(
         f"{found.tasks} tasks, {found.runs} runs of the failing build and {found.reference_runs} of the reference, "
-        f"{found.bytes_dumped} bytes dumped; reference: {found.reference.kind} {found.reference.path}",
+        f"{found.bytes_dumped} bytes dumped; reference: {_reference(found.reference)}",
         "dim",
     )
 
@@ -67,6 +70,28 @@ def _print_first(entry: FirstDivergent, line: Line) -> None:
         )
     if entry.pattern is not None:
         line(f"  {entry.pattern.name} ({entry.pattern.confidence:.0%}): {entry.pattern.evidence}")
+
+
+def _print_race(found: Race, line: Line) -> None:
+    failing = any(trial.failed for trial in found.trials)
+    what = "a race: it fails and passes on the same data" if found.confirmed else "no race seen"
+    line(
+        what if failing else "it did not fail again: no race shown", "bold yellow" if found.confirmed else ""
+    )
+    for trial in found.trials:
+        knobs = " ".join(f"{name}={value}" for name, value in trial.variables.items())
+        stopped = f", {trial.stopped} stopped" if trial.stopped else ""
+        line(f"  {trial.schedule:12} {trial.failed} of {trial.runs} fail{stopped}  {knobs}")
+
+
+def _reference(found: Reference) -> str:
+    match found.kind:
+        case "good build":
+            return f"good build {found.path}"
+        case "other target":
+            return f"the same build on {found.platform}"
+        case "other schedule":
+            return f"the same build under schedule {found.schedule}"
 
 
 def _print_generated(found: Generated, line: Line) -> None:

@@ -25,6 +25,19 @@ def tensor_name(orchestration: Orchestration, submits: Sequence[Submit], argumen
     return names.pop() if len(names) == 1 else None
 
 
+def entry_tensor(orchestration: Orchestration, submits: Sequence[Submit], argument: int) -> str | None:
+    """As `tensor_name`, where that is an argument of the orchestration; None where it is not, or not surely so."""
+    spelled = [tensor.name for tensor in orchestration.tensors]
+    entries = {
+        tensor.name.removeprefix(_PREFIX)
+        for tensor in orchestration.entry_tensors
+        if spelled.count(tensor.name) == 1
+        and tensor.name.removeprefix(_PREFIX) not in set(spelled) - {tensor.name}
+    }
+    name = tensor_name(orchestration, submits, argument)
+    return name if name in entries else None
+
+
 def _root(orchestration: Orchestration, text: str) -> str:
     """The tensor behind views and other names; without the prefix of generated code for entry arguments."""
     bound = {tensor.name: tensor for tensor in orchestration.tensors}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..runner.errors import UsageError
@@ -47,6 +47,22 @@ class Toolchain:
         return cls(
             stack=stack, python=python, platform=platform, device=device, variables=dict(variables or {})
         )
+
+    def on(self, platform: str) -> Toolchain:
+        """The same on another target. Raises `UsageError` where the stack has none of that name, or it is the same."""
+        others = sorted(set(self.stack.platforms) - {self.platform})
+        if platform not in others:
+            raise UsageError(f"--against: expected one of {others}, found {platform!r}")
+        return replace(self, platform=platform)
+
+    def under(self, schedule: str) -> Toolchain:
+        """The same with the variables of a schedule. Raises `UsageError` where the stack has none of that name."""
+        known = self.stack.schedules
+        if schedule not in known:
+            raise UsageError(
+                f"--against-schedule: expected one of the stack file's schedules {sorted(known)}, found {schedule!r}"
+            )
+        return replace(self, variables={**self.variables, **known[schedule].variables})
 
     def values(self, *, case: Path, folder: Path) -> dict[str, str]:
         """The stack file's placeholders for a run of the script `case` in `folder`."""

@@ -163,6 +163,13 @@ class Platform(Model):
     """Inherited variables without which nothing can be built or run for it."""
 
 
+class Schedule(Model):
+    """A way to make the runtime run its tasks: an order, a number of workers."""
+
+    variables: Mapping[str, str] = Field(min_length=1)
+    """Set for the run."""
+
+
 class Limits(Model):
     """Bounds on what the tool takes from the machine."""
 
@@ -189,6 +196,8 @@ class Stack(Model):
     case: Case
     platforms: Mapping[str, Platform] = Field(min_length=1)
     """The first one is the default."""
+    schedules: Mapping[str, Schedule] = {}
+    """Knobs of the runtime, by the names that `reduce` shows."""
     verdicts: tuple[VerdictRule, ...] = ()
     limits: Limits = Limits()
 
@@ -199,7 +208,7 @@ class Stack(Model):
             raise ValueError("expected a plain name (letters, digits, - and _)")
         return value
 
-    @field_validator("repositories", "pins", "steps", "platforms")
+    @field_validator("repositories", "pins", "steps", "platforms", "schedules")
     @classmethod
     def _names_are_plain(cls, value: Mapping[str, object]) -> Mapping[str, object]:
         for name in value:

@@ -106,6 +106,7 @@ class Twins:
             reference=self.good,
             failing_toolchain=self.bad_trees.toolchain(),
             reference_toolchain=self.good_trees.toolchain(),
+            schedule=None,
             golden_data=self.good / "data",
             tolerance=Tolerance(),
             budget=budget,

@@ -46,6 +46,23 @@ def test_a_folder_that_is_no_build_is_one_line(tmp_path: Path) -> None:
     assert result.stderr.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ((), "expected one reference"),
+        (("--reference", ".", "--against", "a5sim"), "expected one reference"),
+        (("--against", "moon"), "'moon'"),
+        (("--against-schedule", "backwards"), "'reverse', 'serial'"),
+    ],
+)
+def test_one_reference_that_there_is(tmp_path: Path, options: tuple[str, ...], expected: str) -> None:
+    arguments = [str(tmp_path), "--localize-only", "--stack", "demo", "-o", str(tmp_path / "out"), *options]
+    result = CliRunner().invoke(main, arguments)
+    assert result.exit_code == 2
+    assert expected in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
 def test_the_command_line_does_not_import_torch() -> None:
     code = "import sys, precision_bisect.reduce.cli\nassert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)

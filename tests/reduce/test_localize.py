@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
+import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +15,7 @@ import pytest
 
 from precision_bisect.demo.scenarios import Scenario
 from precision_bisect.reduce.divergence import Divergence
-from precision_bisect.reduce.job import RESULT, localize
+from precision_bisect.reduce.job import PAGE, RESULT, localize
 from precision_bisect.runner.errors import UserError
 from tests.reduce.demo_builds import Trees, Twins
 
@@ -55,7 +57,7 @@ def test_a_rounding_mode_within_a_small_budget(tmp_path: Path, good_trees: Trees
     assert first.pattern.name == "rounding mode"
     source = (twins.bad / first.orchestration_source).read_text().splitlines()
     assert all("// total" in source[line - 1] for line in first.orchestration_lines)
-    assert found.runs <= 6
+    assert found.runs <= 5
     written = json.loads((tmp_path / "out" / RESULT).read_text())
     jsonschema.validate(written, json.loads(SCHEMA.read_text()))
     assert written["first_divergent"][0]["class"] == "introduced"
@@ -70,18 +72,46 @@ def test_a_live_buffer_given_away_is_an_interaction(tmp_path: Path, good_trees: 
     assert found.runs == 2
 
 
+@pytest.fixture(scope="module")
+def dropped(tmp_path_factory: pytest.TempPathFactory, good_trees: Trees) -> Twins:
+    return Twins.make(tmp_path_factory.mktemp("dropped") / "twins", Scenario.DROPPED_DEP, good_trees)
+
+
 def test_a_dropped_dependency_is_named(
-    tmp_path: Path, good_trees: Trees, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, dropped: Twins, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    twins = Twins.make(tmp_path / "twins", Scenario.DROPPED_DEP, good_trees)
     monkeypatch.setenv("MINIRT_ORDER", "reverse")
-    found = localize(twins.request(tmp_path / "out"), on_progress=quiet)
+    found = localize(dropped.request(tmp_path / "out"), on_progress=quiet)
     (first,) = found.first_divergent
     assert (first.kernel, first.tensor, first.task_class) == ("product_acc", "product", "interaction")
     (edge,) = found.missing_edges
     assert (edge.before_kernel, edge.after_kernel) == ("product", "product_acc")
     assert edge.ordered_in_reference
     assert "add_inout" in edge.cause
+    assert found.race is not None
+    assert found.race.confirmed
+    failed = {trial.schedule: trial.failed for trial in found.race.trials}
+    assert (failed["serial"], failed["reverse"]) == (0, 1)
+    page = (tmp_path / "out" / PAGE).read_text()
+    assert '"state":"first"' in page
+    assert "//" not in re.sub(r"^\s*//.*$", "", page, flags=re.MULTILINE), "the page names no other host"
+
+
+def test_a_race_shows_against_the_same_build_run_serially(
+    tmp_path: Path, dropped: Twins, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MINIRT_ORDER", "reverse")
+    request = dropped.request(tmp_path / "out")
+    alone = replace(
+        request,
+        reference=dropped.bad,
+        reference_toolchain=request.failing_toolchain.under("serial"),
+        schedule="serial",
+    )
+    found = localize(alone, on_progress=quiet)
+    assert kernels(found) == {"product_acc"}
+    assert found.reference.kind == "other schedule"
+    assert found.generated is None
 
 
 def test_a_fault_of_the_runtime_needs_the_runtime_of_each_build(tmp_path: Path, good_trees: Trees) -> None:
@@ -91,9 +121,13 @@ def test_a_fault_of_the_runtime_needs_the_runtime_of_each_build(tmp_path: Path, 
     assert {entry.task_class for entry in found.first_divergent} == {"introduced"}
 
 
-def test_equal_builds_do_not_diverge(tmp_path: Path, good_trees: Trees) -> None:
-    good = good_trees.build("cases/softmax.py", tmp_path / "good", "--save-data")
-    twins = Twins(good=good, bad=good, good_trees=good_trees, bad_trees=good_trees)
+@pytest.fixture(scope="module")
+def softmax(tmp_path_factory: pytest.TempPathFactory, good_trees: Trees) -> Path:
+    return good_trees.build("cases/softmax.py", tmp_path_factory.mktemp("softmax") / "build", "--save-data")
+
+
+def test_equal_builds_do_not_diverge(tmp_path: Path, good_trees: Trees, softmax: Path) -> None:
+    twins = Twins(good=softmax, bad=softmax, good_trees=good_trees, bad_trees=good_trees)
     request = replace(twins.request(tmp_path / "out"), attempts=2)
     found = localize(request, on_progress=quiet)
     assert found.first_divergent == ()
@@ -101,8 +135,8 @@ def test_equal_builds_do_not_diverge(tmp_path: Path, good_trees: Trees) -> None:
     assert found.runs == 1 + 2
 
 
-def test_a_run_that_fails_otherwise_is_an_error(tmp_path: Path, good_trees: Trees) -> None:
-    good = good_trees.build("cases/softmax.py", tmp_path / "good", "--save-data")
+def test_a_run_that_fails_otherwise_is_an_error(tmp_path: Path, good_trees: Trees, softmax: Path) -> None:
+    good = shutil.copytree(softmax, tmp_path / "good")
     (source,) = (good / "orchestration").glob("*.cpp")
     source.write_text(source.read_text().replace("PTO2_SCOPE() {", "PTO2_SCOPE() { no such thing;", 1))
     request = Twins(good=good, bad=good, good_trees=good_trees, bad_trees=good_trees).request(
@@ -113,10 +147,9 @@ def test_a_run_that_fails_otherwise_is_an_error(tmp_path: Path, good_trees: Tree
 
 
 def test_a_dump_cut_short_is_never_agreement(
-    tmp_path: Path, good_trees: Trees, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, good_trees: Trees, softmax: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    good = good_trees.build("cases/elementwise_chain.py", tmp_path / "good", "--save-data")
-    twins = Twins(good=good, bad=good, good_trees=good_trees, bad_trees=good_trees)
+    twins = Twins(good=softmax, bad=softmax, good_trees=good_trees, bad_trees=good_trees)
     monkeypatch.setenv("MINIRT_DUMP_ARENA_BYTES", "1000")
     with pytest.raises(UserError, match="dumped whole"):
         localize(twins.request(tmp_path / "out"), on_progress=quiet)
