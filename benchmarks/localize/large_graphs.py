@@ -69,7 +69,7 @@ def search(rng: random.Random, wiring: Wiring, tasks: int, share: float) -> tupl
     fault = rng.randrange(tasks)
     diverges = dag.ancestors[:, fault]
     evidence = Evidence(dag)
-    # The outputs of the whole run are compared anyway.
+    # What the outputs of the whole run hold is known before anything is dumped (`reduce.final_outputs`).
     read = {above for predecessors in dag.predecessors for above in predecessors}
     evidence.observe({task: bool(diverges[task]) for task in range(tasks) if task not in read})
     runs = dumped = 0

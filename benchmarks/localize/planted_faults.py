@@ -2,8 +2,9 @@
 
     python -m benchmarks.localize.planted_faults [--seeds 20] [--share 0.2] [SCENARIO ...]
 
-Every seed builds good and bad anew, on new inputs, and localizes with a budget of a share of all bytes. Beside it: the
-bytes of a full dump, and the answer of a walk through the dump in its order that stops at the first difference.
+Every seed builds good and bad anew, on new inputs, and localizes with a budget of a share of all bytes. What is right
+is read from the two builds by `truth.py`. Beside it: the bytes of a full dump, and the answer of a walk through the
+dump in its order that stops at the first difference.
 """
 
 from __future__ import annotations
@@ -21,15 +22,17 @@ from precision_bisect.reduce.side import Side
 from precision_bisect.runner.tensors.statistics import Tolerance
 from tests.reduce.demo_builds import Trees, Twins
 
-PLANTED = {
-    Scenario.ROUNDING: ("total", "introduced"),
-    Scenario.ACCUMULATE: ("product_acc", "introduced"),
-    Scenario.REUSE: ("lse", "interaction"),
-    Scenario.TAIL: ("energy", "introduced"),
-    Scenario.DROPPED_DEP: ("product_acc", "interaction"),
-    Scenario.RUNTIME_BUMP: ("total", "introduced"),
-}
-"""Kernel of the task that goes wrong first, and the verdict on it."""
+from .truth import planted
+
+SCENARIOS = (
+    Scenario.ROUNDING,
+    Scenario.ACCUMULATE,
+    Scenario.REUSE,
+    Scenario.TAIL,
+    Scenario.DROPPED_DEP,
+    Scenario.RUNTIME_BUMP,
+)
+"""Those with a numeric fault."""
 
 
 def main() -> None:
@@ -38,7 +41,7 @@ def main() -> None:
     )
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--share", type=float, default=0.2)
-    parser.add_argument("scenarios", nargs="*", type=Scenario, default=list(PLANTED))
+    parser.add_argument("scenarios", nargs="*", type=Scenario, default=list(SCENARIOS))
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         good = Trees.make(Path(folder) / "trees")
@@ -62,7 +65,10 @@ def one(twins: Twins, scenario: Scenario, root: Path, share: float) -> tuple[str
     everything, walked = walk(twins, root / "walk")
     request = twins.request(root / "out", budget=max(int(everything * share), 40_000))
     found = localize(replace(request), on_progress=lambda _text: None)
-    kernel, verdict = PLANTED[scenario]
+    graphs = (
+        root / "out" / "work" / side / "runs/001/dfx_outputs/deps.json" for side in ("reference", "failing")
+    )
+    kernel, verdict = planted(twins.good, twins.bad, *graphs)
     kernels = sorted({entry.kernel for entry in found.first_divergent})
     classes = sorted({entry.task_class for entry in found.first_divergent})
     right = kernels == [kernel] and classes == [verdict]
