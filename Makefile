@@ -16,7 +16,7 @@ SEED ?= 0
 
 export PIP_NO_INPUT = 1
 
-.PHONY: demo test lint bench-search bench-tensors bench-localize clean
+.PHONY: demo test lint bench-search bench-tensors bench-localize bench-site clean
 
 # torch first and from the constraints: a looser request elsewhere would bring gigabytes of CUDA.
 $(INSTALLED): $(ROOT)/pyproject.toml $(ROOT)/constraints.txt
@@ -53,6 +53,9 @@ bench-tensors: $(DEV_INSTALLED)
 bench-localize: $(DEV_INSTALLED)
 	cd $(ROOT) && $(BIN)/python -m benchmarks.localize.large_graphs
 	cd $(ROOT) && $(BIN)/python -m benchmarks.localize.planted_faults
+
+bench-site: $(DEV_INSTALLED)
+	cd $(ROOT) && $(BIN)/python -m benchmarks.site
 
 clean:
 	rm -rf $(ROOT)/.venv $(DEMO)
