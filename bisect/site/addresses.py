@@ -35,3 +35,23 @@ def script(name: str, side: str) -> str:
 def commit(repository: str, sha: str) -> str:
     """The page of a commit."""
     return f"commits/{slug(repository)}/{slug(sha)}.html"
+
+
+def job(name: str) -> str:
+    """The overview of a nightly job."""
+    return f"jobs/{slug(name)}.html"
+
+
+def month(name: str, when: str) -> str:
+    """The nights of a job in one month, such as `2026-03`."""
+    return f"jobs/{slug(name)}-{when}.html"
+
+
+def case(name: str, cell: int) -> str:
+    """The page of a cell of a job: a case on a platform."""
+    return f"jobs/{slug(name)}/case-{cell}.html"
+
+
+def incident(name: str, ordinal: int) -> str:
+    """The page of an incident of a job."""
+    return f"jobs/{slug(name)}/incident-{ordinal}.html"

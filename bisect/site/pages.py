@@ -9,10 +9,12 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from ...runner.errors import UserError
-from ...store.schema import Bisection, Commit, Probe, Stage
+from ...store.nightly import Cell, Incident
+from ...store.schema import Bisection, Commit, Judgement, Probe, Stage
+from ..report.plain_text import shortened
 from ..report.rows import load_rows
 from ..report.sides import both_sides
-from . import addresses
+from . import addresses, nights, plots
 from .bisection_view import bisection_view
 from .commit_view import commit_view
 from .listing import list_bisections
@@ -48,11 +50,27 @@ class Site:
                 found[addresses.script(name, side)] = Page(
                     "text/plain; charset=utf-8", lambda name=name, side=side: self._script(name, side)
                 )
+        for job in self._jobs:
+            found[addresses.job(job)] = _html(lambda job=job: self._job(job, None))
+            for month in nights.months(self._session, job):
+                found[addresses.month(job, month)] = _html(lambda job=job, month=month: self._job(job, month))
+        for job, cell in self._session.execute(select(Cell.job, Cell.id).order_by(Cell.id)):
+            found[addresses.case(job, cell)] = _html(lambda job=job, cell=cell: self._case(job, cell))
+        for job, ordinal in self._session.execute(
+            select(Incident.job, Incident.ordinal).order_by(Incident.id)
+        ):
+            found[addresses.incident(job, ordinal)] = _html(
+                lambda job=job, ordinal=ordinal: self._incident(job, ordinal)
+            )
         for repository, sha in sorted(self._commits):
             found[addresses.commit(repository, sha)] = _html(
                 lambda repository=repository, sha=sha: self._commit(repository, sha)
             )
         return found
+
+    @cached_property
+    def _jobs(self) -> list[str]:
+        return nights.jobs(self._session)
 
     @cached_property
     def _commits(self) -> set[tuple[str, str]]:
@@ -70,10 +88,18 @@ class Site:
             select(Bisection.repository, Bisection.good, Bisection.bad)
         ):
             known |= {(repository, good), (repository, bad)}
+        known |= {
+            (row[0], row[1])
+            for row in self._session.execute(select(Incident.repository, Incident.culprit).distinct())
+        }
         return known
 
     def _render(self, template: str, here: str, **values: Any) -> bytes:
-        sections = (("Overview", addresses.INDEX), ("Bisections", addresses.BISECTIONS))
+        sections = (
+            ("Overview", addresses.INDEX),
+            *((shortened(job, 40), addresses.job(job)) for job in self._jobs),
+            ("Bisections", addresses.BISECTIONS),
+        )
         return render(template, here, sections, **values)
 
     def _index(self) -> bytes:
@@ -81,6 +107,10 @@ class Site:
         return self._render(
             "index.html.j2",
             addresses.INDEX,
+            boards=[
+                (nights.newest_grid(self._session, job), nights.incidents(self._session, job))
+                for job in self._jobs
+            ],
             listed=listed[:_FIRST_BISECTIONS],
             more=len(listed) > _FIRST_BISECTIONS,
         )
@@ -89,7 +119,16 @@ class Site:
         return self._render("bisections.html.j2", addresses.BISECTIONS, listed=list_bisections(self._session))
 
     def _bisection(self, name: str) -> bytes:
-        here = addresses.bisection(name)
+        return self._with_bisection("bisection.html.j2", addresses.bisection(name), name, top="h1")
+
+    def _incident(self, job: str, ordinal: int) -> bytes:
+        incident = nights.incident(self._session, job, ordinal)
+        here = addresses.incident(job, ordinal)
+        return self._with_bisection(
+            "incident.html.j2", here, incident.bisection.name, top="h3", incident=incident
+        )
+
+    def _with_bisection(self, template: str, here: str, name: str, **values: Any) -> bytes:
         try:
             view = bisection_view(load_rows(self._session, name))
         except UserError as error:
@@ -99,15 +138,39 @@ class Site:
             ((probe, run) for probe in view.report.probes for run in probe.runs),
             key=lambda each: each[1].ordinal,
         )
-        by_ordinal = {run.ordinal: run for _, run in runs}
         return self._render(
-            "bisection.html.j2",
+            template,
             here,
             view=view,
             runs=runs,
             most_runs=_MOST_RUNS,
-            run_of=by_ordinal.__getitem__,
+            run_of={run.ordinal: run for _, run in runs}.__getitem__,
+            **values,
         )
+
+    def _job(self, job: str, month: str | None) -> bytes:
+        whole = month is None
+        grid = (
+            nights.newest_grid(self._session, job) if whole else nights.month_grid(self._session, job, month)
+        )
+        return self._render(
+            "job.html.j2",
+            addresses.job(job) if whole else addresses.month(job, month),
+            job=job,
+            month=month,
+            grid=grid,
+            every=nights.incidents(self._session, job) if whole else (),
+            months=nights.months(self._session, job),
+        )
+
+    def _case(self, job: str, cell: int) -> bytes:
+        view = nights.case_view(self._session, cell)
+        points = [
+            plots.Point(place=place, commit=commit, judgement=Judgement.GOOD, value=seconds)
+            for place, (commit, seconds) in enumerate(view.timings)
+        ]
+        timing = plots.curve("seconds", points, places=len(points))
+        return self._render("case.html.j2", addresses.case(job, cell), view=view, timing=timing)
 
     def _script(self, name: str, side: str) -> bytes:
         try:

@@ -11,6 +11,7 @@ from typing import Any, cast
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from ...store.nightly import Status
 from ...store.schema import Judgement
 from ..progress import duration, plural
 from ..report.phrases import OUTCOMES, day, evidence_texts, percent, pin_state, side_verdict
@@ -19,6 +20,24 @@ from . import addresses, plots
 
 _PACKAGE = "precision_bisect.bisect.site"
 GLYPHS: Mapping[str, str] = {"good": "✓", "bad": "✕", "skip": "?"}
+_STATUS_GLYPHS: Mapping[str, str] = {
+    "passed": "✓",
+    "flaky": "~",
+    "new": "+",
+    "regressed": "✕",
+    "known": "✕",
+    "infrastructure": "!",
+    "untested": "?",
+}
+_STATUS_TONES: Mapping[str, str] = {
+    "passed": "good",
+    "flaky": "skip",
+    "new": "bad",
+    "regressed": "bad",
+    "known": "bad",
+    "infrastructure": "none",
+    "untested": "none",
+}
 _JUDGED: Mapping[str, str] = {"good": "passed", "bad": "failed as asked", "skip": "could not be judged"}
 _TONES: Mapping[str, str] = {"culprit": "bad", "suspect": "skip", "unfinished": "none", "error": "skip"}
 
@@ -50,6 +69,9 @@ def _environment() -> Environment:
         "short": _short,
         "side_verdict": side_verdict,
         "shown": shortened,
+        "status_glyph": _STATUS_GLYPHS,
+        "status_tone": _STATUS_TONES,
+        "statuses": [each.value for each in Status],
         "style": Markup(_style()),
         "tone": _tone,
     }

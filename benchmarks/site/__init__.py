@@ -1,0 +1,1 @@
+"""How long the site of a year of nights takes."""
