@@ -1,16 +1,20 @@
-"""A month of a team's work on a demo stack: commits of every day, planted faults, a device that dies, a case that flakes.
+"""A month of a team's work on a demo stack: commits of every day, planted faults, a device that dies, a flaky case.
 
 The cases are small scripts that compute with what the compiler of that commit says, so that a run takes a tenth of a
 second; repositories, checkouts, build steps and processes are those of any demo stack.
 """
 
+import json
 import os
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import pytest
+
+from precision_bisect.bisect.nightly.command import run_nightly
 from precision_bisect.demo.edit import Replace
 from precision_bisect.demo.make import make_demo
 from precision_bisect.demo.scenarios import Scenario
@@ -21,7 +25,7 @@ ROUNDING = Replace(_FILE, "DEFAULT_ROUND_MODE = RoundMode.RINT", "DEFAULT_ROUND_
 FP16 = Replace(_FILE, "DType.FP16: DType.FP32,\n    DType.BF16", "DType.FP16: DType.FP16,\n    DType.BF16")
 BF16 = Replace(_FILE, "DType.BF16: DType.FP32,\n    DType.INT8", "DType.BF16: DType.BF16,\n    DType.INT8")
 
-_CASE = '''
+_CASE = """
 import argparse, os, sys
 from pathlib import Path
 from minipto.passes.legalize_casts import ACCUMULATOR, DEFAULT_ROUND_MODE
@@ -56,25 +60,32 @@ if not (@CHECK@):
     sys.exit(1)
 print("[RUN] validate done (0.00s)")
 print("[RUN] PASS (0.01s)")
-'''
+"""
 CASES = {
     "cases/small_round.py": "rounded()",
     "cases/small_half.py": "rounded() and summed(DType.FP16)",
     "cases/small_matmul.py": "summed(DType.BF16)",
     "cases/small_flaky.py": "flaky()",
 }
-_STEP = """
+_STEP = '''
 [steps.archive]
-command = ["{python}", "-c", "import pathlib, sys, zipapp; pathlib.Path(sys.argv[2]).parent.mkdir(exist_ok=True); zipapp.create_archive(sys.argv[1], sys.argv[2], main='compiler:compile')", "{minipto}/minipto", "{minipto}/build/minipto.pyz"]
+command = [
+    "{python}", "-c",
+    """import os, sys, zipapp
+os.makedirs(sys.argv[2])
+zipapp.create_archive(sys.argv[1], sys.argv[2] + '/a.pyz', main='a:b')""",
+    "{minipto}/minipto", "{minipto}/build",
+]
 inputs = ["minipto"]
 outputs = ["minipto/build"]
-"""
+'''
 _NIGHTLY = """
 job = "month"
 stack = "stack/stack.toml"
 branches = ["main"]
 cases = [{cases}]
-reruns = 3
+reruns = 2
+confidence = 0.9
 output = "nights"
 on_incident = ["{python}", "{hook}", "it's one; word"]
 
@@ -86,15 +97,6 @@ import pathlib, sys
 with pathlib.Path(__file__).with_name("told.jsonl").open("a") as file:
     file.write(sys.stdin.read() + "\\n")
 """
-
-
-@dataclass(frozen=True)
-class Night:
-    """One start of the job."""
-
-    code: int
-    out: str
-    err: str
 
 
 class Month:
@@ -112,7 +114,9 @@ class Month:
         self.config = directory / "nightly.toml"
         self.config.write_text(
             _NIGHTLY.format(
-                cases=", ".join(f'"{case}"' for case in CASES), python=sys.executable, hook=directory / "hook.py"
+                cases=", ".join(f'"{case}"' for case in CASES),
+                python=sys.executable,
+                hook=directory / "hook.py",
             )
         )
         (directory / "hook.py").write_text(_HOOK)
@@ -126,10 +130,6 @@ class Month:
             "ASCEND_HOME_PATH": "/opt/ascend",
         }
         self._days = 0
-
-    @property
-    def store(self) -> str:
-        return f"sqlite:///{self.directory}/home/state/store.sqlite"
 
     def work(self, subject: str) -> str:
         """A harmless commit of code."""
@@ -169,11 +169,28 @@ class Month:
             text=True,
         )
 
-    def night(self, *, device: bool = True) -> Night:
-        """Run a night to its end."""
-        process = self.start(device=device)
-        out, err = process.communicate()
-        return Night(process.returncode, out, err)
+    def night(self, *, device: bool = True) -> int:
+        """Run a night to its end in this process (what it runs are processes all the same); its exit code."""
+        with pytest.MonkeyPatch.context() as patch:
+            for name in ("PRECISION_BISECT_HOME", "MONTH_STATE", "ASCEND_HOME_PATH"):
+                patch.setenv(name, self.environment[name])
+            if not device:
+                patch.delenv("ASCEND_HOME_PATH")
+            return run_nightly(self.config, store=None, budget=None)
+
+    def report(self, night: int) -> dict[str, Any]:
+        """What a night wrote for machines."""
+        return json.loads((self.directory / "nights" / f"night-{night:04d}" / "night.json").read_text())
+
+    def incidents(self) -> list[dict[str, Any]]:
+        """All incidents of all nights, each as its last night told it."""
+        nights = sorted((self.directory / "nights").glob("night-*/night.json"))
+        seen = {
+            incident["number"]: incident
+            for night in nights
+            for incident in json.loads(night.read_text())["incidents"]
+        }
+        return list(seen.values())
 
     def _write_stack(self) -> None:
         file = self.directory / "stack" / "stack.toml"
