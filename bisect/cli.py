@@ -179,3 +179,14 @@ def doctor(stack: str, overrides: tuple[str, ...]) -> None:
     from .doctor import examine
 
     sys.exit(examine(stack, overrides=overrides))
+
+
+@main.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--store", metavar="URL", help="Database of results; one SQLite file a user by default.")
+@click.option("--budget", metavar="TIME", help="No run starts after this time: 6h, 90m, 30s.")
+def nightly(file: Path, store: str | None, budget: str | None) -> None:
+    """Run the matrix of FILE, bisect what regressed, keep incidents. Exit code 7: a case that passed fails."""
+    from .nightly.command import run_nightly
+
+    sys.exit(run_nightly(file, store=store, budget=budget))

@@ -169,7 +169,7 @@ def _drive(
         ["bisect-precision", *(["--store", store] if store else []), "--resume", bisection.name]
     )
     err = Console(stderr=True)
-    with bisection.lock(), _terminated_like_interrupted():
+    with bisection.lock(), terminated_like_interrupted():
         try:
             with LiveProgress(err) if err.is_terminal else PlainProgress(err) as progress:
                 conclusion = bisection.drive(progress)
@@ -190,7 +190,7 @@ def _drive(
 
 
 @contextmanager
-def _terminated_like_interrupted() -> Generator[None]:
+def terminated_like_interrupted() -> Generator[None]:
     """A polite kill, or the terminal going away, stops like Ctrl-C: nothing recorded, nothing left running."""
 
     def interrupt(_number: int, _frame: object) -> None:

@@ -388,10 +388,11 @@ def parse_stack(text: str, *, where: str) -> Stack:
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{where}: expected TOML: {error}") from error
     except ValidationError as error:
-        raise UsageError(f"{where}: {_first_error(error)}") from error
+        raise UsageError(f"{where}: {first_error(error)}") from error
 
 
-def _first_error(error: ValidationError) -> str:
+def first_error(error: ValidationError) -> str:
+    """The most helpful complaint about a file: key, what was expected, what was found."""
     # A misspelt key is also a missing one; its spelling is what helps.
     details = sorted(error.errors(), key=lambda detail: detail["type"] != "extra_forbidden")
     first = details[0]

@@ -9,7 +9,7 @@ from sqlalchemy import Integer, cast, func, select
 from sqlalchemy.orm import Session, joinedload, selectinload, sessionmaker
 
 from .clock import now
-from .journal import environment_id, storable
+from .journal import Journal, environment_id, storable
 from .nightly import CaseResult, CaseRun, Cell, HookCall, Incident, Night, Regression, Status
 from .vocabulary import Verdict
 
@@ -337,6 +337,10 @@ class NightJournal:
             row = session.get_one(Incident, incident)
             row.closed_night_id = night
             row.fixed_by = fixed_by
+
+    def bisection(self, identity: int) -> Journal:
+        """The journal of a bisection that a regression names."""
+        return Journal(self._sessions, identity)
 
     def set_reduction(self, incident: int, folder: str) -> None:
         """Note where the incident's one reduction lies."""

@@ -1,0 +1,127 @@
+"""The nightly file: what is run, when, and who is told. Every key is checked."""
+
+import re
+import tomllib
+from collections.abc import Mapping
+from datetime import datetime, time, timedelta
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field, ValidationError, field_validator
+
+from ...runner.errors import UsageError
+from ...runner.stack import Model, Stack, first_error, is_plain_name, load_stack
+
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(s|m|h)")
+_SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+def duration(text: str) -> float:
+    """Seconds of a text such as `6h`, `90m` or `30s`. Raises `ValueError`.
+
+    >>> duration("1.5h")
+    5400.0
+    """
+    found = _DURATION.fullmatch(text.strip())
+    if found is None or not float(found[1]):
+        raise ValueError(f"expected a time such as 6h, 90m or 30s, found {text!r}")
+    return float(found[1]) * _SECONDS[found[2]]
+
+
+def _checked_duration(text: str) -> str:
+    duration(text)
+    return text
+
+
+Duration = Annotated[str, AfterValidator(_checked_duration)]
+
+
+class Target(Model):
+    """A platform of the matrix."""
+
+    device: int = Field(default=0, ge=0)
+    runs: int | None = Field(default=None, ge=1)
+    """Device quota: runs of the matrix in one night on it; unlimited by default."""
+
+
+class Window(Model):
+    """Hours of the day, local time, in which runs may start; it may cross midnight."""
+
+    start: time
+    end: time
+
+    def closes(self, at: datetime) -> datetime | None:
+        """When the window that is open at this (aware) time ends; None outside of it.
+
+        >>> window = Window(start=time(22), end=time(6))
+        >>> window.closes(datetime(2026, 1, 1, 23)), window.closes(datetime(2026, 1, 1, 12))
+        (datetime.datetime(2026, 1, 2, 6, 0), None)
+        """
+        for day in (-1, 0):
+            date = at.date() + timedelta(days=day)
+            begins = datetime.combine(date, self.start, at.tzinfo)
+            ends = datetime.combine(date, self.end, at.tzinfo)
+            if ends <= begins:
+                ends = datetime.combine(date + timedelta(days=1), self.end, at.tzinfo)
+            if begins <= at < ends:
+                return ends
+        return None
+
+
+class NightlyConfig(Model):
+    """A job: cases x platforms x tolerances at the newest commit of each branch."""
+
+    job: str
+    """The name that its nights have in the store."""
+    stack: str
+    """Stack file, counted from the folder of this file, or the name of one that comes with the tool."""
+    repositories: Mapping[str, Path] = {}
+    """Where checkouts of the stack lie, where the stack file does not say so."""
+    branches: tuple[str, ...] = ("HEAD",)
+    cases: tuple[str, ...] = Field(min_length=1)
+    platforms: Mapping[str, Target] = Field(min_length=1)
+    tolerances: Mapping[str, tuple[str, ...]] = {"default": ()}
+    """Arguments that are put behind the case, by a name."""
+    reruns: int = Field(default=3, ge=1)
+    """Runs after a new failure: one pass among them makes it flaky."""
+    unchanged: Literal["reuse", "run"] = "reuse"
+    """Where neither the content nor the environment has changed since the last run: take its result, or run again."""
+    budget: Duration | None = None
+    window: Window | None = None
+    timeout: Duration | None = None
+    """Of one run; the stack's own by default."""
+    confidence: float = Field(default=0.99, ge=0.5, lt=1)
+    output: Path = Path("nightly")
+    """Folder for what each night writes."""
+    on_incident: tuple[str, ...] = ()
+    """A command that gets each incident that opens or closes as JSON on its standard input."""
+    hooks_per_night: int = Field(default=10, ge=0)
+
+    @field_validator("job")
+    @classmethod
+    def _plain(cls, job: str) -> str:
+        if not is_plain_name(job) or len(job) > 64:
+            raise ValueError("expected a short name of letters, digits, - and _")
+        return job
+
+
+def load_config(path: Path) -> tuple[NightlyConfig, Stack]:
+    """Read a nightly file and its stack. Relative paths count from its folder. Raises `UsageError`."""
+    try:
+        config = NightlyConfig.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: expected a readable nightly file: {error}") from error
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"{path}: expected TOML: {error}") from error
+    except ValidationError as error:
+        raise UsageError(f"{path}: {first_error(error)}") from error
+    base = path.absolute().parent
+    file = base / config.stack
+    stack = load_stack(
+        str(file) if file.is_file() else config.stack,
+        overrides={name: base / where.expanduser() for name, where in config.repositories.items()},
+    )
+    unknown = sorted(config.platforms.keys() - stack.platforms.keys())
+    if unknown:
+        raise UsageError(f"{path}: platforms.{unknown[0]}: expected one of {sorted(stack.platforms)}")
+    return config.model_copy(update={"output": base / config.output.expanduser()}), stack

@@ -1,0 +1,238 @@
+"""What one cell shows tonight: passed, flaky, new, regressed, known, or nothing that counts.
+
+A failure counts only between two runs that worked on that device: the last good commit passed there once, and is run
+there again after the failure.
+"""
+
+from collections.abc import Sequence
+
+from ...runner.revisions import NoPinError
+from ...runner.workspace import MissingCommitError
+from ...store.night_journal import CaseResultRow, NightJournal
+from ...store.nightly import CaseResult, CaseRun, Cell, Night, Regression, Status
+from ...store.vocabulary import Verdict
+from ..stage import Range, load_stage
+from .config import NightlyConfig
+from .runs import Runner
+
+FAILING = frozenset(
+    {
+        Verdict.MISMATCH,
+        Verdict.COMPILE_ERROR,
+        Verdict.ASSEMBLE_ERROR,
+        Verdict.KERNEL_COMPILE_ERROR,
+        Verdict.STALL,
+        Verdict.CRASH,
+        Verdict.DEVICE_ERROR,
+        Verdict.TIMEOUT,
+    }
+)
+_OF_THE_DEVICE = frozenset({Verdict.DEVICE_ERROR, Verdict.ENVIRONMENT_ERROR, Verdict.TIMEOUT})
+"""Says nothing of a case that was never seen to pass on the device."""
+_TAKEN_AGAIN = frozenset({Status.PASSED, Status.NEW, Status.REGRESSED, Status.KNOWN})
+
+
+class Examiner:
+    """Examines cells, one after another, and keeps regressions up to date."""
+
+    def __init__(
+        self, *, config: NightlyConfig, journal: NightJournal, runner: Runner, night: Night, searched: str
+    ) -> None:
+        self._config = config
+        self._journal = journal
+        self._runner = runner
+        self._night = night
+        self._searched = searched
+        self._environment: str | None = None
+
+    def examine(self, cell: Cell, head: str) -> CaseResult:
+        """What a cell shows at a commit; a result that tonight has already is not made again.
+
+        Raises `OutOfTimeError`.
+        """
+        known = self._journal.result(self._night.id, cell.id)
+        if known is not None:
+            return known
+        regression = self._journal.regression_of(cell.id)
+        row = self._examine(cell, head, regression)
+        return self._journal.set_result(self._night.id, cell.id, row)
+
+    def _examine(self, cell: Cell, head: str, regression: Regression | None) -> CaseResultRow:
+        try:
+            content = self._runner.content_at(head)
+        except (NoPinError, MissingCommitError) as error:
+            return _row(Status.UNTESTED, head, None, [], str(error))
+        same = self._same_as(cell, content)
+        if same is not None:
+            status = Status.KNOWN if same.regression_id is not None and regression else same.status
+            return CaseResultRow(
+                status=status,
+                commit=head,
+                content=content,
+                runs=0,
+                failures=0,
+                verdict=same.verdict,
+                signature=same.signature,
+                message="nothing has changed since the last run",
+                same_as=same.id,
+                regression=regression.id if status is Status.KNOWN and regression else None,
+            )
+        runs = [run for run in self._journal.runs(self._night.id, cell.id) if run.commit == head]
+        most = 1 if regression is not None else 1 + self._config.reruns
+        while not runs or (_failures(runs) == len(runs) < most):
+            run = self._runner.run(self._night.id, cell, head)
+            if run is None:
+                return _row(
+                    Status.UNTESTED, head, content, runs, "the device's runs of this night are used up"
+                )
+            runs.append(run)
+        return self._decide(cell, head, content, runs, regression)
+
+    def _same_as(self, cell: Cell, content: str) -> CaseResult | None:
+        """The result of an earlier night that tonight's would repeat."""
+        if self._config.unchanged == "run":
+            return None
+        history = self._journal.history(cell.id)
+        if not history or history[-1].content != content or history[-1].status not in _TAKEN_AGAIN:
+            return None
+        if history[-1].same_as_id is None and not history[-1].runs:
+            return None
+        last = self._journal.last_run(cell.id, content)
+        if last is None or last.environment.fingerprint != self._surroundings():
+            return None
+        return history[-1]
+
+    def _surroundings(self) -> str:
+        if self._environment is None:
+            self._environment = self._runner.environment()
+        return self._environment
+
+    def _decide(
+        self, cell: Cell, head: str, content: str, runs: Sequence[CaseRun], regression: Regression | None
+    ) -> CaseResultRow:
+        last, failures = runs[-1], _failures(runs)
+        if last.verdict is Verdict.PASS and failures:
+            return _row(
+                Status.FLAKY, head, content, runs, f"failed {failures} of {len(runs)} runs of one commit"
+            )
+        if last.verdict is Verdict.PASS:
+            if regression is not None:
+                if self._runner.content_at(regression.last_bad) == content:
+                    return _row(Status.FLAKY, head, content, runs, "passed at the content that failed before")
+                self._recover(cell, regression, head)
+            return _row(Status.PASSED, head, content, runs, "passed")
+        if last.verdict is Verdict.ENVIRONMENT_ERROR:
+            return _row(Status.INFRASTRUCTURE, head, content, runs, _shown(last))
+        if last.verdict not in FAILING:
+            return _row(Status.UNTESTED, head, content, runs, _shown(last))
+        if regression is not None:
+            if last.verdict in _OF_THE_DEVICE and last.verdict != regression.bad_when:
+                return _row(Status.INFRASTRUCTURE, head, content, runs, _shown(last))
+            self._journal.update_regression(regression.id, last_bad=head)
+            # A night that was killed behind the opening of a regression meets it again.
+            status = Status.REGRESSED if regression.opened_night_id == self._night.id else Status.KNOWN
+            return _row(status, head, content, runs, _shown(last), regression=regression.id)
+        return self._new_failure(cell, head, content, runs)
+
+    def _new_failure(self, cell: Cell, head: str, content: str, runs: Sequence[CaseRun]) -> CaseResultRow:
+        last = runs[-1]
+        passing = self._journal.passing_runs(cell.id)
+        if any(run.content == content for run in passing):
+            return _row(Status.FLAKY, head, content, runs, "failed at a content that passed before")
+        if not passing:
+            status = Status.INFRASTRUCTURE if last.verdict in _OF_THE_DEVICE else Status.NEW
+            return _row(status, head, content, runs, f"never passed: {_shown(last)}")
+        clone = self._runner.workspace.clones[self._searched]
+        good = next((run.commit for run in passing if clone.is_ancestor(run.commit, head)), None)
+        if good is None:
+            good = clone.merge_base(passing[0].commit, head)
+        if good is None:
+            return _row(
+                Status.UNTESTED, head, content, runs, "failed, and shares no history with what passed"
+            )
+        control = self._runner.run(self._night.id, cell, good)
+        if control is None or control.verdict is not Verdict.PASS:
+            shown = "not run" if control is None else _shown(control)
+            return _row(
+                Status.INFRASTRUCTURE,
+                head,
+                content,
+                runs,
+                f"failed, but {good[:12]}, which passed before, does not pass on this device now: {shown}",
+            )
+        regression = self._journal.open_regression(
+            self._night.id, cell.id, last_good=good, first_bad=head, bad_when=last.verdict
+        )
+        return _row(
+            Status.REGRESSED,
+            head,
+            content,
+            runs,
+            f"passed at {good[:12]}: {_shown(last)}",
+            regression=regression.id,
+        )
+
+    def _recover(self, cell: Cell, regression: Regression, head: str) -> None:
+        fixed_by = self._fixing_commit(cell, regression.last_bad, head)
+        self._journal.update_regression(
+            regression.id, recovered_night_id=self._night.id, recovered_at=head, fixed_by=fixed_by
+        )
+
+    def _fixing_commit(self, cell: Cell, failing: str, passing: str) -> str | None:
+        """The first commit of a line that passes, by halving; None where the range is no line, or a run of it
+        can not be judged."""
+        clone = self._runner.workspace.clones[self._searched]
+        if not clone.is_ancestor(failing, passing):
+            return None
+        stage = load_stage(
+            Range(repository=self._searched, good=failing, bad=passing, held={}),
+            repository=clone,
+            content=self._runner.content,
+            revisions=self._runner.revisions,
+        )
+        if stage is None:
+            return None
+        nodes = stage.collapsed.nodes
+        if any(parents not in ((), (index - 1,)) for index, parents in enumerate(stage.collapsed.parents)):
+            return None
+        fails, passes = -1, stage.collapsed.bad
+        while passes - fails > 1:
+            middle = (fails + passes) // 2
+            run = self._runner.run(self._night.id, cell, nodes[middle].commit.sha)
+            if run is None or run.verdict not in FAILING | {Verdict.PASS}:
+                return None
+            fails, passes = (fails, middle) if run.verdict is Verdict.PASS else (middle, passes)
+        return nodes[passes].commit.sha
+
+
+def _failures(runs: Sequence[CaseRun]) -> int:
+    return sum(run.verdict in FAILING for run in runs)
+
+
+def _shown(run: CaseRun) -> str:
+    first = f": {run.evidence[0]}" if run.evidence else ""
+    return f"{run.verdict}{f' ({run.signature})' if run.signature else ''}{first}"[:500]
+
+
+def _row(
+    status: Status,
+    head: str,
+    content: str | None,
+    runs: Sequence[CaseRun],
+    message: str,
+    *,
+    regression: int | None = None,
+) -> CaseResultRow:
+    judged = [run for run in runs if run.verdict in FAILING or run.verdict is Verdict.PASS]
+    shown = next((run for run in judged if run.verdict in FAILING), runs[-1] if runs else None)
+    return CaseResultRow(
+        status=status,
+        commit=head,
+        content=content,
+        runs=len(judged),
+        failures=_failures(judged),
+        verdict=shown.verdict if shown else None,
+        signature=shown.signature if shown else None,
+        message=message,
+        regression=regression,
+    )

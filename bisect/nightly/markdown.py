@@ -1,0 +1,70 @@
+"""A night as GitHub-flavoured Markdown for an issue, with a block that machines read."""
+
+import json
+
+from ..report.markdown import escape
+from .summary import IncidentReport, NightReport
+
+_MARKS = {"`": "\\u0060", "<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "@": "\\u0040"}
+
+
+def markdown_text(report: NightReport) -> str:
+    """The text. What others wrote is escaped; the block is JSON without a character of Markdown's or HTML's."""
+    lines = [f"# Night {report.night} of {escape(report.job)}", ""]
+    lines += [
+        f"{len(report.cases)} results, {sum(incident.open for incident in report.incidents)} open incidents.",
+        "",
+    ]
+    for incident in report.incidents:
+        lines += _incident(incident)
+    lines += [
+        "## Cases",
+        "",
+        "| case | platform | tolerance | branch | result | |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    lines += [
+        "| "
+        + " | ".join(
+            escape(text)
+            for text in (case.case, case.platform, case.tolerance, case.branch, case.status, case.message)
+        )
+        + " |"
+        for case in report.cases
+    ]
+    if report.notes:
+        lines += ["", "## Left undone", "", *(f"- {escape(note)}" for note in report.notes)]
+    lines += ["", "<details><summary>For machines</summary>", "", "```json precision-bisect"]
+    lines += [machine_block(report), "```", "", "</details>", ""]
+    return "\n".join(lines)
+
+
+def machine_block(report: NightReport) -> str:
+    """The incidents as one line of JSON that cannot end its code block."""
+    text = json.dumps(
+        {
+            "format": report.format,
+            "job": report.job,
+            "night": report.night,
+            "incidents": [incident.model_dump(mode="json") for incident in report.incidents],
+        }
+    )
+    return "".join(_MARKS.get(character, character) for character in text)
+
+
+def _incident(incident: IncidentReport) -> list[str]:
+    state = "open" if incident.open else "closed"
+    lines = [
+        f"## Incident {incident.number}, {state}: {escape(incident.subject)}",
+        "",
+        f"- culprit: {escape(incident.repository)} `{incident.culprit}`",
+        f"- bisection: `bisect-precision report {incident.bisection}`",
+    ]
+    if not incident.open:
+        lines.append(f"- fixed by: `{incident.fixed_by}`" if incident.fixed_by else "- fixed by: not known")
+    lines += [
+        f"- {escape(case.case)} on {escape(case.platform)} ({escape(case.tolerance)}, {escape(case.branch)}): "
+        f"{'passes again' if case.passes_again else 'fails'}"
+        for case in incident.cases
+    ]
+    return [*lines, ""]

@@ -1,0 +1,116 @@
+"""Single runs of the matrix, noted in the store as soon as they are finished."""
+
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+
+from ...runner.bad_when import BadWhen
+from ...runner.case import CaseName, RunOptions
+from ...runner.content import StackContent
+from ...runner.environment import EnvironmentReader, fingerprint
+from ...runner.probe import Prober, ProbeRequest
+from ...runner.revisions import Revisions, fixed_revisions
+from ...runner.stack import Stack
+from ...runner.workspace import Workspace
+from ...store.clock import now
+from ...store.journal import storable
+from ...store.night_journal import CaseRunRow, NightJournal
+from ...store.nightly import CaseRun, Cell
+from ...store.vocabulary import Verdict
+from .config import NightlyConfig, duration
+from .limits import Limits
+
+_EVIDENCE_LINES = 20
+
+
+class Runner:
+    """Builds and runs cells at any commit of the searched repository."""
+
+    def __init__(
+        self,
+        *,
+        config: NightlyConfig,
+        stack: Stack,
+        workspace: Workspace,
+        prober: Prober,
+        content: StackContent,
+        journal: NightJournal,
+        limits: Limits,
+        directory: Path,
+    ) -> None:
+        self._config = config
+        self._stack = stack
+        self._prober = prober
+        self.content = content
+        self.workspace = workspace
+        self.revisions = Revisions(
+            stack, workspace.clones, fixed_revisions(stack, workspace.repositories, searched=stack.searched)
+        )
+        self._environment = EnvironmentReader(stack)
+        self._journal = journal
+        self._limits = limits
+        self._directory = directory
+
+    def complete(self, commit: str) -> dict[str, str]:
+        """The commit of every repository that goes with one of the searched repository."""
+        return self.revisions.complete({self._stack.searched: commit})
+
+    def content_at(self, commit: str) -> str:
+        """The key of all that can change a result at a commit."""
+        return self.content.of_revisions(self.complete(commit))
+
+    def environment(self) -> str:
+        """The fingerprint of the surroundings as they are now."""
+        return fingerprint(self._environment.read(packages_path=self._prober.slot.packages_path()))
+
+    def run(self, night: int, cell: Cell, commit: str) -> CaseRun | None:
+        """Run a cell once; None where the device's quota is used up. Raises `OutOfTimeError`."""
+        self._limits.check()
+        if not self._limits.count(cell.platform):
+            return None
+        revisions: Mapping[str, str] = self.complete(commit)
+        started = now()
+        timeout = self._config.timeout
+        directory = self._directory / f"{cell.id}-{commit[:12]}-{started:%H%M%S%f}"
+        result = self._prober.probe(
+            ProbeRequest(
+                revisions=revisions,
+                case=CaseName.parse(question_case(self._config, cell), self._stack),
+                platform=cell.platform,
+                device=self._config.platforms[cell.platform].device,
+                golden=None,
+                bad_when=BadWhen(verdict=Verdict.MISMATCH),
+                options=RunOptions(),
+                timeout=duration(timeout) if timeout else self._stack.limits.run_timeout,
+                directory=directory,
+            )
+        )
+        found = result.classification
+        return self._journal.add_run(
+            night,
+            cell.id,
+            CaseRunRow(
+                started=started,
+                commit=commit,
+                revisions=revisions,
+                content=self.content.of_revisions(revisions),
+                verdict=found.verdict,
+                signature=found.signature,
+                metrics=found.metrics,
+                evidence=[storable(line.text)[:1000] for line in found.evidence[:_EVIDENCE_LINES]],
+                device=self._config.platforms[cell.platform].device,
+                host=result.host,
+                build_source=result.build_source,
+                build_seconds=result.build_seconds,
+                run_seconds=result.run_seconds,
+                fingerprint=fingerprint(result.surroundings),
+                environment=result.surroundings,
+                log=str(result.log),
+            ),
+        )
+
+
+def question_case(config: NightlyConfig, cell: Cell) -> str:
+    """The case with the arguments of its tolerance, as `--case` takes it."""
+    arguments = shlex.join(config.tolerances[cell.tolerance])
+    return f"{cell.case} {arguments}".strip()

@@ -1,0 +1,178 @@
+"""What a night says to machines: `night.json`, made from the store alone.
+
+python -m precision_bisect.bisect.nightly.summary > docs/nightly.schema.json
+"""
+
+import json
+from datetime import datetime
+
+from ...runner.stack import Model
+from ...store.night_journal import NightJournal
+from ...store.nightly import CaseResult, Incident, Night, Regression, Status
+from ...store.vocabulary import Verdict
+
+
+class CaseReport(Model):
+    """What a night found of one cell. `runs` is 0 where an earlier night's result was taken."""
+
+    case: str
+    platform: str
+    tolerance: str
+    branch: str
+    commit: str
+    status: Status
+    verdict: Verdict | None
+    signature: str | None
+    message: str
+    runs: int
+    failures: int
+    seconds: float
+    """Of its builds and runs tonight."""
+    incident: int | None
+    culprit: str | None
+
+
+class IncidentCase(Model):
+    """A cell of an incident."""
+
+    case: str
+    platform: str
+    tolerance: str
+    branch: str
+    last_good: str
+    first_bad: str
+    passes_again: bool
+
+
+class IncidentReport(Model):
+    """Regressions with one culprit. `number` counts in the job."""
+
+    number: int
+    event: str | None
+    """`opened` or `closed` in this night."""
+    open: bool
+    repository: str
+    culprit: str
+    subject: str
+    confidence: float | None
+    bisection: str
+    opened_night: int
+    closed_night: int | None
+    fixed_by: str | None
+    cases: tuple[IncidentCase, ...]
+
+
+class NightReport(Model):
+    """One night. `incidents` are those that are open, and those that this night closed."""
+
+    format: int = 1
+    job: str
+    night: int
+    started: datetime
+    finished: datetime | None
+    attempts: int
+    heads: dict[str, str]
+    cases: tuple[CaseReport, ...]
+    incidents: tuple[IncidentReport, ...]
+    notes: tuple[str, ...]
+
+
+class HookReport(Model):
+    """What a hook gets: an event and its incident."""
+
+    format: int = 1
+    job: str
+    night: int
+    incident: IncidentReport
+
+
+def night_report(journal: NightJournal, night: Night) -> NightReport:
+    """The report of a night as the store has it now."""
+    incidents = [
+        incident_report(incident, night)
+        for incident in journal.incidents()
+        if incident.closed_night_id in (None, night.id)
+    ]
+    summary = night.summary or {}
+    return NightReport(
+        job=journal.job,
+        night=night.ordinal,
+        started=night.started,
+        finished=night.finished,
+        attempts=night.attempts,
+        heads=dict(night.heads),
+        cases=tuple(_case(journal, result) for result in journal.results(night.id)),
+        incidents=tuple(incidents),
+        notes=tuple(summary.get("notes", ())),
+    )
+
+
+def incident_report(incident: Incident, night: Night) -> IncidentReport:
+    """One incident, as a night sees it."""
+    event = None
+    if incident.closed_night_id == night.id:
+        event = "closed"
+    elif incident.opened_night_id == night.id:
+        event = "opened"
+    return IncidentReport(
+        number=incident.ordinal,
+        event=event,
+        open=incident.closed_night_id is None,
+        repository=incident.repository,
+        culprit=incident.culprit,
+        subject=incident.subject,
+        confidence=incident.confidence,
+        bisection=incident.bisection.name,
+        opened_night=incident.opened_night.ordinal,
+        closed_night=incident.closed_night.ordinal if incident.closed_night else None,
+        fixed_by=incident.fixed_by,
+        cases=tuple(_incident_case(regression) for regression in incident.regressions),
+    )
+
+
+def _incident_case(regression: Regression) -> IncidentCase:
+    cell = regression.cell
+    return IncidentCase(
+        case=cell.case,
+        platform=cell.platform,
+        tolerance=cell.tolerance,
+        branch=cell.branch,
+        last_good=regression.last_good,
+        first_bad=regression.first_bad,
+        passes_again=regression.recovered_night_id is not None,
+    )
+
+
+def _case(journal: NightJournal, result: CaseResult) -> CaseReport:
+    cell, regression = result.cell, result.regression
+    incident = regression.incident if regression else None
+    runs = journal.runs(result.night_id, result.cell_id)
+    return CaseReport(
+        case=cell.case,
+        platform=cell.platform,
+        tolerance=cell.tolerance,
+        branch=cell.branch,
+        commit=result.commit,
+        status=result.status,
+        verdict=result.verdict,
+        signature=result.signature,
+        message=result.message,
+        runs=result.runs,
+        failures=result.failures,
+        seconds=round(sum(run.build_seconds + run.run_seconds for run in runs), 3),
+        incident=incident.ordinal if incident else None,
+        culprit=f"{incident.repository} {incident.culprit}" if incident else None,
+    )
+
+
+def schema_text() -> str:
+    """The schema of what `night.json` holds."""
+    schema = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **NightReport.model_json_schema(mode="serialization"),
+    }
+    return json.dumps(schema, indent=2) + "\n"
+
+
+if __name__ == "__main__":
+    print(schema_text(), end="")
