@@ -15,6 +15,7 @@ from ..runner.execute import Command, execute
 from ..runner.harness_outcome import read_harness_outcome
 from ..runner.stack import fill
 from ..runner.targets import lease
+from ..runner.tensors.statistics import Tolerance
 from ..runner.verdict import Classification, Classifier
 from ..store.vocabulary import Verdict
 from .entry_arguments import EntryArgument, write_specs
@@ -44,6 +45,20 @@ class Replay:
         return 0 if self.dump is None else int(self.dump.payload.size)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Ran:
+    """One run that ended somehow, with its log in `folder`."""
+
+    classification: Classification
+    seconds: float
+    folder: Path
+
+    @property
+    def log(self) -> Path:
+        """What it printed, compressed."""
+        return self.folder / "run.log.gz"
+
+
 @dataclass
 class Replayer:
     """Runs one working copy, again and again, each run in a numbered folder of its own below `folder`."""
@@ -69,6 +84,23 @@ class Replayer:
             ReplayError: it crashed, stalled, ran into `timeout` (seconds), or could not be compiled.
             BuildOutputError: what it recorded cannot be read.
         """
+        ran = self.classify(arguments, data=data, dump_level=dump_level, dep_gen=dep_gen)
+        if ran.classification.verdict not in (Verdict.PASS, Verdict.MISMATCH):
+            raise ReplayError(_failure(ran.classification, self.copy, ran.log))
+        replay = self._open(ran, dump_level=dump_level, dep_gen=dep_gen)
+        self.dumped_bytes += replay.dumped_bytes
+        return replay
+
+    def classify(
+        self,
+        arguments: Sequence[EntryArgument],
+        *,
+        data: Path,
+        dump_level: int = 0,
+        dep_gen: bool = False,
+        tolerance: Tolerance | None = None,
+    ) -> Ran:
+        """Run the copy as it stands, whatever the verdict; what it records stays in the copy."""
         self.runs += 1
         folder = self.folder / f"{self.runs:03}"
         folder.mkdir(parents=True)
@@ -80,7 +112,7 @@ class Replayer:
         outcome = folder / "outcome.json"
         command = case_command(
             stack,
-            CaseName(path=PurePosixPath(_CASE.name), arguments=("--specs", str(specs))),
+            CaseName(path=PurePosixPath(_CASE.name), arguments=("--specs", str(specs), *_closeness(tolerance))),
             RunOptions(golden_data=data, dump_level=dump_level, dep_gen=dep_gen, runtime_dir=self.copy.path),
             offered=frozenset(),
             outcome=outcome,
@@ -107,34 +139,26 @@ class Replayer:
                 ),
             )
         found = classifier.finish(finished.ending, read_harness_outcome(outcome))
-        if found.verdict not in (Verdict.PASS, Verdict.MISMATCH):
-            raise ReplayError(_failure(found, self.copy, log))
-        replay = self._open(found, folder, log, finished.seconds, dump_level=dump_level, dep_gen=dep_gen)
-        self.dumped_bytes += replay.dumped_bytes
-        return replay
+        return Ran(classification=found, seconds=finished.seconds, folder=folder)
 
-    def _open(
-        self,
-        found: Classification,
-        folder: Path,
-        log: Path,
-        seconds: float,
-        *,
-        dump_level: int,
-        dep_gen: bool,
-    ) -> Replay:
+    def _open(self, ran: Ran, *, dump_level: int, dep_gen: bool) -> Replay:
         """Moves the records out of the copy, where the next run would overwrite them under an open mapping."""
         records = self.copy.path / "dfx_outputs"
         if records.is_dir() and not records.is_symlink():
-            shutil.move(records, folder / "dfx_outputs")
-        kept = WorkingCopy(folder).build()
+            shutil.move(records, ran.folder / "dfx_outputs")
+        kept = WorkingCopy(ran.folder).build()
         return Replay(
-            classification=found,
+            classification=ran.classification,
             dump=kept.args_dump() if dump_level else None,
             graph=kept.task_graph() if dep_gen else None,
-            seconds=seconds,
-            log=log,
+            seconds=ran.seconds,
+            log=ran.log,
         )
+
+
+def _closeness(tolerance: Tolerance | None) -> tuple[str, ...]:
+    """The harness's own default where none is asked for."""
+    return () if tolerance is None else ("--rtol", repr(tolerance.rtol), "--atol", repr(tolerance.atol))
 
 
 def _failure(found: Classification, copy: WorkingCopy, log: Path) -> str:

@@ -1,6 +1,6 @@
 """A case made of a build directory and frozen data: run under the stack's own interpreter and golden harness.
 
-    python replay_case.py -p PLATFORM -d DEVICE --specs SPECS.json
+    python replay_case.py -p PLATFORM -d DEVICE --specs SPECS.json [--rtol R --atol A]
 
 SPECS.json lists the entry arguments in order: `{"kind": "tensor", "name", "dtype", "shape", "is_output", "has_input"}`
 or `{"kind": "scalar", "name", "dtype", "value"}`. The build directory, the data and what to dump are put into the call
@@ -21,7 +21,10 @@ def main() -> int:
     parser.add_argument("-p", "--platform", required=True)
     parser.add_argument("-d", "--device", type=int, required=True)
     parser.add_argument("--specs", type=Path, required=True)
+    parser.add_argument("--rtol", type=float)
+    parser.add_argument("--atol", type=float)
     arguments = parser.parse_args()
+    closeness = {name: value for name in ("rtol", "atol") if (value := getattr(arguments, name)) is not None}
 
     # The stack's, at whatever revision it is.
     golden: Any = importlib.import_module("golden")
@@ -41,6 +44,7 @@ def main() -> int:
         None,
         [spec(entry) for entry in json.loads(arguments.specs.read_text(encoding="utf-8"))],
         runtime_cfg={"platform": arguments.platform, "device_id": arguments.device},
+        **closeness,
     )
     if not result.passed:
         print(result.error)
