@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from rich.console import Console
@@ -12,10 +13,11 @@ from ..runner.errors import UsageError, UserError
 from ..runner.stack import load_stack
 from ..runner.tensors.statistics import Tolerance
 from .job import RESULT, LocalizeRequest, localize
+from .reduce_job import ReduceRequest, reduce_build
 from .summary import print_summary
 from .toolchain import Toolchain
 
-FOUND, ERROR, NOTHING_DIVERGES, INTERRUPTED = 0, 1, 3, 130
+FOUND, ERROR, NOTHING_DIVERGES, STOPPED, INTERRUPTED = 0, 1, 3, 6, 130
 
 
 def run_cli_job(
@@ -36,10 +38,13 @@ def run_cli_job(
     atol: float,
     attempts: int,
     timeout: float,
+    jobs: int,
+    budget: float | None,
+    max_tests: int | None,
+    resume: bool,
     output: Path,
 ) -> int:
-    """Localize and print; the exit code."""
-    assert localize_only
+    """Localize or reduce, and print; the exit code."""
     progress = Console(stderr=True)
     paths = _paths(overrides)
 
@@ -49,7 +54,29 @@ def run_cli_job(
         )
 
     interpreter = python or Path(sys.executable)
+
+    def say(text: str) -> None:
+        progress.print(text, style="dim", markup=False, highlight=False)
+
     try:
+        if not localize_only:
+            return _reduce(
+                ReduceRequest(
+                    failing=failing_build,
+                    reference=reference,
+                    failing_toolchain=toolchain(stack, interpreter),
+                    reference_toolchain=toolchain(reference_stack or stack, reference_python or interpreter),
+                    golden_data=golden_data,
+                    tolerance=Tolerance(rtol=rtol, atol=atol),
+                    output=output.absolute(),
+                    jobs=jobs,
+                    budget=budget,
+                    most_tests=max_tests,
+                    resume=resume,
+                    timeout=timeout,
+                ),
+                say,
+            )
         found = localize(
             LocalizeRequest(
                 failing=failing_build,
@@ -63,7 +90,7 @@ def run_cli_job(
                 timeout=timeout,
                 output=output.absolute(),
             ),
-            on_progress=lambda text: progress.print(text, style="dim", markup=False, highlight=False),
+            on_progress=say,
         )
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
@@ -72,10 +99,25 @@ def run_cli_job(
         print(f"error: {error}", file=sys.stderr)
         return ERROR
     except KeyboardInterrupt:
+        if not localize_only:
+            print("interrupted; the same command with --resume goes on and repeats no test", file=sys.stderr)
         return INTERRUPTED
     print_summary(found, Console())
     print(output / RESULT)
     return FOUND if found.first_divergent else NOTHING_DIVERGES
+
+
+def _reduce(request: ReduceRequest, say: Callable[[str], None]) -> int:
+    found = reduce_build(request, on_progress=say)
+    print(f"tasks {found.tasks.before} -> {found.tasks.after}: {', '.join(found.kept_tasks)}")
+    print(
+        f"kernels {found.kernels.before} -> {found.kernels.after}, bytes {found.bytes.before} -> {found.bytes.after}"
+    )
+    print(
+        f"{found.oracle_calls} tests; verified: failed {found.verified.failures} of {found.verified.runs} runs"
+    )
+    print(request.output / "result")
+    return STOPPED if found.stopped == "budget" else FOUND
 
 
 def _paths(overrides: tuple[str, ...]) -> dict[str, Path]:

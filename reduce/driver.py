@@ -7,8 +7,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from joblib import Parallel, delayed
+import joblib  # pyright: ignore[reportMissingTypeStubs]
 
 from ..runner.errors import UserError
 from .edits.edit import Edit
@@ -55,7 +56,9 @@ class Driver:
             UserError: it never fails.
         """
         outcomes: list[Outcome] = []
-        while len(outcomes) < FIRST_RUNS or (len(outcomes) < MOST_RUNS and set(outcomes) != {Outcome.INTERESTING}):
+        while len(outcomes) < FIRST_RUNS or (
+            len(outcomes) < MOST_RUNS and set(outcomes) != {Outcome.INTERESTING}
+        ):
             first = len(outcomes)
             last = FIRST_RUNS if first < FIRST_RUNS else first + self.jobs
             outcomes += self._judge([(whole, number) for number in range(first, last)])
@@ -111,8 +114,11 @@ class Driver:
         self.cached += len(known)
         new = [(key, reduction) for key, (reduction, _) in zip(keys, wanted, strict=True) if key not in known]
         self.calls += len(new)
-        tasks = (delayed(self._one)(key, reduction) for key, reduction in new)
-        for key, outcome in Parallel(n_jobs=self.jobs, prefer="threads", return_as="generator_unordered")(tasks):
+        parallel: Any = joblib.Parallel(n_jobs=self.jobs, prefer="threads", return_as="generator_unordered")
+        library: Any = joblib
+        delayed = library.delayed(self._one)
+        judged: Iterator[tuple[Key, Outcome]] = parallel(delayed(key, reduction) for key, reduction in new)
+        for key, outcome in judged:
             self.journal.record(key, outcome)
             known[key] = outcome
         return [known[key] for key in keys]
@@ -129,4 +135,3 @@ class Driver:
             f"{phase}: {len(best)} left; {self.calls} tests, {self.cached} cached, "
             f"{outcomes.count(Outcome.INVALID)} invalid, {outcomes.count(Outcome.SLIPPED)} other failure{left}"
         )
-

@@ -36,7 +36,9 @@ class Journal:
     def record(self, key: Key, outcome: Outcome) -> None:
         """Writes one run through to the disk."""
         with self.path.open("ab") as file:
-            file.write(json.dumps({"candidate": key[0], "run": key[1], "outcome": outcome.value}).encode() + b"\n")
+            file.write(
+                json.dumps({"candidate": key[0], "run": key[1], "outcome": outcome.value}).encode() + b"\n"
+            )
             file.flush()
             os.fsync(file.fileno())
         self.outcomes[key] = outcome

@@ -123,15 +123,24 @@ def _work(request: ReduceRequest) -> Path:
             raise UsageError(f"-o {request.output}: expected a folder outside of {build}")
     marker = request.output / "reduce-of"
     text = "\n".join(
-        [_digest(request.failing), _digest(request.reference), str(request.tolerance), str(request.golden_data)]
+        [
+            _digest(request.failing),
+            _digest(request.reference),
+            str(request.tolerance),
+            str(request.golden_data),
+        ]
     )
     if request.output.exists() and any(request.output.iterdir()):
         if not marker.exists():
             raise UsageError(f"-o {request.output}: expected a new or empty folder, found other files in it")
         if request.resume and marker.read_text() != text:
-            raise UsageError(f"--resume: expected a reduction of the same builds in {request.output}, found another")
+            raise UsageError(
+                f"--resume: expected a reduction of the same builds in {request.output}, found another"
+            )
         if not request.resume:
-            raise UsageError(f"-o {request.output}: a reduction is there already; go on with --resume, or name another")
+            raise UsageError(
+                f"-o {request.output}: a reduction is there already; go on with --resume, or name another"
+            )
     work.mkdir(parents=True, exist_ok=True)
     marker.write_text(text)
     return work
@@ -174,7 +183,9 @@ def _recorded(
 
 
 def _differing_kernels(request: ReduceRequest, pair: Pair) -> tuple[str, ...]:
-    different = compare_generated(BuildDirectory.open(request.failing), BuildDirectory.open(request.reference))
+    different = compare_generated(
+        BuildDirectory.open(request.failing), BuildDirectory.open(request.reference)
+    )
     config: Recording = pair.failing
     return tuple(
         kernel.name
@@ -198,7 +209,9 @@ def _better(
     on_progress(f"tasks {before} -> {len(reduction.tasks)}")
 
 
-def _verify(oracle: Differential, ours: Folder, theirs: Folder, folder: Path, runs: int) -> tuple[Verified, str]:
+def _verify(
+    oracle: Differential, ours: Folder, theirs: Folder, folder: Path, runs: int
+) -> tuple[Verified, str]:
     """Runs of the result itself, each in a process of its own.
 
     Raises:
@@ -208,7 +221,9 @@ def _verify(oracle: Differential, ours: Folder, theirs: Folder, folder: Path, ru
     failures, passes, signature = 0, 0, ""
     for number in range(runs):
         found = oracle.run(ours, oracle.pair.failing.toolchain, folder / f"failing-{number}").classification
-        twin = oracle.run(theirs, oracle.pair.reference.toolchain, folder / f"passing-{number}").classification
+        twin = oracle.run(
+            theirs, oracle.pair.reference.toolchain, folder / f"passing-{number}"
+        ).classification
         if found.verdict is Verdict.MISMATCH:
             failures, signature = failures + 1, found.signature or ""
         passes += twin.verdict is Verdict.PASS

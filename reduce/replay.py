@@ -112,7 +112,9 @@ class Replayer:
         outcome = folder / "outcome.json"
         command = case_command(
             stack,
-            CaseName(path=PurePosixPath(_CASE.name), arguments=("--specs", str(specs), *_closeness(tolerance))),
+            CaseName(
+                path=PurePosixPath(_CASE.name), arguments=("--specs", str(specs), *_closeness(tolerance))
+            ),
             RunOptions(golden_data=data, dump_level=dump_level, dep_gen=dep_gen, runtime_dir=self.copy.path),
             offered=frozenset(),
             outcome=outcome,

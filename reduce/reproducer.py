@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import shutil
 from dataclasses import dataclass
@@ -47,7 +46,7 @@ class Reproducer:
         link = self.output / "result.new"
         link.unlink(missing_ok=True)
         link.symlink_to(Path("versions") / str(number))
-        os.replace(link, self.result)
+        link.replace(self.result)
         for old in versions.iterdir():
             if old.name != str(number):
                 shutil.rmtree(old, ignore_errors=True)

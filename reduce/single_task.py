@@ -76,7 +76,8 @@ def alone(
     lines.append(_scope(orchestration, submit) + "{")
     lines.append(orchestration.text(submit.declaration))
     lines += [
-        f"{parameters}.{ADD_METHODS[argument.usage]}({_name(index)});" for index, argument in enumerate(tensors)
+        f"{parameters}.{ADD_METHODS[argument.usage]}({_name(index)});"
+        for index, argument in enumerate(tensors)
     ]
     lines += _scalars(parameters, submit.arguments, len(tensors), scalars)
     others = [orchestration.text(span) for span in submit.other_statements]

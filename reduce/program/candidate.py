@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -89,7 +88,9 @@ class Pair:
 
     def reference_cut(self, reduction: Reduction) -> Cut:
         """The same tasks of the reference."""
-        kept = {self.alignment.reference_of[one] for one in reduction.tasks if one in self.alignment.reference_of}
+        kept = {
+            self.alignment.reference_of[one] for one in reduction.tasks if one in self.alignment.reference_of
+        }
         return cut(self.reference.program, kept, _ReferenceValues(pair=self), _given(self.reference.data))
 
     def make_failing(self, reduction: Reduction, folder: Path) -> Folder:
@@ -145,4 +146,4 @@ def save(view: TensorView, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_suffix(".partial")
     torch.save(view.torch().contiguous().clone(), partial)  # pyright: ignore[reportUnknownMemberType]
-    os.replace(partial, path)
+    partial.replace(path)

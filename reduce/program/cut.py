@@ -207,7 +207,10 @@ def cut(program: Program, kept: Set[int], values: TrustedValues, given: Mapping[
         NotWholeError: a value was not recorded whole.
     """
     walk = _Walk(
-        program, kept, values, [_Contents.of(one, given.get(one.name) if one.is_entry else None) for one in program.buffers]
+        program,
+        kept,
+        values,
+        [_Contents.of(one, given.get(one.name) if one.is_entry else None) for one in program.buffers],
     )
     walk.run()
     kept_contents = [content for content in walk.contents if content.used]
@@ -237,4 +240,3 @@ def cut(program: Program, kept: Set[int], values: TrustedValues, given: Mapping[
             for (name, writer), count in walk.boundaries.items()
         ),
     )
-

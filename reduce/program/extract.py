@@ -31,8 +31,8 @@ def extract(
     """The straight-line program of one run.
 
     Raises:
-        NotReducibleError: tasks in manual scopes or with several blocks' worth of unknown arguments, submits that cannot
-            be told from the text, or buffers whose layout cannot be told.
+        NotReducibleError: tasks in manual scopes, submits that cannot be told from the text, or buffers whose layout
+            cannot be told.
     """
     submits = {task.ordinal: _submits(orchestration, task) for task in tasks.tasks}
     placed = {task.ordinal: _placed(tasks, task, dump) for task in tasks.tasks}
@@ -67,7 +67,9 @@ def extract(
 
 def _submits(orchestration: Orchestration, task: KernelTask) -> tuple[Submit, ...]:
     if task.task.in_manual_scope:
-        raise NotReducibleError(f"{task.name} (task {task.ordinal}): expected automatic dependencies, found a manual scope")
+        raise NotReducibleError(
+            f"{task.name} (task {task.ordinal}): expected automatic dependencies, found a manual scope"
+        )
     found = submits_of(orchestration, task)
     if not found or any(one.declaration is None or not all(a.plain for a in one.arguments) for one in found):
         raise NotReducibleError(
@@ -91,8 +93,8 @@ def _placed(tasks: TaskList, task: KernelTask, dump: ArgsDump) -> list[GraphArgu
             tensor_id = next(created, None)
             if tensor_id is None or len(records) != 1:
                 raise NotReducibleError(
-                    f"{task.name} (task {task.ordinal}): expected to know what argument {argument.index} is, found neither "
-                    "its buffer nor its values; record it with a later runtime"
+                    f"{task.name} (task {task.ordinal}): expected to know what argument {argument.index} is, "
+                    "found neither its buffer nor its values; record it with a later runtime"
                 )
             view = dump.tensor(records[0])
             region = Region(
@@ -117,8 +119,10 @@ def _buffer(
     dtype = dtypes.pop()
     tensor = tasks.graph.tensors.get(tensor_id)
     if dtypes or dtype is None or tensor is None or tensor.buffer_numel is None:
-        raise NotReducibleError(f"buffer {names[0]}: expected one element type and a known size, found neither or several")
-    entry = next((entries[name] for name in names if name in entries), None)
+        raise NotReducibleError(
+            f"buffer {names[0]}: expected one element type and a known size, found neither or several"
+        )
+    entry = next((entries[name] for name in names if name is not None and name in entries), None)
     if entry is not None and math.prod(entry.shape) == tensor.buffer_numel:
         shape = entry.shape
     else:

@@ -56,9 +56,12 @@ def view_of(region: Region, shape: tuple[int, ...]) -> View:
     offsets = np.unravel_index(region.start_offset, shape) if math.prod(shape) else (0,) * len(shape)
     rank = len(shape)
     for order in _orders(rank):
-        extents = [region.shape[order.index(axis)] for axis in range(rank)] if rank == len(region.shape) else []
+        extents = (
+            [region.shape[order.index(axis)] for axis in range(rank)] if rank == len(region.shape) else []
+        )
         fits = bool(extents) and all(
-            extent == 1 or region.strides[order.index(axis)] == steps[axis] for axis, extent in enumerate(extents)
+            extent == 1 or region.strides[order.index(axis)] == steps[axis]
+            for axis, extent in enumerate(extents)
         )
         if fits and all(int(o) + e <= s for o, e, s in zip(offsets, extents, shape, strict=True)):
             moved = [axis for axis in range(rank) if order[axis] != axis]

@@ -22,7 +22,9 @@ def keep_kernels(copy: WorkingCopy, names: Set[str]) -> None:
     kernels = list(build.kernel_config().kernels.values())
     entries = _entries(ast.parse(source))
     if len(entries) != len(kernels):
-        raise MalformedFileError(path=path, expected=f"{len(kernels)} kernel entries", found=str(len(entries)))
+        raise MalformedFileError(
+            path=path, expected=f"{len(kernels)} kernel entries", found=str(len(entries))
+        )
     starts = [0]
     for line in source.splitlines(keepends=True):
         starts.append(starts[-1] + len(line))

@@ -21,11 +21,14 @@ def orchestration_source(cut: Cut) -> bytes:
     original = cut.program.orchestration
     template = next(iter(original.entry_tensors), None)
     if original.entry is None or original.expected_arg_count is None or template is None:
-        raise NotReducibleError("orchestration: expected an entry function with a tensor, and its argument count")
+        raise NotReducibleError(
+            "orchestration: expected an entry function with a tensor, and its argument count"
+        )
     names = {one.buffer.number: _name(one.buffer) for one in cut.tensors}
     buffers = {one.buffer.number: one.buffer for one in cut.tensors}
     lines = [
-        entry_tensor(original, template, index, names[one.buffer.number]) for index, one in enumerate(cut.tensors)
+        entry_tensor(original, template, index, names[one.buffer.number])
+        for index, one in enumerate(cut.tensors)
     ]
     lines.append("PTO2_SCOPE() {")
     for task in cut.tasks:
