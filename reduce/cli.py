@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -23,11 +24,19 @@ class _Bytes(click.ParamType[int]):
             self.fail(str(error), param, ctx)
 
 
+class _Seconds(click.ParamType[float]):
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        match = re.fullmatch(r"(\d+(?:\.\d+)?)([smh])", str(value))
+        if match is None:
+            self.fail(f"expected a time such as 90s, 20m or 2h, found {value!r}", param, ctx)
+        return float(match[1]) * {"s": 1, "m": 60, "h": 3600}[match[2]]
+
+
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("failing_build", type=click.Path(path_type=Path))
-@click.option(
-    "--localize-only", is_flag=True, required=True, help="Find the first divergent tensor, and stop there."
-)
+@click.option("--localize-only", is_flag=True, help="Find the first divergent tensor, and stop there.")
 @click.option(
     "--reference",
     metavar="DIR",
@@ -98,6 +107,19 @@ class _Bytes(click.ParamType[int]):
     show_default=True,
     help="Seconds for one run.",
 )
+@click.option("--jobs", type=click.IntRange(min=1), default=2, show_default=True, help="Tests run at once.")
+@click.option(
+    "--budget",
+    type=_Seconds(),
+    help="Stop after this time with the best so far: 90s, 20m, 2h.",
+    metavar="TIME",
+)
+@click.option(
+    "--max-tests", type=click.IntRange(min=1), help="Stop after this many tests with the best so far."
+)
+@click.option(
+    "--resume", is_flag=True, help="Go on with the reduction in the output folder; repeats no test."
+)
 @click.option(
     "-o",
     "--output",
@@ -108,10 +130,12 @@ class _Bytes(click.ParamType[int]):
     help="Folder for the result.",
 )
 def main(**options: Any) -> None:
-    """Find the tensor, task and kernel at which FAILING_BUILD leaves the path of a good build.
+    """Shrink FAILING_BUILD to the fewest tasks and kernels that still fail where a good build passes, or (with
+    --localize-only) find the tensor, task and kernel at which it leaves the good build's path.
 
-    The builds are copied, run again on frozen data, and never changed. Exit code: 0 found, 1 error, 2 usage, 3 nothing
-    diverges.
+    A smaller build counts only if it misses the good build's values in a tensor that was wrong before, and the same
+    tasks of the good build pass. The builds are copied, run again on frozen data, and never changed. Exit code: 0
+    found, 1 error, 2 usage, 3 nothing diverges, 6 stopped by its budget, 130 interrupted.
     """
     from .cli_job import run_cli_job
 

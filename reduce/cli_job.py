@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from rich.console import Console
@@ -12,10 +13,11 @@ from ..runner.errors import UsageError, UserError
 from ..runner.stack import load_stack
 from ..runner.tensors.statistics import Tolerance
 from .job import RESULT, LocalizeRequest, localize
+from .reduce_job import ReduceRequest, reduce_build
 from .summary import print_summary
 from .toolchain import Toolchain
 
-FOUND, ERROR, NOTHING_DIVERGES, INTERRUPTED = 0, 1, 3, 130
+FOUND, ERROR, NOTHING_DIVERGES, STOPPED, INTERRUPTED = 0, 1, 3, 6, 130
 
 
 def run_cli_job(
@@ -38,10 +40,13 @@ def run_cli_job(
     atol: float,
     attempts: int,
     timeout: float,
+    jobs: int,
+    budget: float | None,
+    max_tests: int | None,
+    resume: bool,
     output: Path,
 ) -> int:
-    """Localize and print; the exit code."""
-    assert localize_only
+    """Localize or reduce, and print; the exit code."""
     progress = Console(stderr=True)
     paths = _paths(overrides)
 
@@ -51,6 +56,10 @@ def run_cli_job(
         )
 
     interpreter = python or Path(sys.executable)
+
+    def say(text: str) -> None:
+        progress.print(text, style="dim", markup=False, highlight=False)
+
     try:
         if sum(one is not None for one in (reference, against, against_schedule)) != 1:
             raise UsageError(
@@ -58,6 +67,29 @@ def run_cli_job(
                 "--against-schedule with a schedule of the stack file"
             )
         theirs = toolchain(reference_stack or stack, reference_python or interpreter)
+        if not localize_only:
+            if reference is None:
+                raise UsageError(
+                    "expected --reference with a good build to reduce against, found none: "
+                    "with --against and --against-schedule only --localize-only is possible"
+                )
+            return _reduce(
+                ReduceRequest(
+                    failing=failing_build,
+                    reference=reference,
+                    failing_toolchain=toolchain(stack, interpreter),
+                    reference_toolchain=theirs,
+                    golden_data=golden_data,
+                    tolerance=Tolerance(rtol=rtol, atol=atol),
+                    output=output.absolute(),
+                    jobs=jobs,
+                    budget=budget,
+                    most_tests=max_tests,
+                    resume=resume,
+                    timeout=timeout,
+                ),
+                say,
+            )
         if against is not None:
             theirs = theirs.on(against)
         if against_schedule is not None:
@@ -76,7 +108,7 @@ def run_cli_job(
                 timeout=timeout,
                 output=output.absolute(),
             ),
-            on_progress=lambda text: progress.print(text, style="dim", markup=False, highlight=False),
+            on_progress=say,
         )
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
@@ -85,10 +117,25 @@ def run_cli_job(
         print(f"error: {error}", file=sys.stderr)
         return ERROR
     except KeyboardInterrupt:
+        if not localize_only:
+            print("interrupted; the same command with --resume goes on and repeats no test", file=sys.stderr)
         return INTERRUPTED
     print_summary(found, Console())
     print(output / RESULT)
     return FOUND if found.first_divergent else NOTHING_DIVERGES
+
+
+def _reduce(request: ReduceRequest, say: Callable[[str], None]) -> int:
+    found = reduce_build(request, on_progress=say)
+    print(f"tasks {found.tasks.before} -> {found.tasks.after}: {', '.join(found.kept_tasks)}")
+    print(
+        f"kernels {found.kernels.before} -> {found.kernels.after}, bytes {found.bytes.before} -> {found.bytes.after}"
+    )
+    print(
+        f"{found.oracle_calls} tests; verified: failed {found.verified.failures} of {found.verified.runs} runs"
+    )
+    print(request.output / "result")
+    return STOPPED if found.stopped == "budget" else FOUND
 
 
 def _paths(overrides: tuple[str, ...]) -> dict[str, Path]:

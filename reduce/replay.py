@@ -16,6 +16,7 @@ from ..runner.execute import Command, execute
 from ..runner.harness_outcome import read_harness_outcome
 from ..runner.stack import fill
 from ..runner.targets import lease
+from ..runner.tensors.statistics import Tolerance
 from ..runner.verdict import Classification, Classifier
 from ..store.vocabulary import Verdict
 from .entry_arguments import EntryArgument, write_specs
@@ -50,6 +51,20 @@ class Replay:
         return 0 if self.dump is None else int(self.dump.payload.size)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Ran:
+    """One run that ended somehow, with its log in `folder`."""
+
+    classification: Classification
+    seconds: float
+    folder: Path
+
+    @property
+    def log(self) -> Path:
+        """What it printed, compressed."""
+        return self.folder / "run.log.gz"
+
+
 @dataclass
 class Replayer:
     """Runs one working copy, again and again, each run in a numbered folder of its own below `folder`."""
@@ -78,6 +93,35 @@ class Replayer:
             ReplayError: it crashed, stalled, ran into `timeout` (seconds), or could not be compiled.
             BuildOutputError: what it recorded cannot be read.
         """
+        ran = self.classify(
+            arguments,
+            data=data,
+            dump_level=dump_level,
+            dep_gen=dep_gen,
+            schedule=schedule,
+            save_outputs=True,
+        )
+        if ran.classification.verdict not in (Verdict.PASS, Verdict.MISMATCH):
+            raise ReplayError(_failure(ran.classification, self.copy, ran.log))
+        replay = self._open(ran, dump_level=dump_level, dep_gen=dep_gen)
+        self.dumped_bytes += replay.dumped_bytes
+        return replay
+
+    def classify(
+        self,
+        arguments: Sequence[EntryArgument],
+        *,
+        data: Path,
+        dump_level: int = 0,
+        dep_gen: bool = False,
+        schedule: Mapping[str, str] | None = None,
+        save_outputs: bool = False,
+        tolerance: Tolerance | None = None,
+    ) -> Ran:
+        """Run the copy as it stands, whatever the verdict; what it records stays in the copy.
+
+        `tolerance` is the harness's own default unless given, and does not count where outputs are saved.
+        """
         self.runs += 1
         folder = self.folder / f"{self.runs:03}"
         folder.mkdir(parents=True)
@@ -91,7 +135,12 @@ class Replayer:
             stack,
             CaseName(
                 path=PurePosixPath(_CASE.name),
-                arguments=("--specs", str(specs), "--outputs", str(folder / _OUTPUTS)),
+                arguments=(
+                    "--specs",
+                    str(specs),
+                    *(("--outputs", str(folder / _OUTPUTS)) if save_outputs else ()),
+                    *_closeness(tolerance),
+                ),
             ),
             RunOptions(golden_data=data, dump_level=dump_level, dep_gen=dep_gen, runtime_dir=self.copy.path),
             offered=frozenset(),
@@ -119,35 +168,27 @@ class Replayer:
                 ),
             )
         found = classifier.finish(finished.ending, read_harness_outcome(outcome))
-        if found.verdict not in (Verdict.PASS, Verdict.MISMATCH):
-            raise ReplayError(_failure(found, self.copy, log))
-        replay = self._open(found, folder, log, finished.seconds, dump_level=dump_level, dep_gen=dep_gen)
-        self.dumped_bytes += replay.dumped_bytes
-        return replay
+        return Ran(classification=found, seconds=finished.seconds, folder=folder)
 
-    def _open(
-        self,
-        found: Classification,
-        folder: Path,
-        log: Path,
-        seconds: float,
-        *,
-        dump_level: int,
-        dep_gen: bool,
-    ) -> Replay:
+    def _open(self, ran: Ran, *, dump_level: int, dep_gen: bool) -> Replay:
         """Moves the records out of the copy, where the next run would overwrite them under an open mapping."""
         records = self.copy.path / "dfx_outputs"
         if records.is_dir() and not records.is_symlink():
-            shutil.move(records, folder / "dfx_outputs")
-        kept = WorkingCopy(folder)
+            shutil.move(records, ran.folder / "dfx_outputs")
+        kept, outputs = WorkingCopy(ran.folder), ran.folder / _OUTPUTS
         return Replay(
-            classification=found,
+            classification=ran.classification,
             dump=kept.build().args_dump() if dump_level else None,
             graph=kept.build().task_graph() if dep_gen else None,
-            outputs=TensorFolder.open(folder / _OUTPUTS) if (folder / _OUTPUTS).is_dir() else None,
-            seconds=seconds,
-            log=log,
+            outputs=TensorFolder.open(outputs) if outputs.is_dir() else None,
+            seconds=ran.seconds,
+            log=ran.log,
         )
+
+
+def _closeness(tolerance: Tolerance | None) -> tuple[str, ...]:
+    """The harness's own default where none is asked for."""
+    return () if tolerance is None else ("--rtol", repr(tolerance.rtol), "--atol", repr(tolerance.atol))
 
 
 def _failure(found: Classification, copy: WorkingCopy, log: Path) -> str:

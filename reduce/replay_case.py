@@ -1,11 +1,12 @@
 """A case made of a build directory and frozen data: run under the stack's own interpreter and golden harness.
 
-    python replay_case.py -p PLATFORM -d DEVICE --specs SPECS.json --outputs DIR
+    python replay_case.py -p PLATFORM -d DEVICE --specs SPECS.json [--outputs DIR] [--rtol R --atol A]
 
 SPECS.json lists the entry arguments in order: `{"kind": "tensor", "name", "dtype", "shape", "is_output", "has_input"}`
 or `{"kind": "scalar", "name", "dtype", "value"}`. The build directory, the data and what to dump are put into the call
-by `runner/shim.py`, under which this runs. Outputs are saved to DIR/<name>.pt where the harness takes
-comparators, which get to see them. Imports nothing of this package.
+by `runner/shim.py`, under which this runs; with `--standalone` they are the folder that this file was copied to
+(`debug/` of a reduced build). Outputs are saved to DIR/<name>.pt where the harness takes comparators, which get to
+see them. Imports nothing of this package.
 """
 
 from __future__ import annotations
@@ -20,12 +21,20 @@ from typing import Any
 
 
 def main() -> int:
+    here = Path(__file__).resolve().parent
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("-p", "--platform", required=True)
     parser.add_argument("-d", "--device", type=int, required=True)
-    parser.add_argument("--specs", type=Path, required=True)
-    parser.add_argument("--outputs", type=Path, required=True)
+    parser.add_argument("--specs", type=Path, default=here / "specs.json")
+    parser.add_argument("--standalone", action="store_true", help="run the build that this file lies in")
+    parser.add_argument("--outputs", type=Path)
+    parser.add_argument("--rtol", type=float)
+    parser.add_argument("--atol", type=float)
     arguments = parser.parse_args()
+    own: dict[str, str] = {}
+    if arguments.standalone:
+        own = {"runtime_dir": str(here.parent), "golden_data": str(here.parent / "data")}
+    closeness = {name: value for name in ("rtol", "atol") if (value := getattr(arguments, name)) is not None}
 
     # The stack's, at whatever revision it is.
     golden: Any = importlib.import_module("golden")
@@ -52,7 +61,7 @@ def main() -> int:
 
     entries = json.loads(arguments.specs.read_text(encoding="utf-8"))
     options: dict[str, Any] = {}
-    if "compare_fn" in inspect.signature(golden.run).parameters:
+    if arguments.outputs is not None and "compare_fn" in inspect.signature(golden.run).parameters:
         arguments.outputs.mkdir()
         options["compare_fn"] = {
             entry["name"]: saving(entry["name"])
@@ -64,6 +73,8 @@ def main() -> int:
         [spec(entry) for entry in entries],
         runtime_cfg={"platform": arguments.platform, "device_id": arguments.device},
         **options,
+        **closeness,
+        **own,
     )
     if not result.passed:
         print(result.error)

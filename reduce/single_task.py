@@ -11,13 +11,13 @@ from ..runner.build_output.orchestration_model import Argument, BlockKind, Submi
 from ..runner.errors import UserError
 from .task_list import KernelTask
 
-_ADD = {
+ADD_METHODS = {
     Usage.INPUT: "add_input",
     Usage.OUTPUT: "add_output",
     Usage.INOUT: "add_inout",
     Usage.NO_DEPENDENCY: "add_no_dep",
 }
-_USAGES = {
+USAGES = {
     ArgumentType.INPUT: Usage.INPUT,
     ArgumentType.OUTPUT: Usage.OUTPUT,
     ArgumentType.OUTPUT_EXISTING: Usage.OUTPUT,
@@ -40,7 +40,7 @@ class SingleTaskError(UserError):
 def submits_of(orchestration: Orchestration, task: KernelTask) -> tuple[Submit, ...]:
     """The submits in the text that may have made a task: those of its kernels, with its tensors."""
     kernels = tuple(one for one in task.task.kernels or () if one >= 0)
-    usages = [_USAGES[argument.type] for argument in task.task.arguments]
+    usages = [USAGES[argument.type] for argument in task.task.arguments]
     return tuple(
         submit
         for submit in orchestration.submits
@@ -72,11 +72,12 @@ def alone(
     if template is None:
         raise SingleTaskError("orchestration: expected a tensor argument, found none")
     parameters = submit.parameters
-    lines = [_entry_tensor(orchestration, template, index) for index in range(len(tensors))]
+    lines = [entry_tensor(orchestration, template, index, _name(index)) for index in range(len(tensors))]
     lines.append(_scope(orchestration, submit) + "{")
     lines.append(orchestration.text(submit.declaration))
     lines += [
-        f"{parameters}.{_ADD[argument.usage]}({_name(index)});" for index, argument in enumerate(tensors)
+        f"{parameters}.{ADD_METHODS[argument.usage]}({_name(index)});"
+        for index, argument in enumerate(tensors)
     ]
     lines += _scalars(parameters, submit.arguments, len(tensors), scalars)
     others = [orchestration.text(span) for span in submit.other_statements]
@@ -95,10 +96,10 @@ def _name(index: int) -> str:
     return f"alone_{index}"
 
 
-def _entry_tensor(orchestration: Orchestration, template: TensorName, index: int) -> str:
+def entry_tensor(orchestration: Orchestration, template: TensorName, index: int, name: str) -> str:
     """The declaration of an entry tensor, in the words in which the source declares its first."""
     statement = orchestration.text(template.statement)
-    named, names = re.subn(rf"\b{re.escape(template.name)}\b", _name(index), statement)
+    named, names = re.subn(rf"\b{re.escape(template.name)}\b", name, statement)
     placed, places = re.subn(rf"([(\[]\s*){template.index}(\s*[)\]])", rf"\g<1>{index}\g<2>", named)
     if names != 1 or places != 1:
         raise SingleTaskError(
@@ -124,12 +125,12 @@ def _scalars(
 ) -> list[str]:
     added = [argument for argument in arguments if argument.usage is Usage.SCALAR]
     return [
-        f"{parameters}.add_scalar({_scalar(argument, recorded.get(tensors + position))});"
+        f"{parameters}.add_scalar({scalar_text(argument, recorded.get(tensors + position))});"
         for position, argument in enumerate(added)
     ]
 
 
-def _scalar(argument: Argument, recorded: int | float | bool | None) -> str:
+def scalar_text(argument: Argument, recorded: int | float | bool | None) -> str:
     if all(word in _OF_LITERALS for word in _WORD.findall(argument.text)):
         return argument.text
     # A float is recorded to six digits by some runtimes; its bits, where the dump has those, are exact.

@@ -44,5 +44,6 @@ def _root(orchestration: Orchestration, text: str) -> str:
     seen: set[str] = set()
     while text in bound and text not in seen and bound[text].origin in (Origin.VIEW, Origin.ALIAS):
         seen.add(text)
-        text = bound[text].base
+        # A view of a view is spelled `tensor.view(...).transpose(...)`.
+        text = bound[text].base.partition(".")[0].strip()
     return text.removeprefix(_PREFIX) if text in bound and bound[text].origin is Origin.ENTRY else text

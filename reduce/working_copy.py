@@ -68,6 +68,10 @@ class WorkingCopy:
         end = sum(map(len, lines[: (node.end_lineno or node.lineno) - 1])) + (node.end_col_offset or 0)
         file.write_bytes(source[:start] + f"[{members}]".encode() + source[end:])
 
+    def discard(self) -> None:
+        """Removes the whole copy, if there is one."""
+        shutil.rmtree(self.path, ignore_errors=True)
+
     def clear_records(self) -> None:
         """Removes what an earlier run has recorded."""
         shutil.rmtree(self.path / "dfx_outputs", ignore_errors=True)

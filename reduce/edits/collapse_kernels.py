@@ -1,0 +1,30 @@
+"""Take kernels from the reference, to see which of the failing build's are needed for the failure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from ..minimize.graph import Graph
+from ..minimize.outcome import Candidate
+from ..minimize.schedule import minimize
+from ..minimize.state import State
+from ..program.model import Reduction
+
+
+@dataclass(frozen=True)
+class CollapseKernels:
+    """Elements are the positions in `kernels`, the names of those that differ; kept ones stay the failing build's."""
+
+    kernels: tuple[str, ...]
+    name: str = "kernels"
+
+    def start(self, reduction: Reduction, rate: float) -> State:
+        """Searches below the kernels that are not collapsed yet."""
+        left = frozenset(i for i, name in enumerate(self.kernels) if name not in reduction.collapsed)
+        return minimize(Graph.free(len(self.kernels)), best=left, rate=rate)
+
+    def apply(self, reduction: Reduction, kept: Candidate) -> Reduction:
+        """All but the kernels `kept` from the reference."""
+        return replace(
+            reduction, collapsed=tuple(name for i, name in enumerate(self.kernels) if i not in kept)
+        )

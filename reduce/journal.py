@@ -1,0 +1,44 @@
+"""Every run of a reduction, on disk before its outcome is used: a later call repeats none of them."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .minimize.outcome import Outcome
+
+Key = tuple[str, int]
+"""A reduction's key, and the number of the run of it."""
+
+
+@dataclass
+class Journal:
+    """Lines of JSON in `path`. A line that a kill left half written is dropped."""
+
+    path: Path
+    outcomes: dict[Key, Outcome] = field(default_factory=dict[Key, Outcome])
+
+    @classmethod
+    def open(cls, path: Path) -> Journal:
+        """Reads what is there."""
+        journal = cls(path)
+        text = path.read_bytes() if path.exists() else b""
+        whole = text[: text.rfind(b"\n") + 1]
+        for line in whole.splitlines():
+            entry = json.loads(line)
+            journal.outcomes[entry["candidate"], entry["run"]] = Outcome(entry["outcome"])
+        if whole != text:
+            os.truncate(path, len(whole))
+        return journal
+
+    def record(self, key: Key, outcome: Outcome) -> None:
+        """Writes one run through to the disk."""
+        with self.path.open("ab") as file:
+            file.write(
+                json.dumps({"candidate": key[0], "run": key[1], "outcome": outcome.value}).encode() + b"\n"
+            )
+            file.flush()
+            os.fsync(file.fileno())
+        self.outcomes[key] = outcome

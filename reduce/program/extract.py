@@ -1,0 +1,161 @@
+"""Makes the program model from a run's graph and dump and the orchestration's text."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from ...runner.build_output.args_dump import ArgsDump
+from ...runner.build_output.args_records import Kind, Stage
+from ...runner.build_output.graph_model import GraphArgument, Region
+from ...runner.build_output.kernel_config import KernelConfig
+from ...runner.build_output.orchestration import Orchestration
+from ...runner.build_output.orchestration_model import Submit, Usage
+from ...runner.tensors.view import contiguous_strides
+from ..entry_arguments import EntryArgument, EntryTensor
+from ..single_task import scalar_text, submits_of
+from ..task_list import KernelTask, TaskList
+from ..tensor_names import tensor_name
+from .geometry import buffer_shape, view_of
+from .model import Buffer, NotReducibleError, Program, ProgramArgument, ProgramTask
+
+
+def extract(
+    orchestration: Orchestration,
+    config: KernelConfig,
+    tasks: TaskList,
+    dump: ArgsDump,
+    arguments: Sequence[EntryArgument],
+) -> Program:
+    """The straight-line program of one run.
+
+    Raises:
+        NotReducibleError: tasks in manual scopes, submits that cannot be told from the text, or buffers whose layout
+            cannot be told.
+    """
+    submits = {task.ordinal: _submits(orchestration, task) for task in tasks.tasks}
+    placed = {task.ordinal: _placed(tasks, task, dump) for task in tasks.tasks}
+    uses: dict[int, list[tuple[KernelTask, GraphArgument]]] = {}
+    for task in tasks.tasks:
+        for argument in placed[task.ordinal]:
+            assert argument.tensor_id is not None
+            uses.setdefault(argument.tensor_id, []).append((task, argument))
+    entries = {one.name: one for one in arguments if isinstance(one, EntryTensor)}
+    buffers: list[Buffer] = []
+    numbers: dict[int, int] = {}
+    for tensor_id, used in uses.items():
+        names = [tensor_name(orchestration, submits[task.ordinal], argument.index) for task, argument in used]
+        numbers[tensor_id] = len(buffers)
+        buffers.append(_buffer(tasks, tensor_id, [one for _, one in used], names, buffers, entries))
+    return Program(
+        orchestration=orchestration,
+        config=config,
+        tasks=tuple(
+            ProgramTask(
+                ordinal=task.ordinal,
+                kernels=task.kernels,
+                submit=submits[task.ordinal][0],
+                arguments=tuple(_argument(one, numbers) for one in placed[task.ordinal]),
+                scalars=_scalars(submits[task.ordinal], dump, task),
+            )
+            for task in tasks.tasks
+        ),
+        buffers=tuple(buffers),
+    )
+
+
+def _submits(orchestration: Orchestration, task: KernelTask) -> tuple[Submit, ...]:
+    if task.task.in_manual_scope:
+        raise NotReducibleError(
+            f"{task.name} (task {task.ordinal}): expected automatic dependencies, found a manual scope"
+        )
+    found = submits_of(orchestration, task)
+    if not found or any(one.declaration is None or not all(a.plain for a in one.arguments) for one in found):
+        raise NotReducibleError(
+            f"{task.name} (task {task.ordinal}): expected a submit with arguments of its own in the orchestration, "
+            f"found {'others' if found else 'none'}"
+        )
+    return found
+
+
+def _placed(tasks: TaskList, task: KernelTask, dump: ArgsDump) -> list[GraphArgument]:
+    """All arguments with buffer and region; one that the runtime allocated for the task is a buffer of its own."""
+    created = iter(tasks.graph.tensors_created_by(task.task.task_id))
+    found: list[GraphArgument] = []
+    for argument in task.task.arguments:
+        if argument.tensor_id is None or argument.region is None:
+            records = [
+                one
+                for one in dump.find(task_id=task.task.task_id, stage=Stage.AFTER_COMPLETION)
+                if one.arg_index == argument.index
+            ]
+            tensor_id = next(created, None)
+            if tensor_id is None or len(records) != 1:
+                raise NotReducibleError(
+                    f"{task.name} (task {task.ordinal}): expected to know what argument {argument.index} is, "
+                    "found neither its buffer nor its values; record it with a later runtime"
+                )
+            view = dump.tensor(records[0])
+            region = Region(
+                dtype=view.dtype, shape=view.shape, strides=contiguous_strides(view.shape), start_offset=0
+            )
+            found.append(replace(argument, tensor_id=tensor_id, region=region))
+        else:
+            found.append(argument)
+    return found
+
+
+def _buffer(
+    tasks: TaskList,
+    tensor_id: int,
+    used: Sequence[GraphArgument],
+    names: Sequence[str | None],
+    earlier: Sequence[Buffer],
+    entries: Mapping[str, EntryTensor],
+) -> Buffer:
+    regions = [one.region for one in used if one.region is not None]
+    dtypes = {region.dtype for region in regions}
+    dtype = dtypes.pop()
+    tensor = tasks.graph.tensors.get(tensor_id)
+    if dtypes or dtype is None or tensor is None or tensor.buffer_numel is None:
+        raise NotReducibleError(
+            f"buffer {names[0]}: expected one element type and a known size, found neither or several"
+        )
+    entry = next((entries[name] for name in names if name is not None and name in entries), None)
+    if entry is not None and math.prod(entry.shape) == tensor.buffer_numel:
+        shape = entry.shape
+    else:
+        entry, shape = None, buffer_shape(tensor.buffer_numel, regions)
+    for region in regions:
+        view_of(region, shape)
+    name = entry.name if entry is not None else next((name for name in names if name), "buffer")
+    taken = {one.name for one in earlier} | ({*entries} if entry is None else set[str]())
+    unique = name if name not in taken else f"{name}_{len(earlier)}"
+    return Buffer(number=len(earlier), name=unique, dtype=dtype, shape=shape, is_entry=entry is not None)
+
+
+def _argument(argument: GraphArgument, numbers: Mapping[int, int]) -> ProgramArgument:
+    assert argument.tensor_id is not None
+    assert argument.region is not None
+    return ProgramArgument(
+        index=argument.index,
+        type=argument.type,
+        buffer=numbers[argument.tensor_id],
+        region=argument.region,
+    )
+
+
+def _scalars(submits: Sequence[Submit], dump: ArgsDump, task: KernelTask) -> tuple[str, ...]:
+    records = dump.find(task_id=task.task.task_id, stage=Stage.BEFORE_DISPATCH)
+    recorded = {one.arg_index: one.value for one in records if one.kind is Kind.SCALAR}
+    added = [argument for argument in submits[0].arguments if argument.usage is Usage.SCALAR]
+    first = len(submits[0].tensor_arguments)
+    found: list[str] = []
+    for position, argument in enumerate(added):
+        value = recorded.get(first + position)
+        if isinstance(value, int):
+            found.append(f"static_cast<uint64_t>({int(value) & (2**64 - 1)}ull)")
+        else:
+            found.append(scalar_text(argument, value))
+    return tuple(found)

@@ -1,0 +1,79 @@
+"""The program model of a reduction: the tasks that a build really submitted, and the buffers they share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...runner.build_output.graph_model import ArgumentType, Region
+from ...runner.build_output.kernel_config import KernelConfig
+from ...runner.build_output.orchestration import Orchestration
+from ...runner.build_output.orchestration_model import Submit
+from ...runner.errors import UserError
+from ...runner.tensors.view import DType
+
+
+class NotReducibleError(UserError):
+    """A build uses something that a straight-line program cannot be made of."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Buffer:
+    """A tensor of `shape` (elements) that tasks read and write through views.
+
+    `is_entry` says that the case itself passes it in; all others were allocated by the orchestration.
+    """
+
+    number: int
+    name: str
+    dtype: DType
+    shape: tuple[int, ...]
+    is_entry: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProgramArgument:
+    """A tensor argument: which part of which buffer, and how it was declared."""
+
+    index: int
+    type: ArgumentType
+    buffer: int
+    region: Region
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProgramTask:
+    """One submitted task; `scalars` are C++ expressions of the values it was given, `kernels` names."""
+
+    ordinal: int
+    kernels: tuple[str, ...]
+    submit: Submit
+    arguments: tuple[ProgramArgument, ...]
+    scalars: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """Its kernels' names."""
+        return "+".join(self.kernels)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Program:
+    """Tasks in submission order, without the loops and branches that made them."""
+
+    orchestration: Orchestration
+    config: KernelConfig
+    tasks: tuple[ProgramTask, ...]
+    buffers: tuple[Buffer, ...]
+
+
+@dataclass(frozen=True, order=True)
+class Reduction:
+    """A reduced program: ordinals of the failing build's tasks that stay, and kernels taken from the reference."""
+
+    tasks: tuple[int, ...]
+    collapsed: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """Names the candidate in the journal of tests."""
+        return f"{','.join(map(str, self.tasks))};{','.join(self.collapsed)}"

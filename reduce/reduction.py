@@ -1,0 +1,78 @@
+"""What `OUT/reduction.json` holds. Its schema is published as `docs/reduction.schema.json`.
+
+python -m precision_bisect.reduce.reduction > docs/reduction.schema.json
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Size(_Part):
+    """Before and after."""
+
+    before: int
+    after: int
+
+
+class Baseline(_Part):
+    """The whole program, straight-line: how many of its runs failed."""
+
+    runs: int
+    failures: int
+
+
+class Verified(_Part):
+    """Runs of the finished result: `failures` of the failing build, `passes` of its twin."""
+
+    runs: int
+    failures: int
+    passes: int
+
+
+class Substituted(_Part):
+    """Elements of a tensor that hold a recorded value in place of a dropped task's result."""
+
+    tensor: str
+    producer: str
+    producer_ordinal: int
+    recorded_in: str
+    elements: int
+
+
+class ReductionResult(_Part):
+    """The result. `oracle_calls` were made by this call, `cached` were known from an earlier one; `bytes` are those of
+    all tensors; `invalid` and `slipped` count candidates' runs that could not be judged, or failed otherwise."""
+
+    failing_build: str
+    reference: str
+    stopped: Literal["done", "budget"]
+    signature: str
+    kept_tasks: tuple[str, ...]
+    kernels_of_failing_build: tuple[str, ...]
+    tasks: Size
+    kernels: Size
+    bytes: Size
+    baseline: Baseline
+    oracle_calls: int
+    cached: int
+    invalid: int
+    slipped: int
+    substituted: tuple[Substituted, ...]
+    verified: Verified
+
+
+def schema_text() -> str:
+    """The JSON schema, as published."""
+    return json.dumps(ReductionResult.model_json_schema(mode="serialization"), indent=2) + "\n"
+
+
+if __name__ == "__main__":
+    print(schema_text(), end="")

@@ -1,0 +1,120 @@
+"""Writes `test_reduced.py` into a build directory: the build and its frozen data as a scene test of the runtime."""
+
+from __future__ import annotations
+
+import pprint
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..runner.build_output.build_directory import BuildDirectory
+from ..runner.build_output.kernel_config import Direction
+from ..runner.errors import UserError
+from ..runner.tensors.statistics import Tolerance
+from .entry_arguments import EntryArgument, EntryScalar
+
+FILE_NAME = "test_reduced.py"
+
+_TEXT = '''"""A build directory as a scene test: python test_reduced.py -p a2a3sim"""
+
+from pathlib import Path
+
+import simpler_setup
+import torch
+from simpler.task_interface import ArgDirection as D
+from simpler_setup import Scalar, SceneTestCase, TaskArgsBuilder, scene_test
+
+# It was called Tensor before it was called TensorArg.
+TensorArg = getattr(simpler_setup, "TensorArg", None) or simpler_setup.Tensor
+DATA = Path(__file__).resolve().parent / "data"
+TENSORS = @TENSORS@
+SCALARS = @SCALARS@
+
+
+def load(kind, name):
+    return torch.load(DATA / kind / f"{name}.pt", weights_only=True)
+
+
+@scene_test(level=2, runtime=@RUNTIME@)
+class TestReduced(SceneTestCase):
+    RTOL = @RTOL@
+    ATOL = @ATOL@
+    CALLABLE = @CALLABLE@
+    CASES = [{"name": "default", "platforms": ["a2a3sim", "a2a3", "a5sim", "a5"], "config": @CONFIG@, "params": {}}]
+
+    def generate_args(self, params):
+        specs = []
+        for name, shape, dtype, has_input, _ in TENSORS:
+            value = load("in", name) if has_input else torch.zeros(shape, dtype=getattr(torch, dtype))
+            specs.append(TensorArg(name, value.share_memory_()))
+        return TaskArgsBuilder(*specs, *(Scalar(name, load("in", name).item()) for name in SCALARS))
+
+    def compute_golden(self, args, params):
+        for name, _, _, _, is_output in TENSORS:
+            if is_output:
+                getattr(args, name)[:] = load("out", name)
+
+
+if __name__ == "__main__":
+    SceneTestCase.run_module(__name__)
+'''
+
+
+def write_scene_test(build: Path, arguments: Sequence[EntryArgument], tolerance: Tolerance) -> Path:
+    """Writes the file, and says where.
+
+    Raises:
+        UserError: the kernel list gives no directions of the orchestration's tensors.
+        BuildOutputError: it cannot be read.
+    """
+    config = BuildDirectory.open(build).kernel_config()
+    entry = config.orchestration
+    if entry.signature is None:
+        raise UserError(f"{build}: expected a signature of the orchestration, found none; build it anew")
+    incores = [
+        {
+            "func_id": kernel.func_id,
+            "source": str(kernel.source),
+            "core_type": kernel.core_type.value,
+            "signature": list(map(_Name, kernel.signature or ())),
+        }
+        for kernel in config.kernels.values()
+    ]
+    described = {
+        "orchestration": {
+            "source": str(entry.source),
+            "function_name": entry.function_name,
+            "signature": list(map(_Name, entry.signature)),
+        },
+        "incores": incores,
+    }
+    tensors = [
+        (one.name, one.shape, one.dtype, one.has_input, one.is_output)
+        for one in arguments
+        if not isinstance(one, EntryScalar)
+    ]
+    runtime = config.runtime.get("runtime", "tensormap_and_ringbuffer")
+    texts = {
+        "TENSORS": pprint.pformat(tensors, width=100),
+        "SCALARS": repr([one.name for one in arguments if isinstance(one, EntryScalar)]),
+        "RUNTIME": repr(runtime),
+        "RTOL": repr(tolerance.rtol),
+        "ATOL": repr(tolerance.atol),
+        "CALLABLE": pprint.pformat(described, width=100, sort_dicts=False),
+        "CONFIG": repr({key: value for key, value in config.runtime.items() if key != "runtime"}),
+    }
+    text = _TEXT
+    for name, value in texts.items():
+        text = text.replace(f"@{name}@", value)
+    path = build / FILE_NAME
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+class _Name:
+    """Prints as the member of the runtime's own enumeration."""
+
+    def __init__(self, direction: Direction) -> None:
+        self._direction = direction
+
+    def __repr__(self) -> str:
+        return f"D.{self._direction.value}"
