@@ -33,7 +33,9 @@ def planted(good: Path, bad: Path, good_graph: Path, bad_graph: Path) -> tuple[s
     for task, ours, theirs in zip(tasks, reads, expected, strict=True):
         if ours != theirs:
             return names[task], "interaction"
-    narrowing = {file.stem for file in (bad / "kernels").rglob("*.cpp") if "bfloat16" in file.read_text()}
+    narrowing = {
+        file.stem for file in (bad / "kernels").rglob("*.cpp") if "round_to_bf16" in file.read_text()
+    }
     return next(names[task] for task in tasks if names[task] in narrowing), "introduced"
 
 

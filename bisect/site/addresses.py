@@ -15,7 +15,7 @@ def slug(text: str) -> str:
     """A file name that no two texts share, with as much of the text as can be read.
 
     >>> slug("../../etc/passwd")
-    'etc-passwd-2c22f81d2a'
+    'etc-passwd-3754d6cb3a'
     """
     readable = _UNSAFE.sub("-", text).strip("-")[:_READABLE].rstrip("-")
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGEST]
