@@ -171,7 +171,7 @@ class Divergence(_Part):
     """0 and 0: any difference counts."""
     tasks: int
     runs: int
-    """Of the failing build, the one that recorded its graph included."""
+    """Of the failing build, the one that recorded its graph included; those that `race` counts are not."""
     reference_runs: int
     bytes_dumped: int
     """By the failing build, in all runs."""

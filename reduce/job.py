@@ -184,7 +184,7 @@ def _written(
         rtol=request.tolerance.rtol,
         atol=request.tolerance.atol,
         tasks=len(ours),
-        runs=failing.replayer.runs,
+        runs=failing.replayer.runs - (sum(trial.runs for trial in race.trials) if race else 0),
         reference_runs=reference.replayer.runs,
         bytes_dumped=failing.replayer.dumped_bytes,
         first_divergent=tuple(
