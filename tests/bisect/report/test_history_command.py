@@ -1,8 +1,10 @@
 """`bisect-precision history` and `report`, on stores in all states."""
 
 import os
+import sqlite3
 import tempfile
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -93,8 +95,8 @@ def read_only(culprit: StoredBisection) -> Iterator[str]:
     """The store in a folder that nobody may write, and the process without root's rights."""
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "store.sqlite"
-        with culprit.sessions() as session:
-            session.connection().exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+        with closing(sqlite3.connect(culprit.folder / "store.sqlite")) as connection:
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         copy.write_bytes((culprit.folder / "store.sqlite").read_bytes())
         copy.chmod(0o444)
         Path(folder).chmod(0o555)
