@@ -51,6 +51,12 @@ class _MainGroup(click.Group):
     "--golden-data", type=click.Path(path_type=Path), help="Frozen data; captured at the good end by default."
 )
 @click.option(
+    "--runtime-dir",
+    type=click.Path(path_type=Path),
+    help="With --repo: run this build directory, frozen, in place of compiling the case.",
+)
+@click.option("--first-parent", is_flag=True, help="Do not look into branches that were merged.")
+@click.option(
     "--timeout",
     type=click.FloatRange(min=0, min_open=True),
     help="Seconds for one run; ten times the ends' by default.",

@@ -57,7 +57,13 @@ class Driver:
     def run(self) -> Conclusion:
         """Find the culprit. Raises `UserError` where the question cannot be answered at all."""
         request = self._request
-        where = Range(repository=request.repository, good=request.good, bad=request.bad, held=request.frozen)
+        where = Range(
+            repository=request.repository,
+            good=request.good,
+            bad=request.bad,
+            held=request.frozen,
+            first_parent=request.first_parent,
+        )
         search = self._open(where)
         if search is None:
             raise EndsError(

@@ -12,6 +12,7 @@ from ..runner.environment import fingerprint, moved
 from ..runner.golden import FrozenGolden
 from ..runner.probe import Prober, ProbeRequest, ProbeResult
 from ..runner.revisions import Revisions
+from ..runner.runtime_dir import freeze_runtime_dir
 from ..store.journal import EvidenceRow, Journal, ProbeKey, ProbeRow
 from ..store.schema import Judgement, Phase, Probe
 from .progress import Progress
@@ -56,6 +57,11 @@ class Experiments:
         self._case = CaseName.parse(request.case, request.stack) if request.case else None
         self._bad_when = BadWhen.parse(request.bad_when) if request.bad_when is not None else None
         self._golden: FrozenGolden | None = None
+        self._runtime_dir = (
+            freeze_runtime_dir(request.runtime_dir, directory / "runtime-dir")
+            if request.runtime_dir
+            else None
+        )
         self._finished: dict[str, list[Probe]] = {}
         self._surroundings: Mapping[str, str] | None = None
         for probe in journal.probes():
@@ -133,7 +139,9 @@ class Experiments:
                 golden=self._golden,
                 bad_when=self._bad_when,
                 options=RunOptions(
-                    golden_data=self._golden.directory if self._golden else None, save_data=save_golden
+                    golden_data=self._golden.directory if self._golden else None,
+                    save_data=save_golden,
+                    runtime_dir=self._runtime_dir,
                 ),
                 timeout=self._timeout(),
                 directory=self._probe_directory(ordinal),

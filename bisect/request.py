@@ -27,6 +27,10 @@ class BisectRequest(Model):
     """None: the case is a predicate command, and its exit code says."""
     golden_data: Path | None
     """Where frozen data come from; None: they are captured at the good end, where the case has any."""
+    runtime_dir: Path | None = None
+    """A build directory that every run uses in place of compiling the case."""
+    first_parent: bool = False
+    """Of merges only what was merged into is searched, not the branches."""
     timeout: float | None
     """Seconds for one run; None: ten times what the ends took."""
     confidence: float

@@ -18,6 +18,7 @@ from ..runner.git import GitRepository
 from ..runner.home import Home
 from ..runner.probe import Prober
 from ..runner.revisions import Revisions, fixed_revisions
+from ..runner.runtime_dir import check_runtime_dir, data_of
 from ..runner.stack import Stack
 from ..runner.workspace import Workspace
 from ..store.clock import now
@@ -45,6 +46,8 @@ class Question:
     device: int
     bad_when: str | None
     golden_data: Path | None
+    runtime_dir: Path | None
+    first_parent: bool
     timeout: float | None
     confidence: float
     output: Path | None
@@ -75,6 +78,8 @@ def prepare(question: Question, home: Home) -> Plan:
         raise UsageError(
             f"--golden-data {question.golden_data}: expected a folder with in/ and out/, found none"
         )
+    runtime_dir = _runtime_dir(question, searched)
+    golden_data = question.golden_data or (data_of(runtime_dir) if runtime_dir else None)
     workspace = Workspace(stack, home)
     repository = workspace.repositories[searched]
     good = repository.resolve(question.good, option="--good")
@@ -95,7 +100,9 @@ def prepare(question: Question, home: Home) -> Plan:
         platform=platform,
         device=question.device,
         bad_when=question.bad_when,
-        golden_data=question.golden_data.resolve() if question.golden_data else None,
+        golden_data=golden_data.resolve() if golden_data else None,
+        runtime_dir=runtime_dir,
+        first_parent=question.first_parent,
         timeout=question.timeout,
         confidence=question.confidence,
         output=(question.output or Path(f"bisect-precision-{name}")).resolve(),
@@ -105,7 +112,7 @@ def prepare(question: Question, home: Home) -> Plan:
         # A pinned commit that cannot be had is said now: without it no commit of the range could be told from another.
         content.of_revisions(revisions.complete({**frozen, searched: end}))
     stage = load_stage(
-        Range(repository=searched, good=good, bad=bad, held=frozen),
+        Range(repository=searched, good=good, bad=bad, held=frozen, first_parent=question.first_parent),
         repository=workspace.clones[searched],
         content=content,
         revisions=revisions,
@@ -116,7 +123,27 @@ def prepare(question: Question, home: Home) -> Plan:
             f"ignored paths ({', '.join(stack.repositories[searched].ignore)})"
         )
     notices = _check_checkouts(request, workspace)
+    if runtime_dir is not None:
+        notices.append(f"every run uses the build directory {runtime_dir} in place of compiling the case")
     return Plan(name=name, request=request, stage=stage, notices=tuple(notices))
+
+
+def _runtime_dir(question: Question, searched: str) -> Path | None:
+    """The build directory to freeze. Raises `UsageError` where nothing would be searched, or nothing could take it."""
+    if question.runtime_dir is None:
+        return None
+    case = question.stack.case
+    if question.case is None or not (case.harness or case.flags.runtime_dir):
+        raise UsageError(
+            f"--runtime-dir {question.runtime_dir}: expected a case that takes a build directory "
+            f"(case.flags.runtime_dir in the stack file), found none in stack {question.stack.name}"
+        )
+    if searched == question.stack.searched:
+        raise UsageError(
+            f"--runtime-dir {question.runtime_dir}: expected --repo with another repository than {searched}, whose "
+            "work the build directory replaces"
+        )
+    return check_runtime_dir(question.runtime_dir)
 
 
 def _check_ends(repository: GitRepository, *, good: str, bad: str) -> None:

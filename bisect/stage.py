@@ -1,7 +1,7 @@
 """One range under search: its commits, collapsed, as the graph that the search sees."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..runner.content import StackContent
 from ..runner.git import CommitInfo, GitRepository
@@ -21,6 +21,8 @@ class Range:
     good: str
     bad: str
     held: Mapping[str, str]
+    first_parent: bool = False
+    """Branches that were merged within the range are not looked into: the merge stands for them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +45,7 @@ def load_stage(
     where: Range, *, repository: GitRepository, content: StackContent, revisions: Revisions
 ) -> Stage | None:
     """Read and collapse a range. None where no commit of it can change a result."""
-    commits = repository.commits(good=where.good, bad=where.bad)
+    commits = repository.commits(good=where.good, bad=where.bad, first_parent=where.first_parent)
     if not commits:
         return None
     content.learn(where.repository, commits)
@@ -55,7 +57,10 @@ def load_stage(
         except (NoPinError, MissingCommitError):
             return None
 
-    collapsed = collapse(commits, lambda sha: key(sha) or f"no pin at {sha}")
+    graph_commits = (
+        [replace(commit, parents=commit.parents[:1]) for commit in commits] if where.first_parent else commits
+    )
+    collapsed = collapse(graph_commits, lambda sha: key(sha) or f"no pin at {sha}")
     if collapsed is None:
         return None
     graph = CommitGraph(collapsed.parents, [node.commit.date.timestamp() for node in collapsed.nodes])

@@ -199,9 +199,10 @@ class GitRepository:
                 return None
             raise
 
-    def commits(self, *, good: str, bad: str) -> list[CommitInfo]:
-        """The commits of `good..bad`, parents before children."""
-        return self._log("--topo-order", "--reverse", f"{good}..{bad}")
+    def commits(self, *, good: str, bad: str, first_parent: bool = False) -> list[CommitInfo]:
+        """The commits of `good..bad`, parents before children; or those alone that first parents lead to."""
+        follow = ["--first-parent"] if first_parent else []
+        return self._log("--topo-order", "--reverse", *follow, f"{good}..{bad}")
 
     def commit(self, sha: str) -> CommitInfo:
         """One commit by its full id."""

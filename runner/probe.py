@@ -29,6 +29,8 @@ from .verdict import Classification, Classifier, Ending, Evidence
 from .workspace import Workspace
 
 _HELP_TIMEOUT = 300
+_BUILD = "build"
+"""Of a probe's folder: the build directory that its run left, or was given."""
 _OF_ANOTHER_PYTHON = frozenset({"PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV"})
 
 _PREDICATE_VERDICTS = {
@@ -181,19 +183,27 @@ class Prober:
                 log=log,
             )
         outcome_file = request.directory / "outcome.json"
+        options = request.options
+        if options.runtime_dir is not None:
+            # A run compiles and writes in the build directory it is given, so each gets its own.
+            copy = request.directory / _BUILD
+            shutil.copytree(options.runtime_dir, copy, symlinks=True)
+            options = replace(options, runtime_dir=copy)
         command = case_command(
             self._stack,
             request.case,
-            request.options,
+            options,
             offered=self._options_offered(request, environment=environment, values=values),
             outcome=outcome_file,
             values=values,
         )
-        if request.golden is not None and "--golden-data" in command.missing:
+        wanted = {"--golden-data": request.golden, "--runtime-dir": options.runtime_dir}
+        refused = [name for name in command.missing if wanted.get(name) is not None]
+        if refused:
             return self._result(
                 request,
                 surroundings,
-                classification=_not_frozen(),
+                classification=_not_frozen(refused[0], "the case has no option for it at this commit"),
                 ending=Ending(exit_code=None, signal=None, timed_out=False, cancelled=False),
                 toolchain=toolchain,
                 build_seconds=toolchain.seconds,
@@ -222,6 +232,10 @@ class Prober:
             )
         outcome, doubts = _read_outcome(outcome_file)
         classification, judgement = listener.finish(finished.ending, outcome)
+        for call in outcome.calls if outcome else ():
+            if options.runtime_dir is not None and "runtime_dir" in call.not_applied:
+                classification = _not_frozen("--runtime-dir", call.not_applied["runtime_dir"])
+                judgement = Judgement.SKIP
         return self._result(
             request,
             surroundings,
@@ -233,7 +247,7 @@ class Prober:
             build_seconds=toolchain.seconds,
             run_seconds=finished.seconds,
             log=log,
-            build_directory=self._keep_build_directory(request.directory),
+            build_directory=options.runtime_dir or self._keep_build_directory(request.directory),
         )
 
     def _result(
@@ -336,7 +350,7 @@ class Prober:
         if not made:
             return None
         newest = max(made, key=lambda path: path.stat().st_mtime_ns)
-        return Path(shutil.move(newest, directory / "build"))
+        return Path(shutil.move(newest, directory / _BUILD))
 
 
 class _Listener:
@@ -380,16 +394,15 @@ def _reason(error: OSError) -> str:
     return error.strerror or str(error)[:200]
 
 
-def _not_frozen() -> Classification:
+def _not_frozen(option: str, why: str) -> Classification:
+    signature = {"--golden-data": "data not frozen", "--runtime-dir": "build not frozen"}[option]
     evidence = Evidence(
         stream="ending",
         line=0,
-        text="the case takes no frozen data at this commit",
-        why="on data of its own a verdict would compare other numbers, so nothing was run",
+        text=f"{option}: {why}",
+        why=f"{signature}: a verdict would be of something else",
     )
-    return Classification(
-        verdict=Verdict.UNKNOWN, signature="data not frozen", evidence=(evidence,), metrics={}
-    )
+    return Classification(verdict=Verdict.UNKNOWN, signature=signature, evidence=(evidence,), metrics={})
 
 
 def _read_outcome(file: Path) -> tuple[HarnessOutcome | None, tuple[Evidence, ...]]:

@@ -13,6 +13,7 @@ def bisect_log(
     subjects: Mapping[str, str],
     culprit: str | None,
     suspects: Sequence[str],
+    first_parent: bool,
 ) -> str:
     """The log of one range; `subjects` are its commits' by id.
 
@@ -28,7 +29,7 @@ def bisect_log(
     lines = [
         f"# bad: {named(stage.bad)}",
         f"# good: {named(stage.good)}",
-        f"git bisect start '{stage.bad}' '{stage.good}'",
+        f"git bisect start {'--first-parent ' if first_parent else ''}'{stage.bad}' '{stage.good}'",
     ]
 
     told: set[str] = set()

@@ -128,20 +128,28 @@ def _run(
 ) -> tuple[str, ...]:
     """The case's command, under the harness shim only where the case cannot take frozen data by itself."""
     own = _behind_shim(recorded) if stack.case.harness else tuple(recorded)
-    spellings = (*stack.case.flags.golden_data, "--golden-data")
-    golden = next((Path(after) for word, after in pairwise(recorded) if word in spellings), None)
-    offered = frozenset(own) & set(spellings)
-    if golden is None or offered:
+    flags = stack.case.flags
+    golden, golden_offered = _given(recorded, own, (*flags.golden_data, "--golden-data"))
+    build, build_offered = _given(recorded, own, (*flags.runtime_dir, "--runtime-dir"))
+    if (golden is None or golden_offered) and (build is None or build_offered):
         plain = stack.case.model_copy(update={"harness": False})
         stack = stack.model_copy(update={"case": plain})
     return case_command(
         stack,
         case,
-        RunOptions(golden_data=golden),
-        offered=offered,
+        RunOptions(golden_data=golden, runtime_dir=build),
+        offered=golden_offered | build_offered,
         outcome=Path(f"{_ROOT}/outcome.json"),
         values=values,
     ).argv
+
+
+def _given(
+    recorded: Sequence[str], own: Sequence[str], spellings: Sequence[str]
+) -> tuple[Path | None, frozenset[str]]:
+    """The folder that an option named, and the spellings in which the case itself took it."""
+    folder = next((Path(after) for word, after in pairwise(recorded) if word in spellings), None)
+    return folder, frozenset(own) & set(spellings)
 
 
 def _behind_shim(recorded: Sequence[str]) -> tuple[str, ...]:

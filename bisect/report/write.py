@@ -49,6 +49,7 @@ def _logs(rows: Rows) -> dict[str, str]:
             standing,
             subjects={sha: commit.subject for (of, sha), commit in rows.commits.items() if of == repository},
             culprit=_culprit(rows, index),
+            first_parent=rows.request.first_parent and not index,
             suspects=[each.commit for each in _suspects(rows) if each.repository == repository],
         )
     return logs

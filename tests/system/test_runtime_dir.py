@@ -1,0 +1,50 @@
+"""The runtime searched alone, under the build directory that a failing run left."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from precision_bisect.demo.scenarios import Scenario
+from tests.system.conftest import DemoStack
+
+
+def test_the_runtime_is_searched_under_a_frozen_build(make: Callable[..., DemoStack], tmp_path: Path) -> None:
+    """The fault is in a header of the runtime, which the frozen kernels include: binaries must not be reused."""
+    stack = make(Scenario.RUNTIME_BUMP)
+    assert stack.run(*stack.arguments).code == 0
+    report = stack.report()
+    (inner,) = [each for each in report["ranges"] if each["repository"] == "minirt"]
+    build = next(
+        Path(run["build_directory"])
+        for probe in report["probes"]
+        for run in probe["runs"]
+        if run["verdict"] == "mismatch" and run["build_directory"]
+    )
+    golden = next(Path(tmp_path, "home").rglob("golden/*/in")).parent
+    output = tmp_path / "runtime-report"
+    arguments = [
+        *("--stack", str(stack.directory / "stack.toml"), "--case", stack.truth.case, "--repo", "minirt"),
+        *("--good", inner["good"], "--bad", inner["bad"], "--golden-data", str(golden)),
+    ]
+    before = sorted(build.rglob("*"))
+    done = stack.run(*arguments, "--runtime-dir", str(build), "-o", str(output))
+    assert done.code == 0, done.err
+    found = json.loads((output / "report.json").read_text())
+    assert found["culprits"][0]["commit"] == stack.truth.culprits[0].commit
+    assert sorted(build.rglob("*")) == before
+    logs = [Path(run["log"]) for probe in found["probes"] for run in probe["runs"]]
+    assert logs
+    for probe in found["probes"]:
+        for run in probe["runs"]:
+            assert "--runtime-dir" in run["command"]
+    assert "in place of compiling the case" in (output / "report.md").read_text()
+    assert "--runtime-dir" in (output / "reproduce-bad.sh").read_text()
+
+    for wrong, says in (
+        ([*arguments, "--runtime-dir", str(tmp_path)], "expected a build directory"),
+        ([*stack.arguments, "--runtime-dir", str(build)], "expected --repo"),
+    ):
+        refused = stack.run(*wrong)
+        assert refused.code == 2
+        assert says in refused.err
+        assert len(refused.err.splitlines()) == 1
