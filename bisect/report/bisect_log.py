@@ -29,7 +29,7 @@ def bisect_log(
     lines = [
         f"# bad: {named(stage.bad)}",
         f"# good: {named(stage.good)}",
-        f"git bisect start {'--first-parent ' if first_parent else ''}'{stage.bad}' '{stage.good}'",
+        f"git bisect start {"'--first-parent' " if first_parent else ''}'{stage.bad}' '{stage.good}'",
     ]
 
     told: set[str] = set()
