@@ -26,10 +26,11 @@ def bisect_log(
         return f"[{sha}] {one_line(subjects.get(sha, ''))}".rstrip()
 
     stage = standing.stage
+    follow = "'--first-parent' " if first_parent else ""
     lines = [
         f"# bad: {named(stage.bad)}",
         f"# good: {named(stage.good)}",
-        f"git bisect start {"'--first-parent' " if first_parent else ''}'{stage.bad}' '{stage.good}'",
+        f"git bisect start {follow}'{stage.bad}' '{stage.good}'",
     ]
 
     told: set[str] = set()
