@@ -128,6 +128,8 @@ class Investigator:
                 repository=self._stack.searched,
                 good=good,
                 bad=bad,
+                runtime_dir=None,
+                first_parent=False,
                 case=question_case(config, cell),
                 platform=cell.platform,
                 device=config.platforms[cell.platform].device,

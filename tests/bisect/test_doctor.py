@@ -127,6 +127,8 @@ def test_a_pinned_commit_that_no_checkout_holds(small: SmallStack) -> None:
                 repository="tool",
                 good="HEAD~1",
                 bad="HEAD",
+                runtime_dir=None,
+                first_parent=False,
                 case="case.sh",
                 platform="sim",
                 device=0,
