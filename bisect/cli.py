@@ -1,5 +1,6 @@
 """`bisect-precision`: parse, call one library function, print."""
 
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -7,6 +8,18 @@ from typing import Any
 import click
 
 _PREDICATE = "precision_bisect.predicate"
+
+
+class _Duration(click.ParamType[float]):
+    """A time such as 90s, 20m, 6h, 1.5d; seconds without a unit."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        found = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd]?)", str(value))
+        if found is None or not float(found[1]):
+            self.fail(f"expected a time such as 20m or 6h, found {value!r}", param, ctx)
+        return float(found[1]) * {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}[found[2]]
 
 
 class _MainGroup(click.Group):
@@ -81,6 +94,27 @@ class _MainGroup(click.Group):
     is_flag=False,
     flag_value="",
     help="Go on with a bisection that was stopped; the newest by default.",
+)
+@click.option(
+    "-j",
+    "--jobs",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Runs at once, a slot each.",
+)
+@click.option(
+    "--backend",
+    type=click.Choice(["loky", "dask", "ray"]),
+    default="loky",
+    show_default=True,
+    help="Workers: processes here, or a cluster ($DASK_SCHEDULER_ADDRESS, $RAY_ADDRESS).",
+)
+@click.option(
+    "--budget",
+    type=_Duration(),
+    metavar="TIME",
+    help="Stop after this time, such as 20m or 6h, with what is known.",
 )
 @click.option("--dry-run", is_flag=True, help="Check everything and print the plan.")
 @click.pass_context

@@ -3,6 +3,8 @@
 import math
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from ..runner.content import StackContent
 from ..runner.errors import EndsError
 from ..runner.home import Home
@@ -12,12 +14,12 @@ from ..store.journal import Journal
 from ..store.schema import Judgement, Outcome, Phase
 from .conclusion import Blame, Conclusion, Counterfactual, NamedCommit
 from .ends import measure_ends, prepare_golden
-from .experiments import Experiment, Experiments
+from .experiments import BudgetSpentError, Experiment, Experiments, Flight
 from .pins import MovedPin, moved_pins, pin_records
 from .progress import Progress
 from .request import BisectRequest
 from .stage import Range, Stage, commit_row, load_stage, note_stage
-from .stage_search import Answer, StageSearch
+from .stage_search import Answer, Run, StageSearch
 
 _MISSED_FAILURE = 0.002
 """Chance, at most, that a bad commit of a failure that comes and goes is taken for a good one."""
@@ -43,7 +45,9 @@ class Driver:
         revisions: Revisions,
         home: Home,
         progress: Progress,
+        jobs: int,
     ) -> None:
+        """`jobs` is how many runs may be under way at once."""
         self._request = request
         self._journal = journal
         self._experiments = experiments
@@ -52,10 +56,20 @@ class Driver:
         self._revisions = revisions
         self._home = home
         self._progress = progress
+        self._jobs = jobs
         self._stages = 0
+        self._searched: StageSearch | None = None
+        """The innermost range so far."""
 
     def run(self) -> Conclusion:
-        """Find the culprit. Raises `UserError` where the question cannot be answered at all."""
+        """Find the culprit, or what is known of it when the budget is spent. Raises `UserError` where the question
+        cannot be answered at all."""
+        try:
+            return self._run()
+        except BudgetSpentError:
+            return _budget_spent(self._searched)
+
+    def _run(self) -> Conclusion:
         request = self._request
         where = Range(
             repository=request.repository,
@@ -80,7 +94,7 @@ class Driver:
         if golden is not None:
             self._experiments.use_golden(golden)
         rates = measure_ends(search)
-        conclusion = self._conclude(search, search.search())
+        conclusion = self._conclude(search, self._search(search))
         pins = pin_records(
             request.stack,
             self._revisions.pins,
@@ -107,13 +121,31 @@ class Driver:
         self._progress.stage(
             where.repository, commits=len(stage.commits), candidates=len(stage.collapsed.nodes)
         )
-        return StageSearch(
+        self._searched = StageSearch(
             stage=stage,
             stage_id=note_stage(self._journal, stage, self._stages),
             experiments=self._experiments,
             progress=self._progress,
             confidence=self._request.confidence,
         )
+        return self._searched
+
+    def _search(self, search: StageSearch) -> Answer:
+        """Keep as many workers busy as there are, until an answer has the asked confidence."""
+        flying: list[tuple[Run, Flight]] = []
+        while True:
+            proposal = search.propose([run for run, _ in flying], self._jobs)
+            worthless = range(len(flying)) if proposal.answer is not None else proposal.cancel
+            for place in worthless:
+                self._experiments.cancel(flying[place][1])
+            if proposal.answer is not None:
+                return proposal.answer
+            flying = [each for place, each in enumerate(flying) if place not in worthless]
+            flying += [
+                (run, self._experiments.begin(search.at(run.node), run.phase)) for run in proposal.start
+            ]
+            done = self._experiments.wait()
+            flying = [(run, flight) for run, flight in flying if flight.ordinal != done.ordinal]
 
     def _conclude(self, search: StageSearch, answer: Answer) -> Conclusion:
         if answer.culprit is None:
@@ -213,7 +245,7 @@ class Driver:
             return None
         assert answer.culprit is not None
         search.inherit(outer, answer.culprit)
-        return self._conclude(search, search.search())
+        return self._conclude(search, self._search(search))
 
 
 def _by_pins(findings: Sequence[Counterfactual]) -> str:
@@ -266,4 +298,21 @@ def _without_culprit(stage: Stage, answer: Answer) -> Conclusion:
         message = f"the culprit is probably one of {len(suspects)} commits of {repository}"
     return Conclusion(
         outcome=outcome, message=message, suspects=suspects, earlier_failures=answer.earlier_failures
+    )
+
+
+def _budget_spent(search: StageSearch | None) -> Conclusion:
+    """What is known when the time is over: the fewest candidates that hold the culprit with the asked confidence."""
+    message = "its budget is spent; --resume goes on"
+    if search is None:
+        return Conclusion(outcome=Outcome.BUDGET, message=message)
+    chances = search.posterior().belief.commits
+    order = np.argsort(-chances, kind="stable")
+    reached = np.cumsum(chances[order]) >= search.confidence
+    credible = order[: int(np.argmax(reached)) + 1] if reached.any() else order
+    suspects = tuple(named_commit(search.stage, int(node), float(chances[node])) for node in credible)
+    return Conclusion(
+        outcome=Outcome.BUDGET,
+        message=f"{len(suspects)} commits of {search.stage.range.repository} are left: {message}",
+        suspects=suspects,
     )

@@ -1,5 +1,7 @@
 """Probes through the journal: what is finished is read back, what is missing is run, nothing is run twice."""
 
+import itertools
+import time
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,11 +10,13 @@ from pathlib import Path
 from ..runner.bad_when import BadWhen
 from ..runner.case import CaseName, RunOptions
 from ..runner.content import StackContent
+from ..runner.crew import Crew, Lost
 from ..runner.environment import fingerprint, moved
 from ..runner.golden import FrozenGolden
-from ..runner.probe import Prober, ProbeRequest, ProbeResult
+from ..runner.probe_records import ProbeRequest, ProbeResult
 from ..runner.revisions import Revisions
 from ..runner.runtime_dir import freeze_runtime_dir
+from ..runner.worker import Activity, Done
 from ..store.journal import EvidenceRow, Journal, ProbeKey, ProbeRow
 from ..store.schema import Judgement, Phase, Probe
 from .progress import Progress
@@ -20,6 +24,10 @@ from .request import BisectRequest
 
 _LEAST_TIMEOUT = 60.0
 _TIMES_THE_ENDS = 10
+
+
+class BudgetSpentError(Exception):
+    """The time that was given is over. Nothing is in flight any more."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +41,16 @@ class Experiment:
     content: str
 
 
+@dataclass(frozen=True, kw_only=True)
+class Flight:
+    """A run that a worker is at, or that waits for one."""
+
+    ordinal: int
+    experiment: Experiment
+    key: ProbeKey
+    request: ProbeRequest
+
+
 class Experiments:
     """All runs of one bisection, finished and to come."""
 
@@ -41,15 +59,17 @@ class Experiments:
         *,
         request: BisectRequest,
         journal: Journal,
-        prober: Prober,
+        crew: Crew,
         revisions: Revisions,
         content: StackContent,
         directory: Path,
         progress: Progress,
+        deadline: float | None,
     ) -> None:
+        """`deadline` is a time of `time.monotonic`, after which no probe starts or goes on."""
         self._request = request
         self._journal = journal
-        self._prober = prober
+        self._crew = crew
         self._revisions = revisions
         self._content = content
         self._directory = directory
@@ -63,7 +83,11 @@ class Experiments:
             else None
         )
         self._finished: dict[str, list[Probe]] = {}
-        self._surroundings: Mapping[str, str] | None = None
+        self._in_flight: dict[int, Flight] = {}
+        """By the crew's number."""
+        self._deadline = deadline
+        self._surroundings: dict[str | None, Mapping[str, str]] = {}
+        """The last seen, by host."""
         for probe in journal.probes():
             self._finished.setdefault(probe.content, []).append(probe)
 
@@ -118,7 +142,18 @@ class Experiments:
         return self.finished(experiment.content)[:runs]
 
     def run(self, experiment: Experiment, phase: Phase, *, save_golden: bool = False) -> Probe:
-        """Make the next run of an experiment."""
+        """Make the next run of an experiment, and wait for it. Raises `BudgetSpentError`."""
+        flight = self.begin(experiment, phase, save_golden=save_golden)
+        while True:
+            probe = self.wait()
+            if probe.ordinal == flight.ordinal:
+                return probe
+
+    def begin(self, experiment: Experiment, phase: Phase, *, save_golden: bool = False) -> Flight:
+        """Start the next run of an experiment. Raises `BudgetSpentError`."""
+        self._check_budget()
+        taken = {probe.run for probe in self.finished(experiment.content)}
+        taken |= {each.key.run for each in self.in_flight() if each.key.content == experiment.content}
         key = ProbeKey(
             stage=experiment.stage,
             phase=phase,
@@ -126,33 +161,73 @@ class Experiments:
             commit=experiment.commit,
             revisions=experiment.revisions,
             content=experiment.content,
-            run=len(self.finished(experiment.content)) + 1,
+            run=next(run for run in itertools.count(1) if run not in taken),
         )
         ordinal = self._journal.start_probe(key)
-        self._progress.probe_started(ordinal, phase, experiment.repository, experiment.commit)
-        result = self._prober.probe(
-            ProbeRequest(
-                revisions=experiment.revisions,
-                case=self._case,
-                platform=self._request.platform,
-                device=self._request.device,
-                golden=self._golden,
-                bad_when=self._bad_when,
-                options=RunOptions(
-                    golden_data=self._golden.directory if self._golden else None,
-                    save_data=save_golden,
-                    runtime_dir=self._runtime_dir,
-                ),
-                timeout=self._timeout(),
-                directory=self._probe_directory(ordinal),
-            )
+        request = ProbeRequest(
+            revisions=experiment.revisions,
+            case=self._case,
+            platform=self._request.platform,
+            device=self._request.device,
+            golden=self._golden,
+            bad_when=self._bad_when,
+            options=RunOptions(
+                golden_data=self._golden.directory if self._golden else None,
+                save_data=save_golden,
+                runtime_dir=self._runtime_dir,
+            ),
+            timeout=self._timeout(),
+            directory=self._probe_directory(ordinal),
         )
+        flight = Flight(ordinal=ordinal, experiment=experiment, key=key, request=request)
+        self._progress.probe_started(ordinal, phase, experiment.repository, experiment.commit)
+        self._in_flight[self._crew.begin(request)] = flight
+        return flight
+
+    def in_flight(self) -> list[Flight]:
+        """The runs that were begun and have neither finished nor been cancelled, in the order of their start."""
+        return list(self._in_flight.values())
+
+    def cancel(self, flight: Flight) -> None:
+        """Kill a run that has lost its value. It never counts."""
+        (number,) = [number for number, each in self._in_flight.items() if each is flight]
+        del self._in_flight[number]
+        self._crew.cancel(number)
+        self._journal.cancel_probe(flight.ordinal)
+        self._progress.probe_cancelled(flight.ordinal)
+
+    def wait(self) -> Probe:
+        """Wait until a run of those in flight is finished, and stored. Raises `BudgetSpentError`."""
+        while True:
+            self._check_budget()
+            left = None if self._deadline is None else max(0.0, self._deadline - time.monotonic())
+            match self._crew.next_event(timeout=left):
+                case Done(number=number, result=result) if result is not None:
+                    return self._finish(self._in_flight.pop(number), result)
+                case Lost(number=number):
+                    flight = self._in_flight.pop(number)
+                    self._notice(f"a worker was killed in run {flight.ordinal}: it is made again")
+                    self._journal.start_probe(flight.key)
+                    self._in_flight[self._crew.begin(flight.request)] = flight
+                case Activity(number=number, slot=slot, text=text):
+                    self._progress.activity(self._in_flight[number].ordinal, slot, text)
+                case _:
+                    pass
+
+    def _check_budget(self) -> None:
+        if self._deadline is not None and time.monotonic() >= self._deadline:
+            for flight in self.in_flight():
+                self.cancel(flight)
+            raise BudgetSpentError
+
+    def _finish(self, flight: Flight, result: ProbeResult) -> Probe:
+        experiment = flight.experiment
         self._watch_environment(result)
         for option in result.missing_options:
             self._notice(f"the case has no option for {option} at {experiment.commit[:12]}: it ran without")
-        self._journal.finish_probe(ordinal, _row(result))
-        self._progress.probe_finished(ordinal, result)
-        probe = self._journal.probe(ordinal)
+        self._journal.finish_probe(flight.ordinal, _row(result))
+        self._progress.probe_finished(flight.ordinal, result)
+        probe = self._journal.probe(flight.ordinal)
         self._finished.setdefault(experiment.content, []).append(probe)
         return probe
 
@@ -174,20 +249,19 @@ class Experiments:
         return max(_LEAST_TIMEOUT, _TIMES_THE_ENDS * max(ends))
 
     def _watch_environment(self, result: ProbeResult) -> None:
-        if self._surroundings is None:
+        if result.host not in self._surroundings:
             known = next(
                 (
-                    probe.environment
-                    for probes in self._finished.values()
-                    for probe in probes
-                    if probe.environment
+                    probe.environment.details
+                    for probe in self.in_order()
+                    if probe.environment and probe.host == result.host
                 ),
-                None,
+                result.surroundings,
             )
-            self._surroundings = known.details if known else result.surroundings
-        for change in moved(self._surroundings, result.surroundings):
+            self._surroundings[result.host] = known
+        for change in moved(self._surroundings[result.host], result.surroundings):
             self._notice(f"the environment moved within the bisection: {change}")
-        self._surroundings = result.surroundings
+        self._surroundings[result.host] = result.surroundings
 
     def _notice(self, text: str) -> None:
         self._journal.add_notice(text)

@@ -1,5 +1,6 @@
 """The main job behind the command line: ask, drive, report."""
 
+import os
 import shlex
 import signal
 import sys
@@ -11,6 +12,7 @@ from rich.console import Console
 from sqlalchemy.orm import Session as DatabaseSession
 from sqlalchemy.orm import sessionmaker
 
+from ..runner.backends import Backend, check_backend
 from ..runner.errors import EndsError, UsageError, UserError
 from ..runner.git import GitRepository
 from ..runner.home import Home, user_home
@@ -24,7 +26,7 @@ from .progress import LiveProgress, PlainProgress, describe_stage
 from .report.terminal import print_summary
 from .report.write import write_report
 from .request import predicate_stack, with_predicate
-from .session import Plan, Question, StoredBisection, open_sessions, prepare
+from .session import CrewOptions, Plan, Question, StoredBisection, open_sessions, prepare
 
 EXIT_CODES = {
     Outcome.CULPRIT: 0,
@@ -35,6 +37,7 @@ EXIT_CODES = {
     Outcome.SUSPECT: 6,
     Outcome.BUDGET: 6,
 }
+STORE_VARIABLE = "PRECISION_BISECT_STORE"
 _DEFAULT_BAD_WHEN = "mismatch"
 
 
@@ -61,16 +64,22 @@ def run_main_job(
     store: str | None,
     resume: str | None,
     dry_run: bool,
+    jobs: int,
+    backend: Backend,
+    budget: float | None,
 ) -> int:
     """Start or go on with a bisection; the tool's exit code."""
 
     def body() -> int:
         home = user_home()
+        check_backend(backend)
+        crew = CrewOptions(jobs=jobs, backend=backend, budget=budget)
         if resume is not None:
             return _drive(
                 lambda sessions: StoredBisection.find(resume or None, sessions=sessions, home=home),
                 store=store,
                 home=home,
+                crew=crew,
             )
         if good is None or bad is None:
             raise UsageError(
@@ -115,7 +124,10 @@ def run_main_job(
         for notice in plan.notices:
             print(f"note: {notice}", file=sys.stderr)
         return _drive(
-            lambda sessions: StoredBisection.begin(plan, sessions=sessions, home=home), store=store, home=home
+            lambda sessions: StoredBisection.begin(plan, sessions=sessions, home=home),
+            store=store,
+            home=home,
+            crew=crew,
         )
 
     return run_command(body)
@@ -164,19 +176,26 @@ def _drive(
     *,
     store: str | None,
     home: Home,
+    crew: CrewOptions,
 ) -> int:
     url = store or sqlite_url(home.store)
     sessions = open_sessions(url)
     bisection = open_bisection(sessions)
     request = bisection.request
     resume = shlex.join(
-        ["bisect-precision", *(["--store", store] if store else []), "--resume", bisection.name]
+        [
+            "bisect-precision",
+            *(["--store", store] if store and store != os.environ.get(STORE_VARIABLE) else []),
+            *(["--jobs", str(crew.jobs)] if crew.jobs > 1 else []),
+            *(["--backend", crew.backend] if crew.backend != "loky" else []),
+            *("--resume", bisection.name),
+        ]
     )
     err = Console(stderr=True)
     with bisection.lock(), terminated_like_interrupted():
         try:
             with LiveProgress(err) if err.is_terminal else PlainProgress(err) as progress:
-                conclusion = bisection.drive(progress)
+                conclusion = bisection.drive(progress, crew)
         except KeyboardInterrupt:
             err.print(f"interrupted; to resume: {resume}", markup=False, highlight=False, soft_wrap=True)
             return INTERRUPTED
@@ -189,6 +208,8 @@ def _drive(
             err.print(f"to go on after mending it: {resume}", markup=False, highlight=False, soft_wrap=True)
             raise
         write_report(sessions, bisection.name, request.output)
+    if conclusion.outcome is Outcome.BUDGET:
+        err.print(f"the budget is spent; to resume: {resume}", markup=False, highlight=False, soft_wrap=True)
     print_summary(sessions, bisection.name, request.output, Console())
     return EXIT_CODES[conclusion.outcome]
 

@@ -3,6 +3,7 @@
 import math
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -11,10 +12,12 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from ..runner.probe import ProbeResult
+from ..runner.probe_records import ProbeResult
 from ..store.schema import BuildSource, Judgement, Phase
 
 STYLES: Mapping[Judgement, str] = {Judgement.GOOD: "green", Judgement.BAD: "red", Judgement.SKIP: "yellow"}
+
+CANCELLED = "stopped: its result has become worthless"
 
 
 class Progress(Protocol):
@@ -36,12 +39,16 @@ class Progress(Protocol):
         """A probe starts."""
         ...
 
-    def activity(self, slot: int, text: str) -> None:
-        """What a slot does now."""
+    def activity(self, ordinal: int, slot: int, text: str) -> None:
+        """What is done for a probe now, and in which slot."""
         ...
 
     def probe_finished(self, ordinal: int, result: ProbeResult) -> None:
         """A probe is finished and stored."""
+        ...
+
+    def probe_cancelled(self, ordinal: int) -> None:
+        """A probe was stopped, for it had lost its value."""
         ...
 
     def notice(self, text: str) -> None:
@@ -54,7 +61,7 @@ class PlainProgress:
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._title = ""
+        self._titles: dict[int, str] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -77,17 +84,28 @@ class PlainProgress:
         self._print(describe_confidence(confidence, asked))
 
     def probe_started(self, ordinal: int, phase: Phase, repository: str, commit: str) -> None:
-        self._title = describe_run(ordinal, phase, repository, commit)
-        self._print(self._title)
+        self._titles[ordinal] = describe_run(ordinal, phase, repository, commit)
+        self._print(self._titles[ordinal])
 
-    def activity(self, slot: int, text: str) -> None:
+    def activity(self, ordinal: int, slot: int, text: str) -> None:
         return None
 
     def probe_finished(self, ordinal: int, result: ProbeResult) -> None:
-        self._print(f"{self._title}  {describe_result(result)}")
+        self._print(f"{self._titles[ordinal]}  {describe_result(result)}")
+
+    def probe_cancelled(self, ordinal: int) -> None:
+        self._print(f"{self._titles[ordinal]}  {CANCELLED}")
 
     def notice(self, text: str) -> None:
         self._print(f"note: {text}")
+
+
+@dataclass
+class _Run:
+    title: str
+    begun: float = field(default_factory=time.monotonic)
+    slot: int | None = None
+    activity: str = "waiting for a worker"
 
 
 class LiveProgress:
@@ -97,9 +115,7 @@ class LiveProgress:
         self._stage = ""
         self._left = ""
         self._expected_steps = 0.0
-        self._title = ""
-        self._begun = time.monotonic()
-        self._slots: dict[int, str] = {}
+        self._runs: dict[int, _Run] = {}
         self._durations: list[float] = []
         self._console = console
         self._live = Live(self, console=console, refresh_per_second=4, transient=True)
@@ -115,9 +131,10 @@ class LiveProgress:
 
     def __rich__(self) -> RenderableType:
         slots = Table.grid(padding=(0, 2))
-        for slot, text in sorted(self._slots.items()):
-            elapsed = time.monotonic() - self._begun
-            slots.add_row(f"slot {slot}", Text(self._title), Text(f"{text}, {elapsed:.0f} s"))
+        for run in list(self._runs.values()):
+            elapsed = time.monotonic() - run.begun
+            slot = "" if run.slot is None else f"slot {run.slot}"
+            slots.add_row(slot, Text(run.title), Text(f"{run.activity}, {elapsed:.0f} s"))
         return Group(
             Text(self._stage, style="bold", overflow="ellipsis", no_wrap=True),
             Text(f"{self._left}{self._time_left()}"),
@@ -143,17 +160,20 @@ class LiveProgress:
         self._expected_steps = 0.0
 
     def probe_started(self, ordinal: int, phase: Phase, repository: str, commit: str) -> None:
-        self._title = describe_run(ordinal, phase, repository, commit)
-        self._begun = time.monotonic()
+        self._runs[ordinal] = _Run(describe_run(ordinal, phase, repository, commit))
 
-    def activity(self, slot: int, text: str) -> None:
-        self._slots[slot] = text
+    def activity(self, ordinal: int, slot: int, text: str) -> None:
+        self._runs[ordinal].slot = slot
+        self._runs[ordinal].activity = text
 
     def probe_finished(self, ordinal: int, result: ProbeResult) -> None:
-        self._durations.append(time.monotonic() - self._begun)
-        line = Text(f"{self._title}  ", overflow="ellipsis", no_wrap=True)
+        run = self._runs.pop(ordinal)
+        self._durations.append(time.monotonic() - run.begun)
+        line = Text(f"{run.title}  ", overflow="ellipsis", no_wrap=True)
         self._console.print(line.append(describe_result(result), style=STYLES[result.judgement]))
-        self._slots.clear()
+
+    def probe_cancelled(self, ordinal: int) -> None:
+        self._console.print(Text(f"{self._runs.pop(ordinal).title}  {CANCELLED}", style="dim"))
 
     def notice(self, text: str) -> None:
         self._console.print(Text(f"note: {text}", style="yellow"))

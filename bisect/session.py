@@ -1,7 +1,10 @@
 """From the words of a command to a bisection that runs: check what is asked, note it, take it up again after a stop."""
 
+import os
 import secrets
-from contextlib import AbstractContextManager
+import time
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,20 +13,23 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session as DatabaseSession
 from sqlalchemy.orm import sessionmaker
 
+from ..runner.backends import Backend
 from ..runner.bad_when import BadWhen
 from ..runner.case import CaseName
 from ..runner.content import StackContent
+from ..runner.crew import Crew
 from ..runner.errors import EndsError, UsageError, UserError
 from ..runner.git import GitRepository
 from ..runner.home import Home
-from ..runner.probe import Prober
 from ..runner.revisions import Revisions, fixed_revisions
 from ..runner.runtime_dir import check_runtime_dir, data_of
 from ..runner.stack import Stack
+from ..runner.worker import Setup
 from ..runner.workspace import Workspace
 from ..store.clock import now
 from ..store.database import StoreError, open_store
 from ..store.journal import Journal
+from ..store.schema import Outcome
 from .conclusion import Conclusion
 from .driver import Driver
 from .experiments import Experiments
@@ -203,6 +209,15 @@ def _views(request: BisectRequest, workspace: Workspace) -> tuple[StackContent, 
     return content, Revisions(request.stack, workspace.clones, request.fixed)
 
 
+@dataclass(frozen=True, kw_only=True)
+class CrewOptions:
+    """Who works on a bisection this time, and for how many seconds at most."""
+
+    jobs: int = 1
+    backend: Backend = "loky"
+    budget: float | None = None
+
+
 class StoredBisection:
     """A bisection in the store that this process, and no other, may drive."""
 
@@ -240,7 +255,7 @@ class StoredBisection:
                 f"{'' if name else ' that is unfinished'}; see bisect-precision history"
             )
         row = journal.row()
-        if row.outcome is not None:
+        if row.outcome not in (None, Outcome.BUDGET):
             raise UserError(
                 f"--resume {row.name}: expected an unfinished bisection, found one that ended ({row.outcome}); "
                 f"see bisect-precision report {row.name}"
@@ -252,34 +267,43 @@ class StoredBisection:
         """What was asked."""
         return BisectRequest.model_validate(self.journal.row().request)
 
-    def lock(self) -> AbstractContextManager[object]:
+    @contextmanager
+    def lock(self) -> Generator[None]:
         """Held while driving. Raises `UserError` where another process drives this bisection."""
         self.directory.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(self.directory / "driver.lock", blocking=False)
-        try:
-            return lock.acquire()
-        except Timeout as error:
-            raise UserError(
-                f"bisection {self.name}: expected to be its only driver, found another process at it; wait for that one"
-            ) from error
+        busy = UserError(
+            f"bisection {self.name}: expected to be its only driver, found another process at it; wait for that one"
+        )
+        with ExitStack() as held:
+            try:
+                held.enter_context(FileLock(self.directory / "driver.lock", blocking=False))
+            except Timeout as error:
+                raise busy from error
+            if not held.enter_context(self.journal.sole_driver()):
+                raise busy
+            yield
 
-    def drive(self, progress: Progress) -> Conclusion:
-        """Run it to its end. The caller holds the lock."""
+    def drive(self, progress: Progress, crew: CrewOptions) -> Conclusion:
+        """Run it to its end, or to that of its budget. The caller holds the lock."""
         request = self.request
         workspace = Workspace(request.stack, self._home)
         content, revisions = _views(request, workspace)
-
-        with Prober(
-            workspace, content, self._home, on_activity=lambda text: progress.activity(0, text)
-        ) as prober:
+        setup = Setup(
+            stack=request.stack,
+            home=self._home,
+            variables=dict(os.environ),
+            share=crew.jobs if crew.backend == "loky" else 1,
+        )
+        with Crew(setup, jobs=crew.jobs, backend=crew.backend) as workers:
             experiments = Experiments(
                 request=request,
                 journal=self.journal,
-                prober=prober,
+                crew=workers,
                 revisions=revisions,
                 content=content,
                 directory=self.directory,
                 progress=progress,
+                deadline=None if crew.budget is None else time.monotonic() + crew.budget,
             )
             driver = Driver(
                 request=request,
@@ -290,6 +314,7 @@ class StoredBisection:
                 revisions=revisions,
                 home=self._home,
                 progress=progress,
+                jobs=crew.jobs,
             )
             conclusion = driver.run()
         self.journal.conclude(conclusion.outcome, conclusion.model_dump(mode="json"))

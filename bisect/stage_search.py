@@ -147,13 +147,6 @@ class StageSearch:
         self._posterior = known
         return known
 
-    def search(self) -> Answer:
-        """Run what tells most, one after the other, until an answer has the asked confidence."""
-        while (proposal := self.propose()).answer is None:
-            for run in proposal.start:
-                self.experiments.run(self.at(run.node), run.phase)
-        return proposal.answer
-
     def propose(self, in_flight: Sequence[Run] = (), workers: int = 1) -> Proposal:
         """What `workers` do next, given the runs that are in flight; or the answer.
 

@@ -15,6 +15,7 @@ from filelock import FileLock, Timeout
 from ..store.schema import BuildSource
 from .content import StackContent
 from .execute import Command, execute
+from .interrupt import Interrupt, try_lock
 from .slot import Slot, remove
 from .stack import Stack, fill
 from .verdict import Classification, Ending, classify_build_failure
@@ -50,10 +51,15 @@ class FailedBuild:
 class Builder:
     """Runs the stack's steps in slots, and keeps their outputs by content."""
 
-    def __init__(self, stack: Stack, content: StackContent, cache: Path) -> None:
+    def __init__(
+        self, stack: Stack, content: StackContent, cache: Path, *, interrupt: Interrupt | None = None
+    ) -> None:
         self._stack = stack
         self._content = content
-        self._cache = BuildCache(cache, limit=int(stack.limits.build_cache_gib * (1 << 30)))
+        self._interrupt = interrupt
+        self._cache = BuildCache(
+            cache, limit=int(stack.limits.build_cache_gib * (1 << 30)), interrupt=interrupt
+        )
 
     def build(
         self,
@@ -69,7 +75,7 @@ class Builder:
         """Bring the slot, checked out at `revisions`, to where the case can run.
 
         `surroundings` is the environment's description (part of the key), `environment` the processes' variables,
-        `values` those of the placeholders.
+        `values` those of the placeholders. Raises `InterruptedWorkError`.
         """
         begun = time.monotonic()
         step_seconds: dict[str, float] = {}
@@ -153,6 +159,7 @@ class Builder:
                 environment=environment,
                 timeout=step.timeout,
                 holds=(slot.lock,),
+                interrupt=self._interrupt,
             ),
             log=logs / f"build-{name}.log.gz",
             on_line=output.add,
@@ -200,17 +207,28 @@ def _without_outputs(name: str, missing: list[Path], seconds: float) -> FailedBu
 class BuildCache:
     """Outputs of steps by key, least recently used first out when they outgrow `limit` bytes."""
 
-    def __init__(self, directory: Path, *, limit: int) -> None:
+    def __init__(self, directory: Path, *, limit: int, interrupt: Interrupt | None) -> None:
         self._directory = directory
         self._limit = limit
+        self._interrupt = interrupt
         self._locks = directory / "locks"
 
     @contextlib.contextmanager
     def claimed(self, key: str) -> Generator[None]:
-        """While held, nobody else builds this key: a build is never made twice at once."""
+        """While held, nobody else builds this key: a build is never made twice at once.
+
+        Raises `InterruptedWorkError`.
+        """
         self._locks.mkdir(parents=True, exist_ok=True)
-        with FileLock(self._locks / key):
+        lock = FileLock(self._locks / key)
+        if self._interrupt is not None:
+            self._interrupt.wait(lambda: try_lock(lock))
+        else:
+            lock.acquire()
+        try:
             yield
+        finally:
+            lock.release()
 
     def restore(self, key: str, outputs: list[Path]) -> bool:
         """Put saved outputs in place. False where the key is not in the cache."""

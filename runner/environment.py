@@ -17,10 +17,12 @@ _VERSION_TIMEOUT = 30
 
 
 class EnvironmentReader:
-    """Reads the environment's description. Tool versions are asked for once as long as the program file is the same."""
+    """Reads the environment's description, as processes that inherit `variables` see it. Tool versions are asked for
+    once as long as the program file is the same."""
 
-    def __init__(self, stack: Stack) -> None:
+    def __init__(self, stack: Stack, variables: Mapping[str, str] = os.environ) -> None:
         self._environment = stack.environment
+        self._inherited = variables
         self._versions: dict[tuple[str, int, int], str] = {}
 
     def read(self, *, packages_path: Sequence[str] | None = None) -> dict[str, str]:
@@ -41,7 +43,7 @@ class EnvironmentReader:
                 f"package {name}": _package_version(name, packages_path)
                 for name in self._environment.packages
             },
-            **{f"variable {name}": os.environ.get(name, "") for name in self._environment.matters},
+            **{f"variable {name}": self._inherited.get(name, "") for name in self._environment.matters},
         }
 
     def variables(self) -> dict[str, str]:
@@ -54,7 +56,7 @@ class EnvironmentReader:
 
     def version(self, tool: Tool) -> str | None:
         """The first line that a tool prints of itself, None where it is missing or fails."""
-        program = shutil.which(tool.command[0])
+        program = shutil.which(tool.command[0], path=self._inherited.get("PATH"))
         if program is None:
             return None
         status = Path(program).resolve().stat()
@@ -63,6 +65,7 @@ class EnvironmentReader:
             try:
                 output = subprocess.run(
                     [program, *tool.command[1:]],
+                    env=dict(self._inherited),
                     stdin=subprocess.DEVNULL,
                     capture_output=True,
                     text=True,

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from .interrupt import Interrupt, InterruptedWorkError
 from .process_lock import ProcessLock
 from .verdict import Ending
 
@@ -34,6 +35,8 @@ class Command:
     timeout: float
     memory: int | None = None
     holds: Sequence[ProcessLock] = ()
+    interrupt: Interrupt | None = None
+    """Stops it early."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +50,8 @@ class Finished:
 def execute(command: Command, *, log: Path, on_line: OnLine) -> Finished:
     """Run a command to its end or its timeout.
 
-    Whatever ends this call, an exception included, every process of the command is gone when it returns.
+    Whatever ends this call, an exception included, every process of the command is gone when it returns. Raises
+    `InterruptedWorkError`.
     """
     begun = time.monotonic()
     control_read, control_write = os.pipe()
@@ -78,33 +82,49 @@ def execute(command: Command, *, log: Path, on_line: OnLine) -> Finished:
     try:
         log.parent.mkdir(parents=True, exist_ok=True)
         with gzip.open(log, "wb", compresslevel=3) as sink:
-            timed_out = not _pump(process, sink, on_line, deadline=begun + command.timeout)
+            timed_out = not _pump(
+                process, sink, on_line, deadline=begun + command.timeout, interrupt=command.interrupt
+            )
     finally:
         os.close(control_write)
         _drain(process)
     return Finished(ending=_ending(process.returncode, timed_out=timed_out), seconds=time.monotonic() - begun)
 
 
-def _pump(process: subprocess.Popen[bytes], sink: gzip.GzipFile, on_line: OnLine, *, deadline: float) -> bool:
-    """Copy both streams until they end. False when the deadline came first."""
+def _pump(
+    process: subprocess.Popen[bytes],
+    sink: gzip.GzipFile,
+    on_line: OnLine,
+    *,
+    deadline: float,
+    interrupt: Interrupt | None,
+) -> bool:
+    """Copy both streams until they end. False when the deadline came first. Raises `InterruptedWorkError`."""
     with selectors.DefaultSelector() as selector:
+        streams = 2
+        if interrupt is not None:
+            selector.register(interrupt, selectors.EVENT_READ)
         for name, pipe in (("stdout", process.stdout), ("stderr", process.stderr)):
             assert pipe is not None
             os.set_blocking(pipe.fileno(), False)
             selector.register(pipe, selectors.EVENT_READ, _Lines(name, sink, on_line))
-        while selector.get_map():
+        while streams:
             remaining = deadline - time.monotonic()
             if remaining <= 0:
                 for key in selector.get_map().values():
-                    key.data.close()
+                    if key.fileobj is not interrupt:
+                        key.data.close()
                 return False
             for key, _ in selector.select(remaining):
+                if key.fileobj is interrupt:
+                    raise InterruptedWorkError
                 data = os.read(key.fd, _CHUNK)
                 if data:
                     key.data.feed(data)
                 else:
                     key.data.close()
                     selector.unregister(key.fileobj)
+                    streams -= 1
     return True
 
 

@@ -2,26 +2,27 @@
 
 import os
 import platform as host_platform
+import secrets
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from ..store.schema import BuildSource, Judgement
-from ..store.vocabulary import Verdict
-from .bad_when import BadWhen, judge_exit_code
+from ..store.schema import Judgement
 from .builder import Builder, FailedBuild, Toolchain
-from .case import CaseCommand, CaseName, RunOptions, case_command, options_in_help
+from .case import CaseCommand, case_command, options_in_help
 from .content import StackContent
 from .environment import EnvironmentReader
 from .errors import UserError
 from .execute import Command, execute
 from .git import LOCAL_VARIABLES
-from .golden import FrozenGolden
 from .harness_outcome import HarnessOutcome, HarnessOutcomeError, read_harness_outcome
 from .home import Home
+from .interrupt import Interrupt
+from .judgement import Listener, case_missing, not_frozen
+from .probe_records import ProbeRequest, ProbeResult
 from .slot import Slot, remove
 from .stack import fill
 from .targets import lease
@@ -33,55 +34,8 @@ _BUILD = "build"
 """Of a probe's folder: the build directory that its run left, or was given."""
 _OF_ANOTHER_PYTHON = frozenset({"PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV"})
 
-_PREDICATE_VERDICTS = {
-    Judgement.GOOD: Verdict.PASS,
-    Judgement.BAD: Verdict.MISMATCH,
-    Judgement.SKIP: Verdict.UNKNOWN,
-}
-
 OnActivity = Callable[[str], None]
 """Told what a slot does now, in a few words."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ProbeRequest:
-    """What to build and run. `timeout` is seconds for the run; `directory` takes logs and what is kept of the run."""
-
-    revisions: Mapping[str, str]
-    case: CaseName | None
-    """None: the stack's command is the whole case."""
-    platform: str
-    device: int
-    golden: FrozenGolden | None
-    bad_when: BadWhen | None
-    """None: the case is a predicate command, judged by its exit code."""
-    options: RunOptions
-    timeout: float
-    directory: Path
-
-
-@dataclass(frozen=True, kw_only=True)
-class ProbeResult:
-    """What came of it. `toolchain` is None where the build failed, `ending` then tells of the failing step."""
-
-    classification: Classification
-    judgement: Judgement
-    ending: Ending
-    command: tuple[str, ...]
-    missing_options: tuple[str, ...]
-    toolchain: Toolchain | None
-    build_seconds: float
-    run_seconds: float
-    surroundings: Mapping[str, str]
-    slot: int
-    host: str
-    log: Path
-    build_directory: Path | None
-
-    @property
-    def build_source(self) -> BuildSource:
-        """Where the toolchain came from."""
-        return self.toolchain.source if self.toolchain else BuildSource.NONE
 
 
 class Prober:
@@ -91,13 +45,25 @@ class Prober:
     """
 
     def __init__(
-        self, workspace: Workspace, content: StackContent, home: Home, *, on_activity: OnActivity
+        self,
+        workspace: Workspace,
+        content: StackContent,
+        home: Home,
+        *,
+        on_activity: OnActivity,
+        variables: Mapping[str, str] = os.environ,
+        share: int = 1,
+        interrupt: Interrupt | None = None,
     ) -> None:
+        """`variables` are what commands inherit, `share` is how many probers the machine's cores are for."""
         self._stack = workspace.stack
         self._workspace = workspace
         self._content = content
-        self._environment = EnvironmentReader(workspace.stack)
-        self._builder = Builder(workspace.stack, content, home.builds)
+        self._variables = variables
+        self._cores = max(1, (os.cpu_count() or 1) // share)
+        self._interrupt = interrupt
+        self._environment = EnvironmentReader(workspace.stack, variables)
+        self._builder = Builder(workspace.stack, content, home.builds, interrupt=interrupt)
         self._on_activity = on_activity
         self._offered: dict[str, frozenset[str]] = {}
         self._slot = workspace.acquire()
@@ -119,7 +85,8 @@ class Prober:
         return self._slot
 
     def probe(self, request: ProbeRequest) -> ProbeResult:
-        """Make one probe. Raises `UserError` where no probe can be made at all (no disk, no golden data)."""
+        """Make one probe. Raises `UserError` where no probe can be made at all (no disk, no golden data), and
+        `InterruptedWorkError`."""
         try:
             return self._probe(request)
         except OSError as error:
@@ -130,10 +97,11 @@ class Prober:
 
     def _probe(self, request: ProbeRequest) -> ProbeResult:
         shutil.rmtree(request.directory, ignore_errors=True)
-        request.directory.mkdir(parents=True)
+        # An earlier attempt, whose worker was killed, may still be dying and write there.
+        request.directory.mkdir(parents=True, exist_ok=True)
         if request.golden is not None:
             request.golden.verify()
-        self._on_activity("checking out")
+        self._says("checking out")
         for name in self._stack.repositories:
             self._workspace.ensure_commit(name, request.revisions[name])
         self._slot.check_out(request.revisions)
@@ -149,7 +117,7 @@ class Prober:
             environment=environment,
             values=values,
             logs=request.directory,
-            on_step=lambda step: self._on_activity(f"building {step}"),
+            on_step=lambda step: self._says(f"building {step}"),
         )
         if isinstance(built, FailedBuild):
             return self._result(
@@ -176,13 +144,13 @@ class Prober:
             return self._result(
                 request,
                 surroundings,
-                classification=_case_missing(request.case),
+                classification=case_missing(request.case),
                 ending=Ending(exit_code=None, signal=None, timed_out=False, cancelled=False),
                 toolchain=toolchain,
                 build_seconds=toolchain.seconds,
                 log=log,
             )
-        outcome_file = request.directory / "outcome.json"
+        outcome_file = request.directory / f"outcome-{secrets.token_hex(8)}.json"
         options = request.options
         if options.runtime_dir is not None:
             # A run compiles and writes in the build directory it is given, so each gets its own.
@@ -203,21 +171,23 @@ class Prober:
             return self._result(
                 request,
                 surroundings,
-                classification=_not_frozen(refused[0], "the case has no option for it at this commit"),
+                classification=not_frozen(refused[0], "the case has no option for it at this commit"),
                 ending=Ending(exit_code=None, signal=None, timed_out=False, cancelled=False),
                 toolchain=toolchain,
                 build_seconds=toolchain.seconds,
                 log=log,
             )
         self._clear_build_output()
-        listener = _Listener(Classifier(self._stack.verdicts), request.bad_when)
+        listener = Listener(Classifier(self._stack.verdicts), request.bad_when)
         with lease(
             request.platform,
             self._stack.platforms[request.platform],
             request.device,
-            on_wait=self._on_activity,
+            on_wait=self._says,
+            interrupt=self._interrupt,
         ) as leases:
-            self._on_activity("running")
+            self._says("running")
+            self._slot.begin_case()
             finished = execute(
                 Command(
                     argv=command.argv,
@@ -226,15 +196,18 @@ class Prober:
                     timeout=request.timeout,
                     memory=self._memory_limit(),
                     holds=(self._slot.lock, *leases),
+                    interrupt=self._interrupt,
                 ),
                 log=log,
                 on_line=listener.feed,
             )
+            if not finished.ending.timed_out:
+                self._slot.end_case()
         outcome, doubts = _read_outcome(outcome_file)
         classification, judgement = listener.finish(finished.ending, outcome)
         for call in outcome.calls if outcome else ():
             if options.runtime_dir is not None and "runtime_dir" in call.not_applied:
-                classification = _not_frozen("--runtime-dir", call.not_applied["runtime_dir"])
+                classification = not_frozen("--runtime-dir", call.not_applied["runtime_dir"])
                 judgement = Judgement.SKIP
         return self._result(
             request,
@@ -249,6 +222,12 @@ class Prober:
             log=log,
             build_directory=options.runtime_dir or self._keep_build_directory(request.directory),
         )
+
+    def _says(self, text: str) -> None:
+        """Between two pieces of work: stop here if asked to, else say what comes now."""
+        if self._interrupt is not None:
+            self._interrupt.check()
+        self._on_activity(text)
 
     def _result(
         self,
@@ -288,7 +267,7 @@ class Prober:
         return {
             "python": str(self._slot.python),
             "slot": str(self._slot.directory),
-            "jobs": str(os.cpu_count() or 1),
+            "jobs": str(self._cores),
             "case": str(case),
             "platform": request.platform,
             "device": str(request.device),
@@ -296,7 +275,7 @@ class Prober:
         }
 
     def _process_environment(self, values: Mapping[str, str]) -> dict[str, str]:
-        environment = {key: value for key, value in os.environ.items() if key not in LOCAL_VARIABLES}
+        environment = {key: value for key, value in self._variables.items() if key not in LOCAL_VARIABLES}
         if self._stack.needs_python:
             scripts = self._slot.python.parent
             environment = {key: environment[key] for key in environment.keys() - _OF_ANOTHER_PYTHON}
@@ -325,6 +304,7 @@ class Prober:
                     environment=environment,
                     timeout=_HELP_TIMEOUT,
                     holds=(self._slot.lock,),
+                    interrupt=self._interrupt,
                 ),
                 log=request.directory / "help.log.gz",
                 on_line=lambda _stream, line: lines.append(line) if len(lines) < 10_000 else None,
@@ -353,56 +333,9 @@ class Prober:
         return Path(shutil.move(newest, directory / _BUILD))
 
 
-class _Listener:
-    """Hands output to the classifier, and watches for the pattern that may say what is bad."""
-
-    def __init__(self, classifier: Classifier, bad_when: BadWhen | None) -> None:
-        self._classifier = classifier
-        self._bad_when = bad_when
-        self._matched = False
-
-    def feed(self, stream: str, line: str) -> None:
-        self._classifier.feed("stdout" if stream == "stdout" else "stderr", line)
-        if self._bad_when is not None and not self._matched:
-            self._matched = self._bad_when.matches_line(line)
-
-    def finish(self, ending: Ending, outcome: HarnessOutcome | None) -> tuple[Classification, Judgement]:
-        found = self._classifier.finish(ending, outcome)
-        if self._bad_when is not None:
-            return found, self._bad_when.judge(found, matched_regex=self._matched)
-        if ending.timed_out:
-            return found, Judgement.SKIP
-        judgement = judge_exit_code(
-            ending.exit_code if ending.exit_code is not None else -(ending.signal or 0)
-        )
-        signature = f"exit code {ending.exit_code}" if judgement is Judgement.BAD else None
-        return replace(found, verdict=_PREDICATE_VERDICTS[judgement], signature=signature), judgement
-
-
-def _case_missing(case: CaseName) -> Classification:
-    evidence = Evidence(
-        stream="ending",
-        line=0,
-        text=f"no {case.path} at this commit",
-        why="the case does not exist here, so nothing was run",
-    )
-    return Classification(verdict=Verdict.UNKNOWN, signature="case missing", evidence=(evidence,), metrics={})
-
-
 def _reason(error: OSError) -> str:
     """What went wrong; a copy of a folder that failed lists one failure a file."""
     return error.strerror or str(error)[:200]
-
-
-def _not_frozen(option: str, why: str) -> Classification:
-    signature = {"--golden-data": "data not frozen", "--runtime-dir": "build not frozen"}[option]
-    evidence = Evidence(
-        stream="ending",
-        line=0,
-        text=f"{option}: {why}",
-        why=f"{signature}: a verdict would be of something else",
-    )
-    return Classification(verdict=Verdict.UNKNOWN, signature=signature, evidence=(evidence,), metrics={})
 
 
 def _read_outcome(file: Path) -> tuple[HarnessOutcome | None, tuple[Evidence, ...]]:

@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import platform
 import time
 from pathlib import Path
 
@@ -10,7 +11,8 @@ _POLL = 0.02
 
 
 class ProcessLock:
-    """Exclusive among all processes of the machine, and released by the kernel at the latest.
+    """Exclusive among all processes of the machine (of all machines, on a file system that shares locks), and released
+    by the kernel at the latest.
 
     A command that is given the descriptor (`Command.holds`) holds the lock too: where the driver is killed, the
     lock is free only when the last process of its command is gone.
@@ -38,12 +40,12 @@ class ProcessLock:
                     fcntl.flock(descriptor, fcntl.LOCK_EX if blocking else fcntl.LOCK_EX | fcntl.LOCK_NB)
                     break
                 except BlockingIOError:
-                    if _is_alive(os.pread(descriptor, 20, 0)):
+                    if _is_alive(os.pread(descriptor, 300, 0)):
                         os.close(descriptor)
                         return False
                     time.sleep(_POLL)
             os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, str(os.getpid()).encode(), 0)
+            os.pwrite(descriptor, f"{os.getpid()} {platform.node()}".encode(), 0)
         except BaseException:
             os.close(descriptor)
             raise
@@ -73,11 +75,13 @@ class ProcessLock:
 
 
 def _is_alive(holder: bytes) -> bool:
-    """Whether the process that noted its number in the file lives; one that has not noted it yet does."""
-    if not holder.isdigit():
+    """Whether the process that noted its number in the file lives; one that has not noted it yet does, and so does
+    one of another machine, for all that can be seen from here."""
+    number, _, host = holder.partition(b" ")
+    if not number.isdigit() or host != platform.node().encode():
         return True
     try:
-        os.kill(int(holder), 0)
+        os.kill(int(number), 0)
     except ProcessLookupError:
         return False
     except PermissionError:

@@ -18,6 +18,7 @@ from .virtual_environment import VirtualEnvironment
 LOCK = "slot.lock"
 _STATE = "state.json"
 _RUNNING = "running-step"
+_RUNNING_CASE = "running-case"
 
 
 class Slot:
@@ -69,15 +70,27 @@ class Slot:
         """
         if (self.directory / _RUNNING).exists():
             self._start_anew()
+        spotless = (self.directory / _RUNNING_CASE).exists()
+        if spotless:
+            self._forget_outputs()
         repositories = self._stack.repositories
         for name in sorted(repositories, key=lambda name: len(self._stack.directory(name).parts)):
             try:
-                self._check_out_one(name, revisions[name])
+                self._check_out_one(name, revisions[name], spotless=spotless)
             except GitError:
                 # A worktree that a kill left half-written is not worth repairing.
                 self._add_worktree(name, revisions[name])
         for (holder, path), text in PinReader(self._stack, self._clones).rewritten(revisions).items():
             self._write(holder, path, text)
+        if spotless:
+            self.end_case()
+
+    def _forget_outputs(self) -> None:
+        """A case that was cut short may have left anything in what cleaning spares."""
+        self.forget_all()
+        for step in self._stack.steps.values():
+            for output in step.outputs:
+                remove(self.directory / output)
 
     def _write(self, repository: str, path: str, text: str) -> None:
         """Put a text in place of a tracked file, until the next check-out. Raises `UserError`."""
@@ -95,9 +108,9 @@ class Slot:
         for entry in self.directory.iterdir():
             if entry.name not in (LOCK, _RUNNING):
                 remove(entry)
-        (self.directory / _RUNNING).unlink()
+        self.end_step()
 
-    def _check_out_one(self, name: str, sha: str) -> None:
+    def _check_out_one(self, name: str, sha: str, *, spotless: bool) -> None:
         administration = self._administration(name)
         if administration is None:
             self._add_worktree(name, sha)
@@ -108,7 +121,8 @@ class Slot:
         worktree = GitRepository(self.path(name))
         worktree.run("checkout", "--quiet", "--force", "--detach", "--no-recurse-submodules", sha)
         # Twice forced, for repositories that a build has cloned are left alone otherwise.
-        worktree.run("clean", "-xffd", "--quiet", *(f"--exclude={kept}" for kept in self._kept(name)))
+        kept = [] if spotless else self._kept(name)
+        worktree.run("clean", "-xffd", "--quiet", *(f"--exclude={path}" for path in kept))
 
     def _administration(self, name: str) -> Path | None:
         """Where our private clone keeps a worktree's state; None where the folder is no worktree of it.
@@ -165,6 +179,14 @@ class Slot:
     def end_step(self) -> None:
         """The step's command has ended by itself."""
         (self.directory / _RUNNING).unlink()
+
+    def begin_case(self) -> None:
+        """The case is about to run. Unless its end is noted, what cleaning spares is made anew before the next use."""
+        (self.directory / _RUNNING_CASE).touch()
+
+    def end_case(self) -> None:
+        """The case has ended by itself."""
+        (self.directory / _RUNNING_CASE).unlink()
 
     def _read_state(self) -> dict[str, str]:
         try:

@@ -4,15 +4,24 @@ import contextlib
 from collections.abc import Callable, Generator
 
 from .home import device_locks
+from .interrupt import Interrupt
 from .process_lock import ProcessLock
 from .stack import Platform
 
 
 @contextlib.contextmanager
 def lease(
-    name: str, platform: Platform, device: int, *, on_wait: Callable[[str], None]
+    name: str,
+    platform: Platform,
+    device: int,
+    *,
+    on_wait: Callable[[str], None],
+    interrupt: Interrupt | None = None,
 ) -> Generator[tuple[ProcessLock, ...]]:
-    """Hold a board for the time of a run, and give what the run has to hold. Simulators need no lease."""
+    """Hold a board for the time of a run, and give what the run has to hold. Simulators need no lease.
+
+    Raises `InterruptedWorkError`.
+    """
     if not platform.board:
         yield ()
         return
@@ -24,7 +33,10 @@ def lease(
     lock = ProcessLock(folder / f"{name}-{device}.lock", mode=0o666)
     if not lock.acquire(blocking=False):
         on_wait(f"waiting for {name} device {device}, which another run holds")
-        lock.acquire(blocking=True)
+        if interrupt is None:
+            lock.acquire(blocking=True)
+        else:
+            interrupt.wait(lambda: lock.acquire(blocking=False))
     try:
         yield (lock,)
     finally:

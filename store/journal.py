@@ -2,6 +2,7 @@
 counts once it is finished, wholly or not at all."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
@@ -10,6 +11,7 @@ from sqlalchemy import Select, func, select
 from sqlalchemy.orm import Session, joinedload, selectinload, sessionmaker
 
 from .clock import now
+from .database import sole_driver
 from .schema import (
     Artifact,
     Bisection,
@@ -130,10 +132,15 @@ class Journal:
     def find(cls, sessions: sessionmaker[Session], name: str | None) -> "Journal | None":
         """A bisection by its name, or the newest one that is not finished."""
         query = select(Bisection.id).order_by(Bisection.id.desc()).limit(1)
-        query = query.where(Bisection.name == name) if name else query.where(Bisection.outcome.is_(None))
+        unfinished = Bisection.outcome.is_(None) | (Bisection.outcome == Outcome.BUDGET)
+        query = query.where(Bisection.name == name) if name else query.where(unfinished)
         with sessions() as session:
             found = session.scalar(query)
         return None if found is None else cls(sessions, found)
+
+    def sole_driver(self) -> AbstractContextManager[bool]:
+        """Whether this process, of all machines that share the store, is the one to drive it."""
+        return sole_driver(self._sessions, self.bisection)
 
     def row(self) -> Bisection:
         """The bisection's own row, detached."""
@@ -229,7 +236,8 @@ class Journal:
         )
 
     def start_probe(self, key: ProbeKey) -> int:
-        """Note that a probe starts, and get its ordinal. One that a kill cut short starts again in its own row."""
+        """Note that a probe starts, and get its ordinal. One that was cut short or cancelled starts
+        again in its own row."""
         with self._sessions.begin() as session:
             row = session.scalar(
                 select(Probe).where(
@@ -239,6 +247,7 @@ class Journal:
             if row is not None:
                 if row.state is ProbeState.FINISHED:
                     raise ValueError(f"run {key.run} of {key.content} is finished: a probe counts once")
+                row.state = ProbeState.STARTED
                 row.attempt += 1
                 row.started = now()
                 return row.ordinal
@@ -258,6 +267,16 @@ class Journal:
             )
             session.add(row)
             return row.ordinal
+
+    def cancel_probe(self, ordinal: int) -> None:
+        """Note that a started probe was stopped, for it had lost its value."""
+        with self._sessions.begin() as session:
+            row = session.scalars(
+                select(Probe).where(Probe.bisection_id == self.bisection, Probe.ordinal == ordinal)
+            ).one()
+            if row.state is ProbeState.FINISHED:
+                raise ValueError(f"run {ordinal} is finished: it counts")
+            row.state = ProbeState.CANCELLED
 
     def finish_probe(self, ordinal: int, result: ProbeRow) -> None:
         """Note the result of a started probe, with all its evidence."""

@@ -44,6 +44,8 @@ class ProbeState(StrEnum):
 
     STARTED = "started"
     FINISHED = "finished"
+    CANCELLED = "cancelled"
+    """Stopped by the driver itself, for its result had become worthless."""
 
 
 class Judgement(StrEnum):
@@ -205,7 +207,7 @@ class Probe(Base):
     """Key of all that can change the result; equal keys are one experiment."""
     run: Mapped[int]
     attempt: Mapped[int] = mapped_column(default=1)
-    """Starts of this probe; more than one where a driver was killed in it."""
+    """Starts of this probe; more than one where a driver or a worker was killed in it, or it was cancelled."""
     state: Mapped[ProbeState]
     started: Mapped[datetime]
     finished: Mapped[datetime | None]

@@ -18,7 +18,7 @@ from ...store.schema import Outcome
 from ..conclusion import Conclusion, NamedCommit
 from ..progress import Progress
 from ..report.write import write_report
-from ..session import Question, StoredBisection, prepare
+from ..session import CrewOptions, Question, StoredBisection, prepare
 from .config import NightlyConfig, duration
 from .runs import question_case
 
@@ -152,7 +152,7 @@ class Investigator:
     def _drive(self, bisection: StoredBisection) -> Conclusion:
         with bisection.lock():
             try:
-                conclusion = bisection.drive(self._progress)
+                conclusion = bisection.drive(self._progress, CrewOptions())
             except EndsError as error:
                 conclusion = Conclusion(outcome=Outcome.ENDS_DO_NOT_DIFFER, message=str(error))
                 bisection.journal.conclude(conclusion.outcome, conclusion.model_dump(mode="json"))

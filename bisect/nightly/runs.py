@@ -8,7 +8,8 @@ from ...runner.bad_when import BadWhen
 from ...runner.case import CaseName, RunOptions
 from ...runner.content import StackContent
 from ...runner.environment import EnvironmentReader, fingerprint
-from ...runner.probe import Prober, ProbeRequest
+from ...runner.probe import Prober
+from ...runner.probe_records import ProbeRequest
 from ...runner.revisions import Revisions, fixed_revisions
 from ...runner.stack import Stack
 from ...runner.workspace import Workspace

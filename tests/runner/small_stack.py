@@ -12,7 +12,8 @@ from precision_bisect.runner.builder import Builder, FailedBuild, Toolchain
 from precision_bisect.runner.case import CaseName, RunOptions
 from precision_bisect.runner.content import StackContent
 from precision_bisect.runner.home import Home
-from precision_bisect.runner.probe import Prober, ProbeRequest, ProbeResult
+from precision_bisect.runner.probe import Prober
+from precision_bisect.runner.probe_records import ProbeRequest, ProbeResult
 from precision_bisect.runner.revisions import Revisions, fixed_revisions
 from precision_bisect.runner.slot import Slot
 from precision_bisect.runner.stack import Stack

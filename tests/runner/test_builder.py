@@ -330,7 +330,7 @@ def entry(cache: BuildCache, tmp_path: Path, key: str, *, size: int = 1000) -> N
 
 
 def test_the_cache_is_bounded_and_keeps_what_was_used_last(tmp_path: Path) -> None:
-    cache = BuildCache(tmp_path / "cache", limit=3500)
+    cache = BuildCache(tmp_path / "cache", limit=3500, interrupt=None)
     for key in "abc":
         entry(cache, tmp_path, key)
     restored = tmp_path / "restored"
@@ -342,9 +342,9 @@ def test_the_cache_is_bounded_and_keeps_what_was_used_last(tmp_path: Path) -> No
 
 
 def test_an_entry_in_use_is_not_removed(tmp_path: Path) -> None:
-    cache = BuildCache(tmp_path / "cache", limit=1)
+    cache = BuildCache(tmp_path / "cache", limit=1, interrupt=None)
     entry(cache, tmp_path, "a")
-    with BuildCache(tmp_path / "cache", limit=1).claimed("a"):
+    with BuildCache(tmp_path / "cache", limit=1, interrupt=None).claimed("a"):
         entry(cache, tmp_path, "b")
         assert cache.restore("a", [tmp_path / "restored"])
     entry(cache, tmp_path, "c")
@@ -352,7 +352,7 @@ def test_an_entry_in_use_is_not_removed(tmp_path: Path) -> None:
 
 
 def test_what_killed_processes_left_in_the_cache_is_removed(tmp_path: Path) -> None:
-    cache = BuildCache(tmp_path / "cache", limit=10_000)
+    cache = BuildCache(tmp_path / "cache", limit=10_000, interrupt=None)
     entry(cache, tmp_path, "a")
     for left in ("b.incoming", "c.outgoing"):
         shutil.copytree(tmp_path / "cache" / "a", tmp_path / "cache" / left)

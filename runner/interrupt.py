@@ -1,0 +1,57 @@
+"""Stopping work that has lost its value: a descriptor that can be read once it is to stop."""
+
+import select
+from collections.abc import Callable
+from typing import Protocol
+
+from filelock import FileLock, Timeout
+
+_LOOK = 0.2
+"""Seconds between two looks while waiting for somebody else's lock."""
+
+
+class InterruptedWorkError(Exception):
+    """The work was to stop, and has: no result of it counts."""
+
+
+class HasDescriptor(Protocol):
+    """Such as a connection, which can be read once a message has come or its other end is gone."""
+
+    def fileno(self) -> int:
+        """The descriptor."""
+        ...
+
+
+class Interrupt:
+    """Asks for a stop as soon as its descriptor can be read. Nothing is read from it here."""
+
+    def __init__(self, source: HasDescriptor) -> None:
+        self._source = source
+
+    def fileno(self) -> int:
+        """The descriptor to wait for."""
+        return self._source.fileno()
+
+    def check(self) -> None:
+        """Raises `InterruptedWorkError` where a stop is asked for."""
+        poll = select.poll()
+        poll.register(self._source.fileno(), select.POLLIN)
+        if poll.poll(0):
+            raise InterruptedWorkError
+
+    def wait(self, acquire: Callable[[], bool]) -> None:
+        """Try a lock until it is had. Raises `InterruptedWorkError`."""
+        poll = select.poll()
+        poll.register(self._source.fileno(), select.POLLIN)
+        while not acquire():
+            if poll.poll(int(_LOOK * 1000)):
+                raise InterruptedWorkError
+
+
+def try_lock(lock: FileLock) -> bool:
+    """Take a file lock where it is free."""
+    try:
+        lock.acquire(blocking=False)
+    except Timeout:
+        return False
+    return True
