@@ -223,7 +223,12 @@ def doctor(stack: str, overrides: tuple[str, ...]) -> None:
 
 @main.command()
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--store", metavar="URL", help="Database of results; one SQLite file a user by default.")
+@click.option(
+    "--store",
+    metavar="URL",
+    envvar="PRECISION_BISECT_STORE",
+    help="Database of results; one SQLite file a user by default.",
+)
 @click.option("--budget", metavar="TIME", help="No run starts after this time: 6h, 90m, 30s.")
 def nightly(file: Path, store: str | None, budget: str | None) -> None:
     """Run the matrix of FILE, bisect what regressed, keep incidents. Exit code 7: a case that passed fails."""

@@ -23,6 +23,8 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _COMMON_PLACEHOLDERS = frozenset({"python", "slot", "jobs"})
 _STEP_PLACEHOLDERS = frozenset({"platform"})
 _CASE_PLACEHOLDERS = frozenset({"case", "platform", "device"})
+_NIGHTLY_EXAMPLE = "nightly.toml"
+"""Of the files in `configs/` the one that is no stack, but a job's."""
 
 
 class Model(BaseModel):
@@ -352,7 +354,7 @@ def load_stack(name_or_path: str, *, overrides: Mapping[str, Path] | None = None
         text, where, base = _read(path), str(path), path.absolute().parent
     else:
         source = resources.files("precision_bisect.configs").joinpath(f"{name_or_path}.toml")
-        if not is_plain_name(name_or_path) or not source.is_file():
+        if name_or_path not in named_stacks():
             raise UsageError(
                 f"expected a stack file or one of {named_stacks()}, found {name_or_path!r} (--stack)"
             )
@@ -365,7 +367,9 @@ def named_stacks() -> list[str]:
     """The stacks that come with the tool."""
     folder = resources.files("precision_bisect.configs")
     return sorted(
-        entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml")
+        entry.name.removesuffix(".toml")
+        for entry in folder.iterdir()
+        if entry.name.endswith(".toml") and entry.name != _NIGHTLY_EXAMPLE
     )
 
 

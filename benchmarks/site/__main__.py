@@ -1,96 +1,64 @@
-"""python -m benchmarks.site: a store of 365 nights with 100 cases, its site's build time and page sizes."""
+"""python -m benchmarks.site: a store of 365 nights, 100 cases and 24 incidents.
 
-import random
+Its site's build time, its pages' sizes, and how long they take to load in headless Chromium.
+"""
+
 import tempfile
 import time
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
-
-from sqlalchemy import insert
-from sqlalchemy.orm import Session, sessionmaker
 
 from precision_bisect.bisect.site.folder import write_site
 from precision_bisect.store.database import open_store, sqlite_url
-from precision_bisect.store.nightly import CaseResult, CaseRun, Cell, Night, Status
-from precision_bisect.store.schema import EnvironmentRecord
-from precision_bisect.store.vocabulary import Verdict
 
-NIGHTS, CASES = 365, 100
-_START = datetime(2025, 1, 1, 2, tzinfo=UTC)
+from .browser import Browser
+from .year import fill_incidents, fill_nights
 
-
-def fill(
-    sessions: sessionmaker[Session], nights: int = NIGHTS, cases: int = CASES, *, environment: int = 1
-) -> None:
-    """A year of one job, mostly green."""
-    chance = random.Random(0)
-    with sessions.begin() as session:
-        session.add(EnvironmentRecord(id=environment, fingerprint="e" * 64, details={"cpu": "Example 9000"}))
-        session.flush()
-        where = {"job": "nightly", "branch": "main", "tolerance": "default"}
-        cells = [
-            {"id": cell, "case": f"examples/case_{cell:03d}.py", "platform": f"a{1 + cell % 2}sim", **where}
-            for cell in range(1, cases + 1)
-        ]
-        session.execute(insert(Cell), cells)
-        for number in range(1, nights + 1):
-            started = _START + timedelta(days=number)
-            commit = f"{number:040x}"
-            night = {
-                "id": number,
-                "job": "nightly",
-                "ordinal": number,
-                "started": started,
-                "finished": started,
-            }
-            session.execute(
-                insert(Night),
-                [
-                    {
-                        **night,
-                        "attempts": 1,
-                        "heads": {"main": commit},
-                        "host": "host",
-                        "summary": {"notes": []},
-                    }
-                ],
-            )
-            results, runs = [], []
-            for cell in range(1, cases + 1):
-                failed = chance.random() < 0.03
-                of_both = {"night_id": number, "cell_id": cell, "commit": commit, "content": commit}
-                verdict = Verdict.MISMATCH if failed else Verdict.PASS
-                results.append(
-                    {**of_both, "status": Status.FLAKY if failed else Status.PASSED, "runs": 1 + 3 * failed}
-                    | {"failures": int(failed), "verdict": verdict, "signature": None, "message": "as before"}
-                )
-                runs.append(
-                    {**of_both, "run": 1, "started": started, "finished": started, "revisions": {}}
-                    | {"verdict": verdict, "signature": None, "metrics": {}, "evidence": [], "device": 0}
-                    | {
-                        "host": "host",
-                        "build_source": "cached",
-                        "build_seconds": 0.1,
-                        "environment_id": environment,
-                    }
-                    | {"run_seconds": chance.uniform(3, 5), "log": "/log"}
-                )
-            session.execute(insert(CaseResult), results)
-            session.execute(insert(CaseRun), runs)
+NIGHTS, CASES, INCIDENTS = 365, 100, 24
 
 
 def main() -> None:
-    """Make the store, build the site twice, and print what it took."""
+    """Make the store, build the site twice, load its pages, and print what it took."""
     with tempfile.TemporaryDirectory() as folder:
         sessions = open_store(sqlite_url(Path(folder) / "store.sqlite"))
-        fill(sessions)
+        fill_nights(sessions, nights=NIGHTS, cases=CASES)
+        fill_incidents(sessions, Path(folder) / "reports", nights=NIGHTS, cases=CASES, incidents=INCIDENTS)
+        site = Path(folder) / "site"
         for turn in ("first build", "again"):
             before = time.perf_counter()
-            written = write_site(sessions, Path(folder) / "site")
+            written = write_site(sessions, site)
             print(
-                f"{turn}: {time.perf_counter() - before:.1f} s, {written.changed} of {written.pages} changed"
+                f"{turn}: {time.perf_counter() - before:.1f} s, {written.changed} of {written.pages} changed",
+                flush=True,
             )
         print(f"largest page: {written.largest}, {written.largest_bytes / 1024:.0f} KiB")
+        with Browser() as browser:
+            for kind, seconds, pages, slowest in load_times(browser, site):
+                print(f"{kind}: {pages} pages loaded, slowest {seconds:.2f} s ({slowest})", flush=True)
+
+
+def load_times(browser: Browser, site: Path) -> list[tuple[str, float, int, str]]:
+    """Kind of page, slowest load in seconds from navigation to the load event, pages loaded, the slowest one.
+
+    Of a kind with many pages, the 25 largest are loaded.
+    """
+    kinds: dict[str, list[Path]] = {}
+    for file in site.rglob("*.html"):
+        kinds.setdefault(_kind(file.relative_to(site)), []).append(file)
+    found: list[tuple[str, float, int, str]] = []
+    for kind, files in sorted(kinds.items()):
+        largest = sorted(files, key=lambda file: -file.stat().st_size)[:25]
+        times = {file: browser.load_seconds(file) for file in largest}
+        slowest = max(largest, key=lambda file: times[file])
+        found.append((kind, times[slowest], len(largest), str(slowest.relative_to(site))))
+    return found
+
+
+def _kind(place: Path) -> str:
+    if len(place.parts) == 1:
+        return place.stem
+    if place.parts[0] != "jobs":
+        return place.parts[0]
+    return "jobs" if len(place.parts) == 2 else place.stem.partition("-")[0]
 
 
 if __name__ == "__main__":

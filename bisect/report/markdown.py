@@ -14,6 +14,11 @@ from .plain_text import one_line, shortened
 _PACKAGE = "precision_bisect.bisect.report"
 _TEMPLATE = "report.md.j2"
 _SPECIAL = re.compile(r"[\\`*_\[\]<>&|~$#]|:(?=//)|(?<=\bwww)\.|@")
+_BEGINNING = re.compile(r"[-+=]|\d+(?=[.)])")
+"""What begins a list, a rule or a heading where it is a line's first."""
+_REFERENCE = re.compile(r"@(?=\w)|\\#(?=\d)|\bGH-(?=\d)", re.IGNORECASE)
+"""What GitHub makes a mention or a link to an issue of. It looks at the finished text, so a backslash is not enough."""
+_ZERO_WIDTH_SPACE = "&#8203;"
 _LONGEST = 300
 """Characters of one line that is shown; report.json has all of it."""
 _MOST = 50
@@ -57,14 +62,17 @@ def render_markdown(report: Report) -> str:
 
 
 def escape(text: str) -> str:
-    """Text that Markdown shows as it is, within a paragraph, a list item or a table cell.
-
-    It must not stand at the beginning of a line, where more characters have a meaning.
+    """Text that Markdown shows as it is, in a paragraph, a list item or a table cell.
 
     >>> print(escape("<b>fix</b> [docs](https://x) `a` | b_c"))
     \\<b\\>fix\\</b\\> \\[docs\\](https\\://x) \\`a\\` \\| b\\_c
     """
-    return _SPECIAL.sub(r"\\\g<0>", shortened(text, _LONGEST))
+    escaped = _SPECIAL.sub(r"\\\g<0>", shortened(text, _LONGEST))
+    begins = _BEGINNING.match(escaped)
+    if begins is not None:
+        place = begins.end() if begins[0].isdigit() else 0
+        escaped = f"{escaped[:place]}\\{escaped[place:]}"
+    return _REFERENCE.sub(rf"\g<0>{_ZERO_WIDTH_SPACE}", escaped)
 
 
 def block(lines: Iterable[str]) -> Markdown:

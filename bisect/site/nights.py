@@ -1,13 +1,17 @@
 """Nightly jobs as pages show them: what each cell showed in each night, read in columns, a month at a time."""
 
+import posixpath
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from statistics import median
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session, joinedload, selectinload
 
 from ...store.nightly import CaseResult, CaseRun, Cell, Incident, Night, Regression, Status
+from ...store.vocabulary import Verdict
 
 SHOWN_NIGHTS = 30
 """Of the newest, on the overview; the others are on the pages of their months."""
@@ -31,6 +35,31 @@ class Grid:
     cells: Sequence[Cell]
     shown: Mapping[tuple[int, int], Shown]
     """By cell and night."""
+
+    @property
+    def months(self) -> Sequence[tuple[str, int]]:
+        """The months of the nights with their numbers of nights, newest first."""
+        months = (f"{night.started:%Y-%m}" for night in reversed(self.nights))
+        return [(month, len(list(group))) for month, group in groupby(months)]
+
+    @property
+    def newest(self) -> Mapping[Status, int]:
+        """How many cells showed what in the newest night."""
+        last = self.nights[-1].id if self.nights else None
+        found = Counter(shown.status for (_, night), shown in self.shown.items() if night == last)
+        return {status: found[status] for status in Status if found[status]}
+
+    @property
+    def folder(self) -> str:
+        """The folder that holds all cases, with its slash; empty where there is none but the root."""
+        common = posixpath.commonprefix([cell.case for cell in self.cells])
+        return common[: common.rfind("/") + 1]
+
+    def differs(self, cell: Cell) -> list[str]:
+        """What tells a cell from others of its case: the platform, and tolerance and branch where not all share one."""
+        parts = [cell.platform]
+        parts += [cell.tolerance] if len({each.tolerance for each in self.cells}) > 1 else []
+        return parts + ([cell.branch] if len({each.branch for each in self.cells}) > 1 else [])
 
 
 def jobs(session: Session) -> list[str]:
@@ -112,8 +141,10 @@ class CaseView:
     counts: Mapping[Status, int]
     build_seconds: float | None
     run_seconds: float | None
-    timings: Sequence[tuple[str, float]]
-    """Commit and seconds of the newest runs, old to new."""
+    timings: Sequence[tuple[str, float, Verdict]]
+    """Commit, seconds and verdict of the newest runs, old to new."""
+    calendar: Sequence[tuple[str, Mapping[int, tuple[CaseResult, int | None]]]]
+    """Months, newest first, with what the last night of each day found."""
 
 
 _MOST_TIMINGS = 200
@@ -131,7 +162,7 @@ def case_view(session: Session, cell: int) -> CaseView:
     ).all()
     results = [(result, number) for result, number in rows]
     timings = session.execute(
-        select(CaseRun.commit, CaseRun.build_seconds, CaseRun.run_seconds)
+        select(CaseRun.commit, CaseRun.build_seconds, CaseRun.run_seconds, CaseRun.verdict)
         .where(CaseRun.cell_id == cell)
         .order_by(CaseRun.id)
     ).all()
@@ -145,5 +176,9 @@ def case_view(session: Session, cell: int) -> CaseView:
         counts={status: statuses.count(status) for status in Status if status in statuses},
         build_seconds=median([row.build_seconds for row in timings]) if timings else None,
         run_seconds=median([row.run_seconds for row in timings]) if timings else None,
-        timings=[(row.commit, row.run_seconds) for row in timings[-_MOST_TIMINGS:]],
+        timings=[(row.commit, row.run_seconds, row.verdict) for row in timings[-_MOST_TIMINGS:]],
+        calendar=[
+            (month, {each[0].night.started.day: each for each in reversed(list(group))})
+            for month, group in groupby(results, lambda each: f"{each[0].night.started:%Y-%m}")
+        ],
     )

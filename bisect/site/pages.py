@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 from ...runner.errors import UserError
 from ...store.nightly import Cell, Incident
 from ...store.schema import Bisection, Commit, Judgement, Probe, Stage
+from ...store.vocabulary import Verdict
 from ..report.plain_text import shortened
 from ..report.rows import load_rows
 from ..report.sides import both_sides
@@ -119,14 +120,12 @@ class Site:
         return self._render("bisections.html.j2", addresses.BISECTIONS, listed=list_bisections(self._session))
 
     def _bisection(self, name: str) -> bytes:
-        return self._with_bisection("bisection.html.j2", addresses.bisection(name), name, top="h1")
+        return self._with_bisection("bisection.html.j2", addresses.bisection(name), name)
 
     def _incident(self, job: str, ordinal: int) -> bytes:
         incident = nights.incident(self._session, job, ordinal)
         here = addresses.incident(job, ordinal)
-        return self._with_bisection(
-            "incident.html.j2", here, incident.bisection.name, top="h3", incident=incident
-        )
+        return self._with_bisection("incident.html.j2", here, incident.bisection.name, incident=incident)
 
     def _with_bisection(self, template: str, here: str, name: str, **values: Any) -> bytes:
         try:
@@ -166,8 +165,13 @@ class Site:
     def _case(self, job: str, cell: int) -> bytes:
         view = nights.case_view(self._session, cell)
         points = [
-            plots.Point(place=place, commit=commit, judgement=Judgement.GOOD, value=seconds)
-            for place, (commit, seconds) in enumerate(view.timings)
+            plots.Point(
+                place=place,
+                commit=commit,
+                judgement=Judgement.GOOD if verdict is Verdict.PASS else Judgement.BAD,
+                value=seconds,
+            )
+            for place, (commit, seconds, verdict) in enumerate(view.timings)
         ]
         timing = plots.curve("seconds", points, places=len(points))
         return self._render("case.html.j2", addresses.case(job, cell), view=view, timing=timing)

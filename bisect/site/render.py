@@ -1,4 +1,5 @@
-"""Templates to pages. Whatever others wrote is escaped by Jinja; no page holds a script, and its policy allows none."""
+"""Templates to pages. Whatever others wrote is escaped by Jinja; a page's policy allows one script: its own, for arrow
+keys in grids."""
 
 import base64
 import hashlib
@@ -39,7 +40,7 @@ _STATUS_TONES: Mapping[str, str] = {
     "untested": "none",
 }
 _JUDGED: Mapping[str, str] = {"good": "passed", "bad": "failed as asked", "skip": "could not be judged"}
-_TONES: Mapping[str, str] = {"culprit": "bad", "suspect": "skip", "unfinished": "none", "error": "skip"}
+_TONES: Mapping[str, str] = {"culprit": "good", "suspect": "skip", "unfinished": "none", "error": "skip"}
 
 
 @cache
@@ -65,6 +66,7 @@ def _environment() -> Environment:
         "plots": plots,
         "plural": plural,
         "policy": policy(),
+        "script": Markup(_script()),
         "range_of": range,
         "short": _short,
         "side_verdict": side_verdict,
@@ -80,9 +82,11 @@ def _environment() -> Environment:
 
 
 def policy() -> str:
-    """The content security policy of every page: its own style, pictures of this site, and nothing else."""
-    digest = base64.b64encode(hashlib.sha256(_style().encode()).digest()).decode()
-    return f"default-src 'none'; style-src 'sha256-{digest}'; img-src 'self' data:; base-uri 'none'; form-action 'none'"
+    """The content security policy of every page: its own style and script, pictures of this site, and nothing else."""
+    return (
+        f"default-src 'none'; style-src '{_digest(_style())}'; script-src '{_digest(_script())}'; "
+        "img-src 'self' data:; base-uri 'none'; form-action 'none'"
+    )
 
 
 def render(template: str, here: str, sections: tuple[tuple[str, str], ...], **values: Any) -> bytes:
@@ -96,9 +100,18 @@ def render(template: str, here: str, sections: tuple[tuple[str, str], ...], **va
     return text.encode("utf-8", "backslashreplace")
 
 
+def _digest(text: str) -> str:
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+
+
 @cache
 def _style() -> str:
     return resources.files(_PACKAGE).joinpath("templates", "style.css").read_text(encoding="utf-8").strip()
+
+
+@cache
+def _script() -> str:
+    return resources.files(_PACKAGE).joinpath("templates", "grid.js").read_text(encoding="utf-8").strip()
 
 
 def _short(sha: str) -> str:

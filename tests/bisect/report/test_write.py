@@ -160,7 +160,7 @@ def test_markdown_shows_other_people_s_text_as_it_is(text: str, tmp_path: Path) 
 
     assert significant(hostile) == significant(plain)
     # The fenced evidence, the answer, the subject: as they were written.
-    assert shown_text(hostile).count(text) >= 10
+    assert shown_text(hostile).replace("\u200b", "").count(text) >= 10
 
 
 @pytest.mark.parametrize("text", ["https://evil.example", "www.evil.example", "ada@example.com"])

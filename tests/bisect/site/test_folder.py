@@ -31,7 +31,7 @@ EVIL = (
 )
 _ELEMENTS = """
 html head meta title link style body a header strong nav main p span h1 h2 h3 dl div dt dd b details summary ul ol li
-pre code figure figcaption abbr svg g line rect path circle polyline table thead tbody tr th td footer
+pre code figure figcaption abbr svg g line rect path circle polyline text script table thead tbody tr th td footer
 """
 ELEMENTS = frozenset(_ELEMENTS.split())
 
@@ -98,7 +98,7 @@ def test_the_page_says_what_broke_and_how_sure(culprit: StoredBisection, tmp_pat
     write_site(culprit.sessions, tmp_path / "site")
     page = next((tmp_path / "site/bisections").glob("*.html")).read_text(encoding="utf-8")
     assert re.search(r"<h1>Subject of c5</h1>", page)
-    assert "at 99.93 % confidence" in page
+    assert "at <b>99.93 %</b> confidence" in page
     assert page.count('class="bar"') == 5  # c2 has c1's content
     assert page.count("<title>Probability") == 1
     assert "runtime: no rule to make target" in page

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from sqlalchemy import select, update
 
-from benchmarks.site.__main__ import fill
+from benchmarks.site.year import fill_nights
 from precision_bisect.bisect.site.folder import write_site
 from precision_bisect.store.nightly import CaseResult, Cell, Incident, Night, Regression, Status
 from precision_bisect.store.schema import Bisection
@@ -29,12 +29,13 @@ def test_nights_cases_and_incidents_have_pages(culprit: StoredBisection, tmp_pat
     case = next(site.glob("jobs/*/case-1.html")).read_text(encoding="utf-8")
     assert "&lt;script&gt;alert(1)" in case
     assert case.count('id="night-') == 40
+    assert case.count('href="#night-') == 40  # the calendar
 
 
 def fill_with_incident(stored: StoredBisection) -> None:
     """Forty nights of three cases; in the last one the first case, of a hostile name, has regressed."""
-    # The environment of the bisection has the id that `fill` would take.
-    fill(stored.sessions, nights=40, cases=3, environment=1000)
+    # The environment of the bisection has the id that `fill_nights` would take.
+    fill_nights(stored.sessions, nights=40, cases=3, environment=1000)
     with stored.sessions.begin() as session:
         bisection = session.scalars(select(Bisection.id)).one()
         last = session.scalars(select(Night.id).order_by(Night.id.desc())).first()
