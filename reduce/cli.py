@@ -39,9 +39,9 @@ class _Seconds(click.ParamType[float]):
 @click.option("--localize-only", is_flag=True, help="Find the first divergent tensor, and stop there.")
 @click.option(
     "--reference",
-    metavar="DIR",
+    metavar="DIR|SCRIPT",
     type=click.Path(path_type=Path),
-    help="A good build of the same case: the best reference.",
+    help="A good build of the same case: the best reference. Like FAILING_BUILD, a scene test's script will do.",
 )
 @click.option(
     "--against", metavar="PLATFORM", help="Compare with the same build on another target of the stack."
@@ -50,6 +50,11 @@ class _Seconds(click.ParamType[float]):
     "--against-schedule",
     metavar="NAME",
     help="Compare with the same build under a schedule of the stack file, serial for instance.",
+)
+@click.option(
+    "--scene-case",
+    metavar="[CLASS::]NAME",
+    help="Which case, where FAILING_BUILD is the script of a scene test that has several.",
 )
 @click.option("--stack", metavar="NAME|FILE", required=True, help="Stack file, or the name of one.")
 @click.option(
@@ -134,7 +139,8 @@ def main(**options: Any) -> None:
     --localize-only) find the tensor, task and kernel at which it leaves the good build's path.
 
     A smaller build counts only if it misses the good build's values in a tensor that was wrong before, and the same
-    tasks of the good build pass. The builds are copied, run again on frozen data, and never changed. Exit code: 0
+    tasks of the good build pass. The builds are copied, run again on frozen data, and never changed. In place of a
+    build directory, the script of a scene test is taken, and written as one beside the output folder. Exit code: 0
     found, 1 error, 2 usage, 3 nothing diverges, 6 stopped by its budget, 130 interrupted.
     """
     from .cli_job import run_cli_job

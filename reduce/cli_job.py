@@ -14,6 +14,7 @@ from ..runner.stack import load_stack
 from ..runner.tensors.statistics import Tolerance
 from .job import RESULT, LocalizeRequest, localize
 from .reduce_job import ReduceRequest, reduce_build
+from .scene_build import build_of
 from .summary import print_summary
 from .toolchain import Toolchain
 
@@ -25,6 +26,7 @@ def run_cli_job(
     failing_build: Path,
     localize_only: bool,
     reference: Path | None,
+    scene_case: str | None,
     against: str | None,
     against_schedule: str | None,
     stack: str,
@@ -66,7 +68,16 @@ def run_cli_job(
                 "expected one reference: --reference with a good build, or --against with another target, or "
                 "--against-schedule with a schedule of the stack file"
             )
+        ours = toolchain(stack, interpreter)
         theirs = toolchain(reference_stack or stack, reference_python or interpreter)
+        written = output.absolute().with_name(f"{output.name}-builds")
+        failing_build = build_of(
+            failing_build, scene_case, ours, written / "failing", reuse=resume, on_progress=say
+        )
+        if reference is not None:
+            reference = build_of(
+                reference, scene_case, theirs, written / "reference", reuse=resume, on_progress=say
+            )
         if not localize_only:
             if reference is None:
                 raise UsageError(
@@ -77,7 +88,7 @@ def run_cli_job(
                 ReduceRequest(
                     failing=failing_build,
                     reference=reference,
-                    failing_toolchain=toolchain(stack, interpreter),
+                    failing_toolchain=ours,
                     reference_toolchain=theirs,
                     golden_data=golden_data,
                     tolerance=Tolerance(rtol=rtol, atol=atol),
@@ -98,7 +109,7 @@ def run_cli_job(
             LocalizeRequest(
                 failing=failing_build,
                 reference=reference or failing_build,
-                failing_toolchain=toolchain(stack, interpreter),
+                failing_toolchain=ours,
                 reference_toolchain=theirs,
                 schedule=against_schedule,
                 golden_data=golden_data,

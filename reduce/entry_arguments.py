@@ -10,6 +10,8 @@ from pathlib import Path
 from ..runner.build_output.build_directory import BuildDirectory
 from ..runner.build_output.golden_data import GoldenData
 from ..runner.build_output.kernel_config import Direction
+from ..runner.build_output.orchestration import Orchestration
+from ..runner.build_output.orchestration_model import TensorName
 from ..runner.errors import UserError
 
 _PREFIX = "ext_"
@@ -48,12 +50,7 @@ def entry_arguments(build: BuildDirectory, data: GoldenData) -> tuple[EntryArgum
     """
     orchestration = build.orchestration()
     signature = build.kernel_config().orchestration.signature
-    tensors = sorted(orchestration.entry_tensors, key=lambda tensor: tensor.index or 0)
-    if not tensors or [tensor.index for tensor in tensors] != list(range(len(tensors))):
-        raise UserError(
-            f"{build.folder.root}: expected an orchestration that names each tensor argument once, found indices "
-            f"{[tensor.index for tensor in tensors]}"
-        )
+    tensors = _tensors(build.folder.root, orchestration)
     found: list[EntryArgument] = []
     for position, tensor in enumerate(tensors):
         direction = signature[position] if signature and position < len(signature) else None
@@ -65,6 +62,27 @@ def entry_arguments(build: BuildDirectory, data: GoldenData) -> tuple[EntryArgum
             EntryScalar(name=name, dtype=view.dtype.torch_name, value=float(view.torch().reshape(-1)[0]))
         )
     return tuple(found)
+
+
+def argument_names(build: Path, orchestration: Orchestration) -> tuple[str, ...]:
+    """What the source calls its arguments: tensors in the order of the signature, then scalars.
+
+    Raises:
+        UserError: it does not tell all tensors.
+    """
+    scalars = sorted(orchestration.entry_scalars, key=lambda scalar: scalar.index)
+    spelled = (*_tensors(build, orchestration), *scalars)
+    return tuple(argument.name.removeprefix(_PREFIX) for argument in spelled)
+
+
+def _tensors(build: Path, orchestration: Orchestration) -> list[TensorName]:
+    tensors = sorted(orchestration.entry_tensors, key=lambda tensor: tensor.index or 0)
+    if not tensors or [tensor.index for tensor in tensors] != list(range(len(tensors))):
+        raise UserError(
+            f"{build}: expected an orchestration that names each tensor argument once, found indices "
+            f"{[tensor.index for tensor in tensors]}"
+        )
+    return tensors
 
 
 def write_specs(arguments: Sequence[EntryArgument], path: Path) -> None:

@@ -7,6 +7,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..runner.scene_tests import HARNESS
 from ..runner.tensors.statistics import Tolerance
 from .entry_arguments import write_specs
 from .program.candidate import Folder, Pair
@@ -56,6 +57,8 @@ class Reproducer:
         shutil.rmtree(made.path / "debug", ignore_errors=True)
         (made.path / "debug").mkdir()
         shutil.copyfile(_REPLAY, made.path / "debug" / "run.py")
+        if toolchain.stack.case.scene_tests:
+            shutil.copyfile(HARNESS, made.path / "debug" / HARNESS.name)
         write_specs(made.arguments, made.path / "debug" / "specs.json")
         values = toolchain.values(case=made.path / "debug" / "run.py", folder=made.path)
         own = toolchain.stack.environment.variables.keys() | toolchain.variables.keys()

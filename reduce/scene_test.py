@@ -76,6 +76,7 @@ def write_scene_test(build: Path, arguments: Sequence[EntryArgument], tolerance:
             "source": str(kernel.source),
             "core_type": kernel.core_type.value,
             "signature": list(map(_Name, kernel.signature or ())),
+            **({"extra_include_dirs": list(kernel.include_dirs)} if kernel.include_dirs else {}),
         }
         for kernel in config.kernels.values()
     ]

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from ..runner.build_output.graph_model import ArgumentType
 from ..runner.build_output.orchestration import Orchestration
-from ..runner.build_output.orchestration_model import Argument, BlockKind, Submit, TensorName, Usage
+from ..runner.build_output.orchestration_model import Argument, BlockKind, Submit, Usage
 from ..runner.errors import UserError
 from .task_list import KernelTask
 
@@ -24,6 +24,7 @@ USAGES = {
     ArgumentType.INOUT: Usage.INOUT,
     ArgumentType.UNKNOWN: Usage.NO_DEPENDENCY,
 }
+_ACCESS = re.compile(r"\b(\w+)\.tensor\(\s*\d+\s*\)\.ref\(\)")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _OF_LITERALS = frozenset(
     (
@@ -68,11 +69,8 @@ def alone(
         raise SingleTaskError(
             "orchestration: expected arguments that are always added, found some in a branch"
         )
-    template = next(iter(orchestration.entry_tensors), None)
-    if template is None:
-        raise SingleTaskError("orchestration: expected a tensor argument, found none")
     parameters = submit.parameters
-    lines = [entry_tensor(orchestration, template, index, _name(index)) for index in range(len(tensors))]
+    lines = [entry_tensor(orchestration, index, _name(index)) for index in range(len(tensors))]
     lines.append(_scope(orchestration, submit) + "{")
     lines.append(orchestration.text(submit.declaration))
     lines += [
@@ -96,16 +94,26 @@ def _name(index: int) -> str:
     return f"alone_{index}"
 
 
-def entry_tensor(orchestration: Orchestration, template: TensorName, index: int, name: str) -> str:
-    """The declaration of an entry tensor, in the words in which the source declares its first."""
-    statement = orchestration.text(template.statement)
-    named, names = re.subn(rf"\b{re.escape(template.name)}\b", name, statement)
-    placed, places = re.subn(rf"([(\[]\s*){template.index}(\s*[)\]])", rf"\g<1>{index}\g<2>", named)
-    if names != 1 or places != 1:
+def entry_tensor(orchestration: Orchestration, index: int, name: str) -> str:
+    """The declaration of an entry tensor, in the words in which the source declares another one.
+
+    Raises:
+        SingleTaskError: the source shows no way to declare one.
+    """
+    for template in orchestration.entry_tensors:
+        statement = orchestration.text(template.statement)
+        named, names = re.subn(rf"\b{re.escape(template.name)}\b", name, statement)
+        placed, places = re.subn(rf"([(\[]\s*){template.index}(\s*[)\]])", rf"\g<1>{index}\g<2>", named)
+        # One that is made anew from an argument's address has a shape and a type of its own.
+        if names == 1 and places == 1 and "make_tensor" not in statement:
+            return placed
+    entry = orchestration.entry
+    accessed = _ACCESS.search(orchestration.text(entry)) if entry is not None else None
+    if accessed is None:
         raise SingleTaskError(
-            f"orchestration: expected an argument declared in one statement with its index, found {statement!r}"
+            "orchestration: expected an argument declared in one statement with its index, found none"
         )
-    return placed
+    return f"const auto& {name} = {accessed[1]}.tensor({index}).ref();"
 
 
 def _scope(orchestration: Orchestration, submit: Submit) -> str:

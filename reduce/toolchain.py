@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ..runner.errors import UsageError
 from ..runner.git import LOCAL_VARIABLES
+from ..runner.scene_tests import with_harness
 from ..runner.stack import Stack, fill
 
 
@@ -40,6 +41,7 @@ class Toolchain:
         platform = platform or next(iter(stack.platforms))
         if platform not in stack.platforms:
             raise UsageError(f"--platform: expected one of {sorted(stack.platforms)}, found {platform!r}")
+        stack = with_harness(stack)
         if not stack.case.harness:
             raise UsageError(f"stack {stack.name}: expected a case that calls the golden harness, found none")
         if not os.access(python, os.X_OK):

@@ -151,6 +151,8 @@ class Case(Model):
     cwd: str
     harness: bool = True
     """The case calls `golden.run` or `golden.run_jit`: it is run under the shim, which reports what they returned."""
+    scene_tests: bool = False
+    """Cases are scene tests of the runtime: `reduce` takes their scripts, and runs what it makes of them as such."""
     flags: CaseFlags = CaseFlags()
     build_output: RelativePath | None = None
     """Folder, from the slot's root, in which a run leaves its build directory."""

@@ -123,16 +123,28 @@ def _buffer(
             f"buffer {names[0]}: expected one element type and a known size, found neither or several"
         )
     entry = next((entries[name] for name in names if name is not None and name in entries), None)
-    if entry is not None and math.prod(entry.shape) == tensor.buffer_numel:
+    if entry is not None and math.prod(entry.shape) != tensor.buffer_numel:
+        entry = None
+    # An orchestration may take an argument's elements under a shape of its own.
+    if entry is not None and _fit(regions, entry.shape):
         shape = entry.shape
     else:
-        entry, shape = None, buffer_shape(tensor.buffer_numel, regions)
-    for region in regions:
-        view_of(region, shape)
+        shape = buffer_shape(tensor.buffer_numel, regions)
+        for region in regions:
+            view_of(region, shape)
     name = entry.name if entry is not None else next((name for name in names if name), "buffer")
     taken = {one.name for one in earlier} | ({*entries} if entry is None else set[str]())
     unique = name if name not in taken else f"{name}_{len(earlier)}"
     return Buffer(number=len(earlier), name=unique, dtype=dtype, shape=shape, is_entry=entry is not None)
+
+
+def _fit(regions: Sequence[Region], shape: tuple[int, ...]) -> bool:
+    try:
+        for region in regions:
+            view_of(region, shape)
+    except NotReducibleError:
+        return False
+    return True
 
 
 def _argument(argument: GraphArgument, numbers: Mapping[int, int]) -> ProgramArgument:

@@ -19,17 +19,11 @@ def orchestration_source(cut: Cut) -> bytes:
         NotReducibleError: the source does not show how an entry function looks in its dialect.
     """
     original = cut.program.orchestration
-    template = next(iter(original.entry_tensors), None)
-    if original.entry is None or original.expected_arg_count is None or template is None:
-        raise NotReducibleError(
-            "orchestration: expected an entry function with a tensor, and its argument count"
-        )
+    if original.entry is None or original.expected_arg_count is None:
+        raise NotReducibleError("orchestration: expected an entry function, and its argument count")
     names = {one.buffer.number: _name(one.buffer) for one in cut.tensors}
     buffers = {one.buffer.number: one.buffer for one in cut.tensors}
-    lines = [
-        entry_tensor(original, template, index, names[one.buffer.number])
-        for index, one in enumerate(cut.tensors)
-    ]
+    lines = [entry_tensor(original, index, names[one.buffer.number]) for index, one in enumerate(cut.tensors)]
     lines.append("PTO2_SCOPE() {")
     for task in cut.tasks:
         lines += [f"    {line}" for line in _task(cut, task, buffers, names)]

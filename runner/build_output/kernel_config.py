@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path, PurePosixPath
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from .errors import MalformedFileError, UnsafePathError
 from .folder import Folder
@@ -16,6 +16,7 @@ FILE_NAME = "kernel_config.py"
 MOST_BYTES = 2**20
 
 T = TypeVar("T")
+Plain: TypeAlias = "str | int | float | bool | list[Plain] | dict[str | int, Plain] | None"
 
 
 class Direction(Enum):
@@ -62,7 +63,7 @@ class Kernel:
 class KernelConfig:
     """All of `kernel_config.py`. `kernels` are by function id."""
 
-    runtime: Mapping[str, str | int | float | bool | None]
+    runtime: Mapping[str, Plain]
     orchestration: OrchestrationEntry
     kernels: Mapping[int, Kernel]
 
@@ -87,16 +88,30 @@ class KernelConfig:
             raise MalformedFileError(
                 path=path, expected="the generated kernel list", found=f"one that does not fit: {error}"
             ) from error
-        plain = {
-            key: value
-            for key, value in runtime.items()
-            if value is None or isinstance(value, str | int | float)
-        }
+        plain = {key: _plain(value) for key, value in runtime.items() if _is_plain(value)}
         return cls(runtime=plain, orchestration=orchestration, kernels=kernels)
 
     def kernel_named(self, name: str) -> Kernel | None:
         """The kernel of that name, if there is one."""
         return next((kernel for kernel in self.kernels.values() if kernel.name == name), None)
+
+
+def _is_plain(value: Literal) -> bool:
+    if isinstance(value, list | dict):
+        return all(map(_is_plain, value if isinstance(value, list) else value.values()))
+    return not isinstance(value, FolderPath | Member)
+
+
+def _plain(value: Literal) -> Plain:
+    match value:
+        case FolderPath() | Member():
+            raise NotUnderstoodError("expected a plain value")
+        case list():
+            return [_plain(one) for one in value]
+        case dict():
+            return {key: _plain(one) for key, one in value.items()}
+        case _:
+            return value
 
 
 def _orchestration(folder: Folder, entry: dict[str, Literal]) -> OrchestrationEntry:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from precision_bisect.reduce.single_task import SingleTaskError, alone
+from precision_bisect.reduce.single_task import SingleTaskError, alone, entry_tensor
 from precision_bisect.reduce.tagging import UntaggableError, tagged
 from precision_bisect.reduce.task_list import TaskList
 from precision_bisect.reduce.working_copy import WorkingCopy
@@ -145,3 +145,28 @@ def test_a_link_in_a_build_is_not_followed(tmp_path: Path) -> None:
     with pytest.raises(Exception, match="inside"):
         copy.write_orchestration(b"// overwritten\n")
     assert secret.read_text() == "// not ours\n"
+
+
+@pytest.mark.parametrize(
+    ("declared", "expected"),
+    [
+        (
+            "const ChipTensor& ext_x = orch_args.tensor(0).ref();",
+            "const ChipTensor& y = orch_args.tensor(2).ref();",
+        ),
+        # A tensor made anew from an argument's address has a shape of its own, which is not every argument's.
+        (
+            "auto x = make_tensor_external(orch_args.tensor(0).ref().data_as<void>(), shapes, 2, type);",
+            "const auto& y = orch_args.tensor(2).ref();",
+        ),
+    ],
+)
+def test_a_further_argument_is_declared_in_the_words_of_the_source(declared: str, expected: str) -> None:
+    source = f"void aicpu_orchestration_entry(const ChipTaskArgs& orch_args) {{ {declared} }}"
+    assert entry_tensor(Orchestration.parse(source.encode()), 2, "y") == expected
+
+
+def test_a_source_that_shows_no_argument_is_refused() -> None:
+    source = b"void aicpu_orchestration_entry(const ChipTaskArgs& orch_args) { }"
+    with pytest.raises(SingleTaskError, match="declared in one statement"):
+        entry_tensor(Orchestration.parse(source), 0, "y")

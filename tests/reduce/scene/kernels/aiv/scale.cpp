@@ -1,0 +1,2 @@
+#include "../common.h"
+#include "not_ours.h"
