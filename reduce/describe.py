@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence, Set
+from typing import Literal
 
 from ..runner.build_output.task_id import format_task_id
 from ..runner.tensors.patterns.recognize import recognize
@@ -18,7 +19,7 @@ from .comparison import alike, differs
 from .generated import GeneratedDifference
 from .localize import Divergence
 from .races import MissingEdge
-from .schedules import Trial
+from .schedules import Confirmation, Trial
 from .side import Side
 from .single_task import submits_of
 from .task_list import KernelTask
@@ -61,9 +62,33 @@ def first_divergent(
         )
 
 
-def generated(found: GeneratedDifference) -> written.Generated:
-    """What the compiler made differently."""
+def generated(found: GeneratedDifference, firsts: Sequence[written.FirstDivergent]) -> written.Generated:
+    """What the compiler made differently, and whether that settles who is at fault.
+
+    That two builds have equal sources says nothing of the runtime by itself: frozen data, the machine or a race may be
+    behind the failure. A kernel that was seen to leave other results alone, on the same inputs, does.
+    """
     first = found.first_pass
+    changed = {*found.differing, *found.only_failing, *found.only_reference}
+    makers = {source for one in firsts for source in one.kernel_sources}
+    orchestrations = {one.orchestration_source for one in firsts}
+    introduced = any(one.task_class == "introduced" for one in firsts)
+    interaction = any(one.task_class == "interaction" for one in firsts)
+    origin: Literal["compiler", "runtime"] | None = None
+    if introduced and changed & makers:
+        origin, shown = "compiler", "the source of the kernel that is wrong alone was generated differently"
+    elif introduced and found.is_empty:
+        origin = "runtime"
+        shown = "all generated sources are the same, and yet the kernel alone leaves other results on the same inputs"
+    elif interaction and changed & orchestrations:
+        origin, shown = (
+            "compiler",
+            "the orchestration of the task that is right alone was generated differently",
+        )
+    elif found.is_empty:
+        shown = "all generated sources are the same; whether the runtime is at fault was not shown"
+    else:
+        shown = "generated sources differ, but not shown to be those that make the difference"
     return written.Generated(
         differing=found.differing,
         only_failing=found.only_failing,
@@ -71,24 +96,29 @@ def generated(found: GeneratedDifference) -> written.Generated:
         first_pass=None
         if first is None
         else written.PassDifference(number=first.number, name=first.name, diff=first.diff),
-        origin="runtime" if found.is_empty else "compiler",
+        origin=origin,
+        shown=shown,
     )
 
 
-def race(trials: Sequence[Trial], *, confirmed: bool) -> written.Race:
+def race(trials: Sequence[Trial], confirmation: Confirmation | None) -> written.Race:
     """What became of the failing build under each schedule."""
     return written.Race(
-        confirmed=confirmed,
-        trials=tuple(
-            written.Trial(
-                schedule=trial.schedule,
-                variables=trial.variables,
-                runs=trial.runs,
-                failed=trial.failed,
-                stopped=trial.stopped,
-            )
-            for trial in trials
-        ),
+        confirmed=confirmation is not None and confirmation.holds,
+        trials=tuple(map(_trial, trials)),
+        confirmation=None
+        if confirmation is None
+        else written.Confirmation(failing=_trial(confirmation.failing), passing=_trial(confirmation.passing)),
+    )
+
+
+def _trial(trial: Trial) -> written.Trial:
+    return written.Trial(
+        schedule=trial.schedule,
+        variables=trial.variables,
+        runs=trial.runs,
+        failed=trial.failed,
+        stopped=trial.stopped,
     )
 
 

@@ -122,15 +122,24 @@ class Trial(_Part):
     failed: int
     """Of them, with other outputs than the reference."""
     stopped: int
-    """Of them, without outputs: crashed, stalled, or out of time."""
+    """Of them, without outputs that can be read: crashed, stalled, or out of time."""
+
+
+class Confirmation(_Part):
+    """Fresh runs of an order that had failed and of one that had passed, in turns, until one does otherwise."""
+
+    failing: Trial
+    passing: Trial
 
 
 class Race(_Part):
     """Looked for where an edge is missing, or a task goes wrong that is right alone."""
 
     confirmed: bool
-    """Some runs fail and others pass on the same data."""
+    """One order fails and another passes on the same data, in all of several fresh runs each."""
     trials: tuple[Trial, ...]
+    confirmation: Confirmation | None
+    """Null where no order failed in all its trials, or none passed in all."""
 
 
 class Task(_Part):
@@ -156,8 +165,10 @@ class Generated(_Part):
     only_reference: tuple[str, ...]
     first_pass: PassDifference | None
     """Null where not both builds have dumps of passes, or none differs."""
-    origin: Literal["compiler", "runtime"]
-    """`runtime` where the compiler made the same of both builds."""
+    origin: Literal["compiler", "runtime"] | None
+    """Null where what was measured does not settle it."""
+    shown: str
+    """What it rests on."""
 
 
 class Divergence(_Part):

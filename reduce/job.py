@@ -20,7 +20,7 @@ from .generated import compare_generated
 from .localize import Divergence, Localization, Localizer
 from .page import page
 from .races import missing_edges
-from .schedules import is_confirmed, try_schedules
+from .schedules import Schedules
 from .side import Side
 from .toolchain import Toolchain
 
@@ -95,9 +95,18 @@ def localize(request: LocalizeRequest, *, on_progress: Callable[[str], None]) ->
         describe.missing_edge(edge, alignment=found.alignment, in_reference=unordered) for edge in edges
     )
     race = None
-    if _points_to_a_race(found, assessments, missing):
-        trials = try_schedules(failing, reference, request.tolerance, on_progress=on_progress)
-        race = describe.race(trials, confirmed=is_confirmed(trials)) if trials else None
+    # Not every harness tells what a run put out.
+    told = failing.outputs is not None and reference.outputs is not None
+    if told and _points_to_a_race(found, assessments, missing):
+        assert reference.outputs is not None
+        schedules = Schedules(
+            failing=failing,
+            expected=reference.outputs,
+            tolerance=request.tolerance,
+            on_progress=on_progress,
+        )
+        trials = schedules.try_all()
+        race = describe.race(trials, schedules.confirm(trials))
     result = _written(request, found, assessments, failing, reference, missing, race)
     (request.output / PAGE).write_text(page(failing.tasks, found), encoding="utf-8")
     (request.output / RESULT).write_text(
@@ -156,6 +165,12 @@ def _points_to_a_race(
     )
 
 
+def _runs_of(race: written.Race) -> int:
+    confirmation = race.confirmation
+    fresh = (confirmation.failing, confirmation.passing) if confirmation else ()
+    return sum(trial.runs for trial in (*race.trials, *fresh))
+
+
 def _reference(request: LocalizeRequest) -> written.Reference:
     kind: Literal["good build", "other target", "other schedule"] = "good build"
     if request.is_its_own_reference:
@@ -178,29 +193,29 @@ def _written(
     race: written.Race | None,
 ) -> written.Divergence:
     ours, theirs = failing.tasks.tasks, reference.tasks.tasks
+    firsts = tuple(
+        entry
+        for one, assessment in zip(found.divergences, assessments, strict=True)
+        for entry in describe.first_divergent(one, assessment, failing=failing, tolerance=request.tolerance)
+    )
     return written.Divergence(
         failing_build=str(request.failing),
         reference=_reference(request),
         rtol=request.tolerance.rtol,
         atol=request.tolerance.atol,
         tasks=len(ours),
-        runs=failing.replayer.runs - (sum(trial.runs for trial in race.trials) if race else 0),
+        runs=failing.replayer.runs - (_runs_of(race) if race else 0),
         reference_runs=reference.replayer.runs,
         bytes_dumped=failing.replayer.dumped_bytes,
-        first_divergent=tuple(
-            entry
-            for one, assessment in zip(found.divergences, assessments, strict=True)
-            for entry in describe.first_divergent(
-                one, assessment, failing=failing, tolerance=request.tolerance
-            )
-        ),
+        first_divergent=firsts,
         vanished=tuple(describe.task(one) for one in found.vanished),
         missing_edges=missing,
         race=race,
         generated=None
         if request.is_its_own_reference
         else describe.generated(
-            compare_generated(BuildDirectory.open(request.failing), BuildDirectory.open(request.reference))
+            compare_generated(BuildDirectory.open(request.failing), BuildDirectory.open(request.reference)),
+            firsts,
         ),
         unaligned=tuple(describe.task(ours[one]) for one in found.alignment.only_failing),
         unaligned_reference=tuple(describe.task(theirs[one]) for one in found.alignment.only_reference),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -83,11 +83,11 @@ class Replayer:
         data: Path,
         dump_level: int = 0,
         dep_gen: bool = False,
-        schedule: Mapping[str, str] | None = None,
+        schedule: str | None = None,
     ) -> Replay:
         """Run the copy as it stands on the frozen data in `data`, and keep what it records.
 
-        `schedule` are variables of this run alone.
+        `schedule` is one of the stack file, for this run alone.
 
         Raises:
             ReplayError: it crashed, stalled, ran into `timeout` (seconds), or could not be compiled.
@@ -114,7 +114,7 @@ class Replayer:
         data: Path,
         dump_level: int = 0,
         dep_gen: bool = False,
-        schedule: Mapping[str, str] | None = None,
+        schedule: str | None = None,
         save_outputs: bool = False,
         tolerance: Tolerance | None = None,
     ) -> Ran:
@@ -129,6 +129,7 @@ class Replayer:
         specs = folder / "specs.json"
         write_specs(arguments, specs)
         stack = self.toolchain.stack
+        toolchain = self.toolchain if schedule is None else self.toolchain.under(schedule)
         values = self.toolchain.values(case=_CASE, folder=folder)
         outcome = folder / "outcome.json"
         command = case_command(
@@ -159,7 +160,7 @@ class Replayer:
                 Command(
                     argv=command.argv,
                     cwd=Path(fill(stack.case.cwd, values)),
-                    environment={**self.toolchain.environment(values), **(schedule or {})},
+                    environment=toolchain.environment(values),
                     timeout=self.timeout,
                 ),
                 log=log,

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 
+from ..runner.build_output.errors import BuildOutputError
 from ..runner.build_output.golden_data import TensorFolder
 from ..runner.tensors.statistics import Tolerance
 from .comparison import differs
+from .load import busy
 from .replay import ReplayError
 from .side import Side
 
-AS_IT_IS = "as it is"
+AS_IT_IS, UNDER_LOAD = "as it is", "under load"
 _REPEATS = 3
+REPEATS_TO_CONFIRM = 4
+"""A failure of chance p, whatever the order, shows k failures under one order and k passes under another with
+probability (p (1 - p))^k, at most 4^-k: 0.4 % for 4 runs each."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
     """Runs of the failing build under one schedule on the same data. `failed` ones put out something else than the
-    reference; those that did not get to their end are `stopped`."""
+    reference; those that did not get to their end, or whose outputs cannot be read, are `stopped`."""
 
     schedule: str
     variables: Mapping[str, str]
@@ -26,66 +31,101 @@ class Trial:
     failed: int
     stopped: int
 
-
-def try_schedules(
-    failing: Side, reference: Side, tolerance: Tolerance, *, on_progress: Callable[[str], None]
-) -> tuple[Trial, ...]:
-    """Run the failing build under each schedule of the stack file, and repeatedly as it is.
-
-    Empty where the harness does not tell what a run put out.
-    """
-    if failing.outputs is None or reference.outputs is None:
-        return ()
-    failing.restore()
-    knobs: dict[str, Mapping[str, str]] = {AS_IT_IS: {}}
-    knobs |= {name: one.variables for name, one in failing.replayer.toolchain.stack.schedules.items()}
-    return tuple(
-        _trial(failing, reference.outputs, name, variables, tolerance, on_progress)
-        for name, variables in knobs.items()
-    )
+    @property
+    def passed(self) -> int:
+        """Runs that put out what the reference does."""
+        return self.runs - self.failed - self.stopped
 
 
-def is_confirmed(trials: tuple[Trial, ...]) -> bool:
-    """Whether the failure depends on the schedule alone: some runs to the end fail and others pass."""
-    ended = [trial for trial in trials if trial.runs > trial.stopped]
-    return any(trial.failed for trial in ended) and any(
-        trial.failed + trial.stopped < trial.runs for trial in ended
-    )
+@dataclass(frozen=True, kw_only=True)
+class Confirmation:
+    """Fresh runs of one order that had failed and of one that had passed, in turns."""
+
+    failing: Trial
+    passing: Trial
+
+    @property
+    def holds(self) -> bool:
+        """Whether the one failed in all of them, and the other passed in all."""
+        return self.failing.failed == self.failing.runs and self.passing.passed == self.passing.runs
 
 
-def _trial(
-    failing: Side,
-    expected: TensorFolder,
-    name: str,
-    variables: Mapping[str, str],
-    tolerance: Tolerance,
-    on_progress: Callable[[str], None],
-) -> Trial:
-    runs = _REPEATS if name == AS_IT_IS else 1
-    on_progress(f"running the failing build {name if name == AS_IT_IS else f'under schedule {name}'}")
-    outcomes = list(_outcomes(failing, expected, variables, tolerance, runs))
-    return Trial(
-        schedule=name,
-        variables=variables,
-        runs=runs,
-        failed=outcomes.count(True),
-        stopped=outcomes.count(None),
-    )
+@dataclass(frozen=True, kw_only=True)
+class Schedules:
+    """Runs the failing build in many orders on the same data, and compares its outputs with the reference's."""
 
+    failing: Side
+    expected: TensorFolder
+    tolerance: Tolerance
+    on_progress: Callable[[str], None]
 
-def _outcomes(
-    failing: Side, expected: TensorFolder, variables: Mapping[str, str], tolerance: Tolerance, runs: int
-) -> Iterator[bool | None]:
-    for _ in range(runs):
-        try:
-            outputs = failing.run(schedule=variables).outputs
-        except ReplayError:
-            outputs = None
-        yield (
-            None
-            if outputs is None
-            else any(
-                name not in outputs.names or differs(outputs.tensor(name), expected.tensor(name), tolerance)
-                for name in expected.names
-            )
+    def try_all(self) -> tuple[Trial, ...]:
+        """As the caller's variables have it, repeatedly, alone and under load; then under each schedule of the stack
+        file, with the variables of all others cleared."""
+        self.failing.restore()
+        self.on_progress("running the failing build as it is")
+        trials = [self._trial(AS_IT_IS, _REPEATS)]
+        self.on_progress("running the failing build under load")
+        with busy():
+            trials.append(replace(self._trial(AS_IT_IS, _REPEATS), schedule=UNDER_LOAD))
+        for name in self._known:
+            self.on_progress(f"running the failing build under schedule {name}")
+            trials.append(self._trial(name, 1))
+        return tuple(trials)
+
+    def confirm(self, trials: tuple[Trial, ...]) -> Confirmation | None:
+        """Whether the order decides: the one that failed most surely against the one that passed most surely, in fresh
+        runs. None where no order failed in all its runs, or none passed in all."""
+        orders = [trial for trial in trials if trial.schedule != UNDER_LOAD]
+        failing = [trial for trial in orders if trial.failed == trial.runs]
+        passing = [trial for trial in orders if trial.passed == trial.runs]
+        if not failing or not passing:
+            return None
+        bad, good = (max(found, key=lambda trial: trial.runs) for found in (failing, passing))
+        self.on_progress(f"running {bad.schedule} and {good.schedule} in turns")
+        empty = {"runs": 0, "failed": 0, "stopped": 0}
+        bad, good = replace(bad, **empty), replace(good, **empty)
+        while bad.runs < REPEATS_TO_CONFIRM:
+            bad = _sum(bad, self._trial(bad.schedule, 1))
+            good = _sum(good, self._trial(good.schedule, 1))
+            if bad.failed < bad.runs or good.passed < good.runs:
+                break
+        return Confirmation(failing=bad, passing=good)
+
+    @property
+    def _known(self) -> Mapping[str, Mapping[str, str]]:
+        stack = self.failing.replayer.toolchain.stack
+        return {name: schedule.variables for name, schedule in stack.schedules.items()}
+
+    def _trial(self, name: str, runs: int) -> Trial:
+        schedule = None if name == AS_IT_IS else name
+        outcomes = [self._fails(schedule) for _ in range(runs)]
+        return Trial(
+            schedule=name,
+            variables=self._known[schedule] if schedule else {},
+            runs=runs,
+            failed=outcomes.count(True),
+            stopped=outcomes.count(None),
         )
+
+    def _fails(self, schedule: str | None) -> bool | None:
+        try:
+            outputs = self.failing.run(schedule=schedule).outputs
+            if outputs is None:
+                return None
+            return any(
+                name not in outputs.names
+                or differs(outputs.tensor(name), self.expected.tensor(name), self.tolerance)
+                for name in self.expected.names
+            )
+        except (ReplayError, BuildOutputError):
+            return None
+
+
+def _sum(first: Trial, second: Trial) -> Trial:
+    return replace(
+        first,
+        runs=first.runs + second.runs,
+        failed=first.failed + second.failed,
+        stopped=first.stopped + second.stopped,
+    )

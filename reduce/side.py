@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Set
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -84,8 +84,11 @@ class Side:
         """Take all markers out of the copy again."""
         self.copy.write_orchestration(self.orchestration.source)
 
-    def run(self, *, schedule: Mapping[str, str]) -> Replay:
-        """Run the copy as it stands under a schedule, and dump nothing. Raises `ReplayError`."""
+    def run(self, *, schedule: str | None) -> Replay:
+        """Run the copy as it stands, under a schedule of the stack file if one is named, and dump nothing.
+
+        Raises `ReplayError`.
+        """
         return self.replayer.run(self.arguments, data=self.data, schedule=schedule)
 
     def _run(self, *, dump_level: int) -> ArgsDump:

@@ -73,11 +73,17 @@ def _print_first(entry: FirstDivergent, line: Line) -> None:
 
 
 def _print_race(found: Race, line: Line) -> None:
-    failing = any(trial.failed for trial in found.trials)
-    what = "a race: it fails and passes on the same data" if found.confirmed else "no race seen"
-    line(
-        what if failing else "it did not fail again: no race shown", "bold yellow" if found.confirmed else ""
-    )
+    if found.confirmed and found.confirmation is not None:
+        bad, good = found.confirmation.failing, found.confirmation.passing
+        line(
+            f"a race: {bad.schedule} failed in {bad.failed} of {bad.runs} fresh runs, {good.schedule} passed in "
+            f"{good.runs} of {good.runs}, on the same data",
+            "bold yellow",
+        )
+    elif any(trial.failed for trial in found.trials):
+        line("no race shown: no order fails always while another passes always")
+    else:
+        line("it did not fail again: no race shown")
     for trial in found.trials:
         knobs = " ".join(f"{name}={value}" for name, value in trial.variables.items())
         stopped = f", {trial.stopped} stopped" if trial.stopped else ""
@@ -95,12 +101,11 @@ def _reference(found: Reference) -> str:
 
 
 def _print_generated(found: Generated, line: Line) -> None:
-    if found.origin == "runtime":
-        line("the compiler made the same of both builds: look at the runtime")
-        return
+    line(f"{found.origin or 'compiler or runtime: open'}: {found.shown}")
     changed = [*found.differing, *found.only_failing, *found.only_reference]
     more = f" and {len(changed) - _SHOWN} more" if len(changed) > _SHOWN else ""
-    line(f"the compiler made differently: {', '.join(changed[:_SHOWN])}{more}")
+    if changed:
+        line(f"the compiler made differently: {', '.join(changed[:_SHOWN])}{more}")
     if found.first_pass is not None:
         line(f"first pass that differs: {found.first_pass.number:02} {found.first_pass.name}")
         for text in found.first_pass.diff.splitlines():

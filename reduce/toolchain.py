@@ -18,7 +18,7 @@ class Toolchain:
     """Where builds are replayed.
 
     `python` has the stack's packages installed: a slot's interpreter, or the user's own. `variables` are set on top of
-    what the stack file sets, scheduling knobs of a runtime for instance.
+    what the stack file sets. `schedule` is one of the stack file; None: as the variables have it.
     """
 
     stack: Stack
@@ -26,6 +26,7 @@ class Toolchain:
     platform: str
     device: int
     variables: Mapping[str, str]
+    schedule: str | None = None
 
     @classmethod
     def of(
@@ -58,13 +59,16 @@ class Toolchain:
         return replace(self, platform=platform)
 
     def under(self, schedule: str) -> Toolchain:
-        """The same with the variables of a schedule. Raises `UsageError` where the stack has none of that name."""
+        """The same with the variables of a schedule, and no other schedule's, whoever set it.
+
+        Raises `UsageError` where the stack has none of that name.
+        """
         known = self.stack.schedules
         if schedule not in known:
             raise UsageError(
                 f"--against-schedule: expected one of the stack file's schedules {sorted(known)}, found {schedule!r}"
             )
-        return replace(self, variables={**self.variables, **known[schedule].variables})
+        return replace(self, schedule=schedule)
 
     def values(self, *, case: Path, folder: Path) -> dict[str, str]:
         """The stack file's placeholders for a run of the script `case` in `folder`."""
@@ -80,8 +84,14 @@ class Toolchain:
         }
 
     def environment(self, values: Mapping[str, str]) -> dict[str, str]:
-        """Variables of the processes: inherited ones, then the stack's, then `variables`."""
+        """Variables of the processes: inherited ones, then the stack's, then `variables`, then the schedule's."""
         inherited = {key: value for key, value in os.environ.items() if key not in LOCAL_VARIABLES}
         inherited["PATH"] = f"{self.python.parent}{os.pathsep}{inherited.get('PATH', os.defpath)}"
         own = {key: fill(text, values) for key, text in self.stack.environment.variables.items()}
-        return {**inherited, **own, **self.variables}
+        found = {**inherited, **own, **self.variables}
+        if self.schedule is not None:
+            schedules = self.stack.schedules
+            knobs = {name for schedule in schedules.values() for name in schedule.variables}
+            found = {name: found[name] for name in found.keys() - knobs}
+            found |= schedules[self.schedule].variables
+        return found

@@ -1,17 +1,20 @@
 """Accuracy on the demo stack: is the first divergent task the planted one, and its class right?
 
-    python -m benchmarks.localize.planted_faults [--seeds 20] [--share 0.2] [SCENARIO ...]
+    python -m benchmarks.localize.planted_faults OUT [--seeds 20] [--share 0.2] [--scenario NAME ...]
 
 Every seed builds good and bad anew, on new inputs, and localizes with a budget of a share of all bytes. What is right
 is read from the two builds by `truth.py`. Beside it: the bytes of a full dump, and the answer of a walk through the
-dump in its order that stops at the first difference.
+dump in its order that stops at the first difference. Rows are appended to OUT/planted_faults.jsonl as they come; those
+that stand there already are not made again. OUT/results.md is the table of all rows.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import shutil
 import tempfile
-from dataclasses import replace
+import time
 from pathlib import Path
 
 from precision_bisect.demo.scenarios import Scenario
@@ -21,7 +24,9 @@ from precision_bisect.reduce.job import localize
 from precision_bisect.reduce.side import Side
 from precision_bisect.runner.tensors.statistics import Tolerance
 from tests.reduce.demo_builds import Trees, Twins
+from tests.reduce.quick_runs import quick_runs
 
+from .table import Row, read_rows, write_table
 from .truth import planted
 
 SCENARIOS = (
@@ -39,45 +44,67 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    parser.add_argument("out", type=Path)
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--share", type=float, default=0.2)
-    parser.add_argument("scenarios", nargs="*", type=Scenario, default=list(SCENARIOS))
+    parser.add_argument("--scenario", type=Scenario, action="append")
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
+    journal = arguments.out / "planted_faults.jsonl"
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    done = {(row["scenario"], row["seed"]) for row in read_rows(journal)}
+    with tempfile.TemporaryDirectory() as folder, quick_runs(Path(folder) / "compiled"):
         good = Trees.make(Path(folder) / "trees")
-        for scenario in arguments.scenarios:
-            right = walked = 0
-            for seed in range(arguments.seeds):
-                root = Path(folder) / scenario / str(seed)
-                line, found, walk = one(
-                    Twins.make(root / "twins", scenario, good), scenario, root, arguments.share
-                )
-                right += found
-                walked += walk
-                print(f"{scenario} {seed}: {line}", flush=True)
-            print(
-                f"{scenario}: right {right}/{arguments.seeds}, walk in dump order {walked}/{arguments.seeds}"
-            )
+        bad: dict[Scenario, Trees] = {}
+        for seed in range(arguments.seeds):
+            for scenario in arguments.scenario or SCENARIOS:
+                if (scenario, seed) in done:
+                    continue
+                if scenario not in bad:
+                    bad[scenario] = good.with_fault_of(scenario, Path(folder) / f"{scenario}-trees")
+                root = Path(folder) / scenario
+                twins = Twins.make(root / "twins", scenario, good, bad[scenario])
+                row = one(twins, scenario, seed, root, arguments.share)
+                with journal.open("a") as stream:
+                    stream.write(json.dumps(row) + "\n")
+                shutil.rmtree(root)
+                write_table(read_rows(journal), arguments.out / "results.md")
 
 
-def one(twins: Twins, scenario: Scenario, root: Path, share: float) -> tuple[str, bool, bool]:
-    """What to print, whether the answer is right, and whether the plain walk's is."""
+def one(twins: Twins, scenario: Scenario, seed: int, root: Path, share: float) -> Row:
+    """One localization, what it should have found, and what the plain walk finds."""
     everything, walked = walk(twins, root / "walk")
-    request = twins.request(root / "out", budget=max(int(everything * share), 40_000))
-    found = localize(replace(request), on_progress=lambda _text: None)
-    graphs = (
-        root / "out" / "work" / side / "runs/001/dfx_outputs/deps.json" for side in ("reference", "failing")
+    begun = time.monotonic()
+    found = localize(
+        twins.request(root / "out", budget=max(int(everything * share), 40_000)),
+        on_progress=lambda _text: None,
     )
-    kernel, verdict = planted(twins.good, twins.bad, *graphs)
+    seconds = time.monotonic() - begun
+    kernel, verdict = planted(
+        twins.good,
+        twins.bad,
+        *(root / "walk" / side / "runs" for side in ("good", "bad")),
+    )
     kernels = sorted({entry.kernel for entry in found.first_divergent})
     classes = sorted({entry.task_class for entry in found.first_divergent})
-    right = kernels == [kernel] and classes == [verdict]
-    if scenario is Scenario.DROPPED_DEP:
-        right = right and [edge.after_kernel for edge in found.missing_edges] == [kernel]
-    line = (
-        f"{kernels} {classes}, {found.runs} runs, {found.bytes_dumped} of {everything} bytes; walk: {walked}"
-    )
-    return line, right, walked == kernel
+    edges = [edge.after_kernel for edge in found.missing_edges]
+    return {
+        "scenario": scenario,
+        "seed": seed,
+        "planted": [kernel, verdict],
+        "kernels": kernels,
+        "classes": classes,
+        "edges": edges,
+        "right": kernels == [kernel] and (scenario is not Scenario.DROPPED_DEP or edges == [kernel]),
+        "class_right": classes == [verdict],
+        "reasons": sorted({entry.reason for entry in found.first_divergent}),
+        "tasks": found.tasks,
+        "runs": found.runs,
+        "bytes": found.bytes_dumped,
+        "full_dump": everything,
+        "walk": walked,
+        "walk_right": walked == kernel,
+        "seconds": round(seconds, 1),
+    }
 
 
 def walk(twins: Twins, folder: Path) -> tuple[int, str | None]:

@@ -17,6 +17,7 @@ from precision_bisect.reduce.toolchain import Toolchain
 from precision_bisect.runner import shim
 from precision_bisect.runner.stack import load_stack
 from precision_bisect.runner.tensors.statistics import Tolerance
+from tests.reduce.quick_runs import run_python
 
 _TREES = Path(__file__).resolve().parents[2] / "demo" / "trees"
 
@@ -28,8 +29,16 @@ class Trees:
     folder: Path
 
     @classmethod
-    def make(cls, folder: Path, *, repository: Repository | None = None, fault: Edit | None = None) -> Trees:
-        """Copies the trees to `folder`, with a fault planted in one of them."""
+    def make(
+        cls,
+        folder: Path,
+        *,
+        repository: Repository | None = None,
+        fault: Edit | None = None,
+        compiled: Trees | None = None,
+    ) -> Trees:
+        """Copies the trees to `folder`, with a fault planted in one of them; the runtime is compiled, or taken from
+        `compiled`."""
         for name in Repository:
             ignored = shutil.ignore_patterns("build", "__pycache__", "*.egg-info")
             shutil.copytree(_TREES / name, folder / name, ignore=ignored)
@@ -41,12 +50,21 @@ class Trees:
                 assert text.count(change.old) == 1
                 file.write_text(text.replace(change.old, change.new))
         runtime = folder / Repository.RUNTIME
-        subprocess.run([sys.executable, "build.py"], cwd=runtime, check=True, stdout=subprocess.DEVNULL)
+        if compiled is not None:
+            shutil.copytree(compiled.folder / Repository.RUNTIME / "build", runtime / "build")
+        else:
+            subprocess.run([sys.executable, "build.py"], cwd=runtime, check=True, stdout=subprocess.DEVNULL)
         text = resources.files("precision_bisect.configs").joinpath("demo.toml").read_text("utf-8")
         text = text.replace("@ROOT@/minipto/runtime", "@ROOT@/minirt").replace("@ROOT@", str(folder))
         text = text.replace('PYTHONPATH = "{minilib}"', 'PYTHONPATH = "{minilib}:{minipto}:{minirt}"')
         (folder / "stack.toml").write_text(text)
         return cls(folder)
+
+    def with_fault_of(self, scenario: Scenario, folder: Path) -> Trees:
+        """Trees with the scenario's fault; the runtime is compiled again only where it is at fault."""
+        setting = SETTINGS[scenario]
+        compiled = None if setting.repository is Repository.RUNTIME else self
+        return Trees.make(folder, repository=setting.repository, fault=setting.fault, compiled=compiled)
 
     @property
     def stack_file(self) -> Path:
@@ -60,22 +78,13 @@ class Trees:
         """Runs a case; its build directory."""
         folder.mkdir(parents=True)
         path = os.pathsep.join(str(self.folder / name) for name in Repository)
-        subprocess.run(
+        run_python(
             [
-                *(
-                    sys.executable,
-                    str(shim.__file__),
-                    "--outcome",
-                    str(folder / "outcome.json"),
-                    *options,
-                    "--",
-                ),
+                *(str(shim.__file__), "--outcome", str(folder / "outcome.json"), *options, "--"),
                 *(str(self.folder / Repository.LIBRARY / case), "-p", "a2a3sim", "-d", "0"),
             ],
             cwd=folder,
-            env={**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"},
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
+            environment={**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"},
         )
         (build,) = (folder / "build_output").iterdir()
         return build
@@ -91,12 +100,14 @@ class Twins:
     bad_trees: Trees
 
     @classmethod
-    def make(cls, folder: Path, scenario: Scenario, good_trees: Trees) -> Twins:
-        """Both builds of the scenario's case, on inputs drawn anew."""
-        setting = SETTINGS[scenario]
-        bad_trees = Trees.make(folder / "trees", repository=setting.repository, fault=setting.fault)
-        good = good_trees.build(setting.case, folder / "good", "--save-data")
-        bad = bad_trees.build(setting.case, folder / "bad", "--golden-data", str(good / "data"))
+    def make(
+        cls, folder: Path, scenario: Scenario, good_trees: Trees, bad_trees: Trees | None = None
+    ) -> Twins:
+        """Both builds of the scenario's case, on inputs drawn anew; the faulty trees are made unless given."""
+        bad_trees = bad_trees or good_trees.with_fault_of(scenario, folder / "trees")
+        case = SETTINGS[scenario].case
+        good = good_trees.build(case, folder / "good", "--save-data")
+        bad = bad_trees.build(case, folder / "bad", "--golden-data", str(good / "data"))
         return cls(good=good, bad=bad, good_trees=good_trees, bad_trees=bad_trees)
 
     def request(self, output: Path, *, budget: int = 2**28) -> LocalizeRequest:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,11 +16,19 @@ import pytest
 from precision_bisect.demo.scenarios import Scenario
 from precision_bisect.reduce.divergence import Divergence
 from precision_bisect.reduce.job import PAGE, RESULT, localize
+from precision_bisect.reduce.schedules import AS_IT_IS, REPEATS_TO_CONFIRM, UNDER_LOAD
 from precision_bisect.runner.errors import UserError
 from tests.reduce.demo_builds import Trees, Twins
+from tests.reduce.quick_runs import quick_runs
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "divergence.schema.json"
 pytestmark = pytest.mark.xdist_group("localize")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _quick(tmp_path_factory: pytest.TempPathFactory) -> Generator[None]:
+    with quick_runs(tmp_path_factory.mktemp("compiled")):
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -55,6 +63,8 @@ def test_a_rounding_mode_within_a_small_budget(tmp_path: Path, good_trees: Trees
     assert first.tensor == "total"
     assert first.pattern is not None
     assert first.pattern.name == "rounding mode"
+    assert found.generated is not None
+    assert found.generated.origin == "compiler"
     source = (twins.bad / first.orchestration_source).read_text().splitlines()
     assert all("// total" in source[line - 1] for line in first.orchestration_lines)
     assert found.runs <= 5
@@ -90,8 +100,16 @@ def test_a_dropped_dependency_is_named(
     assert "add_inout" in edge.cause
     assert found.race is not None
     assert found.race.confirmed
+    assert found.race.confirmation is not None
+    assert (
+        found.race.confirmation.failing.failed == found.race.confirmation.passing.runs == REPEATS_TO_CONFIRM
+    )
     failed = {trial.schedule: trial.failed for trial in found.race.trials}
     assert (failed["serial"], failed["reverse"]) == (0, 1)
+    assert failed["one-worker"] == 0, (
+        "the order that this process asks for is not that of a schedule of its own"
+    )
+    assert failed[UNDER_LOAD] == failed[AS_IT_IS] == 3
     page = (tmp_path / "out" / PAGE).read_text()
     assert '"state":"first"' in page
     assert "//" not in re.sub(r"^\s*//.*$", "", page, flags=re.MULTILINE), "the page names no other host"
@@ -119,6 +137,8 @@ def test_a_fault_of_the_runtime_needs_the_runtime_of_each_build(tmp_path: Path, 
     found = localize(twins.request(tmp_path / "out"), on_progress=quiet)
     assert kernels(found) == {"total"}
     assert {entry.task_class for entry in found.first_divergent} == {"introduced"}
+    assert found.generated is not None
+    assert found.generated.origin == "runtime"
 
 
 @pytest.fixture(scope="module")
