@@ -91,6 +91,8 @@ class _Contents:
     """Last task of the original program that wrote it, -1 for none."""
     kept_writer: npt.NDArray[np.int64]
     supplied: npt.NDArray[np.bool_]
+    seen: npt.NDArray[np.bool_]
+    """What tasks that stay have been given: it cannot be other things from here on."""
     unread: npt.NDArray[np.bool_]
     used: bool = False
 
@@ -107,6 +109,7 @@ class _Contents:
             writer=nobody,
             kept_writer=nobody.copy(),
             supplied=np.full(size, given is not None),
+            seen=np.zeros(size, np.bool_),
             unread=np.zeros(size, np.bool_),
         )
 
@@ -160,16 +163,17 @@ class _Walk:
         wanted = values.before[argument.index].contiguous().ravel() if reads else content.truth[places]
         writers = content.writer[places]
         stale = (writers >= 0) & ~np.isin(writers, list(self.kept))
-        written = content.kept_writer[places] >= 0
+        settled = (content.kept_writer[places] >= 0) | content.seen[places]
         other = content.now[places] != wanted
-        if bool((stale & other & (written | content.supplied[places])).any()) and reads:
+        if bool((stale & other & settled).any()) and reads:
             if argument.type.may_write:
                 raise UnfitCutError(f"{task.name} (task {task.ordinal}), argument {argument.index}")
             return self._private(task, argument, wanted)
-        fresh = stale & ~written
+        fresh = stale & ~settled
         content.now[places[fresh]] = content.initial[places[fresh]] = wanted[fresh]
         content.supplied[places[fresh]] = True
         self._note(content, writers[fresh])
+        content.seen[places] |= reads
         if reads and argument.type.may_read:
             content.unread[places] = False
         return argument
