@@ -37,7 +37,9 @@ class _MainGroup(click.Group):
 @click.group(
     cls=_MainGroup, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]}
 )
-@click.option("--good", metavar="REV", help="A commit where the case passes.")
+@click.option(
+    "--good", metavar="REV", help="A commit where the case passes; looked for behind --bad by default."
+)
 @click.option("--bad", metavar="REV", help="A later commit where it fails.")
 @click.option("--stack", metavar="NAME|FILE", help="Stack file, or the name of one that comes with the tool.")
 @click.option(
@@ -67,6 +69,11 @@ class _MainGroup(click.Group):
     "--runtime-dir",
     type=click.Path(path_type=Path),
     help="With --repo: run this build directory, frozen, in place of compiling the case.",
+)
+@click.option(
+    "--gallop",
+    type=click.Choice(["commits", "days"]),
+    help="Without --good: look for it 1, 2, 4, ... commits (or days) back.  [default: commits]",
 )
 @click.option("--first-parent", is_flag=True, help="Do not look into branches that were merged.")
 @click.option(

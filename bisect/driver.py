@@ -1,6 +1,5 @@
 """The one loop that owns effects: measure the ends, search, confirm, descend, conclude."""
 
-import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -14,15 +13,15 @@ from ..store.journal import Journal
 from ..store.schema import Judgement, Outcome, Phase
 from .conclusion import Blame, Conclusion, Counterfactual, NamedCommit
 from .ends import measure_ends, prepare_golden
-from .experiments import BudgetSpentError, Experiment, Experiments, Flight
+from .experiments import BudgetSpentError, Experiments, Flight
+from .good_end import GoodEndSearch
+from .judging import judge
 from .pins import MovedPin, moved_pins, pin_records
 from .progress import Progress
 from .request import BisectRequest
 from .stage import Range, Stage, commit_row, load_stage, note_stage
 from .stage_search import Answer, Run, StageSearch
 
-_MISSED_FAILURE = 0.002
-"""Chance, at most, that a bad commit of a failure that comes and goes is taken for a good one."""
 _BLAME: Mapping[tuple[Judgement, Judgement], Blame] = {
     (Judgement.GOOD, Judgement.BAD): "submodule",
     (Judgement.BAD, Judgement.GOOD): "superproject",
@@ -73,7 +72,7 @@ class Driver:
         request = self._request
         where = Range(
             repository=request.repository,
-            good=request.good,
+            good=self._good_end(),
             bad=request.bad,
             held=request.frozen,
             first_parent=request.first_parent,
@@ -103,6 +102,31 @@ class Driver:
             frozen=request.frozen,
         )
         return conclusion.model_copy(update={"rates": rates, "pins": pins})
+
+    def _good_end(self) -> str:
+        request = self._request
+        if request.gallop is None:
+            return request.good
+        repository = self._workspace.clones[request.repository]
+        self._journal.add_commits(request.repository, [commit_row(repository.commit(request.bad))])
+        stage = self._journal.stage(
+            ordinal=1,
+            repository=request.repository,
+            good=request.good,
+            bad=request.bad,
+            held=request.frozen,
+            candidates=(),
+        )
+        good = GoodEndSearch(
+            request,
+            journal=self._journal,
+            experiments=self._experiments,
+            repository=repository,
+            golden_store=self._home.golden,
+            progress=self._progress,
+        ).find(stage)
+        self._journal.set_good(good)
+        return good
 
     def _open(self, where: Range) -> StageSearch | None:
         """Load a range and note it in the store. None where nothing in it can change a result."""
@@ -193,7 +217,7 @@ class Driver:
             experiment = self._experiments.at(
                 search.stage_id, named.repository, commit, {**held, target: pinned}
             )
-            judged.append(self._judge(experiment))
+            judged.append(judge(self._experiments, experiment, Phase.COUNTERFACTUAL))
         old_target, new_target = judged
         blame: Blame = _BLAME.get((old_target, new_target), "unknown")
         if blame == "submodule" and target not in self._request.stack.repositories:
@@ -207,24 +231,6 @@ class Driver:
             old_holder_new_target=new_target,
             blame=blame,
         )
-
-    def _judge(self, experiment: Experiment) -> Judgement:
-        """One failure makes it bad. A pass makes it good where bad commits have failed in every run so far; where
-        they fail now and then, as many passes are asked as make a missed failure unlikely."""
-        failures, runs = self._experiments.failures_where_bad()
-        passes = 1
-        if failures < runs:
-            misses = 1 - (failures + 0.5) / (runs + 1)
-            passes = math.ceil(math.log(_MISSED_FAILURE) / math.log(misses))
-        while True:
-            tally = self._experiments.tally(experiment.content)
-            if tally[Judgement.BAD]:
-                return Judgement.BAD
-            if tally[Judgement.GOOD] >= passes:
-                return Judgement.GOOD
-            if tally[Judgement.SKIP]:
-                return Judgement.SKIP
-            self._experiments.run(experiment, Phase.COUNTERFACTUAL)
 
     def _descend(
         self, outer: StageSearch, answer: Answer, through: NamedCommit, moved: MovedPin

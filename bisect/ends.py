@@ -23,15 +23,23 @@ _SHOULD = {Judgement.GOOD: "passes", Judgement.BAD: "fails"}
 
 
 def prepare_golden(
-    request: BisectRequest, *, journal: Journal, experiments: Experiments, good: Experiment, store: Path
+    request: BisectRequest,
+    *,
+    journal: Journal,
+    experiments: Experiments,
+    good: Experiment | None,
+    store: Path,
 ) -> FrozenGolden | None:
-    """Freeze the data that all runs share: given, captured by the good end's first run, or frozen before a resume."""
+    """Freeze the data that all runs share: given, captured by the good end's first run, or frozen before a resume.
+
+    None where there are none, or those of a good end that is not known yet are needed.
+    """
     known = journal.row().golden
     if known is not None:
         return thaw(known, store)
     if request.golden_data is not None:
         golden = freeze(request.golden_data, store)
-    elif request.captures_golden:
+    elif request.captures_golden and good is not None:
         golden = freeze(_capture(experiments, good), store)
     else:
         return None
@@ -60,8 +68,8 @@ def measure_ends(search: StageSearch) -> tuple[EndRate, EndRate]:
     Raises `EndsError` where they do not differ, `UserError` where an end cannot be judged.
     """
     experiments, good, bad = search.experiments, search.good, search.bad
-    _run_until(Judgement.GOOD, experiments, good)
-    _run_until(Judgement.BAD, experiments, bad)
+    run_until(Judgement.GOOD, experiments, good)
+    run_until(Judgement.BAD, experiments, bad)
     while (end := next_end(search.posterior(), confidence=search.confidence)) is not None:
         _require_judged(experiments.run(search.at(end), Phase.ENDPOINT), good if end == GOOD_END else bad)
     rates = _rate(experiments, "good", good), _rate(experiments, "bad", bad)
@@ -74,11 +82,16 @@ def measure_ends(search: StageSearch) -> tuple[EndRate, EndRate]:
     return rates
 
 
-def _run_until(wanted: Judgement, experiments: Experiments, end: Experiment) -> None:
-    """Run an end until it has once shown what it stands for: a failure may come only now and then."""
+def run_until(
+    wanted: Judgement, experiments: Experiments, end: Experiment, *, save_golden: bool = False
+) -> None:
+    """Run an end until it has once shown what it stands for: a failure may come only now and then.
+
+    Raises `EndsError` where it does not, `UserError` where it cannot be judged.
+    """
     most = MOST_RUNS_OF_GOOD if wanted is Judgement.GOOD else MOST_RUNS_OF_BAD
     for runs in range(1, most + 1):
-        probe = experiments.ensure(end, Phase.ENDPOINT, runs=runs)[-1]
+        probe = experiments.ensure(end, Phase.ENDPOINT, runs=runs, save_golden=save_golden)[-1]
         if probe.judgement is wanted:
             return
         (_require_good_verdict if wanted is Judgement.GOOD else _require_judged)(probe, end)

@@ -135,10 +135,12 @@ class Experiments:
         path = self._probe_directory(probe.ordinal) / "build"
         return path if path.is_dir() else None
 
-    def ensure(self, experiment: Experiment, phase: Phase, *, runs: int) -> list[Probe]:
+    def ensure(
+        self, experiment: Experiment, phase: Phase, *, runs: int, save_golden: bool = False
+    ) -> list[Probe]:
         """The first `runs` runs of an experiment; those that are not finished are made now."""
         while len(self.finished(experiment.content)) < runs:
-            self.run(experiment, phase)
+            self.run(experiment, phase, save_golden=save_golden)
         return self.finished(experiment.content)[:runs]
 
     def run(self, experiment: Experiment, phase: Phase, *, save_golden: bool = False) -> Probe:

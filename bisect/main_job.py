@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Literal
 
 from rich.console import Console
 from sqlalchemy.orm import Session as DatabaseSession
@@ -67,6 +68,7 @@ def run_main_job(
     jobs: int,
     backend: Backend,
     budget: float | None,
+    gallop: Literal["commits", "days"] | None,
 ) -> int:
     """Start or go on with a bisection; the tool's exit code."""
 
@@ -81,10 +83,11 @@ def run_main_job(
                 home=home,
                 crew=crew,
             )
-        if good is None or bad is None:
+        if bad is None:
+            raise UsageError("expected a bad end, found no --bad: name a commit where the case fails")
+        if good is not None and gallop is not None:
             raise UsageError(
-                f"expected both ends, found no {'--good' if good is None else '--bad'}: name a commit where the case "
-                f"{'passes' if good is None else 'fails'}"
+                f"--gallop {gallop}: expected no --good, which it looks for; found --good {good}"
             )
         chosen = _stack(stack, parse_overrides(overrides), predicate=predicate is not None)
         chosen = choose_pins(chosen, freeze=freeze, search=search)
@@ -115,6 +118,7 @@ def run_main_job(
                 timeout=timeout,
                 confidence=confidence,
                 output=output,
+                gallop=gallop or "commits",
             ),
             home,
         )
@@ -231,15 +235,19 @@ def terminated_like_interrupted() -> Generator[None]:
 
 def _print_plan(plan: Plan) -> None:
     request, stage = plan.request, plan.stage
-    candidates = len(stage.collapsed.nodes)
-    steps = max(0, (candidates - 1).bit_length())
     print(f"stack:     {request.stack.name}")
     print(f"case:      {request.case or shlex.join(request.stack.case.command)}")
     print(f"platform:  {request.platform}, device {request.device}")
-    print(f"range:     {request.repository} {request.good[:12]}..{request.bad[:12]}")
-    print(
-        f"           {describe_stage(request.repository, commits=len(stage.commits), candidates=candidates)}"
-    )
+    print(f"range:     {request.repository} {'' if stage is None else request.good[:12]}..{request.bad[:12]}")
+    if stage is None:
+        print(f"           the good end is looked for 1, 2, 4, ... {request.gallop} before the bad one")
+        probes = "to find the good end, then as many as its range takes"
+    else:
+        candidates = len(stage.collapsed.nodes)
+        said = describe_stage(request.repository, commits=len(stage.commits), candidates=candidates)
+        print(f"           {said}")
+        steps = max(0, (candidates - 1).bit_length())
+        probes = f"the ends, then about {steps} to find one commit, and 2 to confirm it"
     for name, pin in request.stack.pins.items():
         value = request.frozen.get(request.stack.held_name(name))
         frozen = f"frozen at {value}" if value is not None else "frozen, but says nothing at the bad end"
@@ -248,7 +256,7 @@ def _print_plan(plan: Plan) -> None:
     print(
         f"golden:    {request.golden_data or ('captured at the good end' if request.captures_golden else 'none')}"
     )
-    print(f"probes:    the ends, then about {steps} to find one commit, and 2 to confirm it")
+    print(f"probes:    {probes}")
     print(f"report to: {request.output}")
     for notice in plan.notices:
         print(f"note: {notice}")

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Literal
 
 from ..runner.stack import Case, Model, Platform, Repository, Stack, is_plain_name, literal
 
@@ -18,7 +19,10 @@ class BisectRequest(Model):
     frozen: Mapping[str, str] = {}
     """What frozen pins are held at, by repository, or by pin where what it names is outside of the stack."""
     good: str
+    """Where it has to be found first: the root, behind which nothing is looked at."""
     bad: str
+    gallop: Literal["commits", "days"] | None = None
+    """The good end is looked for 1, 2, 4, ... of these before the bad one."""
     case: str | None
     """None: the stack's command is the whole case."""
     platform: str

@@ -7,6 +7,7 @@ from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from filelock import FileLock, Timeout
 from sqlalchemy.exc import SQLAlchemyError
@@ -45,7 +46,8 @@ class Question:
 
     stack: Stack
     repository: str | None
-    good: str
+    good: str | None
+    """None: it is looked for behind the bad end."""
     bad: str
     case: str | None
     platform: str | None
@@ -57,6 +59,8 @@ class Question:
     timeout: float | None
     confidence: float
     output: Path | None
+    gallop: Literal["commits", "days"] = "commits"
+    """How far back in each step, where the good end is looked for."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +69,8 @@ class Plan:
 
     name: str
     request: BisectRequest
-    stage: Stage
+    stage: Stage | None
+    """None where the good end has to be found first."""
     notices: tuple[str, ...]
 
 
@@ -88,9 +93,12 @@ def prepare(question: Question, home: Home) -> Plan:
     golden_data = question.golden_data or (data_of(runtime_dir) if runtime_dir else None)
     workspace = Workspace(stack, home)
     repository = workspace.repositories[searched]
-    good = repository.resolve(question.good, option="--good")
     bad = repository.resolve(question.bad, option="--bad")
-    _check_ends(repository, good=good, bad=bad)
+    if question.good is None:
+        good = _root(repository, bad)
+    else:
+        good = repository.resolve(question.good, option="--good")
+        _check_ends(repository, good=good, bad=bad)
     fixed = fixed_revisions(stack, workspace.repositories, searched=searched)
     frozen = frozen_values(stack, Revisions(stack, workspace.clones, fixed), searched=searched, bad=bad)
     case = str(CaseName.parse(question.case, stack)) if question.case is not None else None
@@ -102,6 +110,7 @@ def prepare(question: Question, home: Home) -> Plan:
         frozen=frozen,
         good=good,
         bad=bad,
+        gallop=question.gallop if question.good is None else None,
         case=case,
         platform=platform,
         device=question.device,
@@ -114,16 +123,18 @@ def prepare(question: Question, home: Home) -> Plan:
         output=(question.output or Path(f"bisect-precision-{name}")).resolve(),
     )
     content, revisions = _views(request, workspace)
-    for end in (good, bad):
+    for end in (bad,) if question.good is None else (good, bad):
         # A pinned commit that cannot be had is said now: without it no commit of the range could be told from another.
         content.of_revisions(revisions.complete({**frozen, searched: end}))
-    stage = load_stage(
-        Range(repository=searched, good=good, bad=bad, held=frozen, first_parent=question.first_parent),
-        repository=workspace.clones[searched],
-        content=content,
-        revisions=revisions,
-    )
-    if stage is None:
+    stage = None
+    if question.good is not None:
+        stage = load_stage(
+            Range(repository=searched, good=good, bad=bad, held=frozen, first_parent=question.first_parent),
+            repository=workspace.clones[searched],
+            content=content,
+            revisions=revisions,
+        )
+    if stage is None and question.good is not None:
         raise EndsError(
             f"{good[:12]}..{bad[:12]}: expected a commit that can change the result, found only changes in "
             f"ignored paths ({', '.join(stack.repositories[searched].ignore)})"
@@ -150,6 +161,16 @@ def _runtime_dir(question: Question, searched: str) -> Path | None:
             "work the build directory replaces"
         )
     return check_runtime_dir(question.runtime_dir)
+
+
+def _root(repository: GitRepository, bad: str) -> str:
+    """As far as a good end is looked for."""
+    root, _ = repository.first_parents(bad)[-1]
+    if root == bad:
+        raise EndsError(
+            f"expected commits before bad {bad[:12]} to look for a good end, found none: it is a root"
+        )
+    return root
 
 
 def _check_ends(repository: GitRepository, *, good: str, bad: str) -> None:

@@ -204,6 +204,12 @@ class GitRepository:
         follow = ["--first-parent"] if first_parent else []
         return self._log("--topo-order", "--reverse", *follow, f"{good}..{bad}")
 
+    def first_parents(self, sha: str) -> list[tuple[str, int]]:
+        """A commit and those that first parents lead to from it, to the root: ids and committer dates in seconds."""
+        output = self.run("rev-list", "--first-parent", "--timestamp", sha, "--")
+        pairs = (line.split(" ") for line in output.splitlines())
+        return [(found, int(seconds)) for seconds, found in pairs]
+
     def commit(self, sha: str) -> CommitInfo:
         """One commit by its full id."""
         return self._log("--max-count=1", sha)[0]

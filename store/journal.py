@@ -152,6 +152,11 @@ class Journal:
         with self._sessions.begin() as session:
             session.get_one(Bisection, self.bisection).golden = digest
 
+    def set_good(self, sha: str) -> None:
+        """Note the good end that was looked for."""
+        with self._sessions.begin() as session:
+            session.get_one(Bisection, self.bisection).good = sha
+
     def add_notice(self, text: str) -> None:
         """Note a warning for the report, once."""
         with self._sessions.begin() as session:
@@ -179,27 +184,30 @@ class Journal:
         held: Mapping[str, str],
         candidates: Iterable[CandidateRow],
     ) -> int:
-        """The id of a range, which is noted with its candidates the first time.
+        """The id of a range, which is noted with its candidates the first time that there are any: before, its good
+        end is still looked for.
 
         `candidates` come parents first.
         """
         with self._sessions.begin() as session:
-            known = session.scalar(
-                select(Stage.id).where(Stage.bisection_id == self.bisection, Stage.ordinal == ordinal)
-            )
-            if known is not None:
-                return known
-            row = Stage(
-                bisection_id=self.bisection,
-                ordinal=ordinal,
-                repository=repository,
-                good=good,
-                bad=bad,
-                held=dict(held),
-            )
-            session.add(row)
-            session.flush()
             listed = list(candidates)
+            row = session.scalar(
+                select(Stage).where(Stage.bisection_id == self.bisection, Stage.ordinal == ordinal)
+            )
+            if row is None:
+                row = Stage(
+                    bisection_id=self.bisection,
+                    ordinal=ordinal,
+                    repository=repository,
+                    good=good,
+                    bad=bad,
+                    held=dict(held),
+                )
+                session.add(row)
+                session.flush()
+            elif not listed or row.candidates:
+                return row.id
+            row.good = good
             ids = _commit_ids(session, repository, [candidate.commit for candidate in listed])
             session.add_all(
                 Candidate(

@@ -3,7 +3,8 @@
 from .knowledge import Outcome
 from .posterior import GOOD_END, Posterior
 
-_FEWEST_RUNS = 5
+FEWEST_RUNS = 5
+"""Of each end."""
 _FLAKY_RUNS = 20
 _MOST_RUNS = 80
 
@@ -22,9 +23,7 @@ def next_end(posterior: Posterior, *, confidence: float = 0.99) -> int | None:
             outcomes[seen.commit].append(seen.outcome)
     flaky = any(len(set(seen)) > 1 for seen in outcomes.values())
     runs = min(map(len, outcomes.values()))
-    enough = runs >= (_FLAKY_RUNS if flaky else _FEWEST_RUNS) and ends_differ(
-        posterior, confidence=confidence
-    )
+    enough = runs >= (_FLAKY_RUNS if flaky else FEWEST_RUNS) and ends_differ(posterior, confidence=confidence)
     if enough or runs >= _MOST_RUNS:
         return None
     return GOOD_END if len(outcomes[GOOD_END]) == runs else bad
