@@ -75,6 +75,11 @@ class _MainGroup(click.Group):
     type=click.Choice(["commits", "days"]),
     help="Without --good: look for it 1, 2, 4, ... commits (or days) back.  [default: commits]",
 )
+@click.option(
+    "--find-fix",
+    is_flag=True,
+    help="Find the commit that made it pass again: --bad is the older end, --good the later one.",
+)
 @click.option("--first-parent", is_flag=True, help="Do not look into branches that were merged.")
 @click.option(
     "--timeout",

@@ -67,9 +67,13 @@ class Conclusion(Model):
     culprits: tuple[NamedCommit, ...] = ()
     through: NamedCommit | None = None
     """The superproject's commit that brought the culprit in, where the culprit lies in a submodule."""
+    lost: NamedCommit | None = None
+    """What the culprit took away by moving a pin back, or to another line: the fix of what fails now; where a fix was
+    sought, the fault. The commit that moves the pin is the culprit."""
     suspects: tuple[NamedCommit, ...] = ()
     earlier_failures: tuple[str, ...] = ()
-    """Commits that failed before a later one passed: the range broke, was mended, and broke again."""
+    """Commits that failed before a later one passed: the range broke, was mended, and broke again. Where a
+    fix is sought, those that passed before a later one failed."""
     counterfactuals: tuple[Counterfactual, ...] = ()
     rates: tuple[EndRate, ...] = ()
     pins: tuple[PinRecord, ...] = ()

@@ -10,8 +10,9 @@ from ..runner.home import Home
 from ..runner.revisions import Revisions
 from ..runner.workspace import Workspace
 from ..store.journal import Journal
-from ..store.schema import Judgement, Outcome, Phase
+from ..store.schema import Judgement, Outcome, Phase, Seeks
 from .conclusion import Blame, Conclusion, Counterfactual, NamedCommit
+from .descent import descent
 from .ends import measure_ends, prepare_golden
 from .experiments import BudgetSpentError, Experiments, Flight
 from .good_end import GoodEndSearch
@@ -19,14 +20,15 @@ from .judging import judge
 from .pins import MovedPin, moved_pins, pin_records
 from .progress import Progress
 from .request import BisectRequest
-from .stage import Range, Stage, commit_row, load_stage, note_stage
+from .search.knowledge import Outcome as Shown
+from .stage import Range, Stage, commit_row, load_stage, note_stage, outcome_of
 from .stage_search import Answer, Run, StageSearch
 
-_BLAME: Mapping[tuple[Judgement, Judgement], Blame] = {
-    (Judgement.GOOD, Judgement.BAD): "submodule",
-    (Judgement.BAD, Judgement.GOOD): "superproject",
-    (Judgement.GOOD, Judgement.GOOD): "interaction",
-    (Judgement.BAD, Judgement.BAD): "either",
+_BLAME: Mapping[tuple[Shown, Shown], Blame] = {
+    (Shown.GOOD, Shown.BAD): "submodule",
+    (Shown.BAD, Shown.GOOD): "superproject",
+    (Shown.GOOD, Shown.GOOD): "interaction",
+    (Shown.BAD, Shown.BAD): "either",
 }
 
 
@@ -70,24 +72,28 @@ class Driver:
 
     def _run(self) -> Conclusion:
         request = self._request
+        old, new = self._good_end(), request.bad
+        if request.seeks is Seeks.FIX:
+            old, new = new, old
         where = Range(
             repository=request.repository,
-            good=self._good_end(),
-            bad=request.bad,
+            old=old,
+            new=new,
             held=request.frozen,
+            seeks=request.seeks,
             first_parent=request.first_parent,
         )
         search = self._open(where)
         if search is None:
             raise EndsError(
-                f"{where.good[:12]}..{where.bad[:12]}: expected a commit that can change the result, "
+                f"{where.old[:12]}..{where.new[:12]}: expected a commit that can change the result, "
                 "found only changes in ignored paths (repositories.*.ignore in the stack file)"
             )
         golden = prepare_golden(
             request,
             journal=self._journal,
             experiments=self._experiments,
-            good=search.good,
+            good=search.passing,
             store=self._home.golden,
         )
         if golden is not None:
@@ -97,8 +103,8 @@ class Driver:
         pins = pin_records(
             request.stack,
             self._revisions.pins,
-            good=search.good.revisions,
-            bad=search.bad.revisions,
+            good=search.passing.revisions,
+            bad=search.failing.revisions,
             frozen=request.frozen,
         )
         return conclusion.model_copy(update={"rates": rates, "pins": pins})
@@ -112,8 +118,9 @@ class Driver:
         stage = self._journal.stage(
             ordinal=1,
             repository=request.repository,
-            good=request.good,
-            bad=request.bad,
+            seeks=request.seeks,
+            old=request.good,
+            new=request.bad,
             held=request.frozen,
             candidates=(),
         )
@@ -140,7 +147,7 @@ class Driver:
             return None
         self._stages += 1
         clone = self._workspace.clones[where.repository]
-        ends = [commit_row(clone.commit(sha)) for sha in (where.good, where.bad)]
+        ends = [commit_row(clone.commit(sha)) for sha in (where.old, where.new)]
         self._journal.add_commits(where.repository, ends)
         self._progress.stage(
             where.repository, commits=len(stage.commits), candidates=len(stage.collapsed.nodes)
@@ -184,14 +191,13 @@ class Driver:
                 if inner is not None:
                     return inner.model_copy(
                         update={
-                            "through": named,
-                            "counterfactuals": tuple(counterfactuals),
+                            "counterfactuals": (*counterfactuals, *inner.counterfactuals),
                             "earlier_failures": (*inner.earlier_failures, *answer.earlier_failures),
                         }
                     )
         return Conclusion(
             outcome=Outcome.CULPRIT,
-            message=f"{named.repository} {named.commit} introduced it{_by_pins(counterfactuals)}",
+            message=f"{_did(named, search.stage.range.seeks)}{_by_pins(counterfactuals)}",
             culprits=(named,),
             earlier_failures=answer.earlier_failures,
             counterfactuals=tuple(counterfactuals),
@@ -219,7 +225,8 @@ class Driver:
             )
             judged.append(judge(self._experiments, experiment, Phase.COUNTERFACTUAL))
         old_target, new_target = judged
-        blame: Blame = _BLAME.get((old_target, new_target), "unknown")
+        seeks = search.stage.range.seeks
+        blame: Blame = _BLAME.get((outcome_of(old_target, seeks), outcome_of(new_target, seeks)), "unknown")
         if blame == "submodule" and target not in self._request.stack.repositories:
             blame = "version"
         return Counterfactual(
@@ -233,25 +240,68 @@ class Driver:
         )
 
     def _descend(
-        self, outer: StageSearch, answer: Answer, through: NamedCommit, moved: MovedPin
+        self, outer: StageSearch, answer: Answer, named: NamedCommit, moved: MovedPin
     ) -> Conclusion | None:
-        """Search the submodule between the two pins, the superproject held at the culprit. None where the old pin is
-        no ancestor of the new one, or nothing between them can change the result."""
-        target = moved.held_name
+        """Search the pinned repository for what the pin's move brought in or took away, with the commit that moves it
+        held. None where there is nothing to search."""
+        target, above = moved.held_name, outer.stage.range
         for sha in (moved.old, moved.new):
             self._workspace.ensure_commit(target, sha)
-        if not self._workspace.clones[target].is_ancestor(moved.old, moved.new):
-            text = f"{target} moves from {moved.old[:12]} to {moved.new[:12]}, which does not follow it: not searched"
+        held = {**above.held, named.repository: named.commit}
+
+        def judged(sha: str) -> Judgement:
+            swapped = self._experiments.at(
+                outer.stage_id, named.repository, named.commit, {**above.held, target: sha}
+            )
+            return judge(self._experiments, swapped, Phase.COUNTERFACTUAL)
+
+        found = descent(
+            self._workspace.clones[target],
+            target=target,
+            old=moved.old,
+            new=moved.new,
+            held=held,
+            seeks=above.seeks,
+            judge=judged,
+        )
+        if isinstance(found, str):
+            text = f"{target} moves from {moved.old[:12]} to {moved.new[:12]}, {found}: not searched"
             self._journal.add_notice(text)
             self._progress.notice(text)
             return None
-        held = {**outer.stage.range.held, through.repository: through.commit}
-        search = self._open(Range(repository=target, good=moved.old, bad=moved.new, held=held))
+        search = self._open(found.range)
         if search is None:
             return None
         assert answer.culprit is not None
-        search.inherit(outer, answer.culprit)
-        return self._conclude(search, self._search(search))
+        search.inherit(outer, answer.culprit, old_pin=moved.old, new_pin=moved.new)
+        inner = self._conclude(search, self._search(search))
+        if found.range.seeks is above.seeks:
+            return inner.model_copy(update={"through": inner.through or named})
+        return _took_away(named, moved, inner, above.seeks, diverged=found.base is not None)
+
+
+def _did(named: NamedCommit, seeks: Seeks) -> str:
+    """What the commit that is named did."""
+    verb = "introduced" if seeks is Seeks.REGRESSION else "fixed"
+    return f"{named.repository} {named.commit} {verb} it"
+
+
+def _took_away(
+    named: NamedCommit, moved: MovedPin, inner: Conclusion, seeks: Seeks, *, diverged: bool
+) -> Conclusion:
+    """The answer where a pin's move took away what `inner` found: nothing in the pinned repository did it."""
+    how = "to another line" if diverged else "back"
+    what = "fix" if seeks is Seeks.REGRESSION else "fault"
+    move = f"by moving {moved.held_name} {how}, from {moved.old[:12]} to {moved.new[:12]}"
+    lost = next(iter(inner.culprits), None)
+    which = f"the {what} {lost.repository} {lost.commit}" if lost else f"a {what} that could not be named"
+    return Conclusion(
+        outcome=Outcome.CULPRIT,
+        message=f"{_did(named, seeks)} {move}, which takes away {which}",
+        culprits=(named,),
+        lost=lost,
+        counterfactuals=inner.counterfactuals,
+    )
 
 
 def _by_pins(findings: Sequence[Counterfactual]) -> str:
@@ -286,6 +336,7 @@ def named_commit(stage: Stage, node: int, confidence: float | None) -> NamedComm
 def _without_culprit(stage: Stage, answer: Answer) -> Conclusion:
     """What is said where no commit is named."""
     repository = stage.range.repository
+    what = "culprit" if stage.range.seeks is Seeks.REGRESSION else "fix"
     suspects = tuple(named_commit(stage, node, None) for node in answer.suspects)
     if answer.environment_moved:
         outcome, message = (
@@ -297,11 +348,11 @@ def _without_culprit(stage: Stage, answer: Answer) -> Conclusion:
     elif answer.only_skipped:
         outcome = Outcome.ONLY_SKIPPED
         message = (
-            f"the culprit is one of {len(suspects)} commits of {repository}, of which too few could be tested"
+            f"the {what} is one of {len(suspects)} commits of {repository}, of which too few could be tested"
         )
     else:
         outcome = Outcome.SUSPECT
-        message = f"the culprit is probably one of {len(suspects)} commits of {repository}"
+        message = f"the {what} is probably one of {len(suspects)} commits of {repository}"
     return Conclusion(
         outcome=outcome, message=message, suspects=suspects, earlier_failures=answer.earlier_failures
     )

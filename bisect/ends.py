@@ -5,13 +5,12 @@ from pathlib import Path
 from ..runner.errors import EndsError, UserError
 from ..runner.golden import FrozenGolden, freeze, thaw
 from ..store.journal import Journal
-from ..store.schema import Judgement, Phase, Probe
+from ..store.schema import Judgement, Phase, Probe, Seeks
 from ..store.vocabulary import Verdict
 from .conclusion import EndRate
 from .experiments import Experiment, Experiments
 from .request import BisectRequest
 from .search.calibration import ends_differ, next_end
-from .search.posterior import GOOD_END
 from .stage_search import StageSearch
 
 MOST_RUNS_OF_GOOD = 3
@@ -67,11 +66,16 @@ def measure_ends(search: StageSearch) -> tuple[EndRate, EndRate]:
 
     Raises `EndsError` where they do not differ, `UserError` where an end cannot be judged.
     """
-    experiments, good, bad = search.experiments, search.good, search.bad
-    run_until(Judgement.GOOD, experiments, good)
+    experiments, good, bad = search.experiments, search.passing, search.failing
+    try:
+        run_until(Judgement.GOOD, experiments, good)
+    except EndsError:
+        if experiments.ensure(bad, Phase.ENDPOINT, runs=1)[0].judgement is Judgement.GOOD:
+            raise _swapped(search) from None
+        raise
     run_until(Judgement.BAD, experiments, bad)
     while (end := next_end(search.posterior(), confidence=search.confidence)) is not None:
-        _require_judged(experiments.run(search.at(end), Phase.ENDPOINT), good if end == GOOD_END else bad)
+        _require_judged(experiments.run(search.at(end), Phase.ENDPOINT), search.at(end))
     rates = _rate(experiments, "good", good), _rate(experiments, "bad", bad)
     if not ends_differ(search.posterior(), confidence=search.confidence):
         raise EndsError(
@@ -80,6 +84,14 @@ def measure_ends(search: StageSearch) -> tuple[EndRate, EndRate]:
             "name ends that differ, or say what is bad with --bad-when"
         )
     return rates
+
+
+def _swapped(search: StageSearch) -> EndsError:
+    old, new = search.old.commit[:12], search.new.commit[:12]
+    ends = f"good {search.passing.commit[:12]} fails and bad {search.failing.commit[:12]} passes"
+    if search.stage.range.seeks is Seeks.REGRESSION:
+        return EndsError(f"{ends}: did you mean --find-fix, with --bad {old} --good {new}?")
+    return EndsError(f"{ends}: did you mean --good {old} --bad {new}, without --find-fix?")
 
 
 def run_until(

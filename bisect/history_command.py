@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session, sessionmaker
 from ..runner.errors import UserError
 from ..runner.home import user_home
 from ..store.database import read_store, sqlite_url
-from ..store.schema import Bisection, Commit
+from ..store.schema import Bisection, Commit, Seeks
 from .command_errors import run_command
 from .report import write
 from .report.build import report_of_rows
@@ -86,9 +86,16 @@ def _print_list(session: Session, console: Console) -> None:
             f"{bisection.created:%Y-%m-%d %H:%M} UTC",
             request["stack"]["name"],
             request["case"] or "predicate",
-            f"{bisection.repository} {bisection.good[:12]}..{bisection.bad[:12]}",
+            f"{bisection.repository} {_ends(bisection)}",
         )
         console.print(Text(f"    {shortened('  '.join(details), 400)}", style="dim"), soft_wrap=True)
+
+
+def _ends(bisection: Bisection) -> str:
+    ends = bisection.good[:12], bisection.bad[:12]
+    return "..".join(
+        ends if bisection.request.get("seeks", Seeks.REGRESSION) == Seeks.REGRESSION else ends[::-1]
+    )
 
 
 def _culprit(session: Session, bisection: Bisection) -> str:

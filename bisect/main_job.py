@@ -19,7 +19,7 @@ from ..runner.git import GitRepository
 from ..runner.home import Home, user_home
 from ..runner.stack import Stack, load_stack, stack_of_checkout
 from ..store.database import sqlite_url
-from ..store.schema import Outcome
+from ..store.schema import Outcome, Seeks
 from .command_errors import INTERRUPTED, run_command
 from .conclusion import Conclusion
 from .pins import choose_pins
@@ -69,6 +69,7 @@ def run_main_job(
     backend: Backend,
     budget: float | None,
     gallop: Literal["commits", "days"] | None,
+    find_fix: bool,
 ) -> int:
     """Start or go on with a bisection; the tool's exit code."""
 
@@ -85,6 +86,10 @@ def run_main_job(
             )
         if bad is None:
             raise UsageError("expected a bad end, found no --bad: name a commit where the case fails")
+        if good is None and find_fix:
+            raise UsageError(
+                "--find-fix: expected both ends, found no --good: name a later commit where the case passes"
+            )
         if good is not None and gallop is not None:
             raise UsageError(
                 f"--gallop {gallop}: expected no --good, which it looks for; found --good {good}"
@@ -119,6 +124,7 @@ def run_main_job(
                 confidence=confidence,
                 output=output,
                 gallop=gallop or "commits",
+                seeks=Seeks.FIX if find_fix else Seeks.REGRESSION,
             ),
             home,
         )
@@ -238,7 +244,8 @@ def _print_plan(plan: Plan) -> None:
     print(f"stack:     {request.stack.name}")
     print(f"case:      {request.case or shlex.join(request.stack.case.command)}")
     print(f"platform:  {request.platform}, device {request.device}")
-    print(f"range:     {request.repository} {'' if stage is None else request.good[:12]}..{request.bad[:12]}")
+    old, new = ("", request.bad) if stage is None else (stage.range.old, stage.range.new)
+    print(f"range:     {request.repository} {old[:12]}..{new[:12]}")
     if stage is None:
         print(f"           the good end is looked for 1, 2, 4, ... {request.gallop} before the bad one")
         probes = "to find the good end, then as many as its range takes"

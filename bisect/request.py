@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Literal
 
 from ..runner.stack import Case, Model, Platform, Repository, Stack, is_plain_name, literal
+from ..store.schema import Seeks
 
 PREDICATE_PLATFORM = "host"
 
@@ -21,6 +22,8 @@ class BisectRequest(Model):
     good: str
     """Where it has to be found first: the root, behind which nothing is looked at."""
     bad: str
+    seeks: Seeks = Seeks.REGRESSION
+    """A regression lies behind the good end and before the bad one, a fix the other way about."""
     gallop: Literal["commits", "days"] | None = None
     """The good end is looked for 1, 2, 4, ... of these before the bad one."""
     case: str | None

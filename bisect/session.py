@@ -30,7 +30,7 @@ from ..runner.workspace import Workspace
 from ..store.clock import now
 from ..store.database import StoreError, open_store
 from ..store.journal import Journal
-from ..store.schema import Outcome
+from ..store.schema import Outcome, Seeks
 from .conclusion import Conclusion
 from .driver import Driver
 from .experiments import Experiments
@@ -61,6 +61,7 @@ class Question:
     output: Path | None
     gallop: Literal["commits", "days"] = "commits"
     """How far back in each step, where the good end is looked for."""
+    seeks: Seeks = Seeks.REGRESSION
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +99,8 @@ def prepare(question: Question, home: Home) -> Plan:
         good = _root(repository, bad)
     else:
         good = repository.resolve(question.good, option="--good")
-        _check_ends(repository, good=good, bad=bad)
+        _check_ends(repository, good=good, bad=bad, seeks=question.seeks)
+    old, new = (good, bad) if question.seeks is Seeks.REGRESSION else (bad, good)
     fixed = fixed_revisions(stack, workspace.repositories, searched=searched)
     frozen = frozen_values(stack, Revisions(stack, workspace.clones, fixed), searched=searched, bad=bad)
     case = str(CaseName.parse(question.case, stack)) if question.case is not None else None
@@ -110,6 +112,7 @@ def prepare(question: Question, home: Home) -> Plan:
         frozen=frozen,
         good=good,
         bad=bad,
+        seeks=question.seeks,
         gallop=question.gallop if question.good is None else None,
         case=case,
         platform=platform,
@@ -129,14 +132,21 @@ def prepare(question: Question, home: Home) -> Plan:
     stage = None
     if question.good is not None:
         stage = load_stage(
-            Range(repository=searched, good=good, bad=bad, held=frozen, first_parent=question.first_parent),
+            Range(
+                repository=searched,
+                old=old,
+                new=new,
+                held=frozen,
+                seeks=question.seeks,
+                first_parent=question.first_parent,
+            ),
             repository=workspace.clones[searched],
             content=content,
             revisions=revisions,
         )
     if stage is None and question.good is not None:
         raise EndsError(
-            f"{good[:12]}..{bad[:12]}: expected a commit that can change the result, found only changes in "
+            f"{old[:12]}..{new[:12]}: expected a commit that can change the result, found only changes in "
             f"ignored paths ({', '.join(stack.repositories[searched].ignore)})"
         )
     notices = _check_checkouts(request, workspace)
@@ -173,22 +183,25 @@ def _root(repository: GitRepository, bad: str) -> str:
     return root
 
 
-def _check_ends(repository: GitRepository, *, good: str, bad: str) -> None:
+def _check_ends(repository: GitRepository, *, good: str, bad: str, seeks: Seeks) -> None:
     if good == bad:
         raise EndsError(f"expected two different ends, found {good[:12]} as --good and --bad")
-    if repository.is_ancestor(good, bad):
+    ends = {"--good": good, "--bad": bad}
+    older, newer = ends if seeks is Seeks.REGRESSION else reversed(ends)
+    old, new = ends[older], ends[newer]
+    if repository.is_ancestor(old, new):
         return
-    if repository.is_ancestor(bad, good):
-        raise EndsError(
-            f"expected --good to be an ancestor of --bad, found {good[:12]} to follow {bad[:12]}: the ends are swapped"
+    expected = f"expected {older} to be an ancestor of {newer}, found {old[:12]}"
+    if repository.is_ancestor(new, old):
+        hint = (
+            "to find what fixed it, add --find-fix" if seeks is Seeks.REGRESSION else "leave out --find-fix"
         )
-    base = repository.merge_base(good, bad)
+        raise EndsError(f"{expected} to follow {new[:12]}: the ends are swapped; {hint}")
+    base = repository.merge_base(old, new)
     if base is None:
         raise EndsError(f"expected related ends, found {good[:12]} and {bad[:12]} without a common ancestor")
-    raise EndsError(
-        f"expected --good to be an ancestor of --bad, found {good[:12]} on another branch; "
-        f"if their merge base passes, ask with --good {base[:12]}"
-    )
+    does = "passes" if seeks is Seeks.REGRESSION else "fails"
+    raise EndsError(f"{expected} on another branch; if their merge base {does}, ask with {older} {base[:12]}")
 
 
 def _check_checkouts(request: BisectRequest, workspace: Workspace) -> list[str]:

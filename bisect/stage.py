@@ -8,19 +8,25 @@ from ..runner.git import CommitInfo, GitRepository
 from ..runner.revisions import NoPinError, Revisions
 from ..runner.workspace import MissingCommitError
 from ..store.journal import CandidateRow, CommitRow, Journal
+from ..store.schema import Judgement, Seeks
 from .history import CommitRange, collapse, undone
 from .search.graph import CommitGraph
+from .search.knowledge import Outcome
 from .search.windows import Window
 
 
 @dataclass(frozen=True, kw_only=True)
 class Range:
-    """A repository between two of its commits, with the repositories in `held` kept where they are."""
+    """A repository between two of its commits, with the repositories in `held` kept where they are.
+
+    The old end is good and the new one bad where a regression is sought; where a fix is, it is the other way about.
+    """
 
     repository: str
-    good: str
-    bad: str
+    old: str
+    new: str
     held: Mapping[str, str]
+    seeks: Seeks = Seeks.REGRESSION
     first_parent: bool = False
     """Branches that were merged within the range are not looked into: the merge stands for them."""
 
@@ -45,7 +51,7 @@ def load_stage(
     where: Range, *, repository: GitRepository, content: StackContent, revisions: Revisions
 ) -> Stage | None:
     """Read and collapse a range. None where no commit of it can change a result."""
-    commits = repository.commits(good=where.good, bad=where.bad, first_parent=where.first_parent)
+    commits = repository.commits(good=where.old, bad=where.new, first_parent=where.first_parent)
     if not commits:
         return None
     content.learn(where.repository, commits)
@@ -84,6 +90,13 @@ def _windows(commits: Sequence[CommitInfo], collapsed: CommitRange, graph: Commi
     return tuple(windows)
 
 
+def outcome_of(judgement: Judgement, seeks: Seeks) -> Outcome:
+    """What a run says to the search of a range, for which BAD is all that is as at the new end."""
+    if judgement is Judgement.SKIP:
+        return Outcome.SKIP
+    return Outcome.BAD if (judgement is Judgement.BAD) == (seeks is Seeks.REGRESSION) else Outcome.GOOD
+
+
 def note_stage(journal: Journal, stage: Stage, ordinal: int) -> int:
     """Keep a stage and its candidates in the store, once; its id."""
     standing: dict[str, str] = {
@@ -92,8 +105,9 @@ def note_stage(journal: Journal, stage: Stage, ordinal: int) -> int:
     return journal.stage(
         ordinal=ordinal,
         repository=stage.range.repository,
-        good=stage.range.good,
-        bad=stage.range.bad,
+        seeks=stage.range.seeks,
+        old=stage.range.old,
+        new=stage.range.new,
         held=stage.range.held,
         candidates=[
             CandidateRow(

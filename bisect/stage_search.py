@@ -7,7 +7,7 @@ from itertools import chain
 
 import numpy as np
 
-from ..store.schema import Judgement, Phase, Probe
+from ..store.schema import Phase, Probe, Seeks
 from .experiments import Experiment, Experiments
 from .progress import Progress
 from .run_costs import run_costs
@@ -19,12 +19,11 @@ from .search.posterior import GOOD_END, Posterior
 from .search.rates import Rates
 from .search.rounds import Answer as Decided
 from .search.rounds import Round, next_round
-from .stage import Stage
+from .stage import Stage, outcome_of
 
 _VERIFYING_RUNS = 3
 """Of two commits whose verdicts contradict each other, before the range counts as broken twice."""
-
-_OUTCOMES = {Judgement.GOOD: Outcome.GOOD, Judgement.BAD: Outcome.BAD, Judgement.SKIP: Outcome.SKIP}
+_FLIPPED = {Outcome.GOOD: Outcome.BAD, Outcome.BAD: Outcome.GOOD, Outcome.SKIP: Outcome.SKIP}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +75,7 @@ class StageSearch:
     _posterior: Posterior | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
-        nodes: dict[str, tuple[int, ...]] = {self.good.content: (GOOD_END,)}
+        nodes: dict[str, tuple[int, ...]] = {self.old.content: (GOOD_END,)}
         unpinned: list[int] = []
         for index, node in enumerate(self.stage.collapsed.nodes):
             content = self.stage.contents[node.commit.sha]
@@ -88,36 +87,50 @@ class StageSearch:
         self._unpinned = tuple(unpinned)
 
     @property
-    def good(self) -> Experiment:
-        """The good end."""
+    def old(self) -> Experiment:
+        """The old end, which is good where a regression is sought."""
         where = self.stage.range
-        return self.experiments.at(self.stage_id, where.repository, where.good, where.held)
+        return self.experiments.at(self.stage_id, where.repository, where.old, where.held)
 
     @property
-    def bad(self) -> Experiment:
-        """The bad end."""
+    def new(self) -> Experiment:
+        """The new end."""
         where = self.stage.range
-        return self.experiments.at(self.stage_id, where.repository, where.bad, where.held)
+        return self.experiments.at(self.stage_id, where.repository, where.new, where.held)
+
+    @property
+    def passing(self) -> Experiment:
+        """The end at which the case passes."""
+        return self.old if self.stage.range.seeks is Seeks.REGRESSION else self.new
+
+    @property
+    def failing(self) -> Experiment:
+        """The end at which it fails."""
+        return self.new if self.stage.range.seeks is Seeks.REGRESSION else self.old
 
     def at(self, node: int) -> Experiment:
-        """A candidate, or the good end."""
+        """A candidate, or the old end."""
         if node == GOOD_END:
-            return self.good
+            return self.old
         where = self.stage.range
         commit = self.stage.collapsed.nodes[node].commit.sha
         return self.experiments.at(self.stage_id, where.repository, commit, where.held)
 
-    def inherit(self, outer: "StageSearch", culprit: int) -> None:
+    def inherit(self, outer: "StageSearch", culprit: int, *, old_pin: str, new_pin: str) -> None:
         """Take over what the runs of an outer range tell of this one's ends, now that its culprit is known: commits
-        from the culprit on are bad, the others good."""
+        from the culprit on do as with its new pin, the others as with its old one."""
         inherited: list[Observation] = []
         ancestors = outer.stage.graph.ancestors
+        ends = {self.stage.range.old: GOOD_END, self.stage.range.new: self.stage.graph.bad}
+        flipped = outer.stage.range.seeks is not self.stage.range.seeks
         for probe in outer.experiments.in_order():
             for seen in outer.of_probe(probe):
                 bad = seen.commit != GOOD_END and bool(ancestors(seen.commit)[culprit])
                 broken_before = seen.outcome is Outcome.BAD and not bad
-                if probe.content not in self._nodes and not broken_before:
-                    inherited.append(replace(seen, commit=self.stage.graph.bad if bad else GOOD_END))
+                end = ends.get(new_pin if bad else old_pin)
+                if probe.content not in self._nodes and not broken_before and end is not None:
+                    outcome = _FLIPPED[seen.outcome] if flipped else seen.outcome
+                    inherited.append(Observation(end, outcome))
         self._inherited = tuple(inherited)
 
     def observations(self) -> list[Observation]:
@@ -133,7 +146,7 @@ class StageSearch:
         """What a run tells of this range: of each commit that has its content."""
         if probe.judgement is not None:
             for node in self._nodes.get(probe.content, ()):
-                yield Observation(node, _OUTCOMES[probe.judgement])
+                yield Observation(node, outcome_of(probe.judgement, self.stage.range.seeks))
 
     def posterior(self, without: Iterable[int] = ()) -> Posterior:
         """What the runs say, those of some commits set aside."""
@@ -179,7 +192,7 @@ class StageSearch:
     def _costs(self) -> Floats | None:
         """Seconds of the next run of each candidate and, last, of the good end."""
         contents = [self.stage.contents[node.commit.sha] for node in self.stage.collapsed.nodes]
-        return run_costs([*contents, self.good.content], self._finished())
+        return run_costs([*contents, self.old.content], self._finished())
 
     def _confirming(self) -> list[Observation]:
         """The runs that were made to confirm."""

@@ -27,6 +27,7 @@ from .schema import (
     Phase,
     Probe,
     ProbeState,
+    Seeks,
     Stage,
 )
 from .vocabulary import Verdict
@@ -179,12 +180,13 @@ class Journal:
         *,
         ordinal: int,
         repository: str,
-        good: str,
-        bad: str,
+        seeks: Seeks,
+        old: str,
+        new: str,
         held: Mapping[str, str],
         candidates: Iterable[CandidateRow],
     ) -> int:
-        """The id of a range, which is noted with its candidates the first time that there are any: before, its good
+        """The id of a range, which is noted with its candidates the first time that there are any: before, its old
         end is still looked for.
 
         `candidates` come parents first.
@@ -199,15 +201,16 @@ class Journal:
                     bisection_id=self.bisection,
                     ordinal=ordinal,
                     repository=repository,
-                    good=good,
-                    bad=bad,
+                    seeks=seeks,
+                    old=old,
+                    new=new,
                     held=dict(held),
                 )
                 session.add(row)
                 session.flush()
             elif not listed or row.candidates:
                 return row.id
-            row.good = good
+            row.old = old
             ids = _commit_ids(session, repository, [candidate.commit for candidate in listed])
             session.add_all(
                 Candidate(

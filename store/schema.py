@@ -30,6 +30,18 @@ class Outcome(StrEnum):
     ERROR = "error"
 
 
+class Seeks(StrEnum):
+    """What a search looks for: the first commit at which the case fails, or, behind failing ones, that passes."""
+
+    REGRESSION = "regression"
+    FIX = "fix"
+
+    @property
+    def opposite(self) -> Seeks:
+        """The other one."""
+        return Seeks.FIX if self is Seeks.REGRESSION else Seeks.REGRESSION
+
+
 class Phase(StrEnum):
     """Why a probe was made."""
 
@@ -114,8 +126,10 @@ class Stage(Base):
     bisection_id: Mapped[int] = mapped_column(ForeignKey("bisections.id"), index=True)
     ordinal: Mapped[int]
     repository: Mapped[str]
-    good: Mapped[str] = mapped_column(String(64))
-    bad: Mapped[str] = mapped_column(String(64))
+    seeks: Mapped[Seeks] = mapped_column(server_default=Seeks.REGRESSION.value)
+    old: Mapped[str] = mapped_column("good", String(64))
+    """The end that the other one builds on: where a regression is sought the good one."""
+    new: Mapped[str] = mapped_column("bad", String(64))
     held: Mapped[dict[str, Any]]
     """Revisions of other repositories that were held for the whole range, by repository."""
 

@@ -185,7 +185,7 @@ class Examiner:
         if not clone.is_ancestor(failing, passing):
             return None
         stage = load_stage(
-            Range(repository=self._searched, good=failing, bad=passing, held={}),
+            Range(repository=self._searched, old=failing, new=passing, held={}),
             repository=clone,
             content=self._runner.content,
             revisions=self._runner.revisions,

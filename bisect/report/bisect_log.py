@@ -2,9 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 
-from ...store.schema import Judgement
+from ...store.schema import Seeks
+from ..search.knowledge import Outcome
+from ..stage import outcome_of
 from .plain_text import one_line
 from .standing import Standing
+
+_WORDS = {Seeks.REGRESSION: ("good", "bad"), Seeks.FIX: ("broken", "fixed")}
+"""Of what is as at the old end, and as at the new one."""
 
 
 def bisect_log(
@@ -27,10 +32,12 @@ def bisect_log(
 
     stage = standing.stage
     follow = "'--first-parent' " if first_parent else ""
+    good, bad = _WORDS[stage.seeks]
+    terms = "" if stage.seeks is Seeks.REGRESSION else f"'--term-old={good}' '--term-new={bad}' "
     lines = [
-        f"# bad: {named(stage.bad)}",
-        f"# good: {named(stage.good)}",
-        f"git bisect start {follow}'{stage.bad}' '{stage.good}'",
+        f"# {bad}: {named(stage.new)}",
+        f"# {good}: {named(stage.old)}",
+        f"git bisect start {terms}{follow}'{stage.new}' '{stage.old}'",
     ]
 
     told: set[str] = set()
@@ -43,55 +50,57 @@ def bisect_log(
     verdicts = _verdicts(standing, culprit)
     cleared = _cleared(standing, verdicts)
     for sha, members in standing.members.items():
-        if verdicts.get(sha) is not Judgement.GOOD and (sha in cleared or sha not in standing):
-            tell("good", _heads(standing, [member for member in members if member not in cleared]))
-    bad = stage.bad
+        if verdicts.get(sha) is not Outcome.GOOD and (sha in cleared or sha not in standing):
+            tell(good, _heads(standing, [member for member in members if member not in cleared]))
+    newest = stage.new
     for sha, verdict in verdicts.items():
         match verdict:
             case None:
                 lines.append(f"# contradicts the answer: {named(sha)}")
-            case Judgement.BAD if sha in cleared:
-                lines.append(f"# bad, but a later commit is good: {named(sha)}")
-            case Judgement.BAD if sha != bad and sha in standing.ancestors(bad):
-                tell("bad", [sha])
-                bad = sha
-            case Judgement.GOOD:
-                tell("good", _heads(standing, standing.members[sha]))
-            case Judgement.SKIP:
+            case Outcome.BAD if sha in cleared:
+                lines.append(f"# {bad}, but a later commit is {good}: {named(sha)}")
+            case Outcome.BAD if sha != newest and sha in standing.ancestors(newest):
+                tell(bad, [sha])
+                newest = sha
+            case Outcome.GOOD:
+                tell(good, _heads(standing, standing.members[sha]))
+            case Outcome.SKIP:
                 tell("skip", standing.members[sha])
             case _:
                 pass
     if culprit is not None:
-        lines.append(f"# first bad commit: {named(culprit)}")
-    lines.extend(f"# possible first bad commit: {named(sha)}" for sha in suspects)
+        lines.append(f"# first {bad} commit: {named(culprit)}")
+    lines.extend(f"# possible first {bad} commit: {named(sha)}" for sha in suspects)
     return "\n".join(lines) + "\n"
 
 
-def _verdicts(standing: Standing, culprit: str | None) -> dict[str, Judgement | None]:
-    """What is told of each standing commit of the range that was run, in the order of the first runs.
+def _verdicts(standing: Standing, culprit: str | None) -> dict[str, Outcome | None]:
+    """What is told of each standing commit of the range that was run, in the order of the first runs: `BAD` is what is
+    as at the new end.
 
-    None where no run of it agrees with the answer. Without an answer one failure makes a commit bad.
+    None where no run of it agrees with the answer. Without an answer one run like the new end's makes a commit bad.
     """
-    verdicts: dict[str, Judgement | None] = dict.fromkeys(standing.untestable, Judgement.SKIP)
+    verdicts: dict[str, Outcome | None] = dict.fromkeys(standing.untestable, Outcome.SKIP)
+    seeks = standing.stage.seeks
     for sha in sorted(standing.runs, key=lambda sha: standing.runs[sha][0].ordinal):
-        found = {probe.judgement for probe in standing.runs[sha]}
+        found = {outcome_of(probe.judgement, seeks) for probe in standing.runs[sha] if probe.judgement}
         if sha not in standing:
             continue
-        if found == {Judgement.SKIP}:
-            verdicts[sha] = Judgement.SKIP
+        if found == {Outcome.SKIP}:
+            verdicts[sha] = Outcome.SKIP
         elif culprit is None:
-            verdicts[sha] = Judgement.BAD if Judgement.BAD in found else Judgement.GOOD
+            verdicts[sha] = Outcome.BAD if Outcome.BAD in found else Outcome.GOOD
         else:
-            answer = Judgement.BAD if culprit in standing.ancestors(sha) else Judgement.GOOD
+            answer = Outcome.BAD if culprit in standing.ancestors(sha) else Outcome.GOOD
             verdicts[sha] = answer if answer in found else None
     return verdicts
 
 
-def _cleared(standing: Standing, verdicts: Mapping[str, Judgement | None]) -> set[str]:
+def _cleared(standing: Standing, verdicts: Mapping[str, Outcome | None]) -> set[str]:
     """The commits that a good one builds on."""
     cleared: set[str] = set()
     for sha, verdict in verdicts.items():
-        if verdict is Judgement.GOOD:
+        if verdict is Outcome.GOOD:
             for head in _heads(standing, standing.members[sha]):
                 cleared |= standing.ancestors(head)
     return cleared

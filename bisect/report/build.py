@@ -7,7 +7,7 @@ from typing import Literal
 from sqlalchemy.orm import Session
 
 from ...runner.environment import moved
-from ...store.schema import Judgement, Phase
+from ...store.schema import Judgement, Phase, Seeks
 from ..conclusion import EndRate, NamedCommit
 from ..progress import plural
 from .model import (
@@ -47,12 +47,14 @@ def report_of_rows(rows: Rows) -> Report:
         message=conclusion.message if conclusion else _unfinished(rows),
         culprits=tuple(_answer(rows, named) for named in conclusion.culprits) if conclusion else (),
         through=_answer(rows, conclusion.through) if conclusion and conclusion.through else None,
+        lost=_answer(rows, conclusion.lost) if conclusion and conclusion.lost else None,
         suspects=tuple(_answer(rows, named) for named in conclusion.suspects) if conclusion else (),
         earlier_failures=tuple(
             _reference(rows, bisection.repository, sha) for sha in conclusion.earlier_failures
         )
         if conclusion
         else (),
+        seeks=request.seeks,
         stack=request.stack.name,
         repository=bisection.repository,
         good=bisection.good,
@@ -106,8 +108,9 @@ def _range(standing: Standing) -> RangeReport:
     stage = standing.stage
     return RangeReport(
         repository=stage.repository,
-        good=stage.good,
-        bad=stage.bad,
+        seeks=stage.seeks,
+        good=stage.old if stage.seeks is Seeks.REGRESSION else stage.new,
+        bad=stage.new if stage.seeks is Seeks.REGRESSION else stage.old,
         held=stage.held,
         commits=len(stage.candidates),
         candidates=sum(sha in standing for sha in standing.members),

@@ -7,8 +7,8 @@ from importlib import resources
 from jinja2 import Environment, StrictUndefined
 
 from ..progress import duration, plural
+from . import phrases
 from .model import Report
-from .phrases import OUTCOMES, confidence, day, evidence_texts, percent, pin_state, shown_run, side_verdict
 from .plain_text import one_line, shortened
 
 _PACKAGE = "precision_bisect.bisect.report"
@@ -45,17 +45,17 @@ def render_markdown(report: Report) -> str:
     return environment.from_string(source).render(
         report=report,
         block=block,
-        confidence=confidence,
-        day=day,
+        confidence=phrases.confidence,
+        day=phrases.day,
         duration=duration,
-        evidence_texts=evidence_texts,
+        evidence_texts=phrases.evidence_texts,
         id=_id,
-        outcomes=OUTCOMES,
-        percent=percent,
-        pin_state=pin_state,
+        percent=phrases.percent,
+        phrases=phrases,
+        pin_state=phrases.pin_state,
         plural=plural,
-        shown_run=shown_run,
-        side_verdict=side_verdict,
+        shown_run=phrases.shown_run,
+        side_verdict=phrases.side_verdict,
         some=_some,
         unshown=_unshown,
     )

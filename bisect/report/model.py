@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from ...runner.stack import Model
-from ...store.schema import BuildSource, Judgement, Outcome, Phase
+from ...store.schema import BuildSource, Judgement, Outcome, Phase, Seeks
 from ...store.vocabulary import Verdict
 from ..conclusion import Counterfactual, EndRate, PinRecord
 
@@ -114,6 +114,8 @@ class RangeReport(Model):
     """A range that was searched; the first is the one that was asked about."""
 
     repository: str
+    seeks: Seeks
+    """Of a regression the good end is the older one, of a fix the bad one."""
     good: str
     bad: str
     held: Mapping[str, str]
@@ -191,10 +193,15 @@ class Report(Model):
     culprits: tuple[AnswerCommit, ...]
     through: AnswerCommit | None
     """The commit that brought the culprit in, where the culprit lies in a submodule."""
+    lost: AnswerCommit | None
+    """What the culprit took away by moving a pin back, or to another line: the fix of what fails now; where a fix was
+    sought, the fault."""
     suspects: tuple[AnswerCommit, ...]
     earlier_failures: tuple[CommitReference, ...]
-    """Commits that failed before a later one passed."""
+    """Commits that failed before a later one passed; where a fix was sought, that passed before a later one failed."""
 
+    seeks: Seeks
+    """What was asked for: the first commit that fails, or (`fix`) the first that passes again. `culprits` are those."""
     stack: str
     repository: str
     good: str

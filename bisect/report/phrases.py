@@ -3,8 +3,9 @@
 import math
 from datetime import datetime
 
+from ...store.schema import Outcome, Seeks
 from ..conclusion import PinRecord
-from .model import AnswerCommit, Report, RunReport, Side
+from .model import AnswerCommit, RangeReport, Report, RunReport, Side
 
 OUTCOMES = {
     "culprit": "culprit found",
@@ -16,6 +17,34 @@ OUTCOMES = {
     "error": "error",
     "unfinished": "not finished",
 }
+
+
+def outcome(report: Report) -> str:
+    """How it ended."""
+    if report.outcome == Outcome.CULPRIT:
+        return f"{named(report)} found"
+    return OUTCOMES[report.outcome]
+
+
+def named(report: Report) -> str:
+    """What the commit is that is named."""
+    return "culprit" if report.seeks is Seeks.REGRESSION else "first fixed commit"
+
+
+def lost(report: Report) -> str:
+    """What a pin's move took away."""
+    return "fix" if report.seeks is Seeks.REGRESSION else "fault"
+
+
+def earlier(report: Report) -> str:
+    """What the commits before a contradiction did."""
+    return "failed too, then passed" if report.seeks is Seeks.REGRESSION else "passed too, then failed"
+
+
+def ends(searched: RangeReport) -> tuple[str, str]:
+    """The ends of a range, the older one first."""
+    pair = searched.good, searched.bad
+    return pair if searched.seeks is Seeks.REGRESSION else (pair[1], pair[0])
 
 
 def percent(probability: float) -> str:

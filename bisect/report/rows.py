@@ -91,7 +91,7 @@ def _commits(
         for candidate in stage.candidates
     }
     wanted = {(probe.repository, probe.commit) for probe in probes}
-    wanted |= {(stage.repository, sha) for stage in stages for sha in (stage.good, stage.bad)}
+    wanted |= {(stage.repository, sha) for stage in stages for sha in (stage.old, stage.new)}
     for repository, sha in wanted - found.keys():
         commit = session.scalar(select(Commit).where(Commit.repository == repository, Commit.sha == sha))
         if commit is not None:

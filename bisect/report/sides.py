@@ -1,6 +1,6 @@
 """Both sides of the answer: what was good, what was bad, and how to see it again."""
 
-from ...store.schema import Judgement
+from ...store.schema import Judgement, Seeks
 from .model import Reproduction, Side
 from .reproduce import reproduction_script
 from .rows import Rows
@@ -14,15 +14,18 @@ def both_sides(rows: Rows) -> Reproduction:
         return Reproduction(good=None, bad=None)
     named = conclusion and (conclusion.culprits[0] if conclusion.culprits else conclusion.through)
     standing = rows.ranges[0]
-    good = bad = None
     if named is not None:
         standing = next(each for each in reversed(rows.ranges) if each.stage.repository == named.repository)
-        bad = _side(rows, standing, named.commit, Judgement.BAD)
-        good = _side(rows, standing, named.parent, Judgement.GOOD) if named.parent else None
-    return Reproduction(
-        good=good or _side(rows, standing, standing.stage.good, Judgement.GOOD),
-        bad=bad or _side(rows, standing, standing.stage.bad, Judgement.BAD),
-    )
+    old, new = Judgement.GOOD, Judgement.BAD
+    if standing.stage.seeks is Seeks.FIX:
+        old, new = new, old
+    shown: dict[Judgement, Side | None] = {old: None, new: None}
+    if named is not None:
+        shown[new] = _side(rows, standing, named.commit, new)
+        shown[old] = _side(rows, standing, named.parent, old) if named.parent else None
+    for judgement, end in ((old, standing.stage.old), (new, standing.stage.new)):
+        shown[judgement] = shown[judgement] or _side(rows, standing, end, judgement)
+    return Reproduction(good=shown[Judgement.GOOD], bad=shown[Judgement.BAD])
 
 
 def _side(rows: Rows, standing: Standing, sha: str, wanted: Judgement) -> Side | None:

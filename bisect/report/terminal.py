@@ -10,11 +10,22 @@ from rich.table import Table
 from rich.text import Text
 from sqlalchemy.orm import Session, sessionmaker
 
-from ...store.schema import Judgement
+from ...store.schema import Judgement, Seeks
 from ..progress import STYLES, duration, plural
 from .build import build_report
 from .model import AnswerCommit, CommitReference, ProbeReport, Report, RunReport, Side
-from .phrases import OUTCOMES, confidence, day, evidence_texts, percent, pin_state, shown_run, side_verdict
+from .phrases import (
+    confidence,
+    day,
+    earlier,
+    evidence_texts,
+    lost,
+    outcome,
+    percent,
+    pin_state,
+    shown_run,
+    side_verdict,
+)
 from .plain_text import one_line, shortened
 from .write import BAD_SCRIPT, GOOD_SCRIPT
 
@@ -69,15 +80,20 @@ def print_probes(report: Report, console: Console) -> None:
 
 
 def _answer(report: Report) -> Iterable[Entry]:
-    yield "answer", Text(OUTCOMES[report.outcome], style=_FOUND.get(report.outcome, "bold red"))
+    yield "answer", Text(outcome(report), style=_FOUND.get(report.outcome, "bold red"))
     if not report.culprits:
         yield "", Text(one_line(report.message))
     for culprit in report.culprits:
-        yield "culprit", Text(f"{culprit.repository} {culprit.commit}", style="bold")
+        yield (
+            "culprit" if report.seeks is Seeks.REGRESSION else "fixed by",
+            Text(f"{culprit.repository} {culprit.commit}", style="bold"),
+        )
         yield from _description(culprit)
         yield "parent", Text(culprit.parent or "none")
         if report.through is not None:
             yield "through", _reference(report.through)
+        if report.lost is not None:
+            yield f"lost {lost(report)}", _reference(report.lost)
         yield "confidence", Text(confidence(culprit, report.asked_confidence))
     if report.through is not None and not report.culprits:
         yield "through", _reference(report.through)
@@ -86,7 +102,7 @@ def _answer(report: Report) -> Iterable[Entry]:
         yield "suspect", _reference(suspect).append(sure)
     yield from _more(report.suspects)
     for commit in report.earlier_failures[:_FEW_COMMITS]:
-        yield "earlier", _reference(commit).append(" (failed too, then passed)")
+        yield "earlier", _reference(commit).append(f" ({earlier(report)})")
     for each in report.counterfactuals:
         yield (
             "pin",

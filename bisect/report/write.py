@@ -60,7 +60,9 @@ def _culprit(rows: Rows, index: int) -> str | None:
     repository = rows.ranges[index].stage.repository
     if index + 1 < len(rows.ranges):
         return rows.ranges[index + 1].stage.held.get(repository)
-    named = rows.conclusion.culprits if rows.conclusion else ()
+    if rows.conclusion is None:
+        return None
+    named = (*rows.conclusion.culprits, *filter(None, (rows.conclusion.lost,)))
     return next((each.commit for each in named if each.repository == repository), None)
 
 

@@ -3,15 +3,14 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from ...store.schema import Judgement, Probe
+from ...store.schema import Phase, Probe
 from ..report.rows import Rows
 from ..report.standing import Standing
 from ..search.graph import CommitGraph
 from ..search.knowledge import Observation, Outcome
 from ..search.posterior import GOOD_END, Posterior
 from ..search.rates import Rates
-
-_OUTCOMES = {Judgement.GOOD: Outcome.GOOD, Judgement.BAD: Outcome.BAD, Judgement.SKIP: Outcome.SKIP}
+from ..stage import outcome_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +64,8 @@ def _observations(rows: Rows, index: int, graph: CommitGraph, places: dict[str, 
     for probe in rows.probes:
         if probe.judgement is not None:
             seen += [
-                Observation(place, _OUTCOMES[probe.judgement]) for place in of_content.get(probe.content, ())
+                Observation(place, outcome_of(probe.judgement, standing.stage.seeks))
+                for place in of_content.get(probe.content, ())
             ]
     return seen
 
@@ -83,8 +83,8 @@ def _contents(standing: Standing, places: dict[str, int]) -> dict[str, list[int]
 def _inherited(
     outer: Standing, inner: Standing, probes: Sequence[Probe], known: Collection[str], graph: CommitGraph
 ) -> list[Observation]:
-    """Runs of the outer range, now that its culprit is known: from the culprit on they speak for the inner range's bad
-    end, before it for the good end."""
+    """Runs of the outer range, now that its culprit is known: from the culprit on they speak for the end of the inner
+    range that it pins, before it for the one that its parent pins."""
     culprit = inner.stage.held.get(outer.stage.repository)
     if culprit is None:
         return []
@@ -94,11 +94,25 @@ def _inherited(
         for content in dict.fromkeys(probe.content for probe in of_commit)
     }
     inherited: list[Observation] = []
+    ends = {inner.stage.old: GOOD_END, inner.stage.new: graph.bad}
+    sides = {side: ends.get(pin) for side, pin in _pins(outer, inner, culprit).items()}
     for probe in probes:
         sha = contents.get(probe.content)
         if sha is None or probe.judgement is None or probe.content in known:
             continue
-        bad = outer.of(culprit) in outer.ancestors(sha)
-        if bad or probe.judgement is not Judgement.BAD:
-            inherited.append(Observation(graph.bad if bad else GOOD_END, _OUTCOMES[probe.judgement]))
+        changed = outer.of(culprit) in outer.ancestors(sha)
+        end = sides.get(changed)
+        contradicts = not changed and outcome_of(probe.judgement, outer.stage.seeks) is Outcome.BAD
+        if end is not None and not contradicts:
+            inherited.append(Observation(end, outcome_of(probe.judgement, inner.stage.seeks)))
     return inherited
+
+
+def _pins(outer: Standing, inner: Standing, culprit: str) -> dict[bool, str]:
+    """What the culprit (True) and its parent (False) pin, as far as they ran with their own pins."""
+    pins: dict[bool, str] = {}
+    for changed, sha in ((True, culprit), (False, outer.parents(culprit)[0])):
+        for probe in outer.runs.get(outer.of(sha), ()):
+            if probe.stage_id == outer.stage.id and probe.phase is not Phase.COUNTERFACTUAL:
+                pins[changed] = probe.revisions[inner.stage.repository]
+    return pins

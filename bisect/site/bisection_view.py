@@ -25,7 +25,7 @@ class TestedCommit:
     subject: str | None
     runs: Sequence[Probe]
     named: bool
-    """It is a culprit, or the commit that brought one in."""
+    """It is a culprit, or the commit that brought one in, or what a culprit took away."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,8 +33,8 @@ class RangeView:
     """One range that was searched."""
 
     repository: str
-    good: str
-    bad: str
+    old: str
+    new: str
     commits: int
     candidates: int
     belief: RangeBelief | None
@@ -58,7 +58,7 @@ class BisectionView:
 def bisection_view(rows: Rows) -> BisectionView:
     """The view of a bisection that is read."""
     report = report_of_rows(rows)
-    answers = (*report.culprits, *((report.through,) if report.through else ()))
+    answers = (*report.culprits, *filter(None, (report.through, report.lost)))
     named = {each.commit for each in answers}
     beliefs = range_beliefs(rows)
     return BisectionView(
@@ -80,8 +80,8 @@ def _range(rows: Rows, standing: Standing, belief: RangeBelief | None, named: se
     likeliest = sorted(belief.commits, key=lambda each: -each[1])[:5] if belief else []
     return RangeView(
         repository=stage.repository,
-        good=stage.good,
-        bad=stage.bad,
+        old=stage.old,
+        new=stage.new,
         commits=len(stage.candidates),
         candidates=len(order),
         belief=belief,

@@ -81,10 +81,10 @@ class Site:
             (row[0], row[1])
             for row in self._session.execute(select(Probe.repository, Probe.commit).distinct())
         }
-        for repository, good, bad in self._session.execute(
-            select(Stage.repository, Stage.good, Stage.bad).distinct()
+        for repository, old, new in self._session.execute(
+            select(Stage.repository, Stage.old, Stage.new).distinct()
         ):
-            known |= {(repository, good), (repository, bad)}
+            known |= {(repository, old), (repository, new)}
         for repository, good, bad in self._session.execute(
             select(Bisection.repository, Bisection.good, Bisection.bad)
         ):

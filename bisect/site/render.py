@@ -15,6 +15,7 @@ from markupsafe import Markup
 from ...store.nightly import Status
 from ...store.schema import Judgement
 from ..progress import duration, plural
+from ..report import phrases
 from ..report.phrases import OUTCOMES, day, evidence_texts, percent, pin_state, side_verdict
 from ..report.plain_text import one_line, shortened
 from . import addresses, plots
@@ -62,6 +63,7 @@ def _environment() -> Environment:
         "number": _number,
         "outcomes": OUTCOMES,
         "percent": percent,
+        "phrases": phrases,
         "pin_state": pin_state,
         "plots": plots,
         "plural": plural,

@@ -19,6 +19,7 @@ from precision_bisect.store.schema import (
     Phase,
     Probe,
     ProbeState,
+    Seeks,
 )
 from precision_bisect.store.vocabulary import Verdict
 
@@ -83,8 +84,9 @@ def stage(journal: Journal) -> int:
     return journal.stage(
         ordinal=1,
         repository="minipto",
-        good="g",
-        bad="b",
+        seeks=Seeks.REGRESSION,
+        old="g",
+        new="b",
         held={},
         candidates=[CandidateRow(commit=commit, representative=SHA, content="c")],
     )

@@ -57,10 +57,12 @@ class Pinned:
     isa: TestRepository
     output: Path
 
-    def bisect(self, *arguments: str, good: str = "HEAD~4") -> "subprocess.CompletedProcess[str]":
+    def bisect(
+        self, *arguments: str, good: str = "HEAD~4", bad: str | None = "HEAD"
+    ) -> "subprocess.CompletedProcess[str]":
+        ends = ["--good", good, *(["--bad", bad] if bad else [])]
         return subprocess.run(
-            [*PROGRAM, "--stack", "stack.toml", "--good", good, "--bad", "HEAD", "--case", "tool.txt",
-             "-o", str(self.output), *arguments],
+            [*PROGRAM, "--stack", "stack.toml", *ends, "--case", "tool.txt", "-o", str(self.output), *arguments],
             cwd=self.folder, env={**os.environ, "PRECISION_BISECT_HOME": str(self.folder / "home")},
             capture_output=True, text=True, check=False,
         )  # fmt: skip
@@ -101,6 +103,59 @@ def test_a_pin_file_is_searched_inside(pinned: Pinned) -> None:
     assert report["through"]["commit"] == moving
     (finding,) = report["counterfactuals"]
     assert finding["blame"] == "submodule"
+    script = subprocess.run(["sh", str(pinned.output / "reproduce-bad.sh")], capture_output=True, text=True)
+    assert "WRONG y" in script.stdout, script.stderr
+
+
+@pytest.mark.parametrize("seeks", ["regression", "fix"])
+@pytest.mark.parametrize("shape", ["back", "diverged-lost", "diverged-gained"])
+def test_a_roll_back_or_to_another_line(pinned: Pinned, shape: str, seeks: str) -> None:
+    """The pin leaves a line of isa, and with it a commit; or meets one on the other line."""
+    before, after = (" wrong", "") if seeks == "regression" else ("", " wrong")
+    if shape == "diverged-gained":
+        before, after = after, before
+    base = pinned.isa.commit("base", {"isa.txt": f"base{before}\n"})
+    line = [
+        pinned.isa.commit(f"isa {n}", {"isa.txt": f"{n}{after if n > 3 else before}\n"}) for n in range(1, 7)
+    ]
+    pinned.isa.git("checkout", "--quiet", "-b", "other", base)
+    other = pinned.isa.commit("other", {"other.txt": "1\n"})
+    old, new = {
+        "back": (line[-1], line[0]),
+        "diverged-lost": (line[-1], other),
+        "diverged-gained": (other, line[-1]),
+    }[shape]
+    pinned.tool.commit("start", {"isa.pin": f"{old}\n"})
+    moving = history(pinned, isa=new)
+    if seeks == "regression":
+        done = pinned.bisect()
+    else:
+        done = pinned.bisect("--find-fix", "--bad", "HEAD~4", good="HEAD", bad=None)
+    assert done.returncode == 0, done.stderr
+    report = pinned.report()
+    (finding,) = report["counterfactuals"]
+    assert finding["blame"] == "submodule"
+    (named,) = report["culprits"]
+    text = (pinned.output / "report.md").read_text()
+    if shape == "diverged-gained":
+        assert (named["repository"], named["commit"]) == ("isa", line[3])
+        assert report["through"]["commit"] == moving
+        assert report["lost"] is None
+        assert "brought in by" in text
+    else:
+        assert (named["repository"], named["commit"]) == ("tool", moving)
+        assert (report["lost"]["repository"], report["lost"]["commit"]) == ("isa", line[3])
+        assert report["through"] is None
+        what = "fix" if seeks == "regression" else "fault"
+        how = "back" if shape == "back" else "to another line"
+        assert f"by moving isa {how}" in report["message"]
+        assert f"takes away the {what} isa {line[3]}" in report["message"]
+        assert f"takes away the {what} " in text
+    inner = report["ranges"][1]
+    assert (inner["seeks"] == seeks) == (shape == "diverged-gained")
+    words = "fixed" if inner["seeks"] == "fix" else "bad"
+    replayed = pinned.isa.git("bisect", "replay", str(pinned.output / "bisect-isa.log"))
+    assert f"{line[3]} is the first {words} commit" in replayed
     script = subprocess.run(["sh", str(pinned.output / "reproduce-bad.sh")], capture_output=True, text=True)
     assert "WRONG y" in script.stdout, script.stderr
 

@@ -137,8 +137,9 @@ class StoredBisection:
         return self.journal.stage(
             ordinal=self._stages,
             repository=repository,
-            good=good,
-            bad=bad,
+            seeks=self.request.seeks,
+            old=good,
+            new=bad,
             held=held or {},
             candidates=[
                 CandidateRow(
