@@ -38,6 +38,11 @@ class _Seconds(click.ParamType[float]):
 @click.argument("failing_build", type=click.Path(path_type=Path))
 @click.option("--localize-only", is_flag=True, help="Find the first divergent tensor, and stop there.")
 @click.option(
+    "--wrap-only",
+    is_flag=True,
+    help="Write test_reduced.py into the build, which runs it as a scene test, and stop there.",
+)
+@click.option(
     "--reference",
     metavar="DIR|SCRIPT",
     type=click.Path(path_type=Path),
@@ -56,7 +61,7 @@ class _Seconds(click.ParamType[float]):
     metavar="[CLASS::]NAME",
     help="Which case, where FAILING_BUILD is the script of a scene test that has several.",
 )
-@click.option("--stack", metavar="NAME|FILE", required=True, help="Stack file, or the name of one.")
+@click.option("--stack", metavar="NAME|FILE", help="Stack file, or the name of one.")
 @click.option(
     "--repository",
     "overrides",
@@ -91,13 +96,9 @@ class _Seconds(click.ParamType[float]):
 @click.option(
     "--rtol",
     type=click.FloatRange(min=0),
-    default=0.0,
-    show_default=True,
-    help="Relative tolerance; any difference counts by default.",
+    help="Relative tolerance; against a reference any difference counts by default.",
 )
-@click.option(
-    "--atol", type=click.FloatRange(min=0), default=0.0, show_default=True, help="Absolute tolerance."
-)
+@click.option("--atol", type=click.FloatRange(min=0), help="Absolute tolerance; alike.")
 @click.option(
     "--attempts",
     type=click.IntRange(min=1),
@@ -123,6 +124,21 @@ class _Seconds(click.ParamType[float]):
     "--max-tests", type=click.IntRange(min=1), help="Stop after this many tests with the best so far."
 )
 @click.option(
+    "--interesting",
+    metavar="SCRIPT",
+    type=click.Path(path_type=Path),
+    help="Judges candidates in place of the failure seen: it is run in the candidate's folder, a build directory "
+    "(./run.sh runs it; ../passing is its twin), and exits with 0 interesting, 1 not, 125 cannot tell, 101 keep a "
+    "copy but go on.",
+)
+@click.option("--fail-regex", metavar="PATTERN", help="It failed if it prints a line with this in it.")
+@click.option(
+    "--fail-code",
+    metavar="N",
+    type=click.IntRange(1, 255),
+    help="It failed if it exits with this code (128 + n: killed by signal n).",
+)
+@click.option(
     "--resume", is_flag=True, help="Go on with the reduction in the output folder; repeats no test."
 )
 @click.option(
@@ -138,10 +154,12 @@ def main(**options: Any) -> None:
     """Shrink FAILING_BUILD to the fewest tasks and kernels that still fail where a good build passes, or (with
     --localize-only) find the tensor, task and kernel at which it leaves the good build's path.
 
-    A smaller build counts only if it misses the good build's values in a tensor that was wrong before, and the same
-    tasks of the good build pass. The builds are copied, run again on frozen data, and never changed. In place of a
-    build directory, the script of a scene test is taken, and written as one beside the output folder. Exit code: 0
-    found, 1 error, 2 usage, 3 nothing diverges, 6 stopped by its budget, 130 interrupted.
+    A smaller build counts only if it fails as the whole does (in a tensor that was wrong before; with the same signal,
+    stall or compile error), and the same tasks of the good build pass. Without a good build, the golden data alone
+    judge it: no task's result can be replaced then, and what the failing outputs are made of stays. The builds are
+    copied, run again on frozen data, and never changed. In place of a build directory, the script of a scene test is
+    taken, and written as one beside the output folder. Exit code: 0 found, 1 error, 2 usage, 3 nothing diverges, 6
+    stopped by its budget, 130 interrupted.
     """
     from .cli_job import run_cli_job
 

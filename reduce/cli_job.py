@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -12,9 +13,12 @@ from ..runner.build_output.errors import BuildOutputError
 from ..runner.errors import UsageError, UserError
 from ..runner.stack import load_stack
 from ..runner.tensors.statistics import Tolerance
+from .failure import Printed
+from .interesting import CONVENTION, Script
 from .job import RESULT, LocalizeRequest, localize
 from .reduce_job import ReduceRequest, reduce_build
 from .scene_build import build_of
+from .scene_test import wrap
 from .summary import print_summary
 from .toolchain import Toolchain
 
@@ -25,11 +29,12 @@ def run_cli_job(
     *,
     failing_build: Path,
     localize_only: bool,
+    wrap_only: bool,
     reference: Path | None,
     scene_case: str | None,
     against: str | None,
     against_schedule: str | None,
-    stack: str,
+    stack: str | None,
     overrides: tuple[str, ...],
     python: Path | None,
     reference_stack: str | None,
@@ -38,32 +43,39 @@ def run_cli_job(
     device: int,
     golden_data: Path | None,
     dump_budget: int,
-    rtol: float,
-    atol: float,
+    rtol: float | None,
+    atol: float | None,
     attempts: int,
     timeout: float,
     jobs: int,
     budget: float | None,
     max_tests: int | None,
+    interesting: Path | None,
+    fail_regex: str | None,
+    fail_code: int | None,
     resume: bool,
     output: Path,
 ) -> int:
-    """Localize or reduce, and print; the exit code."""
+    """Localize, reduce or wrap, and print; the exit code."""
     progress = Console(stderr=True)
-    paths = _paths(overrides)
-
-    def toolchain(name: str, interpreter: Path) -> Toolchain:
-        return Toolchain.of(
-            load_stack(name, overrides=paths), python=interpreter, platform=platform, device=device
-        )
-
     interpreter = python or Path(sys.executable)
+    tolerance = Tolerance(rtol=rtol or 0.0, atol=atol or 0.0)
+
+    def toolchain(name: str, python: Path) -> Toolchain:
+        loaded = load_stack(name, overrides=_paths(overrides))
+        return Toolchain.of(loaded, python=python, platform=platform, device=device)
 
     def say(text: str) -> None:
         progress.print(text, style="dim", markup=False, highlight=False)
 
     try:
-        if sum(one is not None for one in (reference, against, against_schedule)) != 1:
+        if wrap_only:
+            print(wrap(failing_build, golden_data, Tolerance(rtol=rtol or 1e-5, atol=atol or 1e-5)))
+            return FOUND
+        if stack is None:
+            raise UsageError("expected --stack with a stack file, or the name of one")
+        references = sum(one is not None for one in (reference, against, against_schedule))
+        if references > 1 or (localize_only and not references):
             raise UsageError(
                 "expected one reference: --reference with a good build, or --against with another target, or "
                 "--against-schedule with a schedule of the stack file"
@@ -78,33 +90,39 @@ def run_cli_job(
             reference = build_of(
                 reference, scene_case, theirs, written / "reference", reuse=resume, on_progress=say
             )
+        if against is not None:
+            theirs = theirs.on(against)
+        if against_schedule is not None:
+            theirs = theirs.under(against_schedule)
         if not localize_only:
-            if reference is None:
+            printed = _printed(fail_regex, fail_code)
+            if interesting is not None and printed is not None:
+                raise UsageError("expected --interesting, or --fail-regex and --fail-code, found both")
+            if not references and interesting is None and printed is None and rtol is None and atol is None:
                 raise UsageError(
-                    "expected --reference with a good build to reduce against, found none: "
-                    "with --against and --against-schedule only --localize-only is possible"
+                    "without --reference the golden data alone judge: expected the case's own --rtol and --atol"
                 )
+            if interesting is not None:
+                say(f"{interesting} {CONVENTION}")
             return _reduce(
                 ReduceRequest(
                     failing=failing_build,
-                    reference=reference,
+                    reference=reference or (failing_build if references else None),
                     failing_toolchain=ours,
                     reference_toolchain=theirs,
                     golden_data=golden_data,
-                    tolerance=Tolerance(rtol=rtol, atol=atol),
+                    tolerance=tolerance,
                     output=output.absolute(),
                     jobs=jobs,
                     budget=budget,
                     most_tests=max_tests,
                     resume=resume,
                     timeout=timeout,
+                    printed=printed,
+                    interesting=None if interesting is None else Script.checked(interesting),
                 ),
                 say,
             )
-        if against is not None:
-            theirs = theirs.on(against)
-        if against_schedule is not None:
-            theirs = theirs.under(against_schedule)
         found = localize(
             LocalizeRequest(
                 failing=failing_build,
@@ -113,7 +131,7 @@ def run_cli_job(
                 reference_toolchain=theirs,
                 schedule=against_schedule,
                 golden_data=golden_data,
-                tolerance=Tolerance(rtol=rtol, atol=atol),
+                tolerance=tolerance,
                 budget=dump_budget,
                 attempts=attempts,
                 timeout=timeout,
@@ -134,6 +152,17 @@ def run_cli_job(
     print_summary(found, Console())
     print(output / RESULT)
     return FOUND if found.first_divergent else NOTHING_DIVERGES
+
+
+def _printed(pattern: str | None, code: int | None) -> Printed | None:
+    if pattern is None and code is None:
+        return None
+    try:
+        return Printed(code=code, pattern=None if pattern is None else re.compile(pattern))
+    except re.error as error:
+        raise UsageError(
+            f"--fail-regex: expected a regular expression, found {pattern!r}: {error}"
+        ) from error
 
 
 def _reduce(request: ReduceRequest, say: Callable[[str], None]) -> int:

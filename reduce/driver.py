@@ -73,6 +73,10 @@ class Driver:
         self._improve(whole)
         return len(outcomes), failures
 
+    def is_interesting(self, candidate: Reduction) -> bool:
+        """One run of a candidate that is not to be kept."""
+        return self._judge([(candidate, 0)]) == [Outcome.INTERESTING]
+
     def guess(self, candidates: Sequence[Reduction]) -> None:
         """Take the first of the candidates that is interesting, if one is."""
         for candidate in candidates:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import re
 import shutil
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -11,6 +12,7 @@ from typing import Protocol
 from ..runner.tensors.statistics import Tolerance
 from ..store.vocabulary import Verdict
 from .comparison import NotWholeError
+from .failure import Failure
 from .minimize.outcome import Outcome
 from .program.candidate import Folder, Pair
 from .program.cut import UnfitCutError
@@ -18,8 +20,6 @@ from .program.model import Reduction
 from .replay import Ran, Replayer
 from .toolchain import Toolchain
 from .working_copy import WorkingCopy
-
-_MARKS = re.compile(r"\[(?P<marks>[^\]]*)\]")
 
 
 class Oracle(Protocol):
@@ -31,45 +31,62 @@ class Oracle(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Differential:
-    """Interesting: the failing build misses the recorded values of the reference in a tensor that was wrong in the
-    whole run too, and the same tasks of the reference pass. Anything else that fails has slipped."""
+class Runner:
+    """Runs a build that was made, by its side's toolchain; `timeout` is seconds."""
 
-    pair: Pair
     tolerance: Tolerance
     timeout: float
 
-    def judge(self, reduction: Reduction, folder: Path) -> Outcome:
-        """Runs the twin only where the candidate fails as it should."""
-        try:
-            ours = self.pair.make_failing(reduction, folder / "failing")
-            theirs = self.pair.make_reference(reduction, folder / "passing")
-        except (UnfitCutError, NotWholeError):
-            shutil.rmtree(folder, ignore_errors=True)
-            return Outcome.INVALID
-        found = self.run(ours, self.pair.failing.toolchain, folder / "runs-failing").classification
-        outcome = Outcome.INVALID
-        if found.verdict is Verdict.PASS:
-            outcome = Outcome.NOT
-        elif found.verdict in (Verdict.STALL, Verdict.CRASH):
-            outcome = Outcome.SLIPPED
-        elif found.verdict is Verdict.MISMATCH:
-            outcome = Outcome.SLIPPED
-            if self._same(ours, found.signature):
-                twin = self.run(theirs, self.pair.reference.toolchain, folder / "runs-passing").classification
-                if twin.verdict is Verdict.PASS:
-                    outcome = Outcome.INTERESTING
-        shutil.rmtree(folder, ignore_errors=True)
-        return outcome
-
-    def run(self, made: Folder, toolchain: Toolchain, folder: Path) -> Ran:
-        """One run of a build that was made."""
+    def run(self, made: Folder, toolchain: Toolchain, folder: Path, *, save_outputs: bool = False) -> Ran:
+        """One run, recorded in `folder`."""
         replayer = Replayer(
             copy=WorkingCopy(made.path), toolchain=toolchain, folder=folder, timeout=self.timeout
         )
-        return replayer.classify(made.arguments, data=made.path / "data", tolerance=self.tolerance)
+        return replayer.classify(
+            made.arguments,
+            data=made.path / "data",
+            tolerance=self.tolerance,
+            save_outputs=save_outputs,
+        )
 
-    def _same(self, made: Folder, signature: str | None) -> bool:
-        wrong = set(self.pair.diverged)
-        allowed = {one.buffer.name for one in made.cut.tensors if one.writers & wrong}
-        return bool(allowed & set(_MARKS.sub("", signature or "").split(",")))
+
+@dataclass(frozen=True, kw_only=True)
+class Differential:
+    """Interesting: the failing build fails as the whole did, and the same tasks of the reference pass. Where they do
+    not, the failure is not that of the build: it has slipped."""
+
+    pair: Pair
+    failure: Failure
+    runner: Runner
+
+    @property
+    def text(self) -> str:
+        """For people and for the result."""
+        return self.failure.text
+
+    def judge(self, reduction: Reduction, folder: Path) -> Outcome:
+        """Runs the twin only where the candidate fails as it should; without a reference there is none."""
+        with made_in(folder):
+            try:
+                ours = self.pair.make_failing(reduction, folder / "failing")
+                theirs = (
+                    self.pair.make_reference(reduction, folder / "passing") if self.pair.has_twin else None
+                )
+            except (UnfitCutError, NotWholeError):
+                return Outcome.INVALID
+            ran = self.runner.run(ours, self.pair.failing.toolchain, folder / "runs-failing")
+            outcome = self.failure.outcome(ran, ours)
+            if outcome is not Outcome.INTERESTING or theirs is None:
+                return outcome
+            twin = self.runner.run(theirs, self.pair.reference.toolchain, folder / "runs-passing")
+            passed = twin.classification.verdict is Verdict.PASS
+            return Outcome.INTERESTING if passed else Outcome.SLIPPED
+
+
+@contextmanager
+def made_in(folder: Path) -> Generator[None]:
+    """Removes what was made there."""
+    try:
+        yield
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

@@ -10,24 +10,27 @@ from pathlib import Path
 
 from ..runner.build_output.build_directory import BuildDirectory
 from ..runner.errors import UsageError, UserError
-from ..runner.golden import FrozenGolden, freeze
+from ..runner.golden import freeze
 from ..runner.tensors.statistics import Tolerance
-from ..store.vocabulary import Verdict
-from .driver import MOST_RUNS, Driver
+from .both_recordings import BothRecorders, Recorded
+from .driver import Driver
 from .edits.collapse_kernels import CollapseKernels
 from .edits.drop_tasks import DropTasks
 from .edits.suspects import suspects
+from .expected import Expected
+from .failure import Printed
 from .generated import compare_generated
+from .interesting import Script
 from .journal import Journal
+from .minimize.graph import Graph
 from .minimize.outcome import Outcome
 from .minimize.patience import passes_to_reject
-from .oracle import Differential
-from .program.candidate import Folder, Pair
+from .oracle import Differential, Runner
 from .program.model import Reduction
-from .program.recording import Recorder, Recording
-from .reduction import Baseline, ReductionResult, Size, Substituted, Verified
+from .reduction import Baseline, ReductionResult, Size, Substituted
 from .reproducer import Reproducer
 from .toolchain import Toolchain
+from .verify import Verifier
 
 RESULT = "reduction.json"
 _WORK = "work"
@@ -35,10 +38,15 @@ _WORK = "work"
 
 @dataclass(frozen=True, kw_only=True)
 class ReduceRequest:
-    """`budget` is seconds of searching, `timeout` seconds a run; None: no limit."""
+    """`budget` is seconds of searching, `timeout` seconds a run; None: no limit.
+
+    Without a `reference`, the golden data alone tell what is right. It may be the failing build itself, if its
+    toolchain is another one: another target, or another schedule. `printed` or `interesting` say what counts as the
+    failure, in place of what the whole build's run shows.
+    """
 
     failing: Path
-    reference: Path
+    reference: Path | None
     failing_toolchain: Toolchain
     reference_toolchain: Toolchain
     golden_data: Path | None
@@ -49,6 +57,8 @@ class ReduceRequest:
     most_tests: int | None
     resume: bool
     timeout: float
+    printed: Printed | None = None
+    interesting: Path | None = None
 
 
 def reduce_build(request: ReduceRequest, *, on_progress: Callable[[str], None]) -> ReductionResult:
@@ -59,14 +69,20 @@ def reduce_build(request: ReduceRequest, *, on_progress: Callable[[str], None]) 
         BuildOutputError: a part of a build cannot be read.
     """
     work = _work(request)
-    golden = freeze(request.golden_data or request.failing / "data", work / "golden")
-    pair = _recorded(request, golden, work, on_progress)
-    program = pair.failing.program
-    differing = _differing_kernels(request, pair)
+    recorded = _record(request, work, on_progress)
+    pair, program = recorded.pair, recorded.pair.failing.program
+    whole = Reduction(tuple(range(len(program.tasks))))
+    differing = _differing_kernels(request, recorded) if pair.has_twin else ()
     reproducer = Reproducer(
-        pair=pair, output=request.output, tolerance=request.tolerance, reason=_reason(pair)
+        pair=pair,
+        output=request.output,
+        tolerance=request.tolerance,
+        reason=recorded.reason,
+        expected=Expected.of(recorded.failure, request.failing_toolchain.stack),
+        script=request.interesting,
+        timeout=request.timeout,
     )
-    oracle = Differential(pair=pair, tolerance=request.tolerance, timeout=request.timeout)
+    oracle = _oracle(request, recorded, reproducer)
     driver = Driver(
         oracle=oracle,
         journal=Journal.open(work / "tests.jsonl"),
@@ -79,28 +95,38 @@ def reduce_build(request: ReduceRequest, *, on_progress: Callable[[str], None]) 
     )
     shutil.rmtree(driver.folder, ignore_errors=True)
     on_progress("running the whole program, straight-line")
-    runs, failures = driver.baseline(Reduction(tuple(range(len(program.tasks)))))
-    driver.guess([Reduction(tasks) for tasks in suspects(pair)])
-    driver.run(DropTasks(len(program.tasks)))
+    runs, failures = driver.baseline(whole)
+    on_progress("running no task at all")
+    if driver.is_interesting(Reduction(())):
+        raise UserError(
+            f"{request.failing}: expected a program without tasks not to fail, found that it does: {oracle.text}; "
+            "what fails is outside of the tasks"
+        )
+    if recorded.first_wrong is not None and pair.has_twin:
+        driver.guess([Reduction(tasks) for tasks in suspects(pair, recorded.first_wrong)])
+    driver.run(_task_edit(recorded))
     used = {name for one in driver.best.tasks for name in program.tasks[one].kernels}
     driver.run(CollapseKernels(tuple(name for name in differing if name in used)))
     ours, theirs = reproducer.write(driver.best)
     on_progress("verifying the result")
-    verified, signature = _verify(oracle, ours, theirs, work / "verify", passes_to_reject(driver.rate, 0.01))
+    verifier = Verifier(
+        oracle=oracle, pair=pair, runs=passes_to_reject(driver.rate, 0.01), folder=work / "verify"
+    )
+    verified, signature = verifier.verify(ours, theirs)
+    reproducer.explain(driver.best, ours, verifier.worst_rows(ours))
     outcomes = list(driver.journal.outcomes.values())
     left = {name for one in driver.best.tasks for name in program.tasks[one].kernels}
     result = ReductionResult(
         failing_build=str(request.failing),
-        reference=str(request.reference),
+        reference=str(request.reference) if request.reference is not None else None,
         stopped="budget" if driver.stopped else "done",
-        signature=f"mismatch {signature}",
+        failure=oracle.text,
+        signature=signature,
         kept_tasks=tuple(f"{one}: {program.tasks[one].name}" for one in driver.best.tasks),
         kernels_of_failing_build=tuple(sorted(set(differing) & left - set(driver.best.collapsed))),
         tasks=Size(before=len(program.tasks), after=len(driver.best.tasks)),
         kernels=Size(before=len(program.config.kernels), after=len(left)),
-        bytes=Size(
-            before=pair.failing_cut(Reduction(tuple(range(len(program.tasks))))).bytes, after=ours.cut.bytes
-        ),
+        bytes=Size(before=pair.failing_cut(whole).bytes, after=ours.cut.bytes),
         baseline=Baseline(runs=runs, failures=failures),
         oracle_calls=driver.calls,
         cached=driver.cached,
@@ -115,19 +141,61 @@ def reduce_build(request: ReduceRequest, *, on_progress: Callable[[str], None]) 
     return result
 
 
+def _record(request: ReduceRequest, work: Path, on_progress: Callable[[str], None]) -> Recorded:
+    golden = freeze(request.golden_data or request.failing / "data", work / "golden")
+    return BothRecorders(
+        failing=request.failing,
+        reference=request.reference,
+        failing_toolchain=request.failing_toolchain,
+        reference_toolchain=request.reference_toolchain,
+        golden=golden,
+        folder=work,
+        timeout=request.timeout,
+        tolerance=request.tolerance,
+        printed=request.printed,
+        any_failure=request.interesting is not None,
+        on_progress=on_progress,
+    ).record()
+
+
+def _oracle(request: ReduceRequest, recorded: Recorded, reproducer: Reproducer) -> Differential | Script:
+    runner = Runner(tolerance=request.tolerance, timeout=request.timeout)
+    if request.interesting is None:
+        return Differential(pair=recorded.pair, failure=recorded.failure, runner=runner)
+    return Script(
+        path=request.interesting,
+        pair=recorded.pair,
+        reproducer=reproducer,
+        runner=runner,
+        kept=request.output / "kept",
+    )
+
+
+def _task_edit(recorded: Recorded) -> DropTasks:
+    pair = recorded.pair
+    if pair.has_twin:
+        return DropTasks(Graph.free(len(pair.failing.program.tasks)))
+    graph = Graph(tuple(tuple(sorted(above)) for above in pair.failing.tasks.predecessors))
+    return DropTasks(graph, targets=frozenset(pair.diverged) or None)
+
+
 def _work(request: ReduceRequest) -> Path:
     """The folder for what is not the result; one of an earlier call only with `--resume`, and of the same builds."""
     work, output = request.output / _WORK, request.output.resolve()
-    for build in (request.failing.resolve(), request.reference.resolve()):
+    builds = [one.resolve() for one in (request.failing, request.reference) if one is not None]
+    for build in builds:
         if output.is_relative_to(build) or build.is_relative_to(output):
             raise UsageError(f"-o {request.output}: expected a folder outside of {build}")
     marker = request.output / "reduce-of"
     text = "\n".join(
         [
-            _digest(request.failing),
-            _digest(request.reference),
+            *map(_digest, builds),
             str(request.tolerance),
             str(request.golden_data),
+            str(request.printed),
+            str(request.interesting),
+            f"{request.failing_toolchain.platform} {dict(request.failing_toolchain.variables)}",
+            f"{request.reference_toolchain.platform} {dict(request.reference_toolchain.variables)}",
         ]
     )
     if request.output.exists() and any(request.output.iterdir()):
@@ -157,48 +225,15 @@ def _digest(build: Path) -> str:
     return f"{build.resolve()} {digest.hexdigest()}"
 
 
-def _recorded(
-    request: ReduceRequest, golden: FrozenGolden, work: Path, on_progress: Callable[[str], None]
-) -> Pair:
-    def recorder(build: Path, toolchain: Toolchain, name: str) -> Recorder:
-        return Recorder(
-            build=build.resolve(),
-            data=golden.directory,
-            toolchain=toolchain,
-            folder=work / name,
-            timeout=request.timeout,
-        )
-
-    on_progress("recording the reference")
-    reference = recorder(request.reference, request.reference_toolchain, "reference").record()
-    failing = recorder(request.failing, request.failing_toolchain, "failing")
-    for attempt in range(MOST_RUNS):
-        on_progress(f"recording the failing build (attempt {attempt + 1})")
-        pair = Pair(failing=failing.record(attempt), reference=reference)
-        if pair.diverged:
-            return pair
-    raise UserError(
-        f"{request.failing}: expected a run that differs from the reference, found {MOST_RUNS} that do not"
-    )
-
-
-def _differing_kernels(request: ReduceRequest, pair: Pair) -> tuple[str, ...]:
+def _differing_kernels(request: ReduceRequest, recorded: Recorded) -> tuple[str, ...]:
+    assert request.reference is not None
     different = compare_generated(
         BuildDirectory.open(request.failing), BuildDirectory.open(request.reference)
     )
-    config: Recording = pair.failing
     return tuple(
         kernel.name
-        for kernel in config.program.config.kernels.values()
+        for kernel in recorded.pair.failing.program.config.kernels.values()
         if str(kernel.source) in different.differing
-    )
-
-
-def _reason(pair: Pair) -> str:
-    first = pair.diverged[0]
-    return (
-        f"The first task whose results differ from the good build's is task {first} "
-        f"(`{pair.failing.program.tasks[first].name}`)."
     )
 
 
@@ -207,29 +242,3 @@ def _better(
 ) -> None:
     reproducer.write(reduction)
     on_progress(f"tasks {before} -> {len(reduction.tasks)}")
-
-
-def _verify(
-    oracle: Differential, ours: Folder, theirs: Folder, folder: Path, runs: int
-) -> tuple[Verified, str]:
-    """Runs of the result itself, each in a process of its own.
-
-    Raises:
-        UserError: it never fails, or the twin does not pass each time.
-    """
-    shutil.rmtree(folder, ignore_errors=True)
-    failures, passes, signature = 0, 0, ""
-    for number in range(runs):
-        found = oracle.run(ours, oracle.pair.failing.toolchain, folder / f"failing-{number}").classification
-        twin = oracle.run(
-            theirs, oracle.pair.reference.toolchain, folder / f"passing-{number}"
-        ).classification
-        if found.verdict is Verdict.MISMATCH:
-            failures, signature = failures + 1, found.signature or ""
-        passes += twin.verdict is Verdict.PASS
-    if not failures or passes < runs:
-        raise UserError(
-            f"{ours.path}: expected the result to fail and its twin to pass, found {failures} failures and {passes} "
-            f"passes in {runs} runs each"
-        )
-    return Verified(runs=runs, failures=failures, passes=passes), signature

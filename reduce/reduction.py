@@ -30,11 +30,11 @@ class Baseline(_Part):
 
 
 class Verified(_Part):
-    """Runs of the finished result: `failures` of the failing build, `passes` of its twin."""
+    """Runs of the finished result: `failures` of the failing build, `passes` of its twin (null without a reference)."""
 
     runs: int
     failures: int
-    passes: int
+    passes: int | None
 
 
 class Substituted(_Part):
@@ -48,12 +48,14 @@ class Substituted(_Part):
 
 
 class ReductionResult(_Part):
-    """The result. `oracle_calls` were made by this call, `cached` were known from an earlier one; `bytes` are those of
-    all tensors; `invalid` and `slipped` count candidates' runs that could not be judged, or failed otherwise."""
+    """The result. `failure` is what was looked for, `signature` what the result shows. `oracle_calls` were made by this
+    call, `cached` were known from an earlier one; `invalid` and `slipped` count candidates' runs that could not be
+    judged, or failed otherwise. `bytes` are those of all tensors."""
 
     failing_build: str
-    reference: str
+    reference: str | None
     stopped: Literal["done", "budget"]
+    failure: str
     signature: str
     kept_tasks: tuple[str, ...]
     kernels_of_failing_build: tuple[str, ...]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -11,6 +12,7 @@ from ..runner.build_output.args_dump import ArgsDump
 from ..runner.build_output.golden_data import TensorFolder
 from ..runner.build_output.task_graph import TaskGraph
 from ..runner.case import CaseName, RunOptions, case_command
+from ..runner.ending import Ending
 from ..runner.errors import UserError
 from ..runner.execute import Command, execute
 from ..runner.harness_outcome import read_harness_outcome
@@ -56,6 +58,7 @@ class Ran:
     """One run that ended somehow, with its log in `folder`."""
 
     classification: Classification
+    ending: Ending
     seconds: float
     folder: Path
 
@@ -63,6 +66,22 @@ class Ran:
     def log(self) -> Path:
         """What it printed, compressed."""
         return self.folder / "run.log.gz"
+
+    def lines(self) -> Iterator[str]:
+        """What it printed, line by line."""
+        with gzip.open(self.log, "rt", encoding="utf-8", errors="replace") as log:
+            yield from (line.rstrip("\n") for line in log)
+
+    @property
+    def outputs(self) -> TensorFolder | None:
+        """What it put out, where that was saved."""
+        folder = self.folder / _OUTPUTS
+        return TensorFolder.open(folder) if folder.is_dir() else None
+
+    @property
+    def why(self) -> str:
+        """The line that decided."""
+        return next((one.text for one in self.classification.evidence if one.stream != "ending"), "")
 
 
 @dataclass
@@ -102,7 +121,7 @@ class Replayer:
             save_outputs=True,
         )
         if ran.classification.verdict not in (Verdict.PASS, Verdict.MISMATCH):
-            raise ReplayError(_failure(ran.classification, self.copy, ran.log))
+            raise ReplayError(_failure(ran, self.copy))
         replay = self._open(ran, dump_level=dump_level, dep_gen=dep_gen)
         self.dumped_bytes += replay.dumped_bytes
         return replay
@@ -169,19 +188,22 @@ class Replayer:
                 ),
             )
         found = classifier.finish(finished.ending, read_harness_outcome(outcome))
-        return Ran(classification=found, seconds=finished.seconds, folder=folder)
+        return Ran(classification=found, ending=finished.ending, seconds=finished.seconds, folder=folder)
 
-    def _open(self, ran: Ran, *, dump_level: int, dep_gen: bool) -> Replay:
+    def keep_records(self, ran: Ran) -> None:
         """Moves the records out of the copy, where the next run would overwrite them under an open mapping."""
         records = self.copy.path / "dfx_outputs"
         if records.is_dir() and not records.is_symlink():
             shutil.move(records, ran.folder / "dfx_outputs")
-        kept, outputs = WorkingCopy(ran.folder), ran.folder / _OUTPUTS
+
+    def _open(self, ran: Ran, *, dump_level: int, dep_gen: bool) -> Replay:
+        self.keep_records(ran)
+        kept = WorkingCopy(ran.folder)
         return Replay(
             classification=ran.classification,
             dump=kept.build().args_dump() if dump_level else None,
             graph=kept.build().task_graph() if dep_gen else None,
-            outputs=TensorFolder.open(outputs) if outputs.is_dir() else None,
+            outputs=ran.outputs,
             seconds=ran.seconds,
             log=ran.log,
         )
@@ -192,9 +214,9 @@ def _closeness(tolerance: Tolerance | None) -> tuple[str, ...]:
     return () if tolerance is None else ("--rtol", repr(tolerance.rtol), "--atol", repr(tolerance.atol))
 
 
-def _failure(found: Classification, copy: WorkingCopy, log: Path) -> str:
-    why = next((entry.text for entry in found.evidence if entry.stream != "ending"), "")
+def _failure(ran: Ran, copy: WorkingCopy) -> str:
+    found = ran.classification
     return (
         f"{copy.path}: expected its outputs compared, found {found.verdict.value}"
-        f"{f' ({found.signature})' if found.signature else ''}: {why[:200]}; see {log}"
+        f"{f' ({found.signature})' if found.signature else ''}: {ran.why[:200]}; see {ran.log}"
     )

@@ -2,48 +2,56 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from ..runner.scene_tests import HARNESS
 from ..runner.tensors.statistics import Tolerance
 from .entry_arguments import write_specs
+from .expected import Expected
 from .program.candidate import Folder, Pair
 from .program.model import Reduction
 from .scene_test import write_scene_test
 from .toolchain import Toolchain
+from .worst_rows import WorstRow
 
 _REPLAY = Path(__file__).with_name("replay_case.py")
+_SAME_FAILURE = Path(__file__).with_name("same_failure.py")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reproducer:
-    """Writes below `output`: `result` is a link to the newest complete version, replaced at once."""
+    """Writes below `output`: `result` is a link to the newest complete version, replaced at once.
+
+    `expected` is what `check.sh` asks of the failing run, `script` asks it in its place. `timeout` is seconds.
+    """
 
     pair: Pair
     output: Path
     tolerance: Tolerance
     reason: str
+    expected: Expected
+    script: Path | None
+    timeout: float
 
     @property
     def result(self) -> Path:
         """The newest complete version."""
         return self.output / "result"
 
-    def write(self, reduction: Reduction) -> tuple[Folder, Folder]:
-        """The failing build and its twin."""
+    def write(self, reduction: Reduction) -> tuple[Folder, Folder | None]:
+        """The failing build and its twin, in a new version."""
         versions = self.output / "versions"
         versions.mkdir(parents=True, exist_ok=True)
         number = max((int(one.name) for one in versions.iterdir() if one.name.isdigit()), default=0) + 1
         folder = versions / str(number)
-        ours = self.pair.make_failing(reduction, folder / "failing")
-        theirs = self.pair.make_reference(reduction, folder / "passing")
-        for made, toolchain in ((ours, self.pair.failing.toolchain), (theirs, self.pair.reference.toolchain)):
-            self._replay(made, toolchain)
-            write_scene_test(made.path, made.arguments, self.tolerance)
-        self._texts(folder, reduction, ours)
+        ours, theirs = self.make(reduction, folder)
+        self._texts(folder)
+        self.explain(reduction, ours, ())
         link = self.output / "result.new"
         link.unlink(missing_ok=True)
         link.symlink_to(Path("versions") / str(number))
@@ -53,14 +61,55 @@ class Reproducer:
                 shutil.rmtree(old, ignore_errors=True)
         return ours, theirs
 
-    def _replay(self, made: Folder, toolchain: Toolchain) -> None:
-        shutil.rmtree(made.path / "debug", ignore_errors=True)
-        (made.path / "debug").mkdir()
-        shutil.copyfile(_REPLAY, made.path / "debug" / "run.py")
+    def make(self, reduction: Reduction, folder: Path) -> tuple[Folder, Folder | None]:
+        """Both builds below the new folder `folder`, each with its `run.sh`; no twin without a reference."""
+        ours = self.pair.make_failing(reduction, folder / "failing")
+        theirs = self.pair.make_reference(reduction, folder / "passing") if self.pair.has_twin else None
+        self._runnable(ours, self.pair.failing.toolchain)
+        if theirs is not None:
+            self._runnable(theirs, self.pair.reference.toolchain)
+        return ours, theirs
+
+    def explain(self, reduction: Reduction, ours: Folder, worst: Sequence[WorstRow]) -> None:
+        """Writes `why.md` beside the failing build."""
+        program = self.pair.failing.program
+        tasks = [f"- task {one}: `{program.tasks[one].name}`" for one in reduction.tasks]
+        substituted = [
+            f"- `{one.tensor}`: {one.elements} elements left by task {one.producer_ordinal} (`{one.producer}`), "
+            f"recorded in the {one.recorded_in} run"
+            for one in ours.cut.boundaries
+        ]
+        outputs = [f"`{one.buffer.name}`" for one in ours.cut.tensors if one.expected is not None]
+        truth = "the values of the good build" if self.pair.has_twin else "the golden data"
+        why = [
+            "# Why it fails",
+            "",
+            self.reason,
+            "",
+            f"Of {len(program.tasks)} tasks these are left:",
+            "",
+            *tasks,
+            "",
+            f"Outputs: {', '.join(outputs) or 'none'}, against {truth}.",
+            f"Kernels taken from the good build: {', '.join(reduction.collapsed) or 'none'}.",
+            "",
+            "Recorded values in place of dropped tasks:",
+            "",
+            *(substituted or ["- none"]),
+        ]
+        if worst:
+            why += ["", "Worst rows (the last axis), in a run of the result:", "", *_table(worst)]
+        (ours.path.parent / "why.md").write_text("\n".join(why) + "\n", encoding="utf-8")
+
+    def _runnable(self, made: Folder, toolchain: Toolchain) -> None:
+        debug = made.path / "debug"
+        shutil.rmtree(debug, ignore_errors=True)
+        debug.mkdir()
+        shutil.copyfile(_REPLAY, debug / "run.py")
         if toolchain.stack.case.scene_tests:
-            shutil.copyfile(HARNESS, made.path / "debug" / HARNESS.name)
-        write_specs(made.arguments, made.path / "debug" / "specs.json")
-        values = toolchain.values(case=made.path / "debug" / "run.py", folder=made.path)
+            shutil.copyfile(HARNESS, debug / HARNESS.name)
+        write_specs(made.arguments, debug / "specs.json")
+        values = toolchain.values(case=debug / "run.py", folder=made.path)
         own = toolchain.stack.environment.variables.keys() | toolchain.variables.keys()
         environment = toolchain.environment(values)
         exports = [f"export {name}={shlex.quote(environment[name])}" for name in sorted(own)]
@@ -71,52 +120,63 @@ class Reproducer:
                 *("--rtol", repr(self.tolerance.rtol), "--atol", repr(self.tolerance.atol)),
             ]
         )
-        _script(made.path / "run.sh", 'cd "$(dirname "$0")"', *exports, f"exec {command}")
+        _script(made.path / "run.sh", 'cd "$(dirname "$0")" || exit', *exports, f"exec {command}")
+        write_scene_test(made.path, made.arguments, self.tolerance, data=None)
 
-    def _texts(self, folder: Path, reduction: Reduction, ours: Folder) -> None:
+    def _texts(self, folder: Path) -> None:
         _script(folder / "run.sh", 'exec "$(dirname "$0")/failing/run.sh"')
+        debug = folder / "failing" / "debug"
+        shutil.copyfile(_SAME_FAILURE, debug / "same_failure.py")
+        (debug / "expected.json").write_text(json.dumps(vars(self.expected)), encoding="utf-8")
+        python = shlex.quote(str(self.pair.failing.toolchain.python))
+        limit = f"timeout {self.timeout:g}"
+        twin = [
+            f"{limit} ./passing/run.sh >passing.log 2>&1 || {{ echo 'the twin does not pass: passing.log'; exit 2; }}"
+        ]
+        failing = [
+            f"{limit} ./failing/run.sh >failing.log 2>&1; code=$?",
+            "[ $code != 0 ] || { echo 'passed: not reproduced'; exit 1; }",
+            f"{python} failing/debug/same_failure.py failing.log $code || "
+            "{ echo 'another failure: failing.log'; exit 2; }",
+        ]
+        if self.script is not None:
+            twin = []
+            failing = [
+                f"(cd failing && {shlex.quote(str(self.script))}) >failing.log 2>&1 || "
+                "{ echo 'not interesting: failing.log'; exit 1; }"
+            ]
         _script(
             folder / "check.sh",
-            'cd "$(dirname "$0")"',
-            "./passing/run.sh >passing.log 2>&1 || { echo 'the twin does not pass: passing.log'; exit 2; }",
-            "if ./failing/run.sh >failing.log 2>&1; then echo 'passed: not reproduced'; exit 1; fi",
-            "grep -q 'does not match golden' failing.log || { echo 'another failure: failing.log'; exit 2; }",
+            'cd "$(dirname "$0")" || exit',
+            *(twin if self.pair.has_twin else ()),
+            *failing,
             "echo reproduced",
         )
-        program = self.pair.failing.program
-        tasks = [f"- task {one}: `{program.tasks[one].name}`" for one in reduction.tasks]
-        substituted = [
-            f"- `{one.tensor}`: {one.elements} elements left by task {one.producer_ordinal} (`{one.producer}`), "
-            f"recorded in the {one.recorded_in} run"
-            for one in ours.cut.boundaries
-        ]
-        outputs = [one.buffer.name for one in ours.cut.tensors if one.expected is not None]
-        why = [
-            "# Why it fails",
-            "",
-            self.reason,
-            "",
-            f"Of {len(program.tasks)} tasks these are left:",
-            "",
-            *tasks,
-            "",
-            f"Judged by: {', '.join(f'`{one}`' for one in outputs)}, against the values of the good build.",
-            f"Kernels taken from the good build: {', '.join(reduction.collapsed) or 'none'}.",
-            "",
-            "Recorded values in place of dropped tasks:",
-            "",
-            *(substituted or ["- none"]),
-        ]
-        (folder / "why.md").write_text("\n".join(why) + "\n", encoding="utf-8")
+        passing = (
+            "- `failing/`: a build that fails; `passing/`: the same tasks of the good build, which pass."
+        )
         readme = [
             "# Reduced build",
             "",
-            "- `failing/`: a build directory that fails; `passing/`: the same tasks of the good build, which pass.",
-            "- `./run.sh` runs the failing one, `./check.sh` both: exit code 0 if the failure is reproduced.",
+            passing if self.pair.has_twin else "- `failing/`: a build that fails.",
+            "- `./run.sh` runs the failing one, `./check.sh` all: exit code 0 if the failure is reproduced.",
             "- `failing/test_reduced.py`: the same as a scene test of the runtime.",
             "- `why.md`: what is left, and which values were substituted.",
         ]
         (folder / "README.md").write_text("\n".join(readme) + "\n", encoding="utf-8")
+
+
+def _table(worst: Sequence[WorstRow]) -> list[str]:
+    lines = [
+        "| output | row | differ | column | actual | expected |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    lines += [
+        f"| `{one.output}` | {list(one.index)} | {one.different} of {one.elements} | {one.column} | "
+        f"{one.actual:.6g} | {one.expected:.6g} |"
+        for one in worst
+    ]
+    return lines
 
 
 def _script(path: Path, *lines: str) -> None:

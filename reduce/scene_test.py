@@ -7,15 +7,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..runner.build_output.build_directory import BuildDirectory
+from ..runner.build_output.golden_data import GoldenData
 from ..runner.build_output.kernel_config import Direction
 from ..runner.errors import UserError
 from ..runner.tensors.statistics import Tolerance
-from .entry_arguments import EntryArgument, EntryScalar
+from .entry_arguments import EntryArgument, EntryScalar, entry_arguments
 
 FILE_NAME = "test_reduced.py"
 
-_TEXT = '''"""A build directory as a scene test: python test_reduced.py -p a2a3sim"""
-
+_FIRST_LINE = '"""A build directory as a scene test: python test_reduced.py -p a2a3sim"""'
+_TEXT = """
 from pathlib import Path
 
 import simpler_setup
@@ -25,7 +26,7 @@ from simpler_setup import Scalar, SceneTestCase, TaskArgsBuilder, scene_test
 
 # It was called Tensor before it was called TensorArg.
 TensorArg = getattr(simpler_setup, "TensorArg", None) or simpler_setup.Tensor
-DATA = Path(__file__).resolve().parent / "data"
+DATA = @DATA@
 TENSORS = @TENSORS@
 SCALARS = @SCALARS@
 
@@ -56,11 +57,28 @@ class TestReduced(SceneTestCase):
 
 if __name__ == "__main__":
     SceneTestCase.run_module(__name__)
-'''
+"""
 
 
-def write_scene_test(build: Path, arguments: Sequence[EntryArgument], tolerance: Tolerance) -> Path:
-    """Writes the file, and says where.
+def wrap(build: Path, golden_data: Path | None, tolerance: Tolerance) -> Path:
+    """Writes the scene test of any build directory with frozen data, its own (`data/`) by default; says where.
+
+    Raises:
+        UserError: a file of that name is there that was not written here, or the orchestration is not understood.
+        BuildOutputError: the build or its data cannot be read.
+    """
+    path = build / FILE_NAME
+    if path.exists() and not path.read_text(encoding="utf-8", errors="replace").startswith(_FIRST_LINE):
+        raise UserError(f"{path}: expected none, or one that was written by --wrap-only, found another file")
+    data = None if golden_data is None else golden_data.resolve()
+    arguments = entry_arguments(BuildDirectory.open(build), GoldenData.open(data or build / "data"))
+    return write_scene_test(build, arguments, tolerance, data=data)
+
+
+def write_scene_test(
+    build: Path, arguments: Sequence[EntryArgument], tolerance: Tolerance, *, data: Path | None
+) -> Path:
+    """Writes the file, and says where. `data` is where the frozen data lies, None: in the build's own `data/`.
 
     Raises:
         UserError: the kernel list gives no directions of the orchestration's tensors.
@@ -95,6 +113,7 @@ def write_scene_test(build: Path, arguments: Sequence[EntryArgument], tolerance:
     ]
     runtime = config.runtime.get("runtime", "tensormap_and_ringbuffer")
     texts = {
+        "DATA": 'Path(__file__).resolve().parent / "data"' if data is None else f"Path({str(data)!r})",
         "TENSORS": pprint.pformat(tensors, width=100),
         "SCALARS": repr([one.name for one in arguments if isinstance(one, EntryScalar)]),
         "RUNTIME": repr(runtime),
@@ -103,7 +122,7 @@ def write_scene_test(build: Path, arguments: Sequence[EntryArgument], tolerance:
         "CALLABLE": pprint.pformat(described, width=100, sort_dicts=False),
         "CONFIG": repr({key: value for key, value in config.runtime.items() if key != "runtime"}),
     }
-    text = _TEXT
+    text = f"{_FIRST_LINE}\n{_TEXT}"
     for name, value in texts.items():
         text = text.replace(f"@{name}@", value)
     path = build / FILE_NAME

@@ -1,4 +1,4 @@
-"""Drop tasks; what they left is replaced by recorded values, so that any set of them may go."""
+"""Drop tasks. Where what they left can be replaced by recorded values any set of them may go, else with dependents."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from ..program.model import Reduction
 
 @dataclass(frozen=True)
 class DropTasks:
-    """Elements are ordinals of all `count` tasks; `reduction` says which are still there."""
+    """Elements are ordinals of all tasks; `reduction` says which are still there. `targets` wrote what fails."""
 
-    count: int
+    graph: Graph
+    targets: Candidate | None = None
     name: str = "tasks"
 
     def start(self, reduction: Reduction, rate: float) -> State:
         """Searches below the reduction's own tasks."""
-        return minimize(Graph.free(self.count), best=frozenset(reduction.tasks), rate=rate)
+        return minimize(self.graph, best=frozenset(reduction.tasks), targets=self.targets, rate=rate)
 
     def apply(self, reduction: Reduction, kept: Candidate) -> Reduction:
         """Only the tasks `kept`."""

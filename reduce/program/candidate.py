@@ -9,11 +9,13 @@ from functools import cached_property
 from pathlib import Path
 
 from ...runner.build_output.golden_data import GoldenData
+from ...runner.tensors.statistics import Tolerance
 from ...runner.tensors.view import TensorView
 from ..alignment import Alignment, align
-from ..comparison import TaskValues
+from ..comparison import TaskValues, differs
 from ..entry_arguments import EntryTensor
 from ..working_copy import WorkingCopy
+from .convert import converted
 from .cut import Cut, cut
 from .kernel_list import keep_kernels
 from .model import Reduction
@@ -42,7 +44,7 @@ class _FailingValues:
 
     def of(self, ordinal: int) -> TaskValues:
         other = self.pair.alignment.reference_of.get(ordinal)
-        return self.pair.failing.values(ordinal) if other is None else self.pair.reference.values(other)
+        return self.pair.failing.values(ordinal) if other is None else self.pair.reference_values(ordinal)
 
     def run_of(self, ordinal: int) -> str:
         return "failing" if ordinal not in self.pair.alignment.reference_of else "reference"
@@ -61,10 +63,20 @@ class _ReferenceValues:
 
 @dataclass(frozen=True, kw_only=True)
 class Pair:
-    """The two builds that are reduced together."""
+    """The two builds that are reduced together.
+
+    With `golden`, there is no reference, and both are the failing one: its outputs are judged by the case's golden
+    data with that tolerance, and values recorded in its own run are the only ones there are.
+    """
 
     failing: Recording
     reference: Recording
+    golden: Tolerance | None = None
+
+    @property
+    def has_twin(self) -> bool:
+        """Whether there is a reference to run."""
+        return self.golden is None
 
     @cached_property
     def alignment(self) -> Alignment:
@@ -73,17 +85,63 @@ class Pair:
 
     @cached_property
     def diverged(self) -> tuple[int, ...]:
-        """Ordinals of tasks that left something else than in the reference."""
+        """Ordinals of tasks that left something else than in the reference, or (without one) a wrong output."""
+        if self.golden is not None:
+            return self._wrong_writers(self.golden)
         return tuple(
             ours
-            for ours, theirs in sorted(self.alignment.reference_of.items())
-            if not same_bits(self.failing.values(ours), self.reference.values(theirs))
+            for ours in sorted(self.alignment.reference_of)
+            if not same_bits(self.failing.values(ours), self.reference_values(ours))
         )
+
+    def _wrong_writers(self, tolerance: Tolerance) -> tuple[int, ...]:
+        everything = set(range(len(self.failing.program.tasks)))
+        given, values = _given(self.failing.data), _ReferenceValues(pair=self)
+        left, right = (
+            cut(self.failing.program, everything, values, given, golden)
+            for golden in (None, _golden(self.failing.data))
+        )
+        found: set[int] = set()
+        for ours, theirs in zip(left.tensors, right.tensors, strict=True):
+            if ours.expected is None or theirs.expected is None or not theirs.writers:
+                continue
+            found |= {
+                writer
+                for writer in theirs.writers
+                if differs(ours.part(ours.expected, writer), ours.part(theirs.expected, writer), tolerance)
+            }
+        return tuple(sorted(found))
+
+    @property
+    def first_wrong(self) -> int | None:
+        """The first of them that reads nothing wrong."""
+        wrong = set(self.diverged)
+        above = self.failing.tasks.predecessors
+        return next((one for one in self.diverged if not above[one] & wrong), None)
+
+    @property
+    def first_unfinished(self) -> int | None:
+        """The first task that did not end in the failing run, though all that it reads was there."""
+        open_tasks = [
+            one.ordinal for one in self.failing.tasks.tasks if not self.failing.finished(one.ordinal)
+        ]
+        above = self.failing.tasks.predecessors
+        return next((one for one in open_tasks if not above[one] & set(open_tasks)), None)
+
+    def reference_values(self, ordinal: int) -> TaskValues:
+        """The reference's values for a task of the failing build, in the types that the task has there."""
+        task = self.failing.program.tasks[ordinal]
+        dtypes = {one.index: one.region.dtype for one in task.arguments if one.region.dtype is not None}
+        return converted(self.reference.values(self.alignment.reference_of[ordinal]), dtypes)
 
     def failing_cut(self, reduction: Reduction) -> Cut:
         """The reduced failing program; `UnfitCutError` where the tasks cannot be taken alone."""
         return cut(
-            self.failing.program, set(reduction.tasks), _FailingValues(pair=self), _given(self.failing.data)
+            self.failing.program,
+            set(reduction.tasks),
+            _FailingValues(pair=self),
+            _given(self.failing.data),
+            None if self.golden is None else _golden(self.failing.data),
         )
 
     def reference_cut(self, reduction: Reduction) -> Cut:
@@ -98,7 +156,7 @@ class Pair:
         made = self.failing_cut(reduction)
         copy = _make(self.failing, made, folder)
         for name in reduction.collapsed:
-            _take_kernel(name, self.reference, copy)
+            take_kernel(name, self.reference.copy, copy)
         return Folder(path=folder, cut=made)
 
     def make_reference(self, reduction: Reduction, folder: Path) -> Folder:
@@ -110,6 +168,10 @@ class Pair:
 
 def _given(data: GoldenData) -> Mapping[str, TensorView]:
     return {name: data.inputs.tensor(name) for name in data.inputs.names}
+
+
+def _golden(data: GoldenData) -> Mapping[str, TensorView]:
+    return {name: data.outputs.tensor(name) for name in data.outputs.names}
 
 
 def _make(recording: Recording, made: Cut, folder: Path) -> WorkingCopy:
@@ -127,14 +189,15 @@ def _make(recording: Recording, made: Cut, folder: Path) -> WorkingCopy:
     return copy
 
 
-def _take_kernel(name: str, source: Recording, copy: WorkingCopy) -> None:
-    """Puts the reference's source and binary of a kernel in place of the copy's."""
-    theirs = source.program.config.kernel_named(name)
-    ours = copy.build().kernel_config().kernel_named(name)
+def take_kernel(name: str, source: WorkingCopy, copy: WorkingCopy) -> None:
+    """Puts another build's source and binary of a kernel in place of the copy's, if both have it."""
+    origin_build, target_build = source.build(), copy.build()
+    theirs = origin_build.kernel_config().kernel_named(name)
+    ours = target_build.kernel_config().kernel_named(name)
     if theirs is None or ours is None or theirs.external or ours.external:
         return
-    origin = source.copy.build().folder.locate(theirs.source)
-    target = copy.build().folder.locate(ours.source)
+    origin = origin_build.folder.locate(theirs.source)
+    target = target_build.folder.locate(ours.source)
     for file in origin.parent.glob(f"{origin.stem}.*"):
         shutil.copy2(file, target.with_name(target.stem + file.suffix))
 

@@ -52,12 +52,21 @@ class Boundary:
 
 @dataclass(frozen=True, kw_only=True)
 class CutTensor:
-    """An argument of the reduced program. `initial` and `expected` are flat; None where it has none."""
+    """An argument of the reduced program. `initial` and `expected` are flat; None where it has none.
+
+    `writers` are the tasks that left what is judged, `last_writer` that of each element, flat; -1 for none.
+    """
 
     buffer: Buffer
     initial: Array | None
     expected: Array | None
     writers: frozenset[int]
+    last_writer: Array
+
+    def part(self, values: Array, writer: int) -> TensorView:
+        """The elements that a task wrote last."""
+        taken = values[self.last_writer == writer]
+        return TensorView.of_contiguous(self.buffer.name, self.buffer.dtype, taken.shape, taken)
 
     def view(self, values: Array) -> TensorView:
         """The values with the tensor's shape."""
@@ -203,8 +212,17 @@ class _Walk:
             self.boundaries[key] = self.boundaries.get(key, 0) + int(count)
 
 
-def cut(program: Program, kept: Set[int], values: TrustedValues, given: Mapping[str, TensorView]) -> Cut:
+def cut(
+    program: Program,
+    kept: Set[int],
+    values: TrustedValues,
+    given: Mapping[str, TensorView],
+    golden: Mapping[str, TensorView] | None = None,
+) -> Cut:
     """The program of the tasks in `kept`; `given` are the case's own inputs by name.
+
+    Without a reference, `golden` are the case's outputs by name: they alone are trusted, and only where the last task
+    that wrote is kept. All other results must be what `values` say, and whoever left them is no writer.
 
     Raises:
         UnfitCutError: the tasks cannot be taken alone.
@@ -217,22 +235,10 @@ def cut(program: Program, kept: Set[int], values: TrustedValues, given: Mapping[
         [_Contents.of(one, given.get(one.name) if one.is_entry else None) for one in program.buffers],
     )
     walk.run()
-    kept_contents = [content for content in walk.contents if content.used]
-    for task in walk.tasks:
-        assert all(walk.contents[argument.buffer].used for argument in task.arguments)
     return Cut(
         program=program,
         tasks=tuple(walk.tasks),
-        tensors=tuple(
-            CutTensor(
-                buffer=one.buffer,
-                # The harness passes a tensor that is neither an input nor an output as an input of zeros.
-                initial=one.initial if bool(one.supplied.any()) or not bool(one.unread.any()) else None,
-                expected=one.now if bool(one.unread.any()) else None,
-                writers=frozenset(int(task) for task in np.unique(one.kept_writer[one.unread])),
-            )
-            for one in kept_contents
-        ),
+        tensors=tuple(_tensor(one, golden) for one in walk.contents if one.used),
         boundaries=tuple(
             Boundary(
                 tensor=name,
@@ -243,4 +249,23 @@ def cut(program: Program, kept: Set[int], values: TrustedValues, given: Mapping[
             )
             for (name, writer), count in walk.boundaries.items()
         ),
+    )
+
+
+def _tensor(content: _Contents, golden: Mapping[str, TensorView] | None) -> CutTensor:
+    judged, expected = content.unread, content.now
+    if golden is not None:
+        name = content.buffer.name
+        known = golden.get(name) if content.buffer.is_entry else None
+        judged = content.unread & (content.kept_writer == content.writer) & (known is not None)
+        if known is not None:
+            expected = np.where(judged, known.contiguous().ravel(), expected)
+    # The harness passes a tensor that is neither an input nor an output as an input of zeros.
+    has_input = bool(content.supplied.any()) or not bool(content.unread.any())
+    return CutTensor(
+        buffer=content.buffer,
+        initial=content.initial if has_input else None,
+        expected=expected if bool(content.unread.any()) else None,
+        writers=frozenset(int(task) for task in np.unique(content.kept_writer[judged])),
+        last_writer=content.kept_writer,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -9,8 +10,11 @@ from pathlib import Path
 import numpy as np
 
 from ...runner.build_output.args_dump import ArgsDump
+from ...runner.build_output.args_records import Stage
 from ...runner.build_output.golden_data import GoldenData
 from ...runner.build_output.task_graph import TaskGraph
+from ...runner.errors import UserError
+from ...store.vocabulary import Verdict
 from ..comparison import TaskValues, values_of
 from ..entry_arguments import EntryArgument, entry_arguments
 from ..replay import Replayer
@@ -19,6 +23,8 @@ from ..toolchain import Toolchain
 from ..working_copy import WorkingCopy
 from .extract import extract
 from .model import NotReducibleError, Program
+
+_ENDED = "ended.json"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +54,26 @@ class Recording:
             self._values[ordinal] = values_of(self.dump, self.tasks.tasks[ordinal])
         return self._values[ordinal]
 
+    def finished(self, ordinal: int) -> bool:
+        """Whether a task came to its end."""
+        task_id = self.tasks.tasks[ordinal].task.task_id
+        return bool(self.dump.find(task_id=task_id, stage=Stage.AFTER_COMPLETION))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attempt:
+    """A run that was to be recorded: how it ended, and the recording; None where it left no graph or no dump."""
+
+    verdict: Verdict
+    signature: str | None
+    why: str
+    recording: Recording | None
+
+    @property
+    def compared(self) -> bool:
+        """Whether it got to the comparison of its outputs."""
+        return self.verdict in (Verdict.PASS, Verdict.MISMATCH)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Recorder:
@@ -59,38 +85,64 @@ class Recorder:
     folder: Path
     timeout: float
 
-    def record(self, attempt: int = 0) -> Recording:
-        """Run number `attempt`.
-
-        Raises:
-            UserError: the build cannot be run.
-            BuildOutputError: it, or what it recorded, cannot be read.
-        """
-        copy_path = self.folder / "build"
-        done = self.folder / f"recorded-{attempt}"
-        if not copy_path.exists():
+    @property
+    def copy(self) -> WorkingCopy:
+        """The build's copy, made if it is not there."""
+        path = self.folder / "build"
+        if not path.exists():
             partial = self.folder / "partial"
             WorkingCopy(partial).discard()
-            WorkingCopy.of(self.build, partial).path.rename(copy_path)
-        copy = WorkingCopy(copy_path)
+            WorkingCopy.of(self.build, partial).path.rename(path)
+        return WorkingCopy(path)
+
+    def record(self) -> Recording:
+        """A run that must get to the comparison of its outputs.
+
+        Raises:
+            UserError: it does not.
+            BuildOutputError: the build, or what it recorded, cannot be read.
+        """
+        found = self.attempt(0)
+        if found.recording is None or not found.compared:
+            raise UserError(
+                f"{self.build}: expected its outputs compared, found {found.verdict.value}: {found.why[:200]}; "
+                f"see {self._done(0) / 'run.log.gz'}"
+            )
+        return found.recording
+
+    def attempt(self, number: int) -> Attempt:
+        """Run number `number`, however it ends; `BuildOutputError` where the build cannot be read."""
+        copy, data = self.copy, GoldenData.open(self.data)
         parts = copy.build()
-        data = GoldenData.open(self.data)
         arguments = entry_arguments(parts, data)
+        done = self._done(number)
         if not done.exists():
-            runs = self.folder / f"run-{attempt}"
+            runs = self.folder / f"run-{number}"
             WorkingCopy(runs).discard()
             replayer = Replayer(copy=copy, toolchain=self.toolchain, folder=runs, timeout=self.timeout)
-            replayer.run(arguments, data=self.data, dump_level=2, dep_gen=True)
-            (runs / "001").rename(done)
-        kept = WorkingCopy(done).build()
-        return Recording(
-            copy=copy,
-            toolchain=self.toolchain,
-            arguments=arguments,
-            dump=kept.args_dump(),
-            tasks=TaskList.of(_annotated(kept.task_graph(), self.build), parts.kernel_config()),
-            data=data,
-        )
+            ran = replayer.classify(arguments, data=self.data, dump_level=2, dep_gen=True, save_outputs=True)
+            replayer.keep_records(ran)
+            found = ran.classification
+            text = json.dumps([found.verdict.value, found.signature, ran.why])
+            (ran.folder / _ENDED).write_text(text, encoding="utf-8")
+            ran.folder.rename(done)
+        verdict, signature, why = json.loads((done / _ENDED).read_text(encoding="utf-8"))
+        recording = None
+        # A process that dies leaves nothing, or half of it.
+        if (done / "dfx_outputs" / "deps.json").is_file() and (done / "dfx_outputs" / "args_dump").is_dir():
+            kept = WorkingCopy(done).build()
+            recording = Recording(
+                copy=copy,
+                toolchain=self.toolchain,
+                arguments=arguments,
+                dump=kept.args_dump(),
+                tasks=TaskList.of(_annotated(kept.task_graph(), self.build), parts.kernel_config()),
+                data=data,
+            )
+        return Attempt(verdict=Verdict(verdict), signature=signature, why=why, recording=recording)
+
+    def _done(self, number: int) -> Path:
+        return self.folder / f"recorded-{number}"
 
 
 def _annotated(graph: TaskGraph, build: Path) -> TaskGraph:

@@ -10,6 +10,7 @@ from ..single_task import ADD_METHODS, USAGES, entry_tensor
 from .cut import Cut, CutTensor
 from .geometry import view_of
 from .model import Buffer, NotReducibleError, ProgramArgument, ProgramTask
+from .standing import standing_dependencies
 
 
 def orchestration_source(cut: Cut) -> bytes:
@@ -80,6 +81,7 @@ def _task(cut: Cut, task: ProgramTask, buffers: dict[int, Buffer], names: dict[i
     lines += [f"    {submit.parameters}.add_scalar({scalar});" for scalar in task.scalars]
     others = [original.text(span) for span in submit.other_statements]
     lines += [f"    {text}" for text in others if "set_dependencies" not in text]
+    lines += [f"    {text}" for text in standing_dependencies(original, submit)]
     return [*lines, f"    {original.text(submit.statement)}", "}"]
 
 
