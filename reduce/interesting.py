@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ _OUTCOMES = {0: Outcome.INTERESTING, 1: Outcome.NOT, 125: Outcome.INVALID, KEEP:
 
 @dataclass(frozen=True, kw_only=True)
 class Script:
-    """Copies go to numbered folders below `kept`. The script has the runner's timeout."""
+    """Copies go to folders below `kept`. The script has the runner's timeout."""
 
     path: Path
     pair: Pair
@@ -54,10 +55,11 @@ class Script:
                 made = self.reproducer.make(reduction, folder)[0]
             except (UnfitCutError, NotWholeError):
                 return Outcome.INVALID
-            return self.ask(made, folder / "script.log.gz")
+            name = hashlib.sha256(reduction.key.encode()).hexdigest()[:12]
+            return self.ask(made, folder / "script.log.gz", name)
 
-    def ask(self, made: Folder, log: Path) -> Outcome:
-        """Run the script on a build that was made; its log is kept where a candidate is."""
+    def ask(self, made: Folder, log: Path, name: str) -> Outcome:
+        """Run the script on a build that was made, to be kept under `name` if it says so."""
         finished = execute(
             Command(
                 argv=[str(self.path)],
@@ -77,6 +79,5 @@ class Script:
                 f"{finished.ending}; it {CONVENTION}"
             )
         if code == KEEP:
-            self.kept.mkdir(parents=True, exist_ok=True)
-            shutil.copytree(made.path, self.kept / made.path.parent.name, symlinks=True)
+            shutil.copytree(made.path, self.kept / name, symlinks=True, dirs_exist_ok=True)
         return _OUTCOMES[code]

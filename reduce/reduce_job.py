@@ -102,8 +102,9 @@ def reduce_build(request: ReduceRequest, *, on_progress: Callable[[str], None]) 
             f"{request.failing}: expected a program without tasks not to fail, found that it does: {oracle.text}; "
             "what fails is outside of the tasks"
         )
-    if recorded.first_wrong is not None and pair.has_twin:
-        driver.guess([Reduction(tasks) for tasks in suspects(pair, recorded.first_wrong)])
+    if pair.has_twin:
+        guesses = suspects(pair, recorded.first_wrong, differing)
+        driver.guess([Reduction(tasks) for tasks in guesses])
     driver.run(_task_edit(recorded))
     used = {name for one in driver.best.tasks for name in program.tasks[one].kernels}
     driver.run(CollapseKernels(tuple(name for name in differing if name in used)))

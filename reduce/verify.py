@@ -64,7 +64,7 @@ class Verifier:
     def _failing(self, ours: Folder, folder: Path) -> tuple[Outcome, str]:
         if isinstance(self.oracle, Script):
             folder.mkdir(parents=True)
-            return self.oracle.ask(ours, folder / "script.log.gz"), self.oracle.text
+            return self.oracle.ask(ours, folder / "script.log.gz", "result"), self.oracle.text
         ran = self.oracle.runner.run(ours, self.pair.failing.toolchain, folder)
         found = ran.classification
         signature = f"{found.verdict.value} {found.signature or ''}".strip()

@@ -171,7 +171,9 @@ class _Walk:
         reads = argument.index in values.before
         wanted = values.before[argument.index].contiguous().ravel() if reads else content.truth[places]
         writers = content.writer[places]
-        stale = (writers >= 0) & ~np.isin(writers, list(self.kept))
+        # What no task wrote and the case does not give was in the memory: it is a recorded value too.
+        unknown = ~content.supplied[places] & reads
+        stale = np.where(writers < 0, unknown, ~np.isin(writers, list(self.kept)))
         settled = (content.kept_writer[places] >= 0) | content.seen[places]
         other = content.now[places] != wanted
         if bool((stale & other & settled).any()) and reads:
@@ -242,9 +244,9 @@ def cut(
         boundaries=tuple(
             Boundary(
                 tensor=name,
-                producer=program.tasks[writer].name if writer >= 0 else "the allocation",
+                producer=program.tasks[writer].name if writer >= 0 else "no task",
                 producer_ordinal=writer,
-                recorded_in=values.run_of(writer) if writer >= 0 else "none",
+                recorded_in=values.run_of(max(writer, 0)),
                 elements=count,
             )
             for (name, writer), count in walk.boundaries.items()

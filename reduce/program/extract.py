@@ -11,7 +11,7 @@ from ...runner.build_output.args_records import Kind, Stage
 from ...runner.build_output.graph_model import GraphArgument, Region
 from ...runner.build_output.kernel_config import KernelConfig
 from ...runner.build_output.orchestration import Orchestration
-from ...runner.build_output.orchestration_model import Submit, Usage
+from ...runner.build_output.orchestration_model import BlockKind, Submit, Usage
 from ...runner.tensors.view import contiguous_strides
 from ..entry_arguments import EntryArgument, EntryTensor
 from ..single_task import scalar_text, submits_of
@@ -34,7 +34,7 @@ def extract(
         NotReducibleError: tasks in manual scopes, submits that cannot be told from the text, or buffers whose layout
             cannot be told.
     """
-    submits = {task.ordinal: _submits(orchestration, task) for task in tasks.tasks}
+    submits = _submits(orchestration, tasks)
     placed = {task.ordinal: _placed(tasks, task, dump) for task in tasks.tasks}
     uses: dict[int, list[tuple[KernelTask, GraphArgument]]] = {}
     for task in tasks.tasks:
@@ -65,7 +65,23 @@ def extract(
     )
 
 
-def _submits(orchestration: Orchestration, task: KernelTask) -> tuple[Submit, ...]:
+def _submits(orchestration: Orchestration, tasks: TaskList) -> dict[int, tuple[Submit, ...]]:
+    """The submits that may have made each task. Where several made as many tasks, each once, they did so in order."""
+    found = {task.ordinal: _alike(orchestration, task) for task in tasks.tasks}
+    makers: dict[tuple[Submit, ...], list[int]] = {}
+    for ordinal, submits in found.items():
+        makers.setdefault(submits, []).append(ordinal)
+    for submits, ordinals in makers.items():
+        if len(ordinals) == len(submits) and not any(_may_repeat(one) for one in submits):
+            found.update({ordinal: (one,) for ordinal, one in zip(ordinals, submits, strict=True)})
+    return found
+
+
+def _may_repeat(submit: Submit) -> bool:
+    return any(block.kind not in (BlockKind.SCOPE, BlockKind.MANUAL_SCOPE) for block in submit.blocks)
+
+
+def _alike(orchestration: Orchestration, task: KernelTask) -> tuple[Submit, ...]:
     if task.task.in_manual_scope:
         raise NotReducibleError(
             f"{task.name} (task {task.ordinal}): expected automatic dependencies, found a manual scope"

@@ -28,7 +28,8 @@ def keep_kernels(copy: WorkingCopy, names: Set[str]) -> None:
     starts = [0]
     for line in source.splitlines(keepends=True):
         starts.append(starts[-1] + len(line))
-    for entry, kernel in sorted(zip(entries, kernels, strict=True), key=lambda pair: -pair[0].lineno):
+    last_first = reversed(list(zip(entries, kernels, strict=True)))
+    for entry, kernel in last_first:
         if kernel.name in names:
             continue
         begin = starts[entry.lineno - 1] + entry.col_offset

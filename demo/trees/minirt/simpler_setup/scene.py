@@ -75,7 +75,9 @@ class SceneTestCase:
         parser.add_argument("--skip-golden", action="store_true")
         options = parser.parse_args()
         found = vars(sys.modules[name]).values()
-        tests = [one for one in found if inspect.isclass(one) and issubclass(one, cls) and hasattr(one, "scene")]
+        tests = [
+            one for one in found if inspect.isclass(one) and issubclass(one, cls) and hasattr(one, "scene")
+        ]
         failed = 0
         for test in tests:
             print(f"=== Runtime: {test.scene['runtime']}  Level: {test.scene['level']} ===", flush=True)

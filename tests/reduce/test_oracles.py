@@ -1,0 +1,138 @@
+"""What counts as the failure: a crash against a good build, a user's script with golden data alone, a wrapped build."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from precision_bisect.demo.scenarios import Repository
+from precision_bisect.reduce.failure import Broken, Printed, outputs_in
+from precision_bisect.reduce.minimize.outcome import Outcome
+from precision_bisect.reduce.program.candidate import Folder
+from precision_bisect.reduce.program.cut import Cut
+from precision_bisect.reduce.replay import Ran
+from precision_bisect.runner.execute import Command, execute
+from precision_bisect.runner.verdict import Classification
+from precision_bisect.store.vocabulary import Verdict
+from tests.reduce.demo_builds import Trees
+from tests.reduce.small_builds import CRASH, SHIFT, WRONG, small_build
+from tests.reduce.test_reduction import checked
+
+pytestmark = pytest.mark.xdist_group("reduction")
+REDUCE = [sys.executable, "-c", "from precision_bisect.reduce.cli import main; main()"]
+NOTHING_MADE = Folder(path=Path(), cut=Cut(program=None, tasks=(), tensors=(), boundaries=()))  # type: ignore[arg-type]
+
+
+def ran(folder: Path, verdict: Verdict, signature: str | None, script: str) -> Ran:
+    """A real process's ending and log, with a verdict."""
+    command = Command(argv=["sh", "-c", script], cwd=folder, environment=dict(os.environ), timeout=60)
+    finished = execute(command, log=folder / "run.log.gz", on_line=lambda _stream, _line: None)
+    found = Classification(verdict=verdict, signature=signature, evidence=(), metrics={})
+    return Ran(classification=found, ending=finished.ending, seconds=0.0, folder=folder)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "signature", "expected"),
+    [
+        (Verdict.CRASH, "SIGSEGV", Outcome.INTERESTING),
+        (Verdict.CRASH, "SIGFPE", Outcome.SLIPPED),
+        (Verdict.STALL, "scheduler timeout", Outcome.SLIPPED),
+        (Verdict.MISMATCH, "y", Outcome.SLIPPED),
+        (Verdict.PASS, None, Outcome.NOT),
+        (Verdict.ENVIRONMENT_ERROR, "disk full", Outcome.INVALID),
+    ],
+)
+def test_another_signature_is_another_failure(
+    verdict: Verdict, signature: str | None, expected: Outcome, tmp_path: Path
+) -> None:
+    found = ran(tmp_path, verdict, signature, "true")
+    assert Broken(Verdict.CRASH, "SIGSEGV").outcome(found, NOTHING_MADE) is expected
+
+
+@pytest.mark.parametrize(
+    ("code", "pattern", "script", "expected"),
+    [
+        (3, None, "exit 3", Outcome.INTERESTING),
+        (3, None, "exit 4", Outcome.SLIPPED),
+        (134, None, "kill -ABRT $$", Outcome.INTERESTING),
+        (None, "b.d", "echo ok; echo so bad", Outcome.INTERESTING),
+        (3, "b.d", "echo bad; exit 4", Outcome.SLIPPED),
+        (3, "b.d", "echo good; exit 3", Outcome.SLIPPED),
+    ],
+)
+def test_a_failure_by_code_and_line(
+    code: int | None, pattern: str | None, script: str, expected: Outcome, tmp_path: Path
+) -> None:
+    failure = Printed(code=code, pattern=None if pattern is None else re.compile(pattern))
+    assert failure.outcome(ran(tmp_path, Verdict.UNKNOWN, None, script), NOTHING_MADE) is expected
+    passed = ran(tmp_path, Verdict.PASS, None, "true")
+    assert failure.outcome(passed, NOTHING_MADE) is Outcome.NOT
+
+
+def test_outputs_of_a_signature() -> None:
+    assert outputs_in(None) == {}
+    assert outputs_in("k[nan,inf],out") == {"k": frozenset({"nan", "inf"}), "out": frozenset()}
+
+
+@pytest.fixture(scope="module")
+def trees(tmp_path_factory: pytest.TempPathFactory) -> Trees:
+    return Trees.make(tmp_path_factory.mktemp("trees") / "trees")
+
+
+def test_a_crash_against_a_good_build(tmp_path: Path, trees: Trees) -> None:
+    bad, good = (small_build(tmp_path / name, body) for name, body in (("bad", CRASH), ("good", SHIFT)))
+    arguments = [str(bad), "--reference", str(good), "--stack", str(trees.stack_file)]
+    subprocess.run([*REDUCE, *arguments, "-o", tmp_path / "out"], check=True, stdout=subprocess.DEVNULL)
+    found = checked(tmp_path / "out")
+    assert found["failure"] == found["signature"] == "crash SIGSEGV"
+    assert found["kept_tasks"] == ["1: middle"]
+
+
+SCRIPT = """#!/bin/sh
+grep -q middle kernel_config.py && exec sh -c './run.sh && exit 101; exit 0'
+exit 101
+"""
+
+
+def test_a_script_without_a_good_build(tmp_path: Path, trees: Trees) -> None:
+    bad, script = small_build(tmp_path / "bad", WRONG), tmp_path / "script.sh"
+    script.write_text(SCRIPT)
+    script.chmod(0o755)
+    arguments = [str(bad), "--interesting", str(script), "--stack", str(trees.stack_file), "--jobs", "1"]
+    done = subprocess.run(
+        [*REDUCE, *arguments, "-o", tmp_path / "out"], check=True, capture_output=True, text=True
+    )
+    assert "101 keep a copy" in done.stderr.replace("\n", " ")
+    found = checked(tmp_path / "out")
+    assert found["kept_tasks"] == ["0: scale", "1: middle", "2: scale"]
+    assert found["substituted"] == []
+    assert any((tmp_path / "out" / "kept").iterdir())
+
+
+def test_a_wrapped_build_is_a_scene_test(tmp_path: Path, trees: Trees) -> None:
+    build = small_build(tmp_path / "build", WRONG)
+    wrapped = subprocess.run([*REDUCE, str(build), "--wrap-only"], check=True, capture_output=True, text=True)
+    path = os.pathsep.join(str(trees.folder / name) for name in Repository)
+    done = subprocess.run(
+        [sys.executable, wrapped.stdout.strip(), "-p", "a2a3sim"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1
+    assert "TestReduced::default FAILED: Golden mismatch on 'x1': max_diff=1.0" in done.stdout
+
+
+def test_a_file_of_the_same_name_is_left_alone(tmp_path: Path) -> None:
+    build = small_build(tmp_path / "build", SHIFT)
+    (build / "test_reduced.py").write_text("mine = 1\n")
+    done = subprocess.run([*REDUCE, str(build), "--wrap-only"], capture_output=True, text=True)
+    assert done.returncode != 0
+    assert "found another file" in done.stderr
+    assert (build / "test_reduced.py").read_text() == "mine = 1\n"
