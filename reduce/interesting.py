@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 from dataclasses import dataclass
@@ -12,11 +11,12 @@ from ..runner.errors import UsageError, UserError
 from ..runner.execute import Command, execute
 from .comparison import NotWholeError
 from .minimize.outcome import Outcome
-from .oracle import Runner, made_in
+from .oracle import made_in
 from .program.candidate import Folder, Pair
 from .program.cut import UnfitCutError
 from .program.model import Reduction
 from .reproducer import Reproducer
+from .running import Runner
 
 CONVENTION = (
     "runs in the candidate's folder, a build directory (./run.sh runs it; ../passing is its twin): "
@@ -55,8 +55,7 @@ class Script:
                 made = self.reproducer.make(reduction, folder)[0]
             except (UnfitCutError, NotWholeError):
                 return Outcome.INVALID
-            name = hashlib.sha256(reduction.key.encode()).hexdigest()[:12]
-            return self.ask(made, folder / "script.log.gz", name)
+            return self.ask(made, folder / "script.log.gz", reduction.digest)
 
     def ask(self, made: Folder, log: Path, name: str) -> Outcome:
         """Run the script on a build that was made, to be kept under `name` if it says so."""

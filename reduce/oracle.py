@@ -9,17 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from ..runner.tensors.statistics import Tolerance
 from ..store.vocabulary import Verdict
 from .comparison import NotWholeError
 from .failure import Failure
+from .maker import Maker
 from .minimize.outcome import Outcome
-from .program.candidate import Folder, Pair
+from .program.candidate import Pair
 from .program.cut import UnfitCutError
 from .program.model import Reduction
-from .replay import Ran, Replayer
-from .toolchain import Toolchain
-from .working_copy import WorkingCopy
+from .running import Runner
 
 
 class Oracle(Protocol):
@@ -31,32 +29,13 @@ class Oracle(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Runner:
-    """Runs a build that was made, by its side's toolchain; `timeout` is seconds."""
-
-    tolerance: Tolerance
-    timeout: float
-
-    def run(self, made: Folder, toolchain: Toolchain, folder: Path, *, save_outputs: bool = False) -> Ran:
-        """One run, recorded in `folder`."""
-        replayer = Replayer(
-            copy=WorkingCopy(made.path), toolchain=toolchain, folder=folder, timeout=self.timeout
-        )
-        return replayer.classify(
-            made.arguments,
-            data=made.path / "data",
-            tolerance=self.tolerance,
-            save_outputs=save_outputs,
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
 class Differential:
     """Interesting: the failing build fails as the whole did, and the same tasks of the reference pass. Where they do
     not, the failure is not that of the build: it has slipped."""
 
     pair: Pair
     failure: Failure
+    maker: Maker
     runner: Runner
 
     @property
@@ -68,10 +47,7 @@ class Differential:
         """Runs the twin only where the candidate fails as it should; without a reference there is none."""
         with made_in(folder):
             try:
-                ours = self.pair.make_failing(reduction, folder / "failing")
-                theirs = (
-                    self.pair.make_reference(reduction, folder / "passing") if self.pair.has_twin else None
-                )
+                ours, theirs = self.maker.make(reduction, folder)
             except (UnfitCutError, NotWholeError):
                 return Outcome.INVALID
             ran = self.runner.run(ours, self.pair.failing.toolchain, folder / "runs-failing")

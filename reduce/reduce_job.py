@@ -15,20 +15,26 @@ from ..runner.tensors.statistics import Tolerance
 from .both_recordings import BothRecorders, Recorded
 from .driver import Driver
 from .edits.collapse_kernels import CollapseKernels
+from .edits.drop_statements import DropStatements
 from .edits.drop_tasks import DropTasks
+from .edits.plain_data import PlainData
+from .edits.smaller_shapes import SmallerShapes
 from .edits.suspects import suspects
 from .expected import Expected
 from .failure import Printed
 from .generated import compare_generated
 from .interesting import Script
 from .journal import Journal
+from .maker import Maker
 from .minimize.graph import Graph
 from .minimize.outcome import Outcome
 from .minimize.patience import passes_to_reject
-from .oracle import Differential, Runner
+from .oracle import Differential
+from .program.candidate import Pair
 from .program.model import Reduction
 from .reduction import Baseline, ReductionResult, Size, Substituted
 from .reproducer import Reproducer
+from .running import Runner
 from .toolchain import Toolchain
 from .verify import Verifier
 
@@ -73,8 +79,11 @@ def reduce_build(request: ReduceRequest, *, on_progress: Callable[[str], None]) 
     pair, program = recorded.pair, recorded.pair.failing.program
     whole = Reduction(tuple(range(len(program.tasks))))
     differing = _differing_kernels(request, recorded) if pair.has_twin else ()
+    runner = Runner(tolerance=request.tolerance, timeout=request.timeout)
+    maker = Maker(pair=pair, runner=runner, computed=work / "computed")
     reproducer = Reproducer(
         pair=pair,
+        maker=maker,
         output=request.output,
         tolerance=request.tolerance,
         reason=recorded.reason,
@@ -82,7 +91,12 @@ def reduce_build(request: ReduceRequest, *, on_progress: Callable[[str], None]) 
         script=request.interesting,
         timeout=request.timeout,
     )
-    oracle = _oracle(request, recorded, reproducer)
+    oracle: Differential | Script = Differential(
+        pair=pair, failure=recorded.failure, maker=maker, runner=runner
+    )
+    if request.interesting is not None:
+        kept = request.output / "kept"
+        oracle = Script(path=request.interesting, pair=pair, reproducer=reproducer, runner=runner, kept=kept)
     driver = Driver(
         oracle=oracle,
         journal=Journal.open(work / "tests.jsonl"),
@@ -108,6 +122,8 @@ def reduce_build(request: ReduceRequest, *, on_progress: Callable[[str], None]) 
     driver.run(_task_edit(recorded))
     used = {name for one in driver.best.tasks for name in program.tasks[one].kernels}
     driver.run(CollapseKernels(tuple(name for name in differing if name in used)))
+    if pair.has_twin:
+        _smaller(driver, pair)
     ours, theirs = reproducer.write(driver.best)
     on_progress("verifying the result")
     verifier = Verifier(
@@ -123,6 +139,9 @@ def reduce_build(request: ReduceRequest, *, on_progress: Callable[[str], None]) 
         stopped="budget" if driver.stopped else "done",
         failure=oracle.text,
         signature=signature,
+        extents=driver.best.extents,
+        plain_inputs=driver.best.plain,
+        statements_dropped=len(driver.best.statements),
         kept_tasks=tuple(f"{one}: {program.tasks[one].name}" for one in driver.best.tasks),
         kernels_of_failing_build=tuple(sorted(set(differing) & left - set(driver.best.collapsed))),
         tasks=Size(before=len(program.tasks), after=len(driver.best.tasks)),
@@ -159,17 +178,16 @@ def _record(request: ReduceRequest, work: Path, on_progress: Callable[[str], Non
     ).record()
 
 
-def _oracle(request: ReduceRequest, recorded: Recorded, reproducer: Reproducer) -> Differential | Script:
-    runner = Runner(tolerance=request.tolerance, timeout=request.timeout)
-    if request.interesting is None:
-        return Differential(pair=recorded.pair, failure=recorded.failure, runner=runner)
-    return Script(
-        path=request.interesting,
-        pair=recorded.pair,
-        reproducer=reproducer,
-        runner=runner,
-        kept=request.output / "kept",
-    )
+def _smaller(driver: Driver, pair: Pair) -> None:
+    """Smaller shapes, plain inputs, fewer statements; what the reference makes of them is what is expected."""
+    shapes, data = SmallerShapes(pair), PlainData(pair)
+    for size in shapes.sizes(driver.best):
+        driver.guess(shapes.alternatives(driver.best, size))
+    for name in data.inputs(driver.best):
+        driver.guess(data.alternatives(driver.best, name))
+    statements = DropStatements(pair.kernel_texts(driver.best))
+    if statements.count:
+        driver.run(statements)
 
 
 def _task_edit(recorded: Recorded) -> DropTasks:
@@ -242,4 +260,5 @@ def _better(
     reproducer: Reproducer, reduction: Reduction, before: int, on_progress: Callable[[str], None]
 ) -> None:
     reproducer.write(reduction)
-    on_progress(f"tasks {before} -> {len(reduction.tasks)}")
+    changed = [f"{one} to {other}" for one, other in (*reduction.extents, *reduction.plain)]
+    on_progress(f"tasks {before} -> {len(reduction.tasks)}{''.join(f', {one}' for one in changed)}")

@@ -50,13 +50,17 @@ class Substituted(_Part):
 class ReductionResult(_Part):
     """The result. `failure` is what was looked for, `signature` what the result shows. `oracle_calls` were made by this
     call, `cached` were known from an earlier one; `invalid` and `slipped` count candidates' runs that could not be
-    judged, or failed otherwise. `bytes` are those of all tensors."""
+    judged, or failed otherwise. `bytes` are those of all tensors. `extents` are sizes of dimensions and what they
+    became, `plain_inputs` tensors and what they hold, `statements_dropped` those of both builds' kernels."""
 
     failing_build: str
     reference: str | None
     stopped: Literal["done", "budget"]
     failure: str
     signature: str
+    extents: tuple[tuple[int, int], ...]
+    plain_inputs: tuple[tuple[str, str], ...]
+    statements_dropped: int
     kept_tasks: tuple[str, ...]
     kernels_of_failing_build: tuple[str, ...]
     tasks: Size

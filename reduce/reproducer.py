@@ -13,6 +13,7 @@ from ..runner.scene_tests import HARNESS
 from ..runner.tensors.statistics import Tolerance
 from .entry_arguments import write_specs
 from .expected import Expected
+from .maker import Maker
 from .program.candidate import Folder, Pair
 from .program.model import Reduction
 from .scene_test import write_scene_test
@@ -31,6 +32,7 @@ class Reproducer:
     """
 
     pair: Pair
+    maker: Maker
     output: Path
     tolerance: Tolerance
     reason: str
@@ -63,8 +65,8 @@ class Reproducer:
 
     def make(self, reduction: Reduction, folder: Path) -> tuple[Folder, Folder | None]:
         """Both builds below the new folder `folder`, each with its `run.sh`; no twin without a reference."""
-        ours = self.pair.make_failing(reduction, folder / "failing")
-        theirs = self.pair.make_reference(reduction, folder / "passing") if self.pair.has_twin else None
+        ours, theirs = self.maker.make(reduction, folder)
+        shutil.rmtree(folder / "runs-computing", ignore_errors=True)
         self._runnable(ours, self.pair.failing.toolchain)
         if theirs is not None:
             self._runnable(theirs, self.pair.reference.toolchain)
@@ -92,6 +94,9 @@ class Reproducer:
             "",
             f"Outputs: {', '.join(outputs) or 'none'}, against {truth}.",
             f"Kernels taken from the good build: {', '.join(reduction.collapsed) or 'none'}.",
+            f"Sizes made smaller: {', '.join(f'{one} to {other}' for one, other in reduction.extents) or 'none'}.",
+            f"Inputs with plain values: {', '.join(f'`{one}`: {how}' for one, how in reduction.plain) or 'none'}.",
+            f"Statements dropped from the kernels of both builds: {len(reduction.statements)}.",
             "",
             "Recorded values in place of dropped tasks:",
             "",

@@ -19,8 +19,11 @@ from .convert import converted
 from .cut import Cut, cut
 from .kernel_list import keep_kernels
 from .model import Reduction
+from .plain_values import Plain, with_plain_values
 from .recording import Recording, same_bits
 from .render import entry_tensors, orchestration_source, signature
+from .shrink import shrink
+from .statements import KernelText, StatementName, without
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,14 +137,28 @@ class Pair:
         dtypes = {one.index: one.region.dtype for one in task.arguments if one.region.dtype is not None}
         return converted(self.reference.values(self.alignment.reference_of[ordinal]), dtypes)
 
+    def kernel_texts(self, reduction: Reduction) -> tuple[KernelText, ...]:
+        """Both builds' sources of the kernels that are left and lie in the builds, without what was collapsed."""
+        left = {name for task in reduction.tasks for name in self.failing.program.tasks[task].kernels}
+        found: list[KernelText] = []
+        for name in sorted(left):
+            theirs = _source(name, self.reference.copy)
+            ours = theirs if name in reduction.collapsed else _source(name, self.failing.copy)
+            if ours is not None and theirs is not None:
+                found.append(KernelText(name, ours.read_bytes(), theirs.read_bytes()))
+        return tuple(found)
+
     def failing_cut(self, reduction: Reduction) -> Cut:
         """The reduced failing program; `UnfitCutError` where the tasks cannot be taken alone."""
-        return cut(
-            self.failing.program,
-            set(reduction.tasks),
-            _FailingValues(pair=self),
-            _given(self.failing.data),
-            None if self.golden is None else _golden(self.failing.data),
+        return _edited(
+            reduction,
+            cut(
+                self.failing.program,
+                set(reduction.tasks),
+                _FailingValues(pair=self),
+                _given(self.failing.data),
+                None if self.golden is None else _golden(self.failing.data),
+            ),
         )
 
     def reference_cut(self, reduction: Reduction) -> Cut:
@@ -149,7 +166,10 @@ class Pair:
         kept = {
             self.alignment.reference_of[one] for one in reduction.tasks if one in self.alignment.reference_of
         }
-        return cut(self.reference.program, kept, _ReferenceValues(pair=self), _given(self.reference.data))
+        return _edited(
+            reduction,
+            cut(self.reference.program, kept, _ReferenceValues(pair=self), _given(self.reference.data)),
+        )
 
     def make_failing(self, reduction: Reduction, folder: Path) -> Folder:
         """The failing build of a reduction, in the new folder `folder`."""
@@ -157,13 +177,19 @@ class Pair:
         copy = _make(self.failing, made, folder)
         for name in reduction.collapsed:
             take_kernel(name, self.reference.copy, copy)
+        _drop_statements(copy, reduction)
         return Folder(path=folder, cut=made)
 
     def make_reference(self, reduction: Reduction, folder: Path) -> Folder:
         """Its twin."""
         made = self.reference_cut(reduction)
-        _make(self.reference, made, folder)
+        _drop_statements(_make(self.reference, made, folder), reduction)
         return Folder(path=folder, cut=made)
+
+
+def _edited(reduction: Reduction, made: Cut) -> Cut:
+    plain = {name: Plain(kind) for name, kind in reduction.plain}
+    return with_plain_values(shrink(made, dict(reduction.extents)), plain)
 
 
 def _given(data: GoldenData) -> Mapping[str, TensorView]:
@@ -187,6 +213,22 @@ def _make(recording: Recording, made: Cut, folder: Path) -> WorkingCopy:
     (folder / "data" / "in").mkdir(parents=True, exist_ok=True)
     (folder / "data" / "out").mkdir(parents=True, exist_ok=True)
     return copy
+
+
+def _source(name: str, copy: WorkingCopy) -> Path | None:
+    build = copy.build()
+    kernel = build.kernel_config().kernel_named(name)
+    return None if kernel is None or kernel.external else build.folder.locate(kernel.source)
+
+
+def _drop_statements(copy: WorkingCopy, reduction: Reduction) -> None:
+    names: dict[str, set[StatementName]] = {}
+    for kernel, text, occurrence in reduction.statements:
+        names.setdefault(kernel, set()).add(StatementName(text, occurrence))
+    for kernel, dropped in names.items():
+        source = _source(kernel, copy)
+        if source is not None:
+            source.write_bytes(without(source.read_bytes(), dropped))
 
 
 def take_kernel(name: str, source: WorkingCopy, copy: WorkingCopy) -> None:

@@ -13,13 +13,14 @@ from ..comparison import TaskValues
 def converted(values: TaskValues, dtypes: Mapping[int, DType]) -> TaskValues:
     """The values of a task with the types `dtypes` of its arguments, by their index; rounded to nearest even."""
     return TaskValues(
-        before={index: _as(view, dtypes.get(index)) for index, view in values.before.items()},
-        after={index: _as(view, dtypes.get(index)) for index, view in values.after.items()},
+        before={index: as_type(view, dtypes.get(index)) for index, view in values.before.items()},
+        after={index: as_type(view, dtypes.get(index)) for index, view in values.after.items()},
         scalars=values.scalars,
     )
 
 
-def _as(view: TensorView, dtype: DType | None) -> TensorView:
+def as_type(view: TensorView, dtype: DType | None) -> TensorView:
+    """The values rounded to nearest even in another type; None: as they are."""
     if dtype is None or dtype is view.dtype:
         return view
     import torch

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 
 from ...runner.build_output.graph_model import ArgumentType, Region
@@ -68,12 +69,34 @@ class Program:
 
 @dataclass(frozen=True, order=True)
 class Reduction:
-    """A reduced program: ordinals of the failing build's tasks that stay, and kernels taken from the reference."""
+    """A reduced program: ordinals of the failing build's tasks that stay, kernels taken from the reference, sizes that
+    became smaller ones, inputs that hold plain values, and statements that both builds' kernels do without (the kernel,
+    the text, and which of that text).
+    """
 
     tasks: tuple[int, ...]
     collapsed: tuple[str, ...] = ()
+    extents: tuple[tuple[int, int], ...] = ()
+    plain: tuple[tuple[str, str], ...] = ()
+    statements: tuple[tuple[str, str, int], ...] = ()
+
+    @property
+    def is_new_to_the_reference(self) -> bool:
+        """Whether what the reference makes of the inputs has to be computed anew."""
+        return bool(self.extents or self.plain or self.statements)
 
     @property
     def key(self) -> str:
         """Names the candidate in the journal of tests."""
-        return f"{','.join(map(str, self.tasks))};{','.join(self.collapsed)}"
+        parts = [",".join(map(str, self.tasks)), ",".join(self.collapsed)]
+        if self.is_new_to_the_reference:
+            parts += [",".join(f"{one}={other}" for one, other in (*self.extents, *self.plain))]
+            parts += (
+                [hashlib.sha256(repr(self.statements).encode()).hexdigest()[:16]] if self.statements else []
+            )
+        return ";".join(parts)
+
+    @property
+    def digest(self) -> str:
+        """Names a folder of the candidate."""
+        return hashlib.sha256(self.key.encode()).hexdigest()[:16]

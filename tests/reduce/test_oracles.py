@@ -6,11 +6,15 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from precision_bisect.demo.scenarios import Repository
+from precision_bisect.reduce.cli import main
 from precision_bisect.reduce.failure import Broken, Printed, outputs_in
 from precision_bisect.reduce.minimize.outcome import Outcome
 from precision_bisect.reduce.program.candidate import Folder
@@ -20,6 +24,7 @@ from precision_bisect.runner.execute import Command, execute
 from precision_bisect.runner.verdict import Classification
 from precision_bisect.store.vocabulary import Verdict
 from tests.reduce.demo_builds import Trees
+from tests.reduce.quick_runs import quick_runs
 from tests.reduce.small_builds import CRASH, SHIFT, WRONG, small_build
 from tests.reduce.test_reduction import checked
 
@@ -84,13 +89,38 @@ def trees(tmp_path_factory: pytest.TempPathFactory) -> Trees:
     return Trees.make(tmp_path_factory.mktemp("trees") / "trees")
 
 
-def test_a_crash_against_a_good_build(tmp_path: Path, trees: Trees) -> None:
+@pytest.fixture
+def reduced(tmp_path: Path, trees: Trees) -> Iterator[Callable[..., tuple[dict[str, Any], str]]]:
+    """Runs the command; the result, checked, and what it printed on the way."""
+
+    def run(*arguments: Path | str) -> tuple[dict[str, Any], str]:
+        command = [*map(str, arguments), "--stack", str(trees.stack_file), "-o", str(tmp_path / "out")]
+        done = CliRunner().invoke(main, [*command, "--jobs", "1"])
+        assert done.exit_code == 0, done.output
+        return checked(tmp_path / "out"), done.stderr
+
+    with quick_runs(tmp_path / "quick"):
+        yield run
+
+
+def test_a_crash_against_a_good_build(tmp_path: Path, reduced: Callable[..., Any]) -> None:
     bad, good = (small_build(tmp_path / name, body) for name, body in (("bad", CRASH), ("good", SHIFT)))
-    arguments = [str(bad), "--reference", str(good), "--stack", str(trees.stack_file)]
-    subprocess.run([*REDUCE, *arguments, "-o", tmp_path / "out"], check=True, stdout=subprocess.DEVNULL)
-    found = checked(tmp_path / "out")
+    found, _ = reduced(bad, "--reference", good)
     assert found["failure"] == found["signature"] == "crash SIGSEGV"
     assert found["kept_tasks"] == ["1: middle"]
+
+
+def test_wrong_values_in_the_smallest_shape_on_plain_data(
+    tmp_path: Path, reduced: Callable[..., Any]
+) -> None:
+    bad, good = (small_build(tmp_path / name, body) for name, body in (("bad", WRONG), ("good", SHIFT)))
+    found, _ = reduced(bad, "--reference", good)
+    assert found["signature"] == "mismatch b"
+    assert found["kept_tasks"] == ["1: middle"]
+    assert found["extents"] == [[8, 1]]
+    assert found["bytes"]["after"] == 8
+    why = (tmp_path / "out" / "result" / "why.md").read_text()
+    assert "| `b` | [] | 1 of 1 | 0 |" in why
 
 
 SCRIPT = """#!/bin/sh
@@ -99,16 +129,12 @@ exit 101
 """
 
 
-def test_a_script_without_a_good_build(tmp_path: Path, trees: Trees) -> None:
+def test_a_script_without_a_good_build(tmp_path: Path, reduced: Callable[..., Any]) -> None:
     bad, script = small_build(tmp_path / "bad", WRONG), tmp_path / "script.sh"
     script.write_text(SCRIPT)
     script.chmod(0o755)
-    arguments = [str(bad), "--interesting", str(script), "--stack", str(trees.stack_file), "--jobs", "1"]
-    done = subprocess.run(
-        [*REDUCE, *arguments, "-o", tmp_path / "out"], check=True, capture_output=True, text=True
-    )
-    assert "101 keep a copy" in done.stderr.replace("\n", " ")
-    found = checked(tmp_path / "out")
+    found, said = reduced(bad, "--interesting", script)
+    assert "101 keep a copy" in " ".join(said.split())
     assert found["kept_tasks"] == ["0: scale", "1: middle", "2: scale"]
     assert found["substituted"] == []
     assert any((tmp_path / "out" / "kept").iterdir())

@@ -1,0 +1,72 @@
+"""Makes a candidate on disk: the failing build, its twin, and expected values, computed anew where need be."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ..runner.build_output.golden_data import TensorFolder
+from ..runner.tensors.chunks import decode
+from ..store.vocabulary import Verdict
+from .program.candidate import Folder, Pair, save
+from .program.convert import as_type
+from .program.cut import UnfitCutError
+from .program.model import Reduction
+from .running import Runner
+
+
+@dataclass(frozen=True, kw_only=True)
+class Maker:
+    """`computed` is a folder for what the reference put out, by candidate; it outlives this process."""
+
+    pair: Pair
+    runner: Runner
+    computed: Path
+
+    def make(self, reduction: Reduction, folder: Path) -> tuple[Folder, Folder | None]:
+        """Both builds below the new folder `folder`; no twin without a reference.
+
+        Raises:
+            UnfitCutError: the tasks cannot be taken alone, or the reference does not run on the changed inputs.
+            NotWholeError: a value was not recorded whole.
+        """
+        ours = self.pair.make_failing(reduction, folder / "failing")
+        if not self.pair.has_twin:
+            return ours, None
+        theirs = self.pair.make_reference(reduction, folder / "passing")
+        if reduction.is_new_to_the_reference:
+            outputs = self._computed(reduction, theirs, folder / "runs-computing")
+            for made in (ours, theirs):
+                _expect(made, outputs)
+        return ours, theirs
+
+    def _computed(self, reduction: Reduction, theirs: Folder, folder: Path) -> TensorFolder:
+        kept = self.computed / reduction.digest
+        if not kept.exists():
+            ran = self.runner.run(theirs, self.pair.reference.toolchain, folder, save_outputs=True)
+            compared = ran.classification.verdict in (Verdict.PASS, Verdict.MISMATCH)
+            if not compared or ran.outputs is None:
+                raise UnfitCutError("the reference does not run on the changed inputs")
+            self.computed.mkdir(parents=True, exist_ok=True)
+            partial = self.computed / f"{reduction.digest}.partial"
+            shutil.rmtree(partial, ignore_errors=True)
+            shutil.copytree(ran.outputs.folder.root, partial)
+            partial.replace(kept)
+        return TensorFolder.open(kept)
+
+
+def _expect(made: Folder, outputs: TensorFolder) -> None:
+    for one in made.cut.tensors:
+        if one.expected is None:
+            continue
+        name = one.buffer.name
+        if name not in outputs.names:
+            raise UnfitCutError(f"the reference has no output {name}")
+        view = as_type(outputs.tensor(name), one.buffer.dtype)
+        values = decode(view.dtype, np.ravel(view.contiguous()))
+        if view.dtype.is_floating and not np.isfinite(values).all():
+            raise UnfitCutError(f"the reference's {name} is not finite on the changed inputs")
+        save(view, made.path / "data" / "out" / f"{name}.pt")

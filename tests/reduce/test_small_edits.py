@@ -1,0 +1,72 @@
+"""What single edits make of a program, without running it."""
+
+from __future__ import annotations
+
+import pytest
+
+from precision_bisect.reduce.edits.drop_statements import DropStatements
+from precision_bisect.reduce.edits.smaller_shapes import smaller_sizes
+from precision_bisect.reduce.minimize.memory import Memory
+from precision_bisect.reduce.minimize.minimizer import Minimizer
+from precision_bisect.reduce.minimize.outcome import Outcome
+from precision_bisect.reduce.program.model import Reduction
+from precision_bisect.reduce.program.statements import KernelText, StatementName, statements_of, without
+
+KERNEL = b"""
+const int table[2] = {1, 2};
+extern "C" void kernel_entry(const KernelArgs& args) {
+    const int unused = 3;
+    int a = table[0];
+    for (int i = 0; i < 4; ++i) {
+        a += i;
+        a += i;
+    }
+    if (a > 2) store(a);
+}
+"""
+
+
+def test_statements_are_named_by_text_and_occurrence() -> None:
+    names = [
+        (one.name.text.partition("{")[0], one.name.occurrence, one.parent) for one in statements_of(KERNEL)
+    ]
+    assert names == [
+        ("const int unused = 3;", 0, None),
+        ("int a = table[0];", 0, None),
+        ("for (int i = 0; i < 4; ++i) ", 0, None),
+        ("a += i;", 0, 2),
+        ("a += i;", 1, 2),
+        ("if (a > 2) store(a);", 0, None),
+        ("store(a);", 0, 5),
+    ]
+
+
+def test_a_statement_that_is_a_body_leaves_an_empty_one() -> None:
+    left = without(KERNEL, {StatementName("a += i;", 1), StatementName("store(a);", 0)})
+    assert left.count(b"a += i;") == 1
+    assert b"if (a > 2) ;" in left
+    loop = next(one.name for one in statements_of(KERNEL) if one.name.text.startswith("for"))
+    assert b"a += i" not in without(KERNEL, {loop, StatementName("a += i;", 0)})
+
+
+def test_only_shared_statements_go_and_inner_ones_with_the_outer() -> None:
+    other = KERNEL.replace(b"table[0]", b"table[1]")
+    edit = DropStatements((KernelText("k", KERNEL, other),))
+    minimizer = Minimizer(edit.start(Reduction((0,)), 1.0), Memory())
+    while runs := minimizer.ask(1):
+        dropped = {text for _, text, _ in edit.apply(Reduction((0,)), runs[0].candidate).statements}
+        needed = {"store(a);"}
+        minimizer.tell(runs[0], Outcome.NOT if needed & dropped else Outcome.INTERESTING)
+    left = without(
+        KERNEL, {StatementName(t, n) for _, t, n in edit.apply(Reduction((0,)), minimizer.best).statements}
+    )
+    assert b"".join(left.split()).endswith(b"{inta=table[0];if(a>2)store(a);}")
+
+
+@pytest.mark.parametrize("size", [2, 7, 8, 64, 72, 100, 256])
+def test_smaller_sizes_are_smaller_and_keep_the_rest_of_a_tile(size: int) -> None:
+    sizes = smaller_sizes(size)
+    assert sizes[0] == 1
+    assert list(sizes) == sorted(set(sizes))
+    assert max(sizes) < size
+    assert all(one == 1 or any((one - size) % tile == 0 for tile in (8, 16, 32, 64)) for one in sizes)
