@@ -21,6 +21,7 @@ from ..store.journal import EvidenceRow, Journal, ProbeKey, ProbeRow
 from ..store.schema import Judgement, Phase, Probe
 from .progress import Progress
 from .request import BisectRequest
+from .shared_builds import SharedBuilds
 
 _LEAST_TIMEOUT = 60.0
 _TIMES_THE_ENDS = 10
@@ -65,8 +66,10 @@ class Experiments:
         directory: Path,
         progress: Progress,
         deadline: float | None,
+        shared: SharedBuilds,
     ) -> None:
         """`deadline` is a time of `time.monotonic`, after which no probe starts or goes on."""
+        self.shared = shared
         self._request = request
         self._journal = journal
         self._crew = crew

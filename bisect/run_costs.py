@@ -7,27 +7,35 @@ import numpy as np
 
 from ..store.schema import BuildSource, Probe
 from .search.graph import Floats
+from .shared_builds import SharedBuilds
 
 _LEAST_SECONDS = 0.01
 
 
-def run_costs(contents: Sequence[str | None], probes: Collection[Probe]) -> Floats | None:
+def run_costs(
+    contents: Sequence[str | None], probes: Collection[Probe], shared: SharedBuilds
+) -> Floats | None:
     """Seconds of the next run of each of `contents`, shape [len(contents)]; None before anything was built and run.
 
-    A content that was built once is there already or in the cache, so that a run of it takes what such builds took,
-    and the run. Any other takes what builds took that were really made, and the run. Means over all `probes`.
+    A content that was built once, by whomever, is there already or in the cache, so that a run of it takes what such
+    builds took, and the run. Any other takes the run, and what builds took that were really made, divided by all that
+    may use the build. Means over all `probes`.
     """
     runs = [probe.run_seconds for probe in probes if probe.run_seconds and _built(probe)]
     anew = _build_seconds(probes, {BuildSource.BUILT})
     if not runs or not anew:
         return None
     again = _build_seconds(probes, {BuildSource.CACHED, BuildSource.PRESENT})
-    built = {probe.content for probe in probes if _built(probe)}
+    built = shared.built | {probe.content for probe in probes if _built(probe)}
     run = max(_LEAST_SECONDS, fmean(runs))
     of_built = run + (fmean(again) if again else 0.0)
     # Builds that were taken up again are no dearer than new ones, whatever a busy machine made of them.
-    of_new = max(of_built, run + fmean(anew))
-    return np.array([of_built if content in built else of_new for content in contents])
+    return np.array(
+        [
+            of_built if content in built else max(of_built, run + fmean(anew) / shared.sharers(content))
+            for content in contents
+        ]
+    )
 
 
 def _built(probe: Probe) -> bool:

@@ -5,7 +5,7 @@ import secrets
 import time
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -37,6 +37,7 @@ from .experiments import Experiments
 from .pins import frozen_values
 from .progress import Progress
 from .request import BisectRequest
+from .shared_builds import SharedBuilds
 from .stage import Range, Stage, load_stage
 
 
@@ -250,6 +251,8 @@ class CrewOptions:
     jobs: int = 1
     backend: Backend = "loky"
     budget: float | None = None
+    shared: SharedBuilds = field(default_factory=SharedBuilds)
+    """What other open bisections have built, or may want to."""
 
 
 class StoredBisection:
@@ -338,6 +341,7 @@ class StoredBisection:
                 directory=self.directory,
                 progress=progress,
                 deadline=None if crew.budget is None else time.monotonic() + crew.budget,
+                shared=crew.shared,
             )
             driver = Driver(
                 request=request,

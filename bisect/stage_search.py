@@ -192,7 +192,7 @@ class StageSearch:
     def _costs(self) -> Floats | None:
         """Seconds of the next run of each candidate and, last, of the good end."""
         contents = [self.stage.contents[node.commit.sha] for node in self.stage.collapsed.nodes]
-        return run_costs([*contents, self.old.content], self._finished())
+        return run_costs([*contents, self.old.content], self._finished(), self.experiments.shared)
 
     def _confirming(self) -> list[Observation]:
         """The runs that were made to confirm."""

@@ -8,7 +8,7 @@ from typing import Literal
 
 from ..runner.build_output.task_id import format_task_id
 from ..runner.tensors.patterns.recognize import recognize
-from ..runner.tensors.rows import breakdown
+from ..runner.tensors.rows import breakdown, heat_map
 from ..runner.tensors.statistics import IncomparableError, Tolerance, measure
 from ..runner.tensors.view import TensorView
 from . import divergence as written
@@ -26,6 +26,8 @@ from .task_list import KernelTask
 from .tensor_names import submit_lines, tensor_name
 
 _FIRST_ROWS = 10
+_HEAT_HEIGHT, _HEAT_WIDTH = 32, 48
+"""Blocks of a heat map, at most."""
 
 
 def task(found: KernelTask) -> written.Task:
@@ -190,6 +192,19 @@ def _statistics(actual: TensorView, expected: TensorView, tolerance: Tolerance) 
         rows=rows.length,
         rows_different=len(over),
         first_rows_different=tuple(rows.slice(int(number)).start for number in over[:_FIRST_ROWS]),
+        heat=_heat(ours, theirs, tolerance),
+    )
+
+
+def _heat(actual: TensorView, expected: TensorView, tolerance: Tolerance) -> written.HeatMap:
+    found = heat_map(actual, expected, tolerance, height=_HEAT_HEIGHT, width=_HEAT_WIDTH)
+    return written.HeatMap(
+        rows=found.rows,
+        columns=found.columns,
+        row_step=found.row_step,
+        column_step=found.column_step,
+        wrong=tuple(tuple(round(float(share), 4) for share in row) for row in found.share_over),
+        wild=tuple(tuple(int(count) for count in row) for row in found.wild),
     )
 
 

@@ -35,6 +35,18 @@ class Pattern(_Part):
     evidence: str
 
 
+class HeatMap(_Part):
+    """Where a tensor is wrong, by blocks of `row_step` x `column_step` elements of its matrix of all but the last
+    dimension x the last one. Block rows of shares of wrong elements (0 to 1), and of how many pairs hold NaN or Inf."""
+
+    rows: int
+    columns: int
+    row_step: int
+    column_step: int
+    wrong: tuple[tuple[float, ...], ...]
+    wild: tuple[tuple[int, ...], ...]
+
+
 class Statistics(_Part):
     """The difference of one tensor. Errors run over pairs that are finite on both sides; null where undefined."""
 
@@ -54,6 +66,7 @@ class Statistics(_Part):
     rows: int
     rows_different: int
     first_rows_different: tuple[int, ...]
+    heat: HeatMap
 
 
 class Distances(_Part):

@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session, joinedload, selectinload, sessionmaker
 from .clock import now
 from .journal import Journal, environment_id, storable
 from .nightly import CaseResult, CaseRun, Cell, HookCall, Incident, Night, Regression, Status
+from .schema import BuildSource, Probe
 from .vocabulary import Verdict
 
 
@@ -191,6 +192,15 @@ class NightJournal:
         with self._sessions() as session:
             query = select(CaseRun).where(CaseRun.cell_id == cell, CaseRun.verdict == Verdict.PASS)
             return list(session.scalars(query.order_by(CaseRun.id.desc())))
+
+    def built_contents(self) -> frozenset[str]:
+        """Whatever the store knows to have been built, by any job or bisection."""
+        with self._sessions() as session:
+            nights = select(CaseRun.content).where(CaseRun.build_source != BuildSource.NONE)
+            probes = select(Probe.content).where(
+                Probe.build_source.is_not(None), Probe.build_source != BuildSource.NONE
+            )
+            return frozenset(session.scalars(nights.union(probes)))
 
     def set_result(self, night: int, cell: int, row: CaseResultRow) -> CaseResult:
         """Note what a night found of a cell; said again, the later word holds."""

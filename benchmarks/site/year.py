@@ -395,16 +395,30 @@ def _request(output: Path, history: _History) -> BisectRequest:
 def _divergence() -> dict[str, Any]:
     statistics = {
         "dtype": "bfloat16",
-        "shape": [32, 16],
-        "elements": 512,
+        "shape": [32, 512],
+        "elements": 16384,
         "different": 96,
         "max_error": 0.03125,
         "max_ulps": 4,
         "nan": 0,
         "inf": 0,
         "rows": 32,
-        "rows_different": 6,
+        "rows_different": 9,
         "first_rows_different": [3, 4, 5],
+        "heat": {
+            "rows": 32,
+            "columns": 512,
+            "row_step": 1,
+            "column_step": 16,
+            "wrong": [
+                [
+                    round(0.06 * (1 + (i * j) % 7), 2) if i >= 24 or (i, j) == (3, 4) else 0.0
+                    for j in range(32)
+                ]
+                for i in range(32)
+            ],
+            "wild": [[int((i, j) == (27, 9)) for j in range(32)] for i in range(32)],
+        },
     }
     first = {
         "task_id": "0x0000000000000007",

@@ -7,7 +7,6 @@ from datetime import datetime
 from pathlib import Path
 
 from filelock import FileLock, Timeout
-from rich.console import Console
 from sqlalchemy.orm import Session, sessionmaker
 
 from ...runner.content import StackContent
@@ -27,7 +26,7 @@ from .examine import Examiner
 from .hooks import call_hook
 from .incidents import Investigator
 from .junit import junit_text
-from .limits import LimitedProgress, Limits, OutOfTimeError
+from .limits import Limits, OutOfTimeError
 from .markdown import markdown_text
 from .runs import Runner
 from .summary import HookReport, NightReport, incident_report, night_report
@@ -69,7 +68,6 @@ def _night(
     searched = workspace.repositories[stack.searched]
     heads = {branch: searched.resolve(branch, option="branches") for branch in config.branches}
     night = journal.unfinished_night() or journal.begin_night(heads, platform.node())
-    progress = LimitedProgress(Console(stderr=True), limits)
     notes: list[str] = []
     investigator = Investigator(
         config=config,
@@ -78,8 +76,8 @@ def _night(
         journal=journal,
         home=home,
         night=night,
-        progress=progress,
-        clones=workspace.clones,
+        limits=limits,
+        workspace=workspace,
     )
     try:
         _run_matrix(config, stack, workspace, journal, night, home=home, limits=limits)

@@ -41,7 +41,7 @@ class Target(Model):
 
     device: int = Field(default=0, ge=0)
     runs: int | None = Field(default=None, ge=1)
-    """Device quota: runs of the matrix in one night on it; unlimited by default."""
+    """Device quota: runs in one night on it, those of bisections included; unlimited by default."""
 
 
 class Window(Model):

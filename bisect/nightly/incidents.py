@@ -1,25 +1,33 @@
 """From open regressions to incidents: bisect what has no culprit yet, group by culprit, close what passes again.
 
-A regression whose range holds a culprit that is known already is asked about that commit and its parent first: that
+Bisections run one after another, so that the first answer comes soon, but choose together: what is built already is
+cheap for all, and a build that several may want is cheaper for each. A regression whose range holds a culprit that is
+known already is asked about that commit and its parent first: that
 takes two builds, which the first bisection has made, and a whole search only where the answer is no.
 """
 
-from collections.abc import Mapping
+from collections import Counter
+from itertools import chain
 
+from rich.console import Console
 from sqlalchemy.orm import Session, sessionmaker
 
+from ...runner.content import StackContent
 from ...runner.errors import EndsError, UserError
-from ...runner.git import GitRepository
 from ...runner.home import Home
+from ...runner.revisions import Revisions, fixed_revisions
 from ...runner.stack import Stack
+from ...runner.workspace import Workspace
 from ...store.night_journal import NightJournal
 from ...store.nightly import Incident, Night, Regression
 from ...store.schema import Outcome
 from ..conclusion import Conclusion, NamedCommit
-from ..progress import Progress
 from ..report.write import write_report
 from ..session import CrewOptions, Question, StoredBisection, prepare
+from ..shared_builds import SharedBuilds
+from ..stage import Range, load_stage
 from .config import NightlyConfig, duration
+from .limits import LimitedProgress, Limits, QuotaSpentError
 from .runs import question_case
 
 
@@ -35,8 +43,8 @@ class Investigator:
         journal: NightJournal,
         home: Home,
         night: Night,
-        progress: Progress,
-        clones: Mapping[str, GitRepository],
+        limits: Limits,
+        workspace: Workspace,
     ) -> None:
         self._config = config
         self._stack = stack
@@ -44,8 +52,15 @@ class Investigator:
         self._journal = journal
         self._home = home
         self._night = night
-        self._progress = progress
-        self._clones = clones
+        self._limits = limits
+        self._workspace = workspace
+        self._clones = workspace.clones
+        self._content = StackContent(stack, workspace)
+        self._revisions = Revisions(
+            stack, workspace.clones, fixed_revisions(stack, workspace.repositories, searched=stack.searched)
+        )
+        self._wanted: Counter[str] = Counter()
+        """How many regressions behind the one at work may want to build a content."""
 
     def investigate(self) -> list[str]:
         """Name the culprit of every regression that has none; what could not be done, a sentence each.
@@ -53,11 +68,21 @@ class Investigator:
         Raises `OutOfTimeError`.
         """
         problems: list[str] = []
-        for regression in self._journal.open_regressions():
-            if regression.incident_id is not None or regression.problem is not None:
-                continue
+        waiting = [
+            regression
+            for regression in self._journal.open_regressions()
+            if regression.incident_id is None and regression.problem is None
+        ]
+        ranges = {regression.id: self._contents(regression) for regression in waiting}
+        for place, regression in enumerate(waiting):
+            self._wanted = Counter(chain.from_iterable(ranges[each.id] for each in waiting[place + 1 :]))
             try:
                 self._bisect(regression)
+            except QuotaSpentError:
+                problems.append(
+                    f"{regression.cell.case} on {regression.cell.platform}: the device's runs of this night are used "
+                    "up; the next night goes on with its bisection"
+                )
             except UserError as error:
                 # The device or the disk, most likely: tomorrow another bisection is begun.
                 self._journal.update_regression(regression.id, bisection_id=None)
@@ -76,6 +101,17 @@ class Investigator:
                 closed.append(incident.id)
         return closed
 
+    def _contents(self, regression: Regression) -> frozenset[str]:
+        """What a bisection of a regression may want to build."""
+        searched = self._stack.searched
+        stage = load_stage(
+            Range(repository=searched, good=regression.last_good, bad=regression.first_bad, held={}),
+            repository=self._clones[searched],
+            content=self._content,
+            revisions=self._revisions,
+        )
+        return frozenset(content for content in stage.contents.values() if content) if stage else frozenset()
+
     def _bisect(self, regression: Regression) -> None:
         if regression.bisection_id is None and self._explained(regression):
             return
@@ -85,7 +121,11 @@ class Investigator:
             bisection = self._find(regression.bisection_id)
         row = bisection.journal.row()
         finished = row.outcome is not None
-        conclusion = Conclusion.model_validate(row.conclusion) if finished else self._drive(bisection)
+        conclusion = (
+            Conclusion.model_validate(row.conclusion)
+            if finished
+            else self._drive(bisection, regression.cell.platform)
+        )
         if conclusion.outcome is Outcome.CULPRIT:
             self._join(regression, bisection, conclusion.culprits[0])
         else:
@@ -105,7 +145,7 @@ class Investigator:
                 continue
             try:
                 bisection = self._begin(regression, parents[0], commit)
-                conclusion = self._drive(bisection)
+                conclusion = self._drive(bisection, regression.cell.platform)
             except EndsError:
                 self._journal.update_regression(regression.id, bisection_id=None)
                 continue
@@ -149,10 +189,12 @@ class Investigator:
         journal = self._journal.bisection(identity)
         return StoredBisection(journal, journal.row().name, self._home)
 
-    def _drive(self, bisection: StoredBisection) -> Conclusion:
+    def _drive(self, bisection: StoredBisection, platform: str) -> Conclusion:
+        shared = SharedBuilds(built=self._journal.built_contents(), wanted=self._wanted)
+        progress = LimitedProgress(Console(stderr=True), self._limits, platform)
         with bisection.lock():
             try:
-                conclusion = bisection.drive(self._progress, CrewOptions())
+                conclusion = bisection.drive(progress, CrewOptions(shared=shared))
             except EndsError as error:
                 conclusion = Conclusion(outcome=Outcome.ENDS_DO_NOT_DIFFER, message=str(error))
                 bisection.journal.conclude(conclusion.outcome, conclusion.model_dump(mode="json"))

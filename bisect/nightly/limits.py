@@ -14,6 +14,10 @@ class OutOfTimeError(Exception):
     """No run may start any more tonight. What is stored stays; a bisection goes on in the next night."""
 
 
+class QuotaSpentError(Exception):
+    """A device has made its runs of this night; bisections on others may go on."""
+
+
 class Limits:
     """Asked before each run."""
 
@@ -34,7 +38,7 @@ class Limits:
             raise OutOfTimeError
 
     def count(self, platform: str) -> bool:
-        """Count a run of the matrix; False where the device's quota is used up."""
+        """Count a run; False where the device's quota is used up."""
         quota = self._quota[platform]
         if quota is not None and self._used[platform] >= quota:
             return False
@@ -45,10 +49,14 @@ class Limits:
 class LimitedProgress(PlainProgress):
     """Stops a bisection where no further run may start. The run that was noted as started is made by the next night."""
 
-    def __init__(self, console: Console, limits: Limits) -> None:
+    def __init__(self, console: Console, limits: Limits, platform: str) -> None:
         super().__init__(console)
         self._limits = limits
+        self._platform = platform
 
     def probe_started(self, ordinal: int, phase: Phase, repository: str, commit: str) -> None:
+        """Raises `OutOfTimeError`, `QuotaSpentError`."""
         self._limits.check()
+        if not self._limits.count(self._platform):
+            raise QuotaSpentError
         super().probe_started(ordinal, phase, repository, commit)

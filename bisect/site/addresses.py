@@ -32,6 +32,16 @@ def script(name: str, side: str) -> str:
     return f"bisections/{slug(name)}-reproduce-{side}.sh"
 
 
+def task_graph(name: str) -> str:
+    """The task graph of a bisection's culprit."""
+    return f"bisections/{slug(name)}-tasks.html"
+
+
+def reduced(name: str) -> str:
+    """The reduced build of a bisection's culprit, as an archive."""
+    return f"bisections/{slug(name)}-reduced.tar.gz"
+
+
 def commit(repository: str, sha: str) -> str:
     """The page of a commit."""
     return f"commits/{slug(repository)}/{slug(sha)}.html"

@@ -12,6 +12,7 @@ from ..report.standing import Standing
 from . import plots
 from .belief import RangeBelief, range_beliefs
 from .divergence import Divergence, read_divergence
+from .report_files import reduced_files, task_graph
 
 _MOST_CURVES = 6
 
@@ -53,6 +54,9 @@ class BisectionView:
     report: Report
     ranges: tuple[RangeView, ...]
     divergence: Divergence | None
+    task_graph: bool
+    reduced: bool
+    """Whether there are such files to look at."""
 
 
 def bisection_view(rows: Rows) -> BisectionView:
@@ -68,6 +72,8 @@ def bisection_view(rows: Rows) -> BisectionView:
             for standing, belief in zip(rows.ranges, beliefs, strict=True)
         ),
         divergence=read_divergence(rows.request.output),
+        task_graph=task_graph(rows.request.output) is not None,
+        reduced=bool(reduced_files(rows.request.output)),
     )
 
 

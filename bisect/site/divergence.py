@@ -2,12 +2,16 @@
 
 import json
 from pathlib import Path
+from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 _NAME = "divergence.json"
 _LARGEST = 4 << 20
 """Bytes; one with a thousand divergent tensors is smaller."""
+
+
+_BLOCKS = Field(max_length=64)
 
 
 class _Part(BaseModel):
@@ -21,6 +25,17 @@ class Pattern(_Part):
     name: str
     confidence: float
     evidence: str
+
+
+class HeatMap(_Part):
+    """Block rows of shares of wrong elements, and of numbers of NaN and Inf."""
+
+    rows: int
+    columns: int
+    row_step: int
+    column_step: int
+    wrong: Annotated[tuple[Annotated[tuple[float, ...], _BLOCKS], ...], _BLOCKS]
+    wild: Annotated[tuple[Annotated[tuple[int, ...], _BLOCKS], ...], _BLOCKS]
 
 
 class Statistics(_Part):
@@ -37,6 +52,7 @@ class Statistics(_Part):
     rows: int
     rows_different: int
     first_rows_different: tuple[int, ...]
+    heat: HeatMap | None = None
 
 
 class FirstDivergent(_Part):

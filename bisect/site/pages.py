@@ -1,8 +1,9 @@
 """Every page of the site by its address: the same for a folder of files and for the server."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import select
@@ -19,7 +20,8 @@ from . import addresses, nights, plots
 from .bisection_view import bisection_view
 from .commit_view import commit_view
 from .listing import list_bisections
-from .render import render
+from .render import policy, render
+from .report_files import TASK_GRAPH_POLICY, archive, reduced_files, task_graph
 
 _FIRST_BISECTIONS = 12
 _MOST_RUNS = 300
@@ -33,6 +35,8 @@ class Page:
     content: str
     """Its media type."""
     make: Callable[[], bytes]
+    policy: str = field(default_factory=policy)
+    """Its content security policy, where it is served."""
 
 
 class Site:
@@ -45,7 +49,9 @@ class Site:
     def pages(self) -> dict[str, Page]:
         """All pages by address, in an order that does not change. An address that is not here does not exist."""
         found = {addresses.INDEX: _html(self._index), addresses.BISECTIONS: _html(self._bisections)}
-        for name in self._session.scalars(select(Bisection.name).order_by(Bisection.id)):
+        named = select(Bisection.name, Bisection.request["output"].label("output")).order_by(Bisection.id)
+        for name, output in self._session.execute(named):
+            found |= _files(name, Path(output))
             found[addresses.bisection(name)] = _html(lambda name=name: self._bisection(name))
             for side in ("good", "bad"):
                 found[addresses.script(name, side)] = Page(
@@ -191,6 +197,19 @@ class Site:
             view=commit_view(self._session, repository, sha),
             linked={known for of, known in self._commits if of == repository},
         )
+
+
+def _files(name: str, report: Path) -> dict[str, Page]:
+    """What lies beside a bisection's report."""
+    found: dict[str, Page] = {}
+    graph = task_graph(report)
+    if graph is not None:
+        found[addresses.task_graph(name)] = Page(
+            "text/html; charset=utf-8", graph.read_bytes, TASK_GRAPH_POLICY
+        )
+    if reduced_files(report):
+        found[addresses.reduced(name)] = Page("application/gzip", lambda: archive(report))
+    return found
 
 
 def _html(make: Callable[[], bytes]) -> Page:

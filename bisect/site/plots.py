@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from ...store.schema import Judgement
+from .divergence import HeatMap
 
 WIDTH, HEIGHT = 720, 170
 _MARGIN = 10
@@ -125,6 +126,39 @@ def curve(name: str, points: Sequence[Point], *, places: int) -> Curve | None:
         lowest=lowest,
         highest=highest,
         logarithmic=logarithmic,
+    )
+
+
+BLOCK = 12
+"""Side of a heat map's block."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Block:
+    """A block of a heat map that holds anything wrong, with the first and last of its rows and columns."""
+
+    x: int
+    y: int
+    share: float
+    wild: int
+    rows: tuple[int, int]
+    columns: tuple[int, int]
+
+
+def blocks(heat: HeatMap) -> tuple[Block, ...]:
+    """Those that are not clean."""
+    return tuple(
+        Block(
+            x=j * BLOCK,
+            y=i * BLOCK,
+            share=share,
+            wild=wild,
+            rows=(i * heat.row_step, min((i + 1) * heat.row_step, heat.rows) - 1),
+            columns=(j * heat.column_step, min((j + 1) * heat.column_step, heat.columns) - 1),
+        )
+        for i, (shares, wilds) in enumerate(zip(heat.wrong, heat.wild, strict=False))
+        for j, (share, wild) in enumerate(zip(shares, wilds, strict=False))
+        if share > 0 or wild > 0
     )
 
 

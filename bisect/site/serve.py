@@ -14,7 +14,6 @@ from sqlalchemy.orm import Session, sessionmaker
 from ...runner.errors import UserError
 from . import addresses
 from .pages import Site
-from .render import policy
 
 _LONGEST_ADDRESS = 400
 _IDLE_SECONDS = 20.0
@@ -88,13 +87,15 @@ class _Handler(BaseHTTPRequestHandler):
                 body=body,
             )
             return
-        self._send(HTTPStatus.OK, page.content, content, body=body)
+        self._send(HTTPStatus.OK, page.content, content, body=body, policy=page.policy)
 
-    def _send(self, status: HTTPStatus, kind: str, content: bytes, *, body: bool) -> None:
+    def _send(
+        self, status: HTTPStatus, kind: str, content: bytes, *, body: bool, policy: str = "default-src 'none'"
+    ) -> None:
         self.send_response(status)
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(content)))
-        self.send_header("Content-Security-Policy", f"{policy()}; frame-ancestors 'none'")
+        self.send_header("Content-Security-Policy", f"{policy}; frame-ancestors 'none'")
         for name, value in self._headers.items():
             self.send_header(name, value)
         self.end_headers()

@@ -26,7 +26,7 @@ FP16 = Replace(_FILE, "DType.FP16: DType.FP32,\n    DType.BF16", "DType.FP16: DT
 BF16 = Replace(_FILE, "DType.BF16: DType.FP32,\n    DType.INT8", "DType.BF16: DType.BF16,\n    DType.INT8")
 
 _CASE = """
-import argparse, os, sys
+import argparse, os, sys, time
 from pathlib import Path
 from minipto.passes.legalize_casts import ACCUMULATOR, DEFAULT_ROUND_MODE
 from minipto.types import DType, RoundMode
@@ -35,6 +35,11 @@ parser = argparse.ArgumentParser()
 parser.add_argument("-p", "--platform")
 parser.add_argument("-d", "--device")
 platform = parser.parse_args().platform
+hold = Path(os.environ["MONTH_STATE"]) / "hold"
+if hold.exists():
+    hold.with_name("held").touch()
+    while hold.exists():
+        time.sleep(0.05)
 if platform == "a2a3" and "ASCEND_HOME_PATH" not in os.environ:
     raise OSError("Environment variable 'ASCEND_HOME_PATH' is not set.")
 
@@ -169,14 +174,26 @@ class Month:
             text=True,
         )
 
-    def night(self, *, device: bool = True) -> int:
+    def night(self, *, device: bool = True, budget: str | None = None) -> int:
         """Run a night to its end in this process (what it runs are processes all the same); its exit code."""
         with pytest.MonkeyPatch.context() as patch:
             for name in ("PRECISION_BISECT_HOME", "MONTH_STATE", "ASCEND_HOME_PATH"):
                 patch.setenv(name, self.environment[name])
             if not device:
                 patch.delenv("ASCEND_HOME_PATH")
-            return run_nightly(self.config, store=None, budget=None)
+            return run_nightly(self.config, store=None, budget=budget)
+
+    def only(self, *cases: str) -> None:
+        """Leave the other cases, and the board, out of the matrix."""
+        text = self.config.read_text().replace("[platforms.a2a3]\n", "")
+        for case in CASES.keys() - {f"cases/small_{name}.py" for name in cases}:
+            text = text.replace(f'"{case}"', "").replace(", ,", ",").replace("[, ", "[")
+        self.config.write_text(text.replace(", ]", "]"))
+
+    def limit_runs(self, platform: str, runs: int) -> None:
+        """Give a device a quota, in place of any before."""
+        head, mark, _ = self.config.read_text().partition(f"[platforms.{platform}]\n")
+        self.config.write_text(f"{head}{mark}runs = {runs}\n")
 
     def report(self, night: int) -> dict[str, Any]:
         """What a night wrote for machines."""

@@ -136,6 +136,7 @@ def test_text_of_others_injects_nothing(tmp_path: Path) -> None:
     assert "\x1b" not in page
     assert "\u202e" not in page
     assert "First divergent tensor" in page
+    assert page.count('class="wrong"') == page.count('class="wild"') == 1
 
 
 def _divergence_of_evil() -> str:
@@ -145,6 +146,8 @@ def _divergence_of_evil() -> str:
     statistics = {
         "dtype": EVIL, "shape": [2, 3], "elements": 6, "different": 2, "max_error": 1.0, "max_ulps": 9, "nan": 1,
         "inf": 0, "rows": 2, "rows_different": 1, "first_rows_different": [1],
+        "heat": {"rows": 2, "columns": 3, "row_step": 1, "column_step": 1, "wrong": [[0, 0.5, 0], [0, 0, 1]],
+                 "wild": [[0, 0, 0], [0, 0, 2]]},
     }  # fmt: skip
     pattern = {"name": EVIL, "confidence": 0.9, "evidence": EVIL}
     more = {"kernel_sources": [EVIL], "orchestration_lines": [3], "argument": 1}
@@ -155,7 +158,10 @@ def _divergence_of_evil() -> str:
 DIVERGENCE_OF_EVIL = _divergence_of_evil()
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"first_divergent": 3}', "[" * 100_000])
+HUGE_MAP = DIVERGENCE_OF_EVIL.replace("[[0, 0.5, 0]", "[" + "[0], " * 100 + "[0]")
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"first_divergent": 3}', "[" * 100_000, HUGE_MAP])
 def test_a_broken_divergence_takes_no_page_away(text: str, culprit: StoredBisection, tmp_path: Path) -> None:  # noqa: F811
     culprit.request.output.mkdir()
     (culprit.request.output / "divergence.json").write_text(text)

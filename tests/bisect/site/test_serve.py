@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from precision_bisect.bisect.site.addresses import bisection, task_graph
 from precision_bisect.bisect.site.serve import SiteServer
 from precision_bisect.store.database import read_store
 from tests.bisect.report.conftest import culprit  # noqa: F401
@@ -48,3 +49,17 @@ def test_it_only_reads_and_answers_to_its_own_name_alone(port: int) -> None:
     assert ask(port, "/", "POST")[0] == 501
     assert ask(port, "/", Host="evil.example")[0] == 421
     assert ask(port, "/", Host="127.evil.example")[0] == 421
+
+
+def test_a_task_graph_may_run_its_script_and_has_no_origin(
+    culprit: StoredBisection,  # noqa: F811
+    port: int,
+) -> None:
+    report = culprit.request.output
+    report.mkdir()
+    (report / "task_graph.html").write_text("<script>1</script>")
+    _, _, page = ask(port, f"/{bisection(culprit.name)}")
+    assert task_graph(culprit.name).rpartition("/")[2] in page
+    status, headers, body = ask(port, f"/{task_graph(culprit.name)}")
+    assert (status, body) == (200, "<script>1</script>")
+    assert headers["Content-Security-Policy"].startswith("sandbox allow-scripts; default-src 'none'")

@@ -1,0 +1,62 @@
+"""What a localization and a reduction left beside a bisection's report, to be looked at or downloaded."""
+
+import gzip
+import io
+import stat
+import tarfile
+from pathlib import Path
+
+_TASK_GRAPH = "task_graph.html"
+_REDUCED = "reduced"
+_LARGEST_PAGE = 16 << 20
+_LARGEST_ARCHIVE = 64 << 20
+"""Bytes; a page is made in memory."""
+
+TASK_GRAPH_POLICY = (
+    "sandbox allow-scripts; default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
+)
+"""It draws with a script of its own, and gets no origin to act for."""
+
+
+def task_graph(report: Path) -> Path | None:
+    """The page that `reduce` made of the culprit's tasks."""
+    return _plain_file(report / _TASK_GRAPH, _LARGEST_PAGE)
+
+
+def reduced_files(report: Path) -> list[Path]:
+    """The files of the reduced build, by name; none where there is none, or it is too large for a page. Links are left
+    out: nothing outside of the folder is ever read."""
+    folder = report / _REDUCED
+    if folder.is_symlink() or not folder.is_dir():
+        return []
+    files = sorted(file for file in folder.rglob("*") if not _behind_link(file, folder))
+    plain = [file for file in files if _plain_file(file, _LARGEST_ARCHIVE)]
+    return plain if sum(file.stat().st_size for file in plain) <= _LARGEST_ARCHIVE else []
+
+
+def archive(report: Path) -> bytes:
+    """The reduced build as tar.gz, the same bytes for the same files."""
+    packed = io.BytesIO()
+    with (
+        gzip.GzipFile(fileobj=packed, mode="wb", mtime=0) as compressed,
+        tarfile.open(fileobj=compressed, mode="w") as tar,
+    ):
+        for file in reduced_files(report):
+            content = file.read_bytes()
+            entry = tarfile.TarInfo(str(file.relative_to(report)))
+            entry.size = len(content)
+            entry.mode = 0o755 if file.stat().st_mode & stat.S_IXUSR else 0o644
+            tar.addfile(entry, io.BytesIO(content))
+    return packed.getvalue()
+
+
+def _plain_file(file: Path, largest: int) -> Path | None:
+    try:
+        found = file.lstat()
+    except OSError:
+        return None
+    return file if stat.S_ISREG(found.st_mode) and found.st_size <= largest else None
+
+
+def _behind_link(file: Path, folder: Path) -> bool:
+    return any(part.is_symlink() for part in (file, *file.parents) if part.is_relative_to(folder))

@@ -1,0 +1,64 @@
+"""Files beside a report: shown and packed where they are plain files of its folder, and never beyond it."""
+
+import io
+import tarfile
+from pathlib import Path
+
+from benchmarks.site.browser import Browser
+from precision_bisect.bisect.site.folder import write_site
+from precision_bisect.bisect.site.report_files import archive, reduced_files, task_graph
+from tests.bisect.report.conftest import culprit  # noqa: F401
+from tests.bisect.report.stored_bisection import StoredBisection
+
+PAGE = "<!doctype html><title>Tasks</title><script>document.title = 'drawn'</script>"
+
+
+def make_reduced(report: Path) -> None:
+    (report / "reduced" / "bad" / "kernels").mkdir(parents=True)
+    (report / "reduced" / "bad" / "kernels" / "k.cpp").write_text("int k;")
+    (report / "reduced" / "check.sh").write_text("#!/bin/sh\n")
+    (report / "reduced" / "check.sh").chmod(0o700)
+
+
+def test_the_reduced_build_is_packed_the_same_each_time(tmp_path: Path) -> None:
+    make_reduced(tmp_path)
+    packed = archive(tmp_path)
+    (tmp_path / "reduced" / "check.sh").touch()
+    assert archive(tmp_path) == packed
+    with tarfile.open(fileobj=io.BytesIO(packed)) as tar:
+        modes = {entry.name: entry.mode for entry in tar}
+    assert modes == {"reduced/bad/kernels/k.cpp": 0o644, "reduced/check.sh": 0o755}
+
+
+def test_no_link_leads_out_of_the_folder(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.mkdir()
+    (secret / "key").write_text("key")
+    report = tmp_path / "report"
+    make_reduced(report)
+    (report / "reduced" / "file").symlink_to(secret / "key")
+    (report / "reduced" / "folder").symlink_to(secret)
+    (report / "task_graph.html").symlink_to(secret / "key")
+    names = {str(file.relative_to(report)) for file in reduced_files(report)}
+    assert names == {"reduced/bad/kernels/k.cpp", "reduced/check.sh"}
+    assert task_graph(report) is None
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "reduced").symlink_to(secret)
+    assert reduced_files(other) == []
+
+
+def test_pages_lead_to_the_files(culprit: StoredBisection, tmp_path: Path, browser: Browser) -> None:  # noqa: F811
+    report = culprit.request.output
+    make_reduced(report)
+    (report / "task_graph.html").write_text(PAGE)
+    site = tmp_path / "site"
+    write_site(culprit.sessions, site)
+    (graph,) = site.glob("bisections/*-tasks.html")
+    assert graph.read_text() == PAGE
+    (page,) = [page for page in site.glob("bisections/*.html") if page != graph]
+    browser.open(page)
+    links = browser.ask("return [...document.querySelectorAll('a')].map((a) => a.getAttribute('href'))")
+    assert graph.name in links
+    (packed,) = site.glob("bisections/*-reduced.tar.gz")
+    assert packed.name in links
