@@ -211,7 +211,7 @@ class Journal:
             elif not listed or row.candidates:
                 return row.id
             row.old = old
-            ids = _commit_ids(session, repository, [candidate.commit for candidate in listed])
+            ids = commit_ids(session, repository, [candidate.commit for candidate in listed])
             session.add_all(
                 Candidate(
                     stage_id=row.id,
@@ -227,7 +227,7 @@ class Journal:
     def add_commits(self, repository: str, commits: Iterable[CommitRow]) -> None:
         """Note commits that a report speaks of beside the candidates, such as the ends."""
         with self._sessions.begin() as session:
-            _commit_ids(session, repository, list(commits))
+            commit_ids(session, repository, list(commits))
 
     def probes(self) -> list[Probe]:
         """The finished probes in the order they were started, detached, with environment and evidence."""
@@ -331,7 +331,8 @@ def storable(text: str) -> str:
     return text.replace("\0", "\\0").encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def _commit_ids(session: Session, repository: str, commits: Sequence[CommitRow]) -> dict[str, int]:
+def commit_ids(session: Session, repository: str, commits: Sequence[CommitRow]) -> dict[str, int]:
+    """The ids of all known commits of a repository; those of `commits` are known from now on."""
     known = {
         row.sha: row.id
         for row in session.execute(select(Commit.sha, Commit.id).where(Commit.repository == repository))

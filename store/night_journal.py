@@ -9,7 +9,7 @@ from sqlalchemy import Integer, cast, func, select
 from sqlalchemy.orm import Session, joinedload, selectinload, sessionmaker
 
 from .clock import now
-from .journal import Journal, environment_id, storable
+from .journal import CommitRow, Journal, commit_ids, environment_id, storable
 from .nightly import CaseResult, CaseRun, Cell, HookCall, Incident, Night, Regression, Status
 from .schema import BuildSource, Probe
 from .vocabulary import Verdict
@@ -95,6 +95,11 @@ class NightJournal:
             session.add(night)
             session.flush()
             return night
+
+    def add_commits(self, repository: str, commits: Sequence[CommitRow]) -> None:
+        """Note what the heads of a night are, for its pages."""
+        with self._sessions.begin() as session:
+            commit_ids(session, repository, commits)
 
     def unfinished_night(self) -> Night | None:
         """The night that a kill or a reboot cut short, noted as started once more."""

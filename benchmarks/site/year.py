@@ -22,6 +22,7 @@ from precision_bisect.store.journal import (
     Journal,
     ProbeKey,
     ProbeRow,
+    commit_ids,
 )
 from precision_bisect.store.nightly import CaseResult, CaseRun, Cell, Incident, Night, Regression, Status
 from precision_bisect.store.schema import BuildSource, EnvironmentRecord, Judgement, Outcome, Phase
@@ -80,6 +81,7 @@ def fill_nights(
             for cell in range(1, cases + 1)
         ]
         session.execute(insert(Cell), cells)
+        commit_ids(session, "pypto", [_of_night(number) for number in range(1, nights + 1)])
         for number in range(1, nights + 1):
             started = START + timedelta(days=number)
             commit = sha(f"night {number}")
@@ -104,6 +106,18 @@ def fill_nights(
                 )
             session.execute(insert(CaseResult), results)
             session.execute(insert(CaseRun), runs)
+
+
+def _of_night(number: int) -> CommitRow:
+    return CommitRow(
+        sha=sha(f"night {number}"),
+        parents=(sha(f"night {number - 1}"),),
+        author="Wei Zhang",
+        email="wei@example.com",
+        date=START + timedelta(days=number, hours=-3),
+        subject=_SUBJECTS[number % len(_SUBJECTS)],
+        files=("src/ir/transforms/legalize_casts.cpp",),
+    )
 
 
 def case_name(cell: int) -> str:

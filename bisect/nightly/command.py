@@ -21,6 +21,7 @@ from ...store.nightly import Night
 from ..command_errors import run_command
 from ..main_job import terminated_like_interrupted
 from ..session import open_sessions
+from ..stage import commit_row
 from .config import NightlyConfig, duration, load_config
 from .examine import Examiner
 from .hooks import call_hook
@@ -68,6 +69,8 @@ def _night(
     searched = workspace.repositories[stack.searched]
     heads = {branch: searched.resolve(branch, option="branches") for branch in config.branches}
     night = journal.unfinished_night() or journal.begin_night(heads, platform.node())
+    clone = workspace.clones[stack.searched]
+    journal.add_commits(stack.searched, [commit_row(clone.commit(head)) for head in night.heads.values()])
     notes: list[str] = []
     investigator = Investigator(
         config=config,

@@ -105,7 +105,7 @@ class Investigator:
         """What a bisection of a regression may want to build."""
         searched = self._stack.searched
         stage = load_stage(
-            Range(repository=searched, good=regression.last_good, bad=regression.first_bad, held={}),
+            Range(repository=searched, old=regression.last_good, new=regression.first_bad, held={}),
             repository=self._clones[searched],
             content=self._content,
             revisions=self._revisions,

@@ -1,4 +1,4 @@
-"""What the page of one commit shows: the commit as git tells it, and every run of it in any bisection."""
+"""What the page of one commit shows: the commit as git tells it, and every run of it in any bisection or night."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from sqlalchemy import select
 from sqlalchemy.orm import Session, joinedload
 
+from ...store.nightly import CaseRun
 from ...store.schema import Bisection, Commit, Probe, ProbeState
 
 _MOST_RUNS = 200
@@ -22,6 +23,8 @@ class CommitView:
     """Those that ran it."""
     runs: Sequence[Probe]
     """The newest of them, newest first."""
+    night_runs: Sequence[CaseRun]
+    """The newest runs of it in nights, newest first."""
 
 
 def commit_view(session: Session, repository: str, sha: str) -> CommitView:
@@ -34,7 +37,19 @@ def commit_view(session: Session, repository: str, sha: str) -> CommitView:
         .limit(_MOST_RUNS)
         .options(joinedload(Probe.bisection).load_only(Bisection.name, Bisection.outcome))
     ).all()
+    night_runs = session.scalars(
+        select(CaseRun)
+        .where(CaseRun.commit == sha)
+        .order_by(CaseRun.id.desc())
+        .limit(_MOST_RUNS)
+        .options(joinedload(CaseRun.cell), joinedload(CaseRun.night))
+    ).all()
     bisections = {probe.bisection.name: probe.bisection for probe in runs}
     return CommitView(
-        repository=repository, sha=sha, described=described, bisections=tuple(bisections.values()), runs=runs
+        repository=repository,
+        sha=sha,
+        described=described,
+        bisections=tuple(bisections.values()),
+        runs=runs,
+        night_runs=night_runs,
     )

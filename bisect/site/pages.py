@@ -180,7 +180,13 @@ class Site:
             for place, (commit, seconds, verdict) in enumerate(view.timings)
         ]
         timing = plots.curve("seconds", points, places=len(points))
-        return self._render("case.html.j2", addresses.case(job, cell), view=view, timing=timing)
+        return self._render(
+            "case.html.j2",
+            addresses.case(job, cell),
+            view=view,
+            timing=timing,
+            pages_of={sha: repository for repository, sha in self._commits},
+        )
 
     def _script(self, name: str, side: str) -> bytes:
         try:
