@@ -25,7 +25,7 @@ from precision_bisect.store.journal import (
     commit_ids,
 )
 from precision_bisect.store.nightly import CaseResult, CaseRun, Cell, Incident, Night, Regression, Status
-from precision_bisect.store.schema import BuildSource, EnvironmentRecord, Judgement, Outcome, Phase
+from precision_bisect.store.schema import BuildSource, EnvironmentRecord, Judgement, Outcome, Phase, Seeks
 from precision_bisect.store.vocabulary import Verdict
 
 START = datetime(2025, 1, 1, 2, tzinfo=UTC)
@@ -316,7 +316,13 @@ def _bisect(sessions: sessionmaker[Session], folder: Path, history: _History, *,
     )
     journal.add_commits("pypto", [good])
     stage = journal.stage(
-        ordinal=1, repository="pypto", good=history.good, bad=history.bad, held={}, candidates=first
+        ordinal=1,
+        repository="pypto",
+        seeks=Seeks.REGRESSION,
+        old=history.good,
+        new=history.bad,
+        held={},
+        candidates=first,
     )
     _search(_Runs(journal, stage, history, noisy, {}), history)
     culprit = NamedCommit(

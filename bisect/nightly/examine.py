@@ -11,6 +11,9 @@ from ...runner.workspace import MissingCommitError
 from ...store.night_journal import CaseResultRow, NightJournal
 from ...store.nightly import CaseResult, CaseRun, Cell, Night, Regression, Status
 from ...store.vocabulary import Verdict
+from ..good_end import gallop_distances
+from ..search.gallop import gallop
+from ..search.knowledge import Outcome
 from ..stage import Range, load_stage
 from .config import NightlyConfig
 from .runs import Runner
@@ -145,12 +148,16 @@ class Examiner:
         clone = self._runner.workspace.clones[self._searched]
         good = next((run.commit for run in passing if clone.is_ancestor(run.commit, head)), None)
         if good is None:
-            good = clone.merge_base(passing[0].commit, head)
+            good = self._gallop(cell, head)
         if good is None:
             return _row(
-                Status.UNTESTED, head, content, runs, "failed, and shares no history with what passed"
+                Status.UNTESTED,
+                head,
+                content,
+                runs,
+                "failed; what passed before is not in its history, and nothing in it passes on this device now",
             )
-        control = self._runner.run(self._night.id, cell, good)
+        control = self._run_once(cell, good)
         if control is None or control.verdict is not Verdict.PASS:
             shown = "not run" if control is None else _shown(control)
             return _row(
@@ -171,6 +178,27 @@ class Examiner:
             f"passed at {good[:12]}: {_shown(last)}",
             regression=regression.id,
         )
+
+    def _gallop(self, cell: Cell, head: str) -> str | None:
+        """The nearest commit of 1, 2, 4, ... first parents back at which a cell passes now."""
+        line, distances = gallop_distances(self._runner.workspace.clones[self._searched], head, "commits")
+
+        def test(place: int) -> Outcome:
+            try:
+                run = self._run_once(cell, line[place])
+            except (NoPinError, MissingCommitError):
+                return Outcome.SKIP
+            if run is None or run.verdict not in FAILING | {Verdict.PASS}:
+                return Outcome.SKIP
+            return Outcome.GOOD if run.verdict is Verdict.PASS else Outcome.BAD
+
+        found = gallop(distances, test)
+        return None if found is None else line[found]
+
+    def _run_once(self, cell: Cell, commit: str) -> CaseRun | None:
+        """The last run of this night at a commit, which is made where there is none; None where no run is left."""
+        made = [run for run in self._journal.runs(self._night.id, cell.id) if run.commit == commit]
+        return made[-1] if made else self._runner.run(self._night.id, cell, commit)
 
     def _recover(self, cell: Cell, regression: Regression, head: str) -> None:
         fixed_by = self._fixing_commit(cell, regression.last_bad, head)

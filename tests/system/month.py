@@ -158,6 +158,12 @@ class Month:
         """The commit that undoes a fault."""
         return self.plant(Replace(fault.path, fault.new, fault.old), subject)
 
+    def rewrite(self, commits: int) -> None:
+        """Take back the last commits, as a forced push does."""
+        subprocess.run(
+            ["git", "-C", str(self.compiler), "reset", "--quiet", "--hard", f"HEAD~{commits}"], check=True
+        )
+
     def start(self, *, device: bool = True) -> "subprocess.Popen[str]":
         """Start a night; `device` says whether the board is there."""
         environment = dict(self.environment)
