@@ -16,7 +16,7 @@ SEED ?= 0
 
 export PIP_NO_INPUT = 1
 
-.PHONY: demo test lint bench-search bench-tensors bench-localize bench-reduce bench-site clean
+.PHONY: demo test lint bench-search bench-tensors bench-localize bench-reduce bench-overhead bench-site clean
 
 # torch first and from the constraints: a looser request elsewhere would bring gigabytes of CUDA.
 $(INSTALLED): $(ROOT)/pyproject.toml $(ROOT)/constraints.txt
@@ -57,6 +57,9 @@ bench-localize: $(DEV_INSTALLED)
 
 bench-reduce: $(DEV_INSTALLED)
 	cd $(ROOT) && OMP_NUM_THREADS=1 $(BIN)/python -W ignore -m benchmarks.reduce $(ROOT)/benchmarks/reduce/results
+
+bench-overhead: $(DEV_INSTALLED)
+	cd $(ROOT) && OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.overhead
 
 bench-site: $(DEV_INSTALLED)
 	cd $(ROOT) && $(BIN)/python -m benchmarks.site

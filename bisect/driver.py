@@ -14,7 +14,7 @@ from ..store.schema import Judgement, Outcome, Phase, Seeks
 from .conclusion import Blame, Conclusion, Counterfactual, NamedCommit
 from .descent import descent
 from .ends import measure_ends, prepare_golden
-from .experiments import BudgetSpentError, Experiments, Flight
+from .experiments import BudgetSpentError, Experiments
 from .good_end import GoodEndSearch
 from .judging import judge
 from .pins import MovedPin, moved_pins, pin_records
@@ -22,7 +22,7 @@ from .progress import Progress
 from .request import BisectRequest
 from .search.knowledge import Outcome as Shown
 from .stage import Range, Stage, commit_row, load_stage, note_stage, outcome_of
-from .stage_search import Answer, Run, StageSearch
+from .stage_search import Answer, StageSearch
 
 _BLAME: Mapping[tuple[Shown, Shown], Blame] = {
     (Shown.GOOD, Shown.BAD): "submodule",
@@ -46,9 +46,7 @@ class Driver:
         revisions: Revisions,
         home: Home,
         progress: Progress,
-        jobs: int,
     ) -> None:
-        """`jobs` is how many runs may be under way at once."""
         self._request = request
         self._journal = journal
         self._experiments = experiments
@@ -57,7 +55,6 @@ class Driver:
         self._revisions = revisions
         self._home = home
         self._progress = progress
-        self._jobs = jobs
         self._stages = 0
         self._searched: StageSearch | None = None
         """The innermost range so far."""
@@ -99,7 +96,7 @@ class Driver:
         if golden is not None:
             self._experiments.use_golden(golden)
         rates = measure_ends(search)
-        conclusion = self._conclude(search, self._search(search))
+        conclusion = self._conclude(search, search.search())
         pins = pin_records(
             request.stack,
             self._revisions.pins,
@@ -160,23 +157,6 @@ class Driver:
             confidence=self._request.confidence,
         )
         return self._searched
-
-    def _search(self, search: StageSearch) -> Answer:
-        """Keep as many workers busy as there are, until an answer has the asked confidence."""
-        flying: list[tuple[Run, Flight]] = []
-        while True:
-            proposal = search.propose([run for run, _ in flying], self._jobs)
-            worthless = range(len(flying)) if proposal.answer is not None else proposal.cancel
-            for place in worthless:
-                self._experiments.cancel(flying[place][1])
-            if proposal.answer is not None:
-                return proposal.answer
-            flying = [each for place, each in enumerate(flying) if place not in worthless]
-            flying += [
-                (run, self._experiments.begin(search.at(run.node), run.phase)) for run in proposal.start
-            ]
-            done = self._experiments.wait()
-            flying = [(run, flight) for run, flight in flying if flight.ordinal != done.ordinal]
 
     def _conclude(self, search: StageSearch, answer: Answer) -> Conclusion:
         if answer.culprit is None:
@@ -274,7 +254,7 @@ class Driver:
             return None
         assert answer.culprit is not None
         search.inherit(outer, answer.culprit, old_pin=moved.old, new_pin=moved.new)
-        inner = self._conclude(search, self._search(search))
+        inner = self._conclude(search, search.search())
         if found.range.seeks is above.seeks:
             return inner.model_copy(update={"through": inner.through or named})
         return _took_away(named, moved, inner, above.seeks, diverged=found.base is not None)

@@ -1,5 +1,6 @@
 """Both ends are run before anything else: do they differ, how often does each fail, what does a run need?"""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from ..runner.errors import EndsError, UserError
@@ -11,7 +12,7 @@ from .conclusion import EndRate
 from .experiments import Experiment, Experiments
 from .request import BisectRequest
 from .search.calibration import ends_differ, next_end
-from .stage_search import StageSearch
+from .stage_search import Proposal, Run, StageSearch
 
 MOST_RUNS_OF_GOOD = 3
 """Of a good end that has not passed yet."""
@@ -74,8 +75,7 @@ def measure_ends(search: StageSearch) -> tuple[EndRate, EndRate]:
             raise _swapped(search) from None
         raise
     run_until(Judgement.BAD, experiments, bad)
-    while (end := next_end(search.posterior(), confidence=search.confidence)) is not None:
-        _require_judged(experiments.run(search.at(end), Phase.ENDPOINT), search.at(end))
+    _run_in_turns(search)
     rates = _rate(experiments, "good", good), _rate(experiments, "bad", bad)
     if not ends_differ(search.posterior(), confidence=search.confidence):
         raise EndsError(
@@ -84,6 +84,25 @@ def measure_ends(search: StageSearch) -> tuple[EndRate, EndRate]:
             "name ends that differ, or say what is bad with --bad-when"
         )
     return rates
+
+
+def _run_in_turns(search: StageSearch) -> None:
+    known = {probe.ordinal for probe in search.experiments.in_order()}
+
+    def propose(in_flight: Sequence[Run], workers: int) -> Proposal:
+        for end in (search.old, search.new):
+            for probe in search.experiments.finished(end.content):
+                if probe.ordinal not in known:
+                    _require_judged(probe, end)
+        nodes = [run.node for run in in_flight]
+        while len(nodes) < workers:
+            end = next_end(search.posterior(), in_flight=nodes, confidence=search.confidence)
+            if end is None:
+                break
+            nodes.append(end)
+        return Proposal(start=tuple(Run(node, Phase.ENDPOINT) for node in nodes[len(in_flight) :]))
+
+    search.conduct(propose)
 
 
 def _swapped(search: StageSearch) -> EndsError:

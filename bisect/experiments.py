@@ -189,6 +189,11 @@ class Experiments:
         self._in_flight[self._crew.begin(request)] = flight
         return flight
 
+    @property
+    def workers(self) -> int:
+        """How many runs can be under way at once."""
+        return self._crew.jobs
+
     def in_flight(self) -> list[Flight]:
         """The runs that were begun and have neither finished nor been cancelled, in the order of their start."""
         return list(self._in_flight.values())

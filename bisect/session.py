@@ -352,7 +352,6 @@ class StoredBisection:
                 revisions=revisions,
                 home=self._home,
                 progress=progress,
-                jobs=crew.jobs,
             )
             conclusion = driver.run()
         self.journal.conclude(conclusion.outcome, conclusion.model_dump(mode="json"))

@@ -1,14 +1,14 @@
 """Search one range: ask the posterior what to run next, run it, until one hypothesis has the asked confidence."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
 import numpy as np
 
 from ..store.schema import Phase, Probe, Seeks
-from .experiments import Experiment, Experiments
+from .experiments import Experiment, Experiments, Flight
 from .progress import Progress
 from .run_costs import run_costs
 from .search.decision import EnvironmentMoved, NoCulprit, Undecided, as_if_certain
@@ -53,7 +53,7 @@ class Run:
 
 @dataclass(frozen=True, kw_only=True)
 class Proposal:
-    """Start and cancel these; or the search is over. `cancel` are places in the runs in flight."""
+    """Start and cancel these, `cancel` being places in the runs in flight. With nothing in flight then, it is over."""
 
     answer: Answer | None = None
     start: tuple[Run, ...] = ()
@@ -160,12 +160,29 @@ class StageSearch:
         self._posterior = known
         return known
 
-    def propose(self, in_flight: Sequence[Run] = (), workers: int = 1) -> Proposal:
-        """What `workers` do next, given the runs that are in flight; or the answer.
+    def search(self) -> Answer:
+        """Run what tells most until an answer has the asked confidence. Raises `BudgetSpentError`."""
+        answer = self.conduct(self._propose).answer
+        assert answer is not None
+        return answer
 
-        To be called at first and whenever a run is finished and stored. Without an answer and with nothing in
-        flight, at least one run is started.
-        """
+    def conduct(self, propose: Callable[[Sequence[Run], int], Proposal]) -> Proposal:
+        """Start and cancel runs as `propose(in flight, workers)` says, asked at first and whenever a run is finished
+        and stored; the proposal after which nothing is in flight. Raises `BudgetSpentError`."""
+        flying: list[tuple[Run, Flight]] = []
+        while True:
+            proposal = propose([run for run, _ in flying], self.experiments.workers)
+            for place in proposal.cancel:
+                self.experiments.cancel(flying[place][1])
+            flying = [each for place, each in enumerate(flying) if place not in proposal.cancel]
+            flying += [(run, self.experiments.begin(self.at(run.node), run.phase)) for run in proposal.start]
+            if not flying:
+                return proposal
+            done = self.experiments.wait()
+            flying = [(run, flight) for run, flight in flying if flight.ordinal != done.ordinal]
+
+    def _propose(self, in_flight: Sequence[Run], workers: int) -> Proposal:
+        """What tells most beside the runs in flight; or the answer."""
         broken_before, doubted = self._broken_before()
         if doubted:
             return self._verify(doubted, in_flight, workers)
@@ -181,7 +198,10 @@ class StageSearch:
         )
         if not isinstance(decision, Round):
             earlier = tuple(self.stage.collapsed.nodes[node].commit.sha for node in broken_before)
-            return Proposal(answer=replace(_answer(decision, posterior), earlier_failures=earlier))
+            return Proposal(
+                answer=replace(_answer(decision, posterior), earlier_failures=earlier),
+                cancel=tuple(range(len(in_flight))),
+            )
         if decision.confirming is not None:
             self.progress.confirming(float(posterior.belief.commits[decision.confirming]), self.confidence)
         else:

@@ -11,6 +11,7 @@ import joblib  # pyright: ignore[reportMissingTypeStubs]
 from joblib.externals import loky  # pyright: ignore[reportMissingTypeStubs]
 
 from .errors import UsageError
+from .worker import belong_to
 
 Backend = Literal["loky", "dask", "ray"]
 
@@ -62,5 +63,8 @@ def _configured(backend: Backend) -> Generator[None]:
     if backend == "ray":
         ray: Any = importlib.import_module("ray.util.joblib")
         ray.register_ray()
-    with joblib.parallel_config(backend=backend):
+        with joblib.parallel_config(backend="ray"):
+            yield
+        return
+    with joblib.parallel_config(backend="loky", initializer=belong_to, initargs=(os.getpid(),)):
         yield

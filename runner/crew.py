@@ -6,7 +6,6 @@ has arrived here. When this process ends, in whatever way, every connection ends
 
 import contextlib
 import itertools
-import os
 import queue
 import secrets
 import socket
@@ -29,7 +28,7 @@ _MOST_LOSSES = 3
 _PAUSE = 1.0
 """Seconds before loops that ended are started again."""
 _FAREWELL = 10.0
-"""Seconds that a cluster gets to notice that its loops have ended."""
+"""Seconds that others get to notice that it is over."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +76,7 @@ class Crew:
 
     def __init__(self, setup: Setup, *, jobs: int, backend: Backend) -> None:
         self._setup = setup
-        self._jobs = jobs
+        self.jobs = jobs
         self._backend: Backend = backend
         self._key = secrets.token_bytes(32)
         self._inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
@@ -111,7 +110,8 @@ class Crew:
     ) -> None:
         self._closing.set()
         _wake(self._listener)
-        self._acceptor.join()
+        # Whoever else calls here may keep it waiting.
+        self._acceptor.join(timeout=_FAREWELL)
         self._listener.close()
         with contextlib.suppress(queue.Empty):
             while True:
@@ -122,7 +122,7 @@ class Crew:
             _send(worker, Stop())
         # A cluster may have lost the machines whose answer this waits for; nothing of it counts any more.
         self._loops.join(timeout=None if self._backend == "loky" else _FAREWELL)
-        if self._backend == "loky" and self._jobs > 1:
+        if self._backend == "loky" and self.jobs > 1:
             end_own_processes()
 
     def begin(self, request: ProbeRequest) -> int:
@@ -220,11 +220,10 @@ class Crew:
 
     def _run_loops(self, address: Address) -> None:
         """Keep the loops running. One that dies takes the others with it on loky; dask starts it anew elsewhere."""
-        driver = (socket.gethostname(), os.getpid()) if self._backend == "loky" else None
         while not self._closing.is_set():
             error: BaseException | None = None
             try:
-                call_at_once(self._backend, work, (address, self._key, driver), times=self._jobs)
+                call_at_once(self._backend, work, (address, self._key), times=self.jobs)
             except BaseException as raised:
                 error = raised
             if not self._closing.is_set():

@@ -74,6 +74,11 @@ class PinReader:
         """The pin files, by holder and path, whose text has to differ from what is committed."""
         changed: dict[tuple[str, str], str] = {}
         for holder, path in self._stack.pin_files:
+            pins = [
+                name for name, pin in self._stack.pins.items() if (pin.holder, pin.path) == (holder, path)
+            ]
+            if not any(self._stack.held_name(name) in revisions for name in pins):
+                continue
             text = self.held_text(holder, path, revisions)
             if text is not None and text != self.text(holder, revisions[holder], path):
                 changed[holder, path] = text

@@ -12,7 +12,7 @@ from typing import Self
 
 from ..store.schema import Judgement
 from .builder import Builder, FailedBuild, Toolchain
-from .case import CaseCommand, case_command, options_in_help
+from .case import CaseCommand, CaseName, case_command, options_in_help
 from .content import StackContent
 from .environment import EnvironmentReader
 from .errors import UserError
@@ -58,14 +58,13 @@ class Prober:
         """`variables` are what commands inherit, `share` is how many probers the machine's cores are for."""
         self._stack = workspace.stack
         self._workspace = workspace
-        self._content = content
         self._variables = variables
         self._cores = max(1, (os.cpu_count() or 1) // share)
         self._interrupt = interrupt
         self._environment = EnvironmentReader(workspace.stack, variables)
         self._builder = Builder(workspace.stack, content, home.builds, interrupt=interrupt)
         self._on_activity = on_activity
-        self._offered: dict[str, frozenset[str]] = {}
+        self._offered: dict[tuple[CaseName | None, frozenset[tuple[str, str]]], frozenset[str]] = {}
         self._slot = workspace.acquire()
 
     def __enter__(self) -> Self:
@@ -294,8 +293,8 @@ class Prober:
         """The options in the case's `--help` at this very commit."""
         if not self._stack.case.help:
             return frozenset()
-        content = self._content.of_revisions(request.revisions)
-        if content not in self._offered:
+        key = (request.case, frozenset(request.revisions.items()))
+        if key not in self._offered:
             lines: list[str] = []
             finished = execute(
                 Command(
@@ -311,8 +310,8 @@ class Prober:
             )
             if finished.ending.exit_code != 0:
                 return frozenset()
-            self._offered[content] = options_in_help("\n".join(lines))
-        return self._offered[content]
+            self._offered[key] = options_in_help("\n".join(lines))
+        return self._offered[key]
 
     def _clear_build_output(self) -> None:
         """Remove what a run that was killed here has left."""

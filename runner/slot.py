@@ -39,6 +39,7 @@ class Slot:
         self._stack = stack
         self._clones = clones
         self._environment = VirtualEnvironment(directory / VENV, stack.environment.python)
+        self._pins = PinReader(stack, clones)
 
     def release(self) -> None:
         """Let another run have it. What is built in it stays."""
@@ -80,7 +81,7 @@ class Slot:
             except GitError:
                 # A worktree that a kill left half-written is not worth repairing.
                 self._add_worktree(name, revisions[name])
-        for (holder, path), text in PinReader(self._stack, self._clones).rewritten(revisions).items():
+        for (holder, path), text in self._pins.rewritten(revisions).items():
             self._write(holder, path, text)
         if spotless:
             self.end_case()

@@ -4,10 +4,12 @@ It remembers nothing: results go to the driver, who alone writes to the store. W
 the end of the connection included, puts an end to that probe and to all its processes.
 """
 
+import contextlib
 import os
 import signal
 import socket
 import threading
+import time
 import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -26,6 +28,9 @@ from .workspace import Workspace
 
 _SILENCE = 30
 """Seconds after which a silent machine is asked whether it lives."""
+
+_WATCH = 0.5
+"""Seconds between two looks whether the driver lives."""
 
 Address = str | tuple[str, int]
 """A socket's path, or host and port."""
@@ -86,24 +91,27 @@ class Failed:
     expected: bool
 
 
-def work(address: Address, key: bytes, driver: tuple[str, int] | None) -> None:
-    """Connect to the driver and serve it until it says so, or is gone. `driver` is host and process number where the
-    worker's process is the driver's own, to end with it."""
-    own_process = driver is not None and driver != (socket.gethostname(), os.getpid())
-    if own_process and threading.current_thread() is threading.main_thread():
-        # Ctrl-C reaches the driver too, which then says what to do.
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
+def belong_to(driver: int) -> None:
+    """Make this process one of the driver's own: Ctrl-C is for the driver to hear, and their ends are one."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def watch() -> None:
+        while os.getppid() == driver:
+            time.sleep(_WATCH)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def work(address: Address, key: bytes) -> None:
+    """Connect to the driver and serve it until it says so, or is gone."""
     try:
         connection = Client(address, authkey=key)
     except (OSError, EOFError, AuthenticationError):
         return  # the driver is gone already
     notice_lost_machines(connection)
-    with connection:
-        try:
-            _serve(connection)
-        except (EOFError, ConnectionError):
-            if own_process:
-                os._exit(1)
+    with connection, contextlib.suppress(EOFError, ConnectionError):
+        _serve(connection)
 
 
 def _serve(connection: "Connection[Any, Any]") -> None:

@@ -39,6 +39,7 @@ class Workspace:
             for name, repository in stack.repositories.items()
         }
         self.clones_folder = home.clones
+        self._present: set[tuple[str, str]] = set()
         self._missing: dict[tuple[str, str], str] = {}
         paths = json.dumps({name: str(git.common_directory) for name, git in self.repositories.items()})
         self._pool = home.slots / f"{stack.name}-{hashlib.sha256(paths.encode()).hexdigest()[:12]}"
@@ -83,7 +84,8 @@ class Workspace:
         Raises `MissingCommitError` where it cannot be had.
         """
         clone = self.clones[repository]
-        if clone.has_commit(sha):
+        if (repository, sha) in self._present or clone.has_commit(sha):
+            self._present.add((repository, sha))
             return
         path = self.repositories[repository].path
         if (repository, sha) not in self._missing:

@@ -1,5 +1,7 @@
 """How often the two ends must run to tell that they differ, and by how much."""
 
+from collections.abc import Sequence
+
 from .knowledge import Outcome
 from .posterior import GOOD_END, Posterior
 
@@ -9,8 +11,8 @@ _FLAKY_RUNS = 20
 _MOST_RUNS = 80
 
 
-def next_end(posterior: Posterior, *, confidence: float = 0.99) -> int | None:
-    """The end to run next, `GOOD_END` or the bad end, in turns; None once no more are needed.
+def next_end(posterior: Posterior, *, in_flight: Sequence[int] = (), confidence: float = 0.99) -> int | None:
+    """The end to run next, `GOOD_END` or the bad end, in turns; None once no more are needed beside those in flight.
 
     Each end is run 5 times; 20 times if one of them both passed and failed, since rates measured here save
     runs of every commit later; and further, to 80, until the ends differ with the confidence asked for.
@@ -23,10 +25,12 @@ def next_end(posterior: Posterior, *, confidence: float = 0.99) -> int | None:
             outcomes[seen.commit].append(seen.outcome)
     flaky = any(len(set(seen)) > 1 for seen in outcomes.values())
     runs = min(map(len, outcomes.values()))
-    enough = runs >= (_FLAKY_RUNS if flaky else FEWEST_RUNS) and ends_differ(posterior, confidence=confidence)
-    if enough or runs >= _MOST_RUNS:
+    fewest = _FLAKY_RUNS if flaky else FEWEST_RUNS
+    if runs >= _MOST_RUNS or (runs >= fewest and ends_differ(posterior, confidence=confidence)):
         return None
-    return GOOD_END if len(outcomes[GOOD_END]) == runs else bad
+    started = {end: len(seen) + in_flight.count(end) for end, seen in outcomes.items()}
+    end = GOOD_END if started[GOOD_END] <= started[bad] else bad
+    return end if started[end] < (fewest if runs < fewest else _MOST_RUNS) else None
 
 
 def ends_differ(posterior: Posterior, *, confidence: float = 0.99) -> bool:

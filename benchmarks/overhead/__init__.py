@@ -1,0 +1,1 @@
+"""What the tool itself takes of a probe."""

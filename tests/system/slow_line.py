@@ -1,0 +1,157 @@
+"""A line of commits with one build step and a case, both in shell, which can be told to take their time."""
+
+import json
+import os
+import signal
+import subprocess
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+from sqlalchemy import select
+
+from precision_bisect.store.database import read_store, sqlite_url
+from precision_bisect.store.schema import Judgement, Probe, ProbeState
+from tests.conftest import TestRepository
+from tests.system.conftest import PROGRAM
+
+STACK = """
+name = "line"
+searched = "tool"
+[repositories.tool]
+path = "{folder}/tool"
+[steps.build]
+command = ["sh", "-c", "cat number >> {folder}/built; sleep 0.2; cp number out"]
+cwd = "{{tool}}"
+inputs = ["tool"]
+outputs = ["tool/out"]
+[case]
+repository = "tool"
+command = ["sh", "{folder}/case.sh"]
+cwd = "{{tool}}"
+harness = false
+[platforms.sim]
+[[verdicts]]
+verdict = "mismatch"
+pattern = "^WRONG"
+[[verdicts]]
+verdict = "pass"
+pattern = "^RIGHT$"
+"""
+
+# Between `from` and `to` (commits) it never ends; a run takes a moment, so that a kill can fall into it.
+CASE = """
+number=$(cat out)
+sleep 0.3
+if [ "$number" -ge {hang_from} ] && [ "$number" -lt {hang_to} ] && [ ! -e {folder}/go ]; then sleep 1000; fi
+if [ "$number" -ge {culprit} ]; then echo WRONG; exit 1; fi
+echo RIGHT
+"""
+
+
+@dataclass
+class SlowLine:
+    """The stack in `folder`; the commit at `culprit` breaks it, those in `hangs` do not end while there is no `go`."""
+
+    folder: Path
+    commits: int = 24
+    culprit: int = 17
+    hangs: tuple[int, int] = (0, 0)
+    shas: list[str] = field(default_factory=list[str])
+    variables: dict[str, str] = field(default_factory=dict[str, str])
+
+    def __post_init__(self) -> None:
+        repository = TestRepository(self.folder / "tool")
+        # With a line behind the number, or git would take no notice of it in time.
+        self.shas = [
+            repository.commit(f"commit {number}", {"number": f"{number}\n", ".gitignore": "out\n"})
+            for number in range(self.commits)
+        ]
+        (self.folder / "stack.toml").write_text(STACK.format(folder=self.folder))
+        (self.folder / "case.sh").write_text(
+            CASE.format(
+                folder=self.folder, culprit=self.culprit, hang_from=self.hangs[0], hang_to=self.hangs[1]
+            )
+        )
+        self.variables = {**os.environ, "PRECISION_BISECT_HOME": str(self.folder / "home"), "COLUMNS": "100"}
+
+    @property
+    def arguments(self) -> list[str]:
+        """What a user types to bisect it."""
+        return [
+            *("--stack", str(self.folder / "stack.toml"), "--case", "number", "--timeout", "900"),
+            *("--good", self.shas[0], "--bad", self.shas[-1], "-o", str(self.output)),
+        ]
+
+    @property
+    def output(self) -> Path:
+        """The report's folder."""
+        return self.folder / "report"
+
+    @property
+    def store(self) -> str:
+        """The URL of the store that is used by default."""
+        return sqlite_url(self.folder / "home" / "state" / "store.sqlite")
+
+    def let_go(self) -> None:
+        """No run hangs any more."""
+        (self.folder / "go").touch()
+
+    def start(self, *arguments: str) -> "subprocess.Popen[str]":
+        """Start the command."""
+        return subprocess.Popen(
+            [*PROGRAM, *arguments],
+            cwd=self.folder,
+            env=self.variables,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            # Where tests run in the background of a shell, SIGINT is ignored, and that is inherited.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        )
+
+    def run(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
+        """Run the command to its end."""
+        process = self.start(*arguments)
+        out, err = process.communicate()
+        return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+    def report(self) -> dict[str, Any]:
+        """What the tool wrote for machines."""
+        return json.loads((self.output / "report.json").read_text())
+
+    def builds(self) -> list[str]:
+        """The numbers of the commits that were built, as often as they were."""
+        return (self.folder / "built").read_text().split()
+
+    def probes(self, store: str | None = None) -> list[Probe]:
+        """All rows of probes."""
+        with read_store(store or self.store)() as session:
+            return list(session.scalars(select(Probe).order_by(Probe.ordinal)))
+
+    def check(self, store: str | None = None) -> list[Probe]:
+        """The planted commit is named, every verdict is true, no run counts twice, nothing is left running."""
+        (culprit,) = self.report()["culprits"]
+        assert culprit["commit"] == self.shas[self.culprit]
+        probes = self.probes(store)
+        finished = [probe for probe in probes if probe.state is ProbeState.FINISHED]
+        for probe in finished:
+            broken = self.shas.index(probe.commit) >= self.culprit
+            assert probe.judgement is (Judgement.BAD if broken else Judgement.GOOD), probe.ordinal
+        assert len({(probe.content, probe.run) for probe in probes}) == len(probes)
+        assert self.processes() == []
+        return probes
+
+    def processes(self) -> list[psutil.Process]:
+        """What still runs with this home in its environment."""
+        found: list[psutil.Process] = []
+        for process in psutil.process_iter():
+            try:
+                home = process.environ().get("PRECISION_BISECT_HOME")
+            except psutil.Error:
+                continue
+            if home == self.variables["PRECISION_BISECT_HOME"] and process.pid != os.getpid():
+                found.append(process)
+        return found

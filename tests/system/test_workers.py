@@ -1,0 +1,243 @@
+"""Several workers: what one worker finds they find too, whatever is killed; builds once, and no false verdict."""
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Generator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from precision_bisect.store.schema import ProbeState
+from tests import postgresql
+from tests.system.slow_line import SlowLine
+from tests.system.test_stops import resume_words, wait_for_a_run
+
+KILLS = 4
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Generator[Callable[..., SlowLine]]:
+    """Make a line; its folders are removed when the test has passed."""
+
+    def of(**options: object) -> SlowLine:
+        return SlowLine(tmp_path, **options)  # type: ignore[arg-type]
+
+    yield of
+    shutil.rmtree(tmp_path, ignore_errors=True)
+
+
+def loky_workers(driver: "subprocess.Popen[str]") -> list[psutil.Process]:
+    """The processes that make probes."""
+    return [
+        child
+        for child in psutil.Process(driver.pid).children()
+        if any("popen_loky" in word for word in child.cmdline())
+    ]
+
+
+def test_three_workers_find_it_and_build_nothing_twice(make: Callable[..., SlowLine]) -> None:
+    line = make()
+    done = line.run(*line.arguments, "--jobs", "3")
+    assert done.returncode == 0, done.stderr
+    probes = line.check()
+    assert len({probe.slot for probe in probes if probe.state is ProbeState.FINISHED}) == 3
+    ended = {str(line.shas.index(probe.commit)) for probe in probes if probe.state is ProbeState.FINISHED}
+    assert [line.builds().count(number) for number in ended] == [1] * len(ended)
+
+
+def test_a_run_that_has_lost_its_value_is_stopped(make: Callable[..., SlowLine]) -> None:
+    """The culprit comes early: beside the first run that fails, those of later commits tell nothing."""
+    line = make(commits=64, culprit=3, hangs=(30, 60))
+    done = line.run(*line.arguments, "--jobs", "2")
+    assert done.returncode == 0, done.stderr
+    states = [(line.shas.index(probe.commit), probe.state) for probe in line.check()]
+    cancelled = [number for number, state in states if state is ProbeState.CANCELLED]
+    assert [number for number in cancelled if 30 <= number < 60]
+    assert "stopped: its result has become worthless" in done.stderr
+
+
+def test_a_worker_that_is_killed_is_replaced_and_its_run_made_again(make: Callable[..., SlowLine]) -> None:
+    line = make(hangs=(1, 23))
+    process = line.start(*line.arguments, "--jobs", "2")
+    wait_for_a_run(process, 12)
+    loky_workers(process)[0].kill()
+    line.let_go()
+    _, err = process.communicate()
+    assert process.returncode == 0, err
+    assert "a worker was killed in run" in err
+    assert max(probe.attempt for probe in line.check()) > 1
+
+
+def test_a_worker_that_is_killed_in_the_same_run_each_time_ends_it(make: Callable[..., SlowLine]) -> None:
+    line = make()
+    (line.folder / "case.sh").write_text('kill -9 "$(cat /proc/$PPID/stat | cut -d" " -f4)"; sleep 100')
+    done = line.run(*line.arguments, "--jobs", "2")
+    assert done.returncode == 1
+    assert "expected workers that live" in done.stderr
+    assert resume_words(done.stderr)
+    assert not [probe for probe in line.probes() if probe.state is ProbeState.FINISHED]
+
+
+def test_killed_at_random_instants_nothing_is_lost_and_nothing_false_is_noted(
+    make: Callable[..., SlowLine],
+) -> None:
+    line = make()
+    chance = random.Random(5)
+    finished = 0
+    process = line.start(*line.arguments, "--jobs", "2")
+    for _ in range(KILLS):
+        wait_for_a_run(process, finished + 2)
+        time.sleep(chance.uniform(0, 0.6))
+        process.kill()
+        process.communicate()
+        psutil.wait_procs(line.processes(), timeout=60)
+        assert line.processes() == []
+        finished = sum(probe.state is ProbeState.FINISHED for probe in line.probes())
+        process = line.start("--resume", "--jobs", "2")
+    _, err = process.communicate()
+    assert process.returncode == 0, err
+    line.check()
+
+
+def test_ctrl_c_records_nothing_and_says_how_to_go_on(make: Callable[..., SlowLine]) -> None:
+    line = make(hangs=(1, 23))
+    process = line.start(*line.arguments, "--jobs", "2")
+    wait_for_a_run(process, 12)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate()
+    assert process.returncode == 130, err
+    assert "Traceback" not in err
+    assert line.processes() == []
+    assert {probe.state for probe in line.probes()[10:]} == {ProbeState.STARTED}
+    assert "--jobs 2" in err
+    line.let_go()
+    done = line.run(*resume_words(err), "--jobs", "2")
+    assert done.returncode == 0, done.stderr
+    line.check()
+
+
+def test_a_budget_ends_with_what_is_known(make: Callable[..., SlowLine]) -> None:
+    line = make(hangs=(1, 23))
+    process = line.start(*line.arguments, "--jobs", "2")
+    # Of two workers each waits for a commit that does not end: the ends are known by now.
+    wait_for_a_run(process, 12)
+    process.send_signal(signal.SIGINT)
+    process.communicate()
+    spent = line.run("--resume", "--jobs", "2", "--budget", "0.01s")
+    assert spent.returncode == 6, spent.stderr
+    assert "the budget is spent; to resume" in spent.stderr
+    report = line.report()
+    assert report["outcome"] == "budget"
+    suspects = [suspect["commit"] for suspect in report["suspects"]]
+    assert line.shas[line.culprit] in suspects
+    assert line.shas[0] not in suspects
+    line.let_go()
+    done = line.run("--resume", "--jobs", "2", "--budget", "2h")
+    assert done.returncode == 0, done.stderr
+    line.check()
+
+
+@pytest.mark.parametrize("budget", ["soon", "-3m", "0", "1w"])
+def test_a_budget_that_is_no_time(budget: str, make: Callable[..., SlowLine]) -> None:
+    line = make(commits=2, culprit=1)
+    done = line.run(*line.arguments, f"--budget={budget}")
+    assert done.returncode == 2
+    assert "expected a time such as 20m or 6h" in done.stderr
+
+
+def test_a_cluster_that_is_not_named(make: Callable[..., SlowLine]) -> None:
+    line = make(commits=2, culprit=1)
+    line.variables.pop("DASK_SCHEDULER_ADDRESS", None)
+    done = line.run(*line.arguments, "--backend", "dask")
+    assert done.returncode == 2
+    assert "DASK_SCHEDULER_ADDRESS" in done.stderr
+
+
+@pytest.fixture
+def dask_cluster(tmp_path: Path) -> Generator[tuple[str, Callable[[], list[psutil.Process]]]]:
+    """A scheduler and three worker processes on this machine: its address, and the workers."""
+    pytest.importorskip("distributed", reason="dask's distributed is not installed")
+    file = tmp_path / "scheduler.json"
+    variables = {**os.environ, "DASK_DISTRIBUTED__LOGGING__DISTRIBUTED": "error"}
+
+    def start(program: str, *options: str) -> "subprocess.Popen[bytes]":
+        words = [sys.executable, "-m", f"distributed.cli.{program}", "--scheduler-file", str(file)]
+        return subprocess.Popen(
+            [*words, "--no-dashboard", *options], stderr=subprocess.DEVNULL, env=variables
+        )
+
+    scheduler = start("dask_scheduler", "--host", "127.0.0.1", "--port", "0")
+    workers = start(
+        "dask_worker", "--nworkers", "3", "--nthreads", "1", "--local-directory", str(tmp_path / "dask")
+    )
+
+    def processes() -> list[psutil.Process]:
+        return [
+            child
+            for child in psutil.Process(workers.pid).children()
+            if any("spawn_main" in word for word in child.cmdline())
+        ]
+
+    try:
+        while not file.is_file() or len(processes()) < 3:
+            assert scheduler.poll() is None
+            assert workers.poll() is None
+            time.sleep(0.1)
+        yield json.loads(file.read_text())["address"], processes
+    finally:
+        for process in (workers, scheduler):
+            process.terminate()
+            process.wait()
+
+
+def test_a_cluster_of_processes_one_of_which_is_killed(
+    make: Callable[..., SlowLine], dask_cluster: tuple[str, Callable[[], list[psutil.Process]]]
+) -> None:
+    address, workers = dask_cluster
+    line = make(hangs=(1, 23))
+    line.variables["DASK_SCHEDULER_ADDRESS"] = address
+    process = line.start(*line.arguments, "--jobs", "3", "--backend", "dask")
+    wait_for_a_run(process, 13)
+    # All three are in a run that does not end.
+    victims = [worker for worker in workers() if worker.children()]
+    victims[0].kill()
+    line.let_go()
+    _, err = process.communicate()
+    assert process.returncode == 0, err
+    assert "a worker was killed in run" in err
+    assert max(probe.attempt for probe in line.check()) > 1
+
+
+def test_a_ray_cluster(make: Callable[..., SlowLine], tmp_path: Path) -> None:
+    pytest.importorskip("ray", reason="ray is not installed: pip install 'precision-bisect[ray]'")
+    line = make()
+    ray = [sys.executable, "-m", "ray.scripts.scripts"]
+    subprocess.run(
+        [*ray, "start", "--head", "--port", "0", "--num-cpus", "2", "--include-dashboard", "false"],
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
+    try:
+        line.variables["RAY_ADDRESS"] = "auto"
+        done = line.run(*line.arguments, "--jobs", "2", "--backend", "ray")
+    finally:
+        subprocess.run([*ray, "stop", "--force"], check=True, stdout=subprocess.DEVNULL)
+    assert done.returncode == 0, done.stderr
+    line.check()
+
+
+def test_two_workers_and_a_store_on_postgresql(make: Callable[..., SlowLine]) -> None:
+    if postgresql.programs() is None:
+        pytest.skip(postgresql.ABSENT)
+    line = make()
+    with postgresql.server() as url:
+        done = line.run(*line.arguments, "--jobs", "2", "--store", url)
+        assert done.returncode == 0, done.stderr
+        line.check(url)
