@@ -1,16 +1,24 @@
-"""python -m benchmarks.reduce [--seeds 20] [--jobs 2] [--size N ...] OUT (from the root of the repository)."""
+"""python -m benchmarks.reduce [--seeds 20] [--first-seed 0] [--jobs 2] [--size N ...] OUT (from the repository's root).
+
+Goes on with what an earlier call left in OUT.
+"""
 
 import argparse
-from itertools import product
+import tempfile
+from dataclasses import asdict
 from pathlib import Path
 
 from joblib import Parallel, delayed
 
-from .contenders import NAMES, run
-from .table import Row, row, write
-from .world import Cell, draw
+from .interruptions import kill_and_resume
+from .results import append, measure, read
+from .table import markdown, write
+from .wall import wall
+from .world import Cell
 
 SIZES = [64, 256, 1024]
+WALL_SIZE = 64
+INSTANTS = 25
 
 
 def cells(n: int) -> list[Cell]:
@@ -19,33 +27,47 @@ def cells(n: int) -> list[Cell]:
     return [*sure, *(Cell(kind="one", n=n, rate=rate) for rate in (0.3, 0.6))]
 
 
-def _one(cell: Cell, name: str, adapted: bool, seeds: range) -> Row:
-    results = []
-    for seed in seeds:
-        world = draw(cell, seed)
-        answers = (
-            run(name, world, adapted=adapted, workers=1),
-            None if name == "picire" else run(name, world, adapted=adapted, workers=2),
-        )
-        results.append((world, *answers))
-    return row(cell, name, adapted, results)
-
-
 def main() -> None:
-    """Runs all contenders on all cells with the same seeds, and writes the table."""
+    """Runs all contenders on all cells with the same seeds, and writes the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("out", type=Path)
     parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--size", type=int, action="append", choices=SIZES)
     asked = parser.parse_args()
-    rows: list[Row] = []
-    for n in asked.size or SIZES:
-        rows += Parallel(n_jobs=asked.jobs, verbose=1)(
-            delayed(_one)(cell, name, adapted, range(asked.seeds))
-            for cell, name, adapted in product(cells(n), NAMES, (True, False))
+    seeds = range(asked.first_seed, asked.first_seed + asked.seeds)
+    path = asked.out / "results.jsonl"
+    wanted = [(cell, seed) for n in asked.size or SIZES for cell in cells(n) for seed in seeds]
+    known = {(one.cell, one.seed) for one in read(path)}
+    parallel = Parallel(n_jobs=asked.jobs, return_as="generator_unordered", verbose=1)
+    for results in parallel(delayed(measure)(*one) for one in wanted if one not in known):
+        append(path, results)
+    results = [one for one in read(path) if (one.cell, one.seed) in set(wanted)]
+    write(results, asked.out, [*_kills(asked.first_seed), *_wall(asked.first_seed)])
+
+
+def _kills(seed: int) -> list[str]:
+    with tempfile.TemporaryDirectory() as folder:
+        killed = list(kill_and_resume(INSTANTS, Path(folder), seed=seed))
+    before, known, repeated, same = (
+        sum(values)
+        for values in zip(
+            *((not one.finished, one.known, one.repeated, one.same) for one in killed), strict=True
         )
-        write(rows, asked.out)  # what is known so far: large sizes take long
+    )
+    return [
+        f"Killed with SIGKILL at {len(killed)} random instants, {before} of them before the end, and resumed: "
+        f"{known} tests were known, {repeated} of them repeated, {same} results the same as without the kill."
+    ]
+
+
+def _wall(seed: int) -> list[str]:
+    lines = [asdict(wall(cell, seed)) for cell in cells(WALL_SIZE)]
+    return [
+        f"Real seconds with 1 and 2 workers, all with the graph, of seed {seed}:",
+        "\n".join(markdown(list(lines[0]), [list(one.values()) for one in lines])),
+    ]
 
 
 if __name__ == "__main__":

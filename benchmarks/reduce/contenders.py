@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from heapq import heappop, heappush
 
 from precision_bisect.reduce.minimize.ddmin import Ddmin
 from precision_bisect.reduce.minimize.graph import Graph
@@ -50,17 +49,15 @@ def run(name: str, world: World, *, adapted: bool, workers: int) -> Answer:
 
 
 def _simulate(world: World, start: State, workers: int) -> Answer:
-    """Keeps the workers busy; what is under way at the end is cut off."""
+    """In rounds, as the driver does: as many runs as there are workers, and then their outcomes."""
     minimizer = Minimizer(start)
-    clock, under_way = 0.0, list[tuple[float, int, Run]]()
-    order = 0
+    seconds = 0.0
     while not minimizer.done:
-        for asked in minimizer.ask(workers - len(under_way)) if len(under_way) < workers else ():
-            order += 1
-            heappush(under_way, (clock + world.seconds(asked), order, asked))
-        clock, _, done = heappop(under_way)
-        minimizer.tell(done, world.outcome(done))
-    return Answer(best=minimizer.best, runs=minimizer.memory, seconds=clock)
+        asked = minimizer.ask(workers)
+        seconds += max(world.seconds(one) for one in asked)
+        for one in asked:
+            minimizer.tell(one, world.outcome(one))
+    return Answer(best=minimizer.best, runs=minimizer.memory, seconds=seconds)
 
 
 def _picire(world: World, graph: Graph, runs: int) -> Answer:
@@ -72,12 +69,12 @@ def _picire(world: World, graph: Graph, runs: int) -> Answer:
     def test(config: list[int], _config_id: object) -> picire.Outcome:
         nonlocal seconds
         candidate = graph.closed(config)
+        if candidate == graph.everything:
+            return picire.Outcome.FAIL  # as all contenders know
         number = 0
         while (answer := memory.answer(Query(candidate, runs))) is None:
             asked = Run(candidate, number)
-            memory.record(
-                asked, Outcome.INTERESTING if candidate == graph.everything else world.outcome(asked)
-            )
+            memory.record(asked, world.outcome(asked))
             seconds += world.seconds(asked)
             number += 1
         return picire.Outcome.FAIL if answer is Outcome.INTERESTING else picire.Outcome.PASS

@@ -73,7 +73,7 @@ class World:
     def outcome(self, run: Run, *, rate: float | None = None) -> Outcome:
         """What a run of a candidate ends with; the same run always ends alike."""
         kept = run.candidate
-        if any(one not in kept for task in kept for one in self.graph.predecessors[task]):
+        if not all(map(kept.issuperset, map(self.graph.predecessors.__getitem__, kept))):
             return Outcome.INVALID
         if any(task in kept and need not in kept for task, need in self.traps.items()):
             return Outcome.SLIPPED

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from .graph import Graph
 from .outcome import Candidate, Outcome, Query
@@ -25,7 +26,7 @@ class Ddmin:
         best = graph.everything if best is None else best
         return Ddmin(graph=graph, best=best, runs=runs, granularity=min(2, len(best)))
 
-    @property
+    @cached_property
     def query(self) -> Query | None:
         """The next part or complement; at granularity 2 the complements are the parts."""
         if self.done or len(self.best) < 2:

@@ -41,15 +41,21 @@ class Graph:
         """All elements."""
         return frozenset(range(len(self)))
 
+    @cached_property
+    def _is_free(self) -> bool:
+        return not any(self.predecessors)
+
     def closed(self, kept: Iterable[int]) -> Candidate:
         """The largest closed part: without the elements that depend on one that is not kept.
 
         >>> sorted(Graph(((), (0,), (), (1, 2))).closed({0, 2, 3}))
         [0, 2]
         """
-        wanted, closed = set(kept), set[int]()
-        for element in sorted(wanted):
-            if all(one in closed for one in self.predecessors[element]):
+        if self._is_free:
+            return frozenset(kept)
+        closed = set[int]()
+        for element in sorted(kept):
+            if closed.issuperset(self.predecessors[element]):
                 closed.add(element)
         return frozenset(closed)
 
@@ -66,3 +72,12 @@ class Graph:
                 found.add(element)
                 todo.extend(self.predecessors[element])
         return frozenset(found)
+
+    def last(self, kept: Candidate) -> tuple[int, ...]:
+        """Those of the elements that none of them depends on, in dependency order.
+
+        >>> Graph(((), (0,), (), (1, 2))).last(frozenset({0, 1, 2}))
+        (1, 2)
+        """
+        needed = {above for element in kept for above in self.predecessors[element]}
+        return tuple(sorted(kept - needed))

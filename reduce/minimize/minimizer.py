@@ -50,33 +50,40 @@ class Minimizer:
         way is worth a run. Each is under way until it is told."""
         asked: list[Run] = []
         order = count()
-        # Least chance to be needed last; a state, and which of its query's runs.
-        queue: list[tuple[float, int, State, int]] = [(-1.0, next(order), self._state, 0)]
+        # Least chance to be needed last; a state, what was answered to it, and which of its query's runs is next.
+        queue: list[tuple[float, int, State, Outcome | None, int]] = [
+            (-1.0, next(order), self._state, None, 0)
+        ]
+
+        def push(needed: float, state: State, answer: Outcome | None, number: int = 0) -> None:
+            heappush(queue, (needed, next(order), state, answer, number))
+
         for _ in range(MOST_STATES * most):
             if not queue or len(asked) >= most or -queue[0][0] < LEAST_CHANCE:
                 break
-            needed, _, state, number = heappop(queue)
+            needed, _, state, answer, number = heappop(queue)
+            state = state if answer is None else state.after(answer)
             query = state.query
             if query is None:
                 continue
             known = self.memory.answer(query)
             if known is not None:
-                heappush(queue, (needed, next(order), state.after(known), 0))
+                push(needed, state, known)
                 continue
             while (run := Run(query.candidate, number)) in self.memory:
                 number += 1
             if number >= query.runs:  # all that is missing is under way
-                heappush(queue, (needed, next(order), state.after(Outcome.NOT), 0))
+                push(needed, state, Outcome.NOT)
                 continue
             if run not in self._pending:
                 asked.append(run)
                 self._pending.add(run)
             fails = state.chance / query.runs
-            heappush(queue, (needed * fails, next(order), state.after(Outcome.INTERESTING), 0))
+            push(needed * fails, state, Outcome.INTERESTING)
             if number + 1 < query.runs:
-                heappush(queue, (needed * (1 - fails), next(order), state, number + 1))
+                push(needed * (1 - fails), state, None, number + 1)
             else:
-                heappush(queue, (needed * (1 - fails), next(order), state.after(Outcome.NOT), 0))
+                push(needed * (1 - fails), state, Outcome.NOT)
         return asked
 
     def tell(self, run: Run, outcome: Outcome) -> None:

@@ -1,0 +1,81 @@
+"""One reduction by one contender: measured, and kept in a file as soon as it is known."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from precision_bisect.reduce.minimize.outcome import Outcome, Run
+
+from .contenders import NAMES, run
+from .world import Cell, draw
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """calls: fresh oracle calls, with one worker; of these, invalid dangled, and slipped failed otherwise. size: of
+    what is left, by the optimum. failing: it fails as the whole did. seconds: simulated, from the first call to the
+    last, with 1 and 2 workers; None: not measured (raw, and picire, which makes processes of its own).
+    """
+
+    kind: str
+    n: int
+    rate: float
+    seed: int
+    method: str
+    graph: bool
+    calls: int
+    invalid: int
+    slipped: int
+    size: float
+    failing: bool
+    seconds_1: float
+    seconds_2: float | None
+
+    @property
+    def cell(self) -> Cell:
+        """What was reduced, but for the seed."""
+        return Cell(kind=self.kind, n=self.n, rate=self.rate)
+
+
+def measure(cell: Cell, seed: int) -> list[Result]:
+    """All contenders, each with the graph and raw, on one and the same reduction."""
+    world = draw(cell, seed)
+    results = list[Result]()
+    for name in NAMES:
+        for adapted in (True, False):
+            answer = run(name, world, adapted=adapted, workers=1)
+            twice = adapted and name != "picire"
+            second = run(name, world, adapted=adapted, workers=2) if twice else None
+            outcomes = [outcome for _, outcome in answer.runs]
+            results.append(
+                Result(
+                    **asdict(cell),
+                    seed=seed,
+                    method=name,
+                    graph=adapted,
+                    calls=len(outcomes),
+                    invalid=outcomes.count(Outcome.INVALID),
+                    slipped=outcomes.count(Outcome.SLIPPED),
+                    size=len(answer.best) / len(world.minimum),
+                    failing=world.outcome(Run(answer.best, 0), rate=1) is Outcome.INTERESTING,
+                    seconds_1=answer.seconds,
+                    seconds_2=second.seconds if second else None,
+                )
+            )
+    return results
+
+
+def read(path: Path) -> Iterator[Result]:
+    """Those that an earlier call left; a line that a kill left half written is not one."""
+    text = path.read_text() if path.exists() else ""
+    for line in text.splitlines(keepends=True):
+        if line.endswith("\n"):
+            yield Result(**json.loads(line))
+
+
+def append(path: Path, results: list[Result]) -> None:
+    """Writes them to the file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a") as file:
+        file.write("".join(json.dumps(asdict(one)) + "\n" for one in results))
