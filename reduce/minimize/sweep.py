@@ -12,11 +12,12 @@ from .outcome import Candidate, Outcome, Query
 class Sweep:
     """Ends 1-minimal: each closed candidate with one element less than `best` was tested and rejected.
 
-    That is definition 10 of Zeller and Hildebrandt (2002) among closed candidates. Only elements that nothing left
-    depends on can be dropped alone; to drop another with its dependents drops one of those, too, and is not tried.
+    That is definition 10 of Zeller and Hildebrandt (2002) among closed candidates. Only an element that nothing left
+    depends on can be dropped alone. To drop another with its dependents is to drop one of those, too: if the failure
+    was gone without that one, it is not tried. If what was without it failed otherwise or was invalid, it is.
 
-    todo: elements left to drop from `best`, next one last.
-    slipped: those that were not dropped because the failure became another one.
+    todo: elements left to drop from `best` with their dependents, next one last.
+    unclear: those that nothing depends on and that were kept for another reason than that the failure was gone.
     group: a smaller candidate that is tried before these.
     """
 
@@ -24,7 +25,7 @@ class Sweep:
     best: Candidate
     runs: int
     todo: tuple[int, ...]
-    slipped: Candidate = frozenset()
+    unclear: Candidate = frozenset()
     group: Candidate | None = None
 
     @staticmethod
@@ -34,10 +35,12 @@ class Sweep:
 
     @property
     def query(self) -> Query | None:
-        """The best candidate without one element, or the group."""
+        """The best candidate without an element, or the group."""
         if self.group is not None:
             return Query(self.group, self.runs)
-        return Query(self.best - {self.todo[-1]}, self.runs) if self.todo else None
+        if not self.todo:
+            return None
+        return Query(self.graph.closed(self.best - {self.todo[-1]}), self.runs)
 
     @property
     def chance(self) -> float:
@@ -50,11 +53,16 @@ class Sweep:
             return self._smaller()
         if self.group is not None:
             return replace(self, group=None)
-        slipped = self.slipped | {self.todo[-1]} if outcome is Outcome.SLIPPED else self.slipped
-        if len(self.todo) > 1 or not slipped:
-            return replace(self, todo=self.todo[:-1], slipped=slipped)
-        # Each may be there for the others alone, none of them for the failure: without all of them, once.
-        return replace(self, todo=(), slipped=frozenset(), group=self._without(slipped))
+        element, todo = self.todo[-1], self.todo[:-1]
+        is_last = element in self.graph.last(self.best)
+        unclear = self.unclear | {element} if is_last and outcome is not Outcome.NOT else self.unclear
+        if todo or not unclear:
+            return replace(self, todo=todo, unclear=unclear)
+        # They may be there for each other alone: without all of them and what only they need, then without parts.
+        group = self._without(unclear)
+        return replace(
+            self, todo=tuple(sorted(self.best - group - unclear)), unclear=frozenset(), group=group
+        )
 
     def _smaller(self) -> Sweep:
         """A success makes all earlier rejections those of another candidate: they are asked anew, untested first.
@@ -64,11 +72,11 @@ class Sweep:
         query = self.query
         assert query is not None
         best, before = query.candidate, self.graph.last(self.best)
-        group = self._without(frozenset({self.todo[-1]})) if self.group is None else None
+        group = self._without(frozenset(before) - best) if self.group is None else None
         tested = set(before) - set(self.todo)
         last = sorted(self.graph.last(best), key=lambda element: (element not in tested, element))
         return replace(
-            self, best=best, todo=tuple(last), slipped=frozenset(), group=None if group == best else group
+            self, best=best, todo=tuple(last), unclear=frozenset(), group=None if group == best else group
         )
 
     def _without(self, dropped: Candidate) -> Candidate:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from itertools import combinations
 
+import pytest
+
 from precision_bisect.reduce.minimize.graph import Graph
 from precision_bisect.reduce.minimize.outcome import Candidate, Outcome, Run
 from precision_bisect.reduce.minimize.schedule import minimize
@@ -80,6 +82,29 @@ def test_elements_that_are_there_for_each_other_go_together() -> None:
     assert oracle(Run(graph.everything, 0)) is Outcome.INTERESTING
     assert {oracle(Run(graph.everything - {one}, 0)) for one in (3, 4)} == {Outcome.SLIPPED}
     assert Caller(oracle).minimize(Sweep.start(graph, graph.everything)) == {2}
+
+
+@pytest.mark.parametrize("otherwise", [Outcome.SLIPPED, Outcome.INVALID])
+def test_what_cannot_go_alone_goes_with_its_dependents(otherwise: Outcome) -> None:
+    """A block of statements, of which the last must not be missing: the fault 1 is inside another one, by 0."""
+    graph = Graph(((), (0,), (0,), (2,), (3,)))
+
+    def oracle(run: Run) -> Outcome:
+        if 2 in run.candidate and 4 not in run.candidate:
+            return otherwise
+        return Outcome.INTERESTING if 1 in run.candidate else Outcome.NOT
+
+    assert Caller(oracle).minimize(Sweep.start(graph, graph.everything)) == {0, 1}
+
+    def needs_three(run: Run) -> Outcome:
+        """Now 2 and 3 are needed, and 4 still cannot go alone: all that may be dropped with it is tried."""
+        return (
+            oracle(run) if {2, 3} <= run.candidate or oracle(run) is not Outcome.INTERESTING else Outcome.NOT
+        )
+
+    caller = Caller(needs_three)
+    assert caller.minimize(Sweep.start(graph, graph.everything)) == graph.everything
+    assert {frozenset({0, 1}), frozenset({0, 1, 2})} <= {run.candidate for run, _ in caller.made}
 
 
 def test_traps_are_left_at_the_optimum_or_the_sweep_saw_each_step_slip() -> None:
