@@ -6,6 +6,7 @@ there again after the failure.
 
 from collections.abc import Sequence
 
+from ...runner.git import GitError, GitRepository
 from ...runner.revisions import NoPinError
 from ...runner.workspace import MissingCommitError
 from ...store.night_journal import CaseResultRow, NightJournal
@@ -146,7 +147,7 @@ class Examiner:
             status = Status.INFRASTRUCTURE if last.verdict in _OF_THE_DEVICE else Status.NEW
             return _row(status, head, content, runs, f"never passed: {_shown(last)}")
         clone = self._runner.workspace.clones[self._searched]
-        good = next((run.commit for run in passing if clone.is_ancestor(run.commit, head)), None)
+        good = next((run.commit for run in passing if _follows(clone, head, run.commit)), None)
         if good is None:
             good = self._gallop(cell, head)
         if good is None:
@@ -231,6 +232,14 @@ class Examiner:
                 return None
             fails, passes = (fails, middle) if run.verdict is Verdict.PASS else (middle, passes)
         return nodes[passes].commit.sha
+
+
+def _follows(clone: GitRepository, head: str, commit: str) -> bool:
+    """Whether a commit is in the history of a head; one that is gone, as after a forced push, is not."""
+    try:
+        return clone.is_ancestor(commit, head)
+    except GitError:
+        return False
 
 
 def _failures(runs: Sequence[CaseRun]) -> int:

@@ -14,6 +14,7 @@ from sqlalchemy.orm import Session, sessionmaker
 
 from ...runner.content import StackContent
 from ...runner.errors import EndsError, UserError
+from ...runner.git import GitError
 from ...runner.home import Home
 from ...runner.revisions import Revisions, fixed_revisions
 from ...runner.stack import Stack
@@ -102,14 +103,17 @@ class Investigator:
         return closed
 
     def _contents(self, regression: Regression) -> frozenset[str]:
-        """What a bisection of a regression may want to build."""
+        """What a bisection of a regression may want to build; nothing where its commits are gone."""
         searched = self._stack.searched
-        stage = load_stage(
-            Range(repository=searched, old=regression.last_good, new=regression.first_bad, held={}),
-            repository=self._clones[searched],
-            content=self._content,
-            revisions=self._revisions,
-        )
+        try:
+            stage = load_stage(
+                Range(repository=searched, old=regression.last_good, new=regression.first_bad, held={}),
+                repository=self._clones[searched],
+                content=self._content,
+                revisions=self._revisions,
+            )
+        except GitError:
+            return frozenset()
         return frozenset(content for content in stage.contents.values() if content) if stage else frozenset()
 
     def _bisect(self, regression: Regression) -> None:

@@ -49,10 +49,10 @@ def test_a_budget_stops_in_a_bisection_and_the_next_night_goes_on(
 ) -> None:
     month.only("round", "half")
     assert month.night() == 0
-    for step in range(4):
+    for step in range(3):
         month.work(f"Add: before {step}")
     wanted = month.plant(ROUNDING, "Update: rounding")
-    for step in range(4):
+    for step in range(3):
         month.work(f"Add: behind {step}")
     # Eight runs of the matrix (two cases fail three times, and their last good commit runs again), and as many more.
     monkeypatch.setattr(limits, "datetime", Clock)
