@@ -7,14 +7,18 @@ from dataclasses import asdict
 from hashlib import sha256
 from itertools import product
 from pathlib import Path
+from time import process_time
 
 from joblib import Parallel, delayed
 
 from precision_bisect.bisect.search import rounds
 
 from . import bayesect, facf, git_runs, ours
+from .criteria import criteria
+from .large_range import LargeRange, measure
 from .ours import Answer
-from .table import Row, row, write
+from .plot import plot
+from .table import Row, markdown, row, write_csv
 from .world import Cell, World
 
 RATES = [(0, 1), (0.05, 1), (0.2, 1), (0, 0.5), (0, 0.2), (0.1, 0.9), (0.2, 0.8)]
@@ -41,52 +45,97 @@ PARTS: dict[str, list[Cell]] = {
 }
 
 METHODS: dict[str, Callable[[World], Answer]] = {
-    "ours": lambda world: ours.search(world, confirm=False),
-    "ours, confirmed": lambda world: ours.search(world, confirm=True),
+    "ours": ours.search,
     "git x1": lambda world: git_runs.search(world, repeats=1),
     "git x5": lambda world: git_runs.search(world, repeats=5),
-    "FACF": lambda world: facf.search(world, flake_rate=world.cell.good),
+    "FACF": facf.search,
     **({"git_bayesect": bayesect.search} if bayesect.INSTALLED else {}),
 }
 
-_ONLY_LINES = {"FACF", "git_bayesect"}
+_SEEDS_OF_SLOW_ONES = 60
+_LARGE = "large_range.json"
 
 
-def _one(cell: Cell, method: str, seeds: int, rows: Path) -> Row:
+def _one(part: str, cell: Cell, method: str, seeds: int, rows: Path) -> Row:
     """A row, kept in `rows` as soon as it is done: a run that was stopped goes on where it was.
 
     Rows are kept by all that they are made of, this code included.
     """
-    asked = json.dumps([method, asdict(cell), seeds, _CODE])
+    asked = json.dumps([part, method, asdict(cell), seeds, _CODE])
     kept = rows / f"{sha256(asked.encode()).hexdigest()[:24]}.json"
     if kept.exists():
-        return Row(**json.loads(kept.read_text()))
+        return Row(**json.loads(kept.read_text())["row"])
+    started = process_time()
     results: list[tuple[int | None, Answer]] = []
     for seed in range(seeds):
         world = World(cell, seed)
         results.append((world.culprit, METHODS[method](world)))
-    made = row(method, cell, results)
+    made = row(part, method, cell, results)
     partial = kept.with_suffix(".part")
-    partial.write_text(json.dumps(asdict(made)))
+    partial.write_text(json.dumps({"row": asdict(made), "processor_seconds": process_time() - started}))
     partial.replace(kept)
     return made
 
 
 def _code() -> str:
-    """A digest of the search and of this benchmark."""
-    folders = (Path(rounds.__file__).parent, Path(__file__).parent)
-    files = sorted(file for folder in folders for file in folder.glob("*.py"))
+    """A digest of the search and of what runs it here."""
+    benchmark = Path(__file__).parent
+    files = sorted(Path(rounds.__file__).parent.glob("*.py"))
+    files += [benchmark / f"{name}.py" for name in ("bayesect", "facf", "git_runs", "ours", "table", "world")]
     return sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
 _CODE = _code()
 
 
-def _applies(cell: Cell, method: str) -> bool:
-    """FACF and git_bayesect know lines only; the others run on one worker."""
-    return method.startswith("ours") or (
-        cell.workers == 1 and (method not in _ONLY_LINES or not cell.merge_rate)
+def _applies(part: str, cell: Cell, method: str) -> bool:
+    """The others run on one worker and, those that are told the rates, in one part with known ones.
+
+    FACF and git_bayesect know lines only. git_bayesect knows no rates, and asks for a commit that cannot be tested over
+    and over.
+    """
+    if method == "ours":
+        return True
+    if cell.workers > 1 or (part == "unknown" and method != "git_bayesect"):
+        return False
+    if method == "git_bayesect":
+        return part != "known" and not cell.merge_rate and not cell.skip_share
+    return method != "FACF" or not cell.merge_rate
+
+
+def _seeds(cell: Cell, method: str, asked: int) -> int:
+    """The first of the same seeds where a method takes long: git_bayesect anywhere, git on long noisy ranges."""
+    slow = method == "git_bayesect" or (
+        method.startswith("git") and cell.n == SIZES[-1] and (cell.good, cell.bad) != (0, 1)
     )
+    return min(asked, _SEEDS_OF_SLOW_ONES) if slow else asked
+
+
+def _large(out: Path) -> list[LargeRange]:
+    kept = out / "rows" / f"{_CODE[:24]}-{_LARGE}"
+    if not kept.exists():
+        kept.write_text(json.dumps([asdict(each) for each in measure()]))
+    return [LargeRange(**each) for each in json.loads(kept.read_text())]
+
+
+def _write(rows: list[Row], large: list[LargeRange], out: Path) -> None:
+    write_csv(rows, out / "table.csv")
+    plot(rows, out / "plot.svg")
+    lines = ["# Results of the search benchmark", "", "![accuracy and makespan](plot.svg)", ""]
+    lines += ["| figure | asked | worst found | met |", "| --- | --- | --- | --- |"]
+    lines += [
+        f"| {each.name} | {each.asked} | {each.found} | {'yes' if each.met else 'NO'} |"
+        for each in criteria(rows, large)
+    ]
+    lines += ["", "## 100,000 commits, 10 % merges, in processor seconds", ""]
+    lines += ["| workers | flaky | first choice, graph prepared | slowest choice | GB |", "|" + " --- |" * 5]
+    lines += [
+        f"| {each.workers} | {'yes' if each.flaky else 'no'} | {each.prepared:.2f} | {each.seconds:.2f} "
+        f"| {each.gigabytes:.2f} |"
+        for each in large
+    ]
+    lines += ["", "## Rows", "", markdown(rows)]
+    (out / "results.md").write_text("\n".join(lines).rstrip() + "\n")
 
 
 def main() -> None:
@@ -97,14 +146,21 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--part", action="append", choices=list(PARTS))
     asked = parser.parse_args()
-    cells = [cell for part in asked.part or PARTS for cell in PARTS[part]]
-    todo = [(cell, method) for cell in cells for method in METHODS if _applies(cell, method)]
     kept = asked.out / "rows"
     kept.mkdir(parents=True, exist_ok=True)
+    large = _large(asked.out) if asked.part is None else []
+    todo = [
+        (part, cell, method)
+        for part in asked.part or PARTS
+        for cell in PARTS[part]
+        for method in METHODS
+        if _applies(part, cell, method)
+    ]
     rows = Parallel(n_jobs=asked.jobs, verbose=1)(
-        delayed(_one)(cell, method, asked.seeds, kept) for cell, method in todo
+        delayed(_one)(part, cell, method, _seeds(cell, method, asked.seeds), kept)
+        for part, cell, method in todo
     )
-    write(rows, asked.out)
+    _write(rows, large, asked.out)
 
 
 if __name__ == "__main__":

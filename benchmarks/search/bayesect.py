@@ -11,13 +11,13 @@ from .ours import CONFIDENCE, Answer
 from .world import World
 
 INSTALLED = find_spec("git_bayesect") is not None
-_MOST_PROBES = 5_000
+_MOST_PROBES = 1_000
 
 
 def search(world: World) -> Answer:
     """As its `run` does: select, record, until one commit has the confidence. A history is taken as a line.
 
-    Number 0 is the newest commit, the last one the good end. A commit that cannot be tested is recorded so.
+    Number 0 is the newest commit, the last one the good end.
     """
     from git_bayesect import Bisector
 
@@ -29,7 +29,7 @@ def search(world: World) -> Answer:
         commit = GOOD_END if number == n else n - 1 - number
         seconds += world.seconds(commit)
         outcome = world.run(commit)
-        bisector.record(number, None if outcome is Outcome.SKIP else outcome is Outcome.BAD)
+        bisector.record(number, outcome is Outcome.BAD)
     best = int(np.argmax(bisector.distribution))
     claimed = float(bisector.distribution[best])
     return Answer(

@@ -7,33 +7,38 @@ from precision_bisect.bisect.search.knowledge import Outcome
 from .ours import CONFIDENCE, Answer
 from .world import World
 
-_MOST_PROBES = 5_000
+_MOST_PROBES = 1_000
 
 
-def search(world: World, *, flake_rate: float) -> Answer:
-    """Bayes over the commits and "it was a flake", where a good version fails at `flake_rate`, a bad one always.
+def search(world: World) -> Answer:
+    """Bayes over the commits and "it was a flake", where a good version fails at the flake rate, a bad one always.
 
-    The next version is the first at which the distribution sums to one half. History is taken as a line.
-    A pass of a version clears all commits up to it; if all are cleared, the breakage was a flake. A
-    version that cannot be tested is not asked again: the nearest other one is.
+    It is told the flake rate, as the paper takes it from a test's past. The next version is the first at which the
+    distribution sums to one half; but the one before it, if that may be the culprit and never ran: a pass there
+    tells more than a fail. History is taken as a line. A pass of a version clears all commits up to it; if all are
+    cleared, the breakage was a flake. Of versions that cannot be tested the paper says nothing: such a
+    one is not asked again, the nearest other one is.
     """
     n = world.cell.n
     # The last is "no culprit". A rate of 0 would make one contradiction impossible to explain.
-    flake = max(flake_rate, 1e-3)
+    flake = max(world.cell.good, 1e-3)
     belief = np.full(n + 1, 0.5 / n)
     belief[n] = 0.5
     order = np.arange(n + 1)
-    testable = np.ones(n, dtype=np.bool_)
+    testable, ran = np.ones(n, dtype=np.bool_), np.zeros(n, dtype=np.bool_)
     # The breakage that starts the search: the last version has failed.
     belief[n] *= flake
     belief /= belief.sum()
     seconds = 0.0
     while belief.max() < CONFIDENCE and world.probes + world.end_runs < _MOST_PROBES and testable.any():
-        half = min(int(np.searchsorted(np.cumsum(belief), 0.5)), n - 1)
+        version = min(int(np.searchsorted(np.cumsum(belief), 0.5)), n - 1)
+        if ran.any() and version and belief[version - 1] > 0 and not ran[version - 1]:
+            version -= 1
         places = np.flatnonzero(testable)
-        version = int(places[np.argmin(np.abs(places - half))])
+        version = int(places[np.argmin(np.abs(places - version))])
         seconds += world.seconds(version)
         outcome = world.run(version)
+        ran[version] = True
         if outcome is Outcome.SKIP:
             testable[version] = False
             continue

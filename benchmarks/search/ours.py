@@ -21,7 +21,10 @@ CONFIDENCE = 0.99
 class Answer:
     """What a method ended with: the culprit (None: it names none), how sure it is, and what it took.
 
-    probes leave out the runs of the two ends. seconds are from the first probe to the last, on all workers.
+    probes: until the culprit was named: the only suspect left, or the confidence reached. confirming: after that,
+    reruns of it and its parents in turns. Both leave out end_runs, those of the two ends. seconds are from the
+    first probe to the last, on all workers.
+    named, named_claim: what was named before it was confirmed, and how sure the search was; None if below 0.99.
     """
 
     culprit: int | None
@@ -30,6 +33,9 @@ class Answer:
     end_runs: int
     builds: int
     seconds: float
+    confirming: int = 0
+    named: int | None = None
+    named_claim: float | None = None
 
 
 @dataclass(frozen=True)
@@ -42,34 +48,51 @@ class _Flight:
     confirms: bool
 
 
-def search(world: World, *, confirm: bool) -> Answer:
-    """Calibrates, searches, and, if asked, confirms until culprit and parent stand."""
+@dataclass(frozen=True)
+class _Naming:
+    """What was named, how surely, after how many probes."""
+
+    culprit: int
+    claim: float
+    probes: int
+
+
+def search(world: World) -> Answer:
+    """Calibrates, searches, and confirms until culprit and parents stand."""
     cell = world.cell
     rates = Rates.known(good=cell.good, bad=cell.bad) if cell.known else Rates.unknown()
     posterior = Posterior.start(world.graph, rates)
     while (end := next_end(posterior, confidence=CONFIDENCE)) is not None:
         posterior = posterior.observe(Observation(end, world.run(end)))
-    culprit, seconds = None, 0.0
+    culprit, naming, seconds = None, None, 0.0
     if ends_differ(posterior, confidence=CONFIDENCE):
-        posterior, culprit, seconds = _search(world, posterior, confirm=confirm)
+        posterior, culprit, naming, seconds = _search(world, posterior)
+    probes = naming.probes if naming is not None else world.probes
+    sure = naming is not None and naming.claim >= CONFIDENCE
     return Answer(
         culprit=culprit,
         claimed=float(posterior.belief.commits[culprit]) if culprit is not None else 0.0,
-        probes=world.probes,
+        probes=probes,
+        confirming=world.probes - probes,
         end_runs=world.end_runs,
         builds=len(world.built),
         seconds=seconds,
+        named=naming.culprit if naming is not None and sure else None,
+        named_claim=naming.claim if naming is not None and sure else None,
     )
 
 
-def _search(world: World, posterior: Posterior, *, confirm: bool) -> tuple[Posterior, int | None, float]:
+def _search(world: World, posterior: Posterior) -> tuple[Posterior, int | None, _Naming | None, float]:
     """Keeps all workers busy until there is an answer; runs that lost their value are cancelled."""
     clock, started = 0.0, 0
     in_flight: list[_Flight] = []
     confirming: list[Observation] = []
+    naming: _Naming | None = None
     while isinstance(step := _next(world, posterior, confirming, in_flight), Round):
-        if step.confirming is not None and not confirm and _named(posterior, step.confirming):
-            return posterior, step.confirming, clock
+        if step.confirming is None:
+            naming = None
+        elif naming is None or naming.culprit != step.confirming:
+            naming = _Naming(step.confirming, float(posterior.belief.commits[step.confirming]), world.probes)
         in_flight = [flight for place, flight in enumerate(in_flight) if place not in step.cancel]
         for commit in step.start:
             started += 1
@@ -83,11 +106,7 @@ def _search(world: World, posterior: Posterior, *, confirm: bool) -> tuple[Poste
         posterior = posterior.observe(observation)
         confirming += [observation] if flight.confirms else []
         assert world.probes < 20_000, f"no end in sight: {world}"
-    return posterior, step.culprit if isinstance(step, Found) else None, clock
-
-
-def _named(posterior: Posterior, culprit: int) -> bool:
-    return float(posterior.belief.commits[culprit]) >= CONFIDENCE
+    return posterior, step.culprit if isinstance(step, Found) else None, naming, clock
 
 
 def _next(

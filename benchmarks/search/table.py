@@ -1,4 +1,4 @@
-"""One row for each cell and method, as CSV, Markdown, and a picture."""
+"""One row for each cell and method, as CSV and Markdown."""
 
 import csv
 from collections.abc import Sequence
@@ -17,10 +17,14 @@ class Row:
     """A method on a cell. Intervals are at 95 %: Wilson's for shares, normal for means.
 
     accuracy: of ranges with a culprit, the share where it was named. false: of all ranges, the share where a
-    wrong commit was named. claimed: the mean of the claims for what was named. achieved: the share of these
-    that were right. ratio: mean probes by log2(n) / C.
+    wrong commit was named; false_innocent: of those without a culprit. claimed: the mean of the claims for what was
+    named in the end. achieved: the share of these that were right. named_claimed, named_right: the same at the moment
+    when the confidence was first reached, before anything was confirmed. probes: the mean number of runs until the
+    culprit was named, without those of the ends (end_runs); confirming: reruns after that. ratio: mean probes
+    by log2(n) / C; ratio_confirmed: probes and reruns.
     """
 
+    part: str
     method: str
     n: int
     good: float
@@ -36,41 +40,66 @@ class Row:
     accuracy_low: float
     accuracy_high: float
     false: float
+    false_innocent: float
     claimed: float
     achieved: float
+    named_claimed: float
+    named_right: float
     probes: float
     probes_error: float
+    confirming: float
     ratio: float
+    ratio_confirmed: float
     end_runs: float
     builds: float
     seconds: float
+    seconds_error: float
 
 
-def row(method: str, cell: Cell, results: Sequence[tuple[int | None, Answer]]) -> Row:
+def row(part: str, method: str, cell: Cell, results: Sequence[tuple[int | None, Answer]]) -> Row:
     """`results` are pairs of the true culprit (None: there is none) and the answer."""
     guilty = [(truth, answer) for truth, answer in results if truth is not None]
+    innocent = [answer for truth, answer in results if truth is None]
     right = sum(answer.culprit == truth for truth, answer in guilty)
-    named = [(truth, answer) for truth, answer in results if answer.culprit is not None]
-    hits = sum(answer.culprit == truth for truth, answer in named)
-    probes = np.array([answer.probes for _, answer in results], dtype=np.float64)
+    final = [(truth, answer) for truth, answer in results if answer.culprit is not None]
+    hits = sum(answer.culprit == truth for truth, answer in final)
+    named = [(truth, answer) for truth, answer in results if answer.named_claim is not None]
+    probes = _mean([answer.probes for _, answer in results])
+    confirming = _mean([answer.confirming for _, answer in results])
+    bound = log2(cell.n) / capacity(cell.good, cell.bad)
     low, high = _wilson(right, len(guilty))
     return Row(
+        part=part,
         method=method,
         **asdict(cell),
         seeds=len(results),
         accuracy=right / max(1, len(guilty)),
         accuracy_low=low,
         accuracy_high=high,
-        false=(len(named) - hits) / len(results),
-        claimed=float(np.mean([answer.claimed for _, answer in named])) if named else 0.0,
-        achieved=hits / max(1, len(named)),
-        probes=float(probes.mean()),
-        probes_error=float(1.96 * probes.std() / sqrt(len(probes))),
-        ratio=float(probes.mean() * capacity(cell.good, cell.bad) / log2(cell.n)),
-        end_runs=float(np.mean([answer.end_runs for _, answer in results])),
-        builds=float(np.mean([answer.builds for _, answer in results])),
-        seconds=float(np.mean([answer.seconds for _, answer in results])),
+        false=(len(final) - hits) / len(results),
+        false_innocent=sum(answer.culprit is not None for answer in innocent) / max(1, len(innocent)),
+        claimed=_mean([answer.claimed for _, answer in final]),
+        achieved=hits / max(1, len(final)),
+        named_claimed=_mean([answer.named_claim or 0.0 for _, answer in named]),
+        named_right=_mean([answer.named == truth for truth, answer in named]),
+        probes=probes,
+        probes_error=_error([answer.probes for _, answer in results]),
+        confirming=confirming,
+        ratio=probes / bound,
+        ratio_confirmed=(probes + confirming) / bound,
+        end_runs=_mean([answer.end_runs for _, answer in results]),
+        builds=_mean([answer.builds for _, answer in results]),
+        seconds=_mean([answer.seconds for _, answer in results]),
+        seconds_error=_error([answer.seconds for _, answer in results]),
     )
+
+
+def _mean(values: Sequence[float]) -> float:
+    return float(np.mean(values)) if values else 0.0
+
+
+def _error(values: Sequence[float]) -> float:
+    return float(1.96 * np.std(values) / sqrt(len(values)))
 
 
 def _wilson(hits: int, of: int) -> tuple[float, float]:
@@ -82,53 +111,52 @@ def _wilson(hits: int, of: int) -> tuple[float, float]:
     return max(0.0, middle - half), min(1.0, middle + half)
 
 
-def write(rows: Sequence[Row], folder: Path) -> None:
-    """table.csv, table.md and table.svg."""
-    folder.mkdir(parents=True, exist_ok=True)
+def write_csv(rows: Sequence[Row], path: Path) -> None:
+    """All columns."""
     fields = [asdict(row) for row in rows]
-    with (folder / "table.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, fieldnames=list(fields[0]))
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, fieldnames=list(fields[0]), lineterminator="\n")
         writer.writeheader()
-        writer.writerows(fields)
-    names = list(fields[0])
-    lines = [f"| {' | '.join(names)} |", f"| {' | '.join('---' for _ in names)} |"]
-    lines += [f"| {' | '.join(_short(value) for value in of_row.values())} |" for of_row in fields]
-    (folder / "table.md").write_text("\n".join(lines) + "\n")
-    (folder / "table.svg").write_text(_picture(rows))
+        writer.writerows({name: _short(value) for name, value in row.items()} for row in fields)
 
 
-def _short(value: object) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+_HEADINGS = (
+    "method | range | seeds | accuracy (95 %) | false | claimed / achieved | probes | + confirming | ratio"
+    " | builds | hours"
+)
 
 
-def _picture(rows: Sequence[Row]) -> str:
-    """Accuracy over probes in units of the bound, a dot for each cell: the upper left is best."""
-    width, height, margin = 860, 400, 50
-    most = 4.0
-    methods = list(dict.fromkeys(row.method for row in rows))
-    colors = dict(
-        zip(methods, ("#0072b2", "#56b4e9", "#d55e00", "#e69f00", "#009e73", "#cc79a7"), strict=False)
-    )
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
-        'font-family="sans-serif" font-size="12">',
-        f'<rect width="{width}" height="{height}" fill="white"/>',
-        f'<text x="{width / 2}" y="{height - 10}" text-anchor="middle">probes / (log2 n / C), up to {most:g}</text>',
-        f'<text x="15" y="{height / 2}" transform="rotate(-90 15 {height / 2})" text-anchor="middle">accuracy</text>',
+def markdown(rows: Sequence[Row]) -> str:
+    """The main columns, a table a part."""
+    lines: list[str] = []
+    for part in dict.fromkeys(row.part for row in rows):
+        lines += [f"### {part}", "", f"| {_HEADINGS} |", f"|{' --- |' * len(_HEADINGS.split(' | '))}"]
+        lines += [f"| {' | '.join(_main(row))} |" for row in rows if row.part == part]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _main(row: Row) -> list[str]:
+    where = f"n {row.n}, {row.good:g}/{row.bad:g}"
+    where += f", merges {row.merge_rate:g}" if row.merge_rate else ""
+    where += f", skips {row.skip_share:g} in {row.skip_cluster}s" if row.skip_share else ""
+    where += f", {row.innocent:g} innocent" if row.innocent else ""
+    where += f", {row.workers} workers" if row.part == "workers" else ""
+    false = f"{row.false:.3f}" + (f" ({row.false_innocent:.3f} of innocent)" if row.innocent else "")
+    return [
+        row.method,
+        where,
+        str(row.seeds),
+        f"{row.accuracy:.3f} ({row.accuracy_low:.3f} to {row.accuracy_high:.3f})",
+        false,
+        f"{row.claimed:.4f} / {row.achieved:.4f}",
+        f"{row.probes:.2f} ± {row.probes_error:.2f}",
+        f"{row.confirming:.2f}",
+        f"{row.ratio:.2f}",
+        f"{row.builds:.1f}",
+        f"{row.seconds / 3600:.2f} ± {row.seconds_error / 3600:.2f}",
     ]
-    inner = width - 2 * margin, height - 2 * margin
-    parts.append(
-        f'<rect x="{margin}" y="{margin}" width="{inner[0]}" height="{inner[1]}" fill="none" stroke="#888"/>'
-    )
-    for row in rows:
-        x = margin + inner[0] * min(row.ratio, most) / most
-        y = margin + inner[1] * (1 - row.accuracy)
-        label = f"{row.method}, n={row.n}, {row.good:g}/{row.bad:g}"
-        parts.append(
-            f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{colors[row.method]}" fill-opacity="0.6">'
-            f"<title>{label}</title></circle>"
-        )
-    for place, (method, color) in enumerate(colors.items()):
-        parts.append(f'<circle cx="{margin + 130 * place}" cy="25" r="4" fill="{color}"/>')
-        parts.append(f'<text x="{margin + 8 + 130 * place}" y="29">{method}</text>')
-    return "\n".join([*parts, "</svg>"]) + "\n"
+
+
+def _short(value: object) -> object:
+    return f"{value:.6g}" if isinstance(value, float) else value

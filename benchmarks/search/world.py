@@ -2,6 +2,7 @@
 
 import random
 from dataclasses import dataclass, field
+from functools import lru_cache
 from math import log2
 
 import numpy as np
@@ -15,6 +16,8 @@ BUILD_SECONDS = 600.0
 REBUILD_SECONDS = 50.0
 RUN_SECONDS = 50.0
 """Of a first build, of taking a build from the cache, and of a run."""
+
+_HISTORIES = 10
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,17 +40,26 @@ class Cell:
     workers: int = 1
 
 
+@lru_cache(maxsize=2 * _HISTORIES)
+def _history(
+    n: int, merge_rate: float, skip_share: float, skip_cluster: int, number: int
+) -> tuple[CommitGraph, frozenset[int], tuple[int, ...]]:
+    """A graph, the commits that cannot be tested, and the culprits that can be told: they and their parents can."""
+    rng = random.Random(number)
+    graph = CommitGraph(branching(n, merge_rate, rng))
+    skips = frozenset(untestable(n, skip_share, skip_cluster, rng)) if skip_share else frozenset[int]()
+    told = tuple(commit for commit in range(n) if not skips & {commit, *graph.parents[commit]})
+    return graph, skips, told
+
+
 @dataclass
 class World:
-    """One range of a cell. Every run is counted; runs of the two ends apart.
-
-    `told` are the culprits that can be told: they and their parents can be tested.
-    """
+    """One range of a cell. Every run is counted; runs of the two ends apart."""
 
     cell: Cell
     seed: int
     graph: CommitGraph = field(init=False)
-    skips: set[int] = field(init=False)
+    skips: frozenset[int] = field(init=False)
     culprit: int | None = field(init=False)
     probes: int = 0
     end_runs: int = 0
@@ -56,17 +68,15 @@ class World:
     def __post_init__(self) -> None:
         cell, rng = self.cell, random.Random(self.seed)
         # A few histories, each used by many seeds: what is planned or asked of git once serves again.
-        of_history = random.Random(self.seed % 10)
-        parents = branching(cell.n, cell.merge_rate, of_history)
-        self.graph = CommitGraph(parents)
-        self.skips = (
-            untestable(cell.n, cell.skip_share, cell.skip_cluster, of_history) if cell.skip_share else set()
+        self.graph, self.skips, told = _history(
+            cell.n, cell.merge_rate, cell.skip_share, cell.skip_cluster, self.seed % _HISTORIES
         )
-        told = [c for c in range(cell.n) if not self.skips & {c, *parents[c]}]
         self.culprit = None if rng.random() < cell.innocent else rng.choice(told)
-        self._bad = np.zeros(cell.n + 1, dtype=np.bool_)
-        for commit, of_commit in enumerate(parents):
-            self._bad[commit] = commit == self.culprit or bool(self._bad[of_commit].any())
+        bad = [False] * (cell.n + 1)
+        if self.culprit is not None:
+            for commit in range(self.culprit, cell.n):
+                bad[commit] = commit == self.culprit or any(bad[of] for of in self.graph.parents[commit])
+        self._bad = bad
         self._rng = rng
 
     def run(self, commit: int) -> Outcome:

@@ -7,10 +7,12 @@ import numpy as np
 from .decision import as_if_certain, testable_chance
 from .graph import Floats
 from .information import information_gain
+from .joint_information import JointInformation
 from .posterior import GOOD_END, Belief, Posterior
 
 _WORTHLESS = 0.05
 _EXCHANGES = 2
+_CONSIDERED = 128
 
 
 def next_runs(
@@ -21,16 +23,21 @@ def next_runs(
     Greedy at first: each adds the most information to those before it and those in flight, by its cost. Then
     each is exchanged for the best beside all others, twice, which turns a half and a quarter into thirds.
     Fewer come back if no run adds any. To be called while `decision.next_run` gives a probe.
+
+    Of a large range 128 commits are considered: of each 128th of the belief below them, the best one alone.
     """
     belief = _planning_belief(posterior)
-    chance = testable_chance(posterior)
+    worth = testable_chance(posterior) / (1.0 if costs is None else costs)
+    considered = [*dict.fromkeys([*_considered(posterior, belief, worth), *in_flight])]
+    if not considered:
+        return []
+    joint = JointInformation.of(posterior.graph, belief, considered)
+    worth = worth[considered]
 
     def best_beside(others: Sequence[int]) -> int | None:
-        information = information_gain(posterior.graph, belief, [*in_flight, *others]) * chance
-        best = int(np.argmax(information if costs is None else information / costs))
-        if information[best] <= 0:
-            return None
-        return GOOD_END if best == len(posterior.graph) else best
+        value = joint.beside([*in_flight, *others]) * worth
+        best = int(np.argmax(value))
+        return considered[best] if value[best] > 0 else None
 
     chosen: list[int] = []
     while len(chosen) < count and (best := best_beside(chosen)) is not None:
@@ -40,6 +47,20 @@ def next_runs(
         if best is not None:
             chosen[place] = best
     return chosen
+
+
+def _considered(posterior: Posterior, belief: Belief, worth: Floats) -> list[int]:
+    """The commits (or `GOOD_END`) among which a batch is chosen: those alone tell most, at any share of belief."""
+    value = information_gain(posterior.graph, belief) * worth
+    useful = np.flatnonzero(value > 0)
+    if len(useful) > _CONSIDERED:
+        share = np.append(posterior.graph.ancestor_sums(belief.commits), 0.0)[useful]
+        part = np.clip((share * _CONSIDERED).astype(np.int64), 0, _CONSIDERED)
+        best_last = np.argsort(value[useful], kind="stable")
+        best = np.full(_CONSIDERED + 1, -1, dtype=np.int64)
+        best[part[best_last]] = useful[best_last]
+        useful = best[best >= 0]
+    return [GOOD_END if commit == len(posterior.graph) else commit for commit in useful.tolist()]
 
 
 def lost_their_value(posterior: Posterior, in_flight: Sequence[int]) -> list[int]:

@@ -3,31 +3,20 @@
 from collections.abc import Sequence
 from functools import cached_property
 from heapq import heapify, heappop, heappush
-from typing import Final, NamedTuple, TypeAlias
+from itertools import chain
+from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+
+from .ancestor_sums import AncestorSums
 
 Mask: TypeAlias = NDArray[np.bool_]
 Floats: TypeAlias = NDArray[np.float64]
 Integers: TypeAlias = NDArray[np.int64]
 
-NO_PARENT = -1
 _MASKS, _MASK_BYTES = 128, 32_000_000
 """How many ancestries are kept for the next question, at least, and how many bytes of them."""
-
-
-class _Bases(NamedTuple):
-    """Each ancestry as that of one parent, the base, and the commits that the other parents bring in.
-
-    `base[v]` is NO_PARENT for a root. Merge `merges[i]` brings in `brought[starts[i]:starts[i + 1]]`; merges
-    that bring in nothing are left out.
-    """
-
-    base: list[int]
-    merges: Integers
-    starts: Integers
-    brought: Integers
 
 
 class CommitGraph:
@@ -109,58 +98,28 @@ class CommitGraph:
         return np.frombuffer(bytes(seen), dtype=np.bool_)
 
     def ancestor_sums(self, weights: Floats) -> Floats:
-        """For each commit, the sum of `weights` over its ancestors, itself included.
-
-        The first call prepares the graph: about 2 microseconds a commit and, for each merge, one index for
-        each commit that it brings in. A call then takes time linear in the commits and those indices.
-        """
-        base, merges, starts, brought = self._bases
-        own = np.array(weights, dtype=np.float64)
-        if len(merges):
-            own[merges] += np.add.reduceat(own[brought], starts)
-        sums: list[float] = own.tolist()
-        for commit, parent in enumerate(base):
-            if parent != NO_PARENT:
-                sums[commit] += sums[parent]
-        return np.array(sums)
+        """For each commit, the sum of `weights` over its ancestors, itself included. The first call prepares the
+        graph; a call then takes time linear in the commits and in what merges bring in."""
+        return self._ancestor_sums.of(weights)
 
     @cached_property
-    def _bases(self) -> _Bases:
-        """The base is the parent with the most ancestors, which keeps what is brought in small.
+    def _ancestor_sums(self) -> AncestorSums:
+        return AncestorSums.of_parents(self.parents, self.children)
 
-        (A long-lived branch that merges the trunk brings in its own few commits, not the trunk's many.)
-        Ancestries are bit sets that live until the last child is done: at most the width of the history.
-        """
-        base: list[int] = []
-        brought: dict[int, Integers] = {}
-        count: list[int] = []
-        ancestry: dict[int, int] = {}
-        unfinished = [len(children) for children in self.children]
-        for commit, parents in enumerate(self.parents):
-            largest = max(parents, key=count.__getitem__, default=NO_PARENT)
-            known = ancestry[largest] if parents else 0
-            everything = known
-            if len(parents) > 1:
-                for parent in parents:
-                    everything |= ancestry[parent]
-                if everything != known:
-                    brought[commit] = _set_bits(everything & ~known)
-            base.append(largest)
-            count.append(
-                everything.bit_count() + 1 if commit in brought else 1 + (count[largest] if parents else 0)
-            )
-            ancestry[commit] = everything | 1 << commit
-            for parent in parents:
-                unfinished[parent] -= 1
-                if not unfinished[parent]:
-                    del ancestry[parent]
-        lengths = [len(commits) for commits in brought.values()]
-        return _Bases(
-            base=base,
-            merges=np.array(list(brought), dtype=np.int64),
-            starts=np.cumsum([0, *lengths[:-1]], dtype=np.int64),
-            brought=np.concatenate([*brought.values(), np.zeros(0, dtype=np.int64)]),
+    @cached_property
+    def edges(self) -> tuple[Integers, Integers]:
+        """Each commit that has a parent, as often as it has, and that parent; both of one length."""
+        counts = [len(parents) for parents in self.parents]
+        return np.repeat(np.arange(len(self)), counts), np.fromiter(
+            chain.from_iterable(self.parents), dtype=np.int64, count=sum(counts)
         )
+
+    @cached_property
+    def dated(self) -> bool:
+        """Whether no two commits have one date, and each is younger than its parents."""
+        times = np.array(self.times, dtype=np.float64)
+        child, parent = self.edges
+        return bool((times[child] > times[parent]).all()) and len(np.unique(times)) == len(times)
 
     def newest_first(self, among: Mask) -> list[int]:
         """The commits of `among` in the order of `git rev-list`: by committer date, the newest first.
@@ -168,6 +127,9 @@ class CommitGraph:
         `among` must hold, with two commits, all that lie between them. Equal dates come in the order in
         which the walk met them, as in git's `limit_list`; under skewed clocks a parent may precede a child.
         """
+        if self.dated:
+            listed = np.flatnonzero(among)
+            return listed[np.argsort(np.array(self.times, dtype=np.float64)[listed])[::-1]].tolist()
         heads = [
             int(commit)
             for commit in np.flatnonzero(among)
@@ -185,11 +147,3 @@ class CommitGraph:
                     heappush(queue, (-self.times[parent], len(seen), parent))
                     seen.add(parent)
         return order
-
-
-def _set_bits(bits: int) -> Integers:
-    """The positions of the ones in `bits`, ascending; `bits` is not 0."""
-    lowest = (bits & -bits).bit_length() - 1
-    window = bits >> lowest
-    octets = np.frombuffer(window.to_bytes((window.bit_length() + 7) // 8, "little"), dtype=np.uint8)
-    return np.flatnonzero(np.unpackbits(octets, bitorder="little")) + lowest

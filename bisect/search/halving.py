@@ -8,7 +8,7 @@ the first of the best.
 
 import numpy as np
 
-from .graph import CommitGraph, Floats, Mask
+from .graph import CommitGraph, Floats, Integers, Mask
 
 
 def halving_commit(graph: CommitGraph, suspects: Mask, reach: Floats) -> int:
@@ -20,31 +20,33 @@ def halving_commit(graph: CommitGraph, suspects: Mask, reach: Floats) -> int:
     oldest_first = graph.newest_first(suspects)[::-1]
     total = len(oldest_first)
     part_limit = 1 << (total - 1).bit_length() - 1
-    for commit in _order_of_counting(graph, suspects, oldest_first):
-        imbalance = abs(2 * int(reach[commit]) - total)
-        if imbalance <= 1 or (imbalance < total // 1024 and total + imbalance <= 2 * part_limit):
-            return commit
+    examined = _order_of_counting(graph, suspects, np.array(oldest_first, dtype=np.int64))
+    imbalance = np.abs(2 * reach[examined] - total)
+    close = (imbalance <= 1) | ((imbalance < total // 1024) & (total + imbalance <= 2 * part_limit))
+    if close.any():
+        return int(examined[np.argmax(close)])
     listed = reach[oldest_first]
     return oldest_first[int(np.argmax(np.minimum(listed, total - listed)))]
 
 
-def _order_of_counting(graph: CommitGraph, suspects: Mask, oldest_first: list[int]) -> list[int]:
+def _order_of_counting(graph: CommitGraph, suspects: Mask, oldest_first: Integers) -> Integers:
     """The suspects that git examines while it counts, in its order: merges first, roots never.
 
     A commit with one parent gets its count from the parent, in repeated passes through the list. One pass
     does, unless a clock was wrong and a parent is listed behind its child.
     """
-    position = {commit: place for place, commit in enumerate(oldest_first)}
-    counted_in_pass: dict[int, int] = {}
-    examined: list[int] = []
-    for commit in sorted(oldest_first):
-        parents = [parent for parent in graph.parents[commit] if suspects[parent]]
-        if len(parents) == 1:
-            known_since = counted_in_pass[parents[0]]
-            behind = position[parents[0]] > position[commit]
-            counted_in_pass[commit] = max(1, known_since + behind if known_since else 1)
-        else:
-            counted_in_pass[commit] = 0
-        if parents:
-            examined.append(commit)
-    return sorted(examined, key=lambda commit: (counted_in_pass[commit], position[commit]))
+    position = np.zeros(len(graph), dtype=np.int64)
+    position[oldest_first] = np.arange(len(oldest_first))
+    child, parent = graph.edges
+    inside = suspects[child] & suspects[parent]
+    child, parent = child[inside], parent[inside]
+    parents = np.bincount(child, minlength=len(graph))
+    counted_in_pass = (parents == 1).astype(np.int64)
+    behind = (position[parent] > position[child]) & (parents[child] == 1)
+    if behind.any():
+        # Parents come first in `child`, so that theirs is known.
+        for commit, of_commit, late in zip(child.tolist(), parent.tolist(), behind.tolist(), strict=True):
+            if parents[commit] == 1 and counted_in_pass[of_commit]:
+                counted_in_pass[commit] = counted_in_pass[of_commit] + late
+    examined = oldest_first[parents[oldest_first] > 0]
+    return examined[np.argsort(counted_in_pass[examined], kind="stable")]

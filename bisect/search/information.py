@@ -1,13 +1,9 @@
 """Information, in bits."""
 
-from collections.abc import Iterable
-
 import numpy as np
 
 from .graph import CommitGraph, Floats
-from .posterior import GOOD_END, Belief
-
-_LEAST_MASS = 1e-3
+from .posterior import Belief
 
 
 def entropy(probability: Floats) -> Floats:
@@ -19,34 +15,17 @@ def entropy(probability: Floats) -> Floats:
     )
 
 
-def information_gain(graph: CommitGraph, belief: Belief, pending: Iterable[int] = ()) -> Floats:
+def information_gain(graph: CommitGraph, belief: Belief) -> Floats:
     """What one run of each commit, the last being `GOOD_END`, tells of the hypothesis. Shape [n + 1].
 
     With b(v) the ancestors of v, a run of v fails with chance m, the sum of P(c) r(c) over c in b(v), of
     P(c) a(c) over the others, and of what the other hypotheses predict. The mutual information is
     H(m) - H(run | hypothesis), where the second term is the same sum over H(r) and H(a).
-
-    With `pending` runs whose outcomes will be known too, it is what the run adds to them: H(m) is averaged
-    over their outcomes. (Combinations of outcomes that hardly occur are left out.)
     """
-    bad, good = belief.fail_if_bad, belief.fail_if_good
+    commits, bad, good = belief.commits, belief.fail_if_bad, belief.fail_if_good
+    others = np.array([belief.no_culprit, belief.environment])
     rates = np.array([belief.fail_if_no_culprit, belief.fail_if_environment])
-    everything = belief.commits, np.array([belief.no_culprit, belief.environment])
-
-    cases = [everything]
-    for commit in pending:
-        fails = good if commit == GOOD_END else np.where(graph.ancestors(commit), bad, good)
-        cases = [(c * fails, o * rates) for c, o in cases] + [
-            (c * (1 - fails), o * (1 - rates)) for c, o in cases
-        ]
-        cases = [(c, o) for c, o in cases if c.sum() + o.sum() > _LEAST_MASS]
-
-    uncertain = np.zeros(len(graph) + 1)
-    for commits, others in cases:
-        mass = commits.sum() + others.sum()
-        fails = np.append(graph.ancestor_sums(commits * (bad - good)), 0.0) + commits @ good + others @ rates
-        uncertain += mass * entropy(fails / mass)
-    commits, others = everything
+    fails = np.append(graph.ancestor_sums(commits * (bad - good)), 0.0) + commits @ good + others @ rates
     inherent = np.append(graph.ancestor_sums(commits * (entropy(bad) - entropy(good))), 0.0)
     inherent += commits @ entropy(good) + others @ entropy(rates)
-    return np.maximum(uncertain - inherent, 0)
+    return np.maximum(entropy(fails) - inherent, 0)

@@ -3,13 +3,14 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import lgamma, log
+from math import log
 from typing import NamedTuple
 
 import numpy as np
 
 from .graph import CommitGraph, Floats, Integers, Mask
 from .knowledge import Observation, Outcome
+from .places import fresh_runs, log_one_rate, shared_trouble
 from .rates import Fit, Rates, fit
 
 GOOD_END = -1
@@ -19,9 +20,6 @@ GOOD_END = -1
 # Culprit Finding, ICST 2023); here both ends were seen to differ once before anyone asks.
 _NO_CULPRIT = 0.2
 _ENVIRONMENT = 0.01
-# Reruns in one place share its trouble: k of them tell as much as k / (1 + (k - 1) * this) fresh runs
-# (the design effect of cluster samples; Kish, Survey Sampling, 1965, section 5.4).
-_SHARED = 0.2
 
 
 @dataclass(frozen=True)
@@ -41,32 +39,27 @@ class Belief:
     fail_if_environment: float
 
 
-class _Run(NamedTuple):
-    """A run that passed or failed, and how many fresh runs it counts for."""
-
-    commit: int
-    failed: bool
-    weight: float
-
-
 class _Groups(NamedTuple):
     """The commits in groups that the runs cannot tell apart: each tested commit has all of a group below or none.
 
     below: for each tested commit, which commits are its ancestors; shape [n].
     of_commit: the group of each commit; shape [n].
     representatives, prior: for each group one of its commits, and the probability of all; shape [groups].
+    fails, passes: for each group the runs of tested commits that have it below; shape [groups].
     """
 
     below: dict[int, Mask]
     of_commit: Integers
     representatives: Integers
     prior: Floats
+    fails: Floats
+    passes: Floats
 
     @classmethod
     def start(cls, graph: CommitGraph) -> "_Groups":
         """One group."""
         none = np.zeros(len(graph), dtype=np.int64)
-        return cls({}, none, np.zeros(1, dtype=np.int64), np.ones(1))
+        return cls({}, none, np.zeros(1, dtype=np.int64), np.ones(1), np.zeros(1), np.zeros(1))
 
     def split(self, graph: CommitGraph, weights: Floats | None, commit: int) -> "_Groups":
         """Splits each group by whether it is below `commit`."""
@@ -75,7 +68,24 @@ class _Groups(NamedTuple):
             2 * self.of_commit + below, return_index=True, return_inverse=True
         )
         prior = np.bincount(of_commit, weights=_prior(graph, weights)).astype(np.float64)
-        return _Groups(self.below | {commit: below}, of_commit, representatives, prior)
+        before = self.of_commit[representatives]
+        return _Groups(
+            below=self.below | {commit: below},
+            of_commit=of_commit,
+            representatives=representatives,
+            prior=prior,
+            fails=self.fails[before],
+            passes=self.passes[before],
+        )
+
+    def count(self, commit: int, *, failed: bool, weight: float) -> "_Groups":
+        """With one more run of a tested commit, which counts for `weight` fresh ones."""
+        counted = weight * self.below[commit][self.representatives]
+        return (
+            self._replace(fails=self.fails + counted)
+            if failed
+            else self._replace(passes=self.passes + counted)
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,19 +95,23 @@ class Posterior:
     The hypotheses are: commit c broke the case, so that c and its descendants fail at rate r, all others at
     rate a < r; no commit of the range did, and all fail at one rate; some commit did, but at some moment the
     environment moved, and since then all fail at one rate. Rates are integrated out. A skip says nothing
-    of the culprit. Observations must come in the order of the runs, and those of the two ends interleaved: else
-    a moved environment cannot be told from a culprit.
+    of the culprit. Once places are seen to matter, reruns of a commit in one place count for less than fresh ones
+    (`places.shared_trouble`). Observations must come in the order of the runs, and those of the two ends
+    interleaved: else a moved environment cannot be told from a culprit.
 
     weights: how likely each commit is to blame beforehand, in any unit; shape [n]; None if equally.
     observations: all, in order.
+    shared: how much reruns in one place share, from 0 to 1.
     """
 
     graph: CommitGraph
     rates: Rates
     weights: Floats | None
     observations: tuple[Observation, ...]
-    _runs: tuple[_Run, ...]
+    shared: float
     _groups: _Groups
+    _fails: tuple[float, ...]
+    _passes: tuple[float, ...]
     _evidence_before: tuple[float, ...]
 
     @classmethod
@@ -115,38 +129,57 @@ class Posterior:
         """
         if weights is not None and (weights.shape != (len(graph),) or not (weights > 0).all()):
             raise ValueError(f"expected {len(graph)} positive prior weights, one a commit, found {weights}")
-        posterior = cls(graph, rates, weights, (), (), _Groups.start(graph), ())
+        posterior = cls._before(graph, rates, weights, shared=0.0)
         for observation in observations:
             posterior = posterior.observe(observation)
         return posterior
 
+    @classmethod
+    def _before(
+        cls, graph: CommitGraph, rates: Rates, weights: Floats | None, *, shared: float
+    ) -> "Posterior":
+        """The state before any run."""
+        return cls(graph, rates, weights, (), shared, _Groups.start(graph), (), (), ())
+
     def observe(self, observation: Observation) -> "Posterior":
         """The state after one more run, of a commit of the graph or of `GOOD_END`."""
+        observations = (*self.observations, observation)
+        shared = shared_trouble(observations)
+        if shared == self.shared:
+            return self._count(observation)
+        posterior = self._before(self.graph, self.rates, self.weights, shared=shared)
+        for seen in observations:
+            posterior = posterior._count(seen)
+        return posterior
+
+    def _count(self, observation: Observation) -> "Posterior":
         observations = (*self.observations, observation)
         if observation.outcome is Outcome.SKIP:
             return replace(self, observations=observations)
         failed = observation.outcome is Outcome.BAD
+        weight = self.weight_of_rerun(observation.commit, observation.place)
         groups = self._groups
         if observation.commit not in groups.below:
             groups = groups.split(self.graph, self.weights, observation.commit)
         return replace(
             self,
             observations=observations,
-            _runs=(*self._runs, _Run(observation.commit, failed, self._weight(observation))),
-            _groups=groups,
+            _groups=groups.count(observation.commit, failed=failed, weight=weight),
+            _fails=(*self._fails, weight if failed else 0.0),
+            _passes=(*self._passes, 0.0 if failed else weight),
             _evidence_before=(*self._evidence_before, self._evidence_of_culprit),
         )
 
-    def _weight(self, observation: Observation) -> float:
-        """What one more run in the same place adds to the fresh runs that they count for together."""
-        if observation.place is None:
+    def weight_of_rerun(self, commit: int, place: str | None) -> float:
+        """How many fresh runs one more run of a commit in a place counts for."""
+        if place is None or not self.shared:
             return 1.0
         before = sum(
-            (other.commit, other.place) == (observation.commit, observation.place)
+            (other.commit, other.place) == (commit, place)
             for other in self.observations
             if other.outcome is not Outcome.SKIP
         )
-        return _effective(before + 1) - _effective(before)
+        return fresh_runs(before + 1, self.shared) - fresh_runs(before, self.shared)
 
     @cached_property
     def skipped(self) -> frozenset[int]:
@@ -185,24 +218,18 @@ class Posterior:
     @cached_property
     def _since(self) -> tuple[Floats, Floats]:
         """Fails and passes from each run on, and, last, of no run."""
-        fails = [run.weight * run.failed for run in self._runs]
-        passes = [run.weight * (not run.failed) for run in self._runs]
-        return np.cumsum([0.0, *fails[::-1]])[::-1], np.cumsum([0.0, *passes[::-1]])[::-1]
+        return np.cumsum([0.0, *self._fails[::-1]])[::-1], np.cumsum([0.0, *self._passes[::-1]])[::-1]
 
     @cached_property
     def _fitted(self) -> Fit:
         """The rates, for each group of commits, if one of it is to blame."""
-        bad_fails, bad_passes = np.zeros(len(self._groups.prior)), np.zeros(len(self._groups.prior))
-        for run in self._runs:
-            is_bad = self._groups.below[run.commit][self._groups.representatives]
-            (bad_fails if run.failed else bad_passes)[is_bad] += run.weight
-        fails, passes = self._since
+        groups = self._groups
         return fit(
             self.rates,
-            good_fails=np.maximum(fails[0] - bad_fails, 0),
-            good_passes=np.maximum(passes[0] - bad_passes, 0),
-            bad_fails=bad_fails,
-            bad_passes=bad_passes,
+            good_fails=np.maximum(sum(self._fails) - groups.fails, 0),
+            good_passes=np.maximum(sum(self._passes) - groups.passes, 0),
+            bad_fails=groups.fails,
+            bad_passes=groups.passes,
         )
 
     @property
@@ -220,18 +247,8 @@ def _log_sum(logs: Floats) -> float:
     return top + log(np.exp(logs - top).sum()) if np.isfinite(top) else top
 
 
-def _effective(runs: int) -> float:
-    return runs / (1 + (runs - 1) * _SHARED) if runs else 0.0
-
-
 def _log_one_rate(fails: Floats, passes: Floats) -> Floats:
-    """Log evidence of these counts at one unknown rate, Beta(1/2, 1/2) beforehand."""
-    return np.array(
-        [
-            lgamma(f + 0.5) + lgamma(p + 0.5) - lgamma(f + p + 1) - 2 * lgamma(0.5)
-            for f, p in zip(fails, passes, strict=True)
-        ]
-    )
+    return np.array([log_one_rate(f, p) for f, p in zip(fails.tolist(), passes.tolist(), strict=True)])
 
 
 def _mean_rate(fails: Floats, passes: Floats) -> Floats:

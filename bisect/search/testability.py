@@ -99,13 +99,15 @@ def _nearest(order: range, relatives: tuple[tuple[int, ...], ...], skipped: Mapp
 
     A commit without relatives stands beside an end, which was tested.
     """
-    nearest: list[tuple[int, bool]] = [(1, True)] * len(relatives)
+    # Twice the distance, and 1 if it was tested: the smaller of two is the nearer, of equals the skipped one.
+    nearest = [0] * len(relatives)
+    seen_from = [0] * len(relatives)
     for commit in order:
-        for index, relative in enumerate(relatives[commit]):
-            if relative in skipped:
-                found = (1, not skipped[relative])
-            else:
-                distance, tested = nearest[relative]
-                found = (distance + 1, tested)
-            nearest[commit] = found if index == 0 else min(nearest[commit], found)
-    return np.array([(distance, not tested) for distance, tested in nearest], dtype=np.float64)
+        those = relatives[commit]
+        if len(those) == 1:
+            nearest[commit] = here = seen_from[those[0]] + 2
+        else:
+            nearest[commit] = here = min((seen_from[relative] for relative in those), default=1) + 2
+        seen_from[commit] = not skipped[commit] if commit in skipped else here
+    found = np.array(nearest, dtype=np.int64)
+    return np.stack([found // 2, 1 - found % 2], axis=1).astype(np.float64)

@@ -1,5 +1,5 @@
 from itertools import product
-from math import isclose, log, log2, prod
+from math import log, log2, prod
 
 import numpy as np
 import pytest
@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from precision_bisect.bisect.search.graph import CommitGraph
 from precision_bisect.bisect.search.information import entropy, information_gain
+from precision_bisect.bisect.search.joint_information import JointInformation
 from precision_bisect.bisect.search.knowledge import Observation, Outcome
 from precision_bisect.bisect.search.posterior import GOOD_END, Posterior
 from precision_bisect.bisect.search.rates import Rates, fit
@@ -124,7 +125,11 @@ def test_information_is_the_mutual_information_of_hypothesis_and_run(
     """Against the definition, with and without another run pending."""
     graph, belief = posterior.graph, posterior.belief
     pending = data.draw(st.lists(st.integers(GOOD_END, graph.bad), max_size=2))
-    gains = information_gain(graph, belief, pending)
+    commits = [*range(len(graph)), GOOD_END]
+    gains = JointInformation.of(graph, belief, commits).beside(pending)
+    assert information_gain(graph, belief) == pytest.approx(
+        JointInformation.of(graph, belief, commits).beside([]), abs=1e-9
+    )
     weights = [*belief.commits, belief.no_culprit, belief.environment]
 
     def fail_chances(commit: int) -> list[float]:
@@ -146,7 +151,7 @@ def test_information_is_the_mutual_information_of_hypothesis_and_run(
             total -= joint * log2(joint) if joint > 0 else 0
         return total
 
-    for place, commit in enumerate([*range(len(graph)), GOOD_END]):
+    for place, commit in enumerate(commits):
         inherent = np.array(weights) @ entropy(np.array(fail_chances(commit)))
         expected = outcome_entropy([*pending, commit]) - outcome_entropy(pending) - inherent
         assert gains[place] == pytest.approx(max(expected, 0), abs=0.02 if pending else 1e-9)
@@ -169,21 +174,6 @@ def test_ends_that_fail_alike_speak_against_any_culprit():
     assert belief.no_culprit > 2 * belief.commits.sum()
     apart = [Observation(GOOD_END, GOOD), Observation(15, BAD)] * 5
     assert Posterior.start(graph, Rates.unknown(), observations=apart).belief.commits.sum() > 0.99
-
-
-def test_reruns_in_one_place_count_for_less_than_fresh_ones():
-    graph = CommitGraph(line(8))
-
-    def belief_after(places: list[str | None]) -> float:
-        """The probability of the first half, given that some commit is to blame."""
-        runs = [Observation(3, BAD, place) for place in places]
-        commits = Posterior.start(graph, Rates.known(good=0.2, bad=0.8), observations=runs).belief.commits
-        return float(commits[:4].sum() / commits.sum())
-
-    one, shared, fresh = belief_after(["a"]), belief_after(["a"] * 4), belief_after([None] * 4)
-    assert one < shared < fresh
-    assert isclose(fresh, belief_after(["a", "b", "c", "d"]))
-    assert shared < belief_after([None, None, None])
 
 
 def test_a_changed_environment_is_told_from_a_culprit():
