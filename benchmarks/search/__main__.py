@@ -52,7 +52,8 @@ METHODS: dict[str, Callable[[World], Answer]] = {
     **({"git_bayesect": bayesect.search} if bayesect.INSTALLED else {}),
 }
 
-_SEEDS_OF_SLOW_ONES = 60
+_SEEDS_OF_LONG_RANGES = 100
+_SEEDS_OF_GIT_BAYESECT = 60
 _LARGE = "large_range.json"
 
 
@@ -104,11 +105,11 @@ def _applies(part: str, cell: Cell, method: str) -> bool:
 
 
 def _seeds(cell: Cell, method: str, asked: int) -> int:
-    """The first of the same seeds where a method takes long: git_bayesect anywhere, git on long noisy ranges."""
-    slow = method == "git_bayesect" or (
-        method.startswith("git") and cell.n == SIZES[-1] and (cell.good, cell.bad) != (0, 1)
-    )
-    return min(asked, _SEEDS_OF_SLOW_ONES) if slow else asked
+    """The first of the same seeds where they take long: on long noisy ranges, and with git_bayesect anywhere."""
+    if method == "git_bayesect":
+        return min(asked, _SEEDS_OF_GIT_BAYESECT)
+    noisy = (cell.good, cell.bad) != (0, 1)
+    return min(asked, _SEEDS_OF_LONG_RANGES) if noisy and cell.n == SIZES[-1] else asked
 
 
 def _large(out: Path) -> list[LargeRange]:
