@@ -44,7 +44,7 @@ test: lint
 
 bench-search: $(DEV_INSTALLED)
 	-$(PIP) git-bayesect==1.2
-	cd $(ROOT) && OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.search bench-search-out
+	cd $(ROOT) && OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.search $(ROOT)/benchmarks/search/results
 
 bench-tensors: $(DEV_INSTALLED)
 	cd $(ROOT) && $(BIN)/python -m benchmarks.tensors.compare_2gib

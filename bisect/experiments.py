@@ -94,6 +94,11 @@ class Experiments:
         for probe in journal.probes():
             self._finished.setdefault(probe.content, []).append(probe)
 
+    @property
+    def case(self) -> str | None:
+        """The failing case's name; None where the stack's command is the whole case."""
+        return self._request.case
+
     def use_golden(self, golden: FrozenGolden) -> None:
         """Every run from now on gets this data."""
         self._golden = golden

@@ -8,7 +8,7 @@ from ..runner.git import CommitInfo, GitRepository
 from ..runner.revisions import NoPinError, Revisions
 from ..runner.workspace import MissingCommitError
 from ..store.journal import CandidateRow, CommitRow, Journal
-from ..store.schema import Judgement, Seeks
+from ..store.schema import Judgement, Probe, Seeks
 from .history import CommitRange, collapse, undone
 from .search.graph import CommitGraph
 from .search.knowledge import Outcome
@@ -95,6 +95,11 @@ def outcome_of(judgement: Judgement, seeks: Seeks) -> Outcome:
     if judgement is Judgement.SKIP:
         return Outcome.SKIP
     return Outcome.BAD if (judgement is Judgement.BAD) == (seeks is Seeks.REGRESSION) else Outcome.GOOD
+
+
+def place_of(probe: Probe) -> str | None:
+    """Where a run was made: the slot, and so the worktree, the virtual environment and the board behind it."""
+    return None if probe.slot is None else f"{probe.host or ''} {probe.slot}"
 
 
 def note_stage(journal: Journal, stage: Stage, ordinal: int) -> int:

@@ -3,12 +3,14 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import chain
 
 import numpy as np
 
 from ..store.schema import Phase, Probe, Seeks
 from .experiments import Experiment, Experiments, Flight
+from .prior import prior_weights
 from .progress import Progress
 from .run_costs import run_costs
 from .search.decision import EnvironmentMoved, NoCulprit, Undecided, as_if_certain
@@ -19,7 +21,7 @@ from .search.posterior import GOOD_END, Posterior
 from .search.rates import Rates
 from .search.rounds import Answer as Decided
 from .search.rounds import Round, next_round
-from .stage import Stage, outcome_of
+from .stage import Stage, outcome_of, place_of
 
 _VERIFYING_RUNS = 3
 """Of two commits whose verdicts contradict each other, before the range counts as broken twice."""
@@ -146,7 +148,7 @@ class StageSearch:
         """What a run tells of this range: of each commit that has its content."""
         if probe.judgement is not None:
             for node in self._nodes.get(probe.content, ()):
-                yield Observation(node, outcome_of(probe.judgement, self.stage.range.seeks))
+                yield Observation(node, outcome_of(probe.judgement, self.stage.range.seeks), place_of(probe))
 
     def posterior(self, without: Iterable[int] = ()) -> Posterior:
         """What the runs say, those of some commits set aside."""
@@ -154,7 +156,7 @@ class StageSearch:
         observations = [seen for seen in self.observations() if seen.commit not in aside]
         known = self._posterior
         if known is None or known.observations != tuple(observations[: len(known.observations)]):
-            known = Posterior.start(self.stage.graph, Rates.unknown())
+            known = Posterior.start(self.stage.graph, Rates.unknown(), weights=self._weights)
         for seen in observations[len(known.observations) :]:
             known = known.observe(seen)
         self._posterior = known
@@ -208,6 +210,18 @@ class StageSearch:
             self.progress.remaining(_in_play(posterior), decision.expected_steps)
         phase = Phase.SEARCH if decision.confirming is None else Phase.CONFIRM
         return Proposal(start=tuple(Run(node, phase) for node in decision.start), cancel=decision.cancel)
+
+    @cached_property
+    def _weights(self) -> Floats | None:
+        """How likely each candidate is to blame, by what it touches: names of the case, and of the kernels that the newer
+        end made."""
+        builds = map(self.experiments.build_directory, self.experiments.finished(self.new.content))
+        build = next(filter(None, builds), None)
+        kernels = [] if build is None else [path.stem for path in sorted(build.glob("kernels/*/*.cpp"))]
+        case = self.experiments.case
+        return prior_weights(
+            [node.commit.files for node in self.stage.collapsed.nodes], [*kernels, *([case] if case else [])]
+        )
 
     def _costs(self) -> Floats | None:
         """Seconds of the next run of each candidate and, last, of the good end."""

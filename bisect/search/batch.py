@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .decision import as_if_certain, testable_chance
+from .decision import as_if_certain, rerun_worth, testable_chance
 from .graph import Floats
 from .information import information_gain
 from .joint_information import JointInformation
@@ -27,7 +27,7 @@ def next_runs(
     Of a large range 128 commits are considered: of each 128th of the belief below them, the best one alone.
     """
     belief = _planning_belief(posterior)
-    worth = testable_chance(posterior) / (1.0 if costs is None else costs)
+    worth = testable_chance(posterior) * rerun_worth(posterior) / (1.0 if costs is None else costs)
     considered = [*dict.fromkeys([*_considered(posterior, belief, worth), *in_flight])]
     if not considered:
         return []
@@ -79,7 +79,7 @@ def _planning_belief(posterior: Posterior) -> Belief:
     """The belief; or, while the runs agree with rates of 0 and 1, what it would be at these rates."""
     certain = as_if_certain(posterior)
     if certain is None or certain.suspects.sum() == 1:
-        return posterior.belief
+        return posterior.guess
     weights = certain.suspects * (1.0 if posterior.weights is None else posterior.weights)
     return Belief(
         commits=weights / weights.sum(),

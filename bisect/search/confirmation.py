@@ -4,8 +4,12 @@ from collections import Counter
 from collections.abc import Sequence
 from math import ceil, inf, log
 
+from .decision import rerun_worth
 from .knowledge import Observation, Outcome
 from .posterior import GOOD_END, Posterior
+
+_MOST_TURNS = 24
+"""Of each commit, to see them in one place."""
 
 
 def next_confirming_runs(
@@ -19,9 +23,11 @@ def next_confirming_runs(
 ) -> list[int] | None:
     """The commits to rerun next: the culprit, its parents that can be tested, or `GOOD_END` if it has none, in turns.
 
-    None once the culprit has failed and each of the parents has passed again, and the culprit's probability is ten
-    times nearer to 1 than was asked for; or once it has dropped below what was asked for, and the search goes
-    on. `fresh` are the runs that were made to confirm, `in_flight` the commits of those that are being made. Of up
+    None once the culprit has failed and each of the parents has passed again, they were compared in one place, and
+    the culprit's probability is ten times nearer to 1 than was asked for; or once it has dropped below what was
+    asked for, and the search goes on; or where more runs could tell nothing.
+
+    `fresh` are the runs that were made to confirm, `in_flight` the commits of those that are being made. Of up
     to `count` at most as many come back as the rates ask for, so none if enough are in flight.
     """
     around = confirmed_by(posterior, culprit)
@@ -30,7 +36,12 @@ def next_confirming_runs(
         return None
     wanted = {(commit, Outcome.BAD if commit == culprit else Outcome.GOOD) for commit in around}
     seen_again = wanted <= {(seen.commit, seen.outcome) for seen in fresh}
-    if seen_again and probability >= 1 - (1 - confidence) / 10:
+    compared = compared_in_one_place(posterior, culprit)
+    if seen_again and compared and probability >= 1 - (1 - confidence) / 10:
+        return None
+    if not rerun_worth(posterior)[list(around)].any():
+        return None
+    if not compared and all(count >= _MOST_TURNS for count in _turns(around, fresh)):
         return None
     runs = Counter([*(seen.commit for seen in fresh), *in_flight])
     flying = Counter(in_flight)
@@ -51,6 +62,29 @@ def confirmed_by(posterior: Posterior, culprit: int) -> tuple[int, ...]:
     """The commits whose reruns confirm a culprit: itself, and each parent that can be tested; else `GOOD_END`."""
     parents = [commit for commit in posterior.graph.parents[culprit] if commit not in posterior.skipped]
     return (culprit, *(parents or [GOOD_END]))
+
+
+def compared_in_one_place(posterior: Posterior, culprit: int) -> bool:
+    """Whether it is seen that not the place alone makes the culprit fail and its parents pass.
+
+    For each parent: the culprit failed and it passed in one place, or each of them in two; or places are not known.
+    """
+    fails = _places(posterior, culprit, Outcome.BAD)
+    for parent in confirmed_by(posterior, culprit)[1:]:
+        passes = _places(posterior, parent, Outcome.GOOD)
+        if fails and passes and not fails & passes and min(len(fails), len(passes)) < 2:
+            return False
+    return True
+
+
+def _places(posterior: Posterior, commit: int, outcome: Outcome) -> set[str]:
+    """Where a commit had that outcome; nothing if one of these places is not known."""
+    seen = {seen.place for seen in posterior.observations if (seen.commit, seen.outcome) == (commit, outcome)}
+    return set() if None in seen else {place for place in seen if place is not None}
+
+
+def _turns(around: Sequence[int], fresh: Sequence[Observation]) -> list[int]:
+    return [sum(seen.commit == commit for seen in fresh) for commit in around]
 
 
 def _at_once(posterior: Posterior, culprit: int) -> int:

@@ -33,6 +33,8 @@ class Undecided:
 Decision: TypeAlias = Probe | Found | OnlySkipped | NoCulprit | EnvironmentMoved | Undecided
 
 _LEAST_INFORMATION = 1e-9
+_LEAST_INFORMATION_IN_PLACES = 1e-3
+"""Where places cannot be trusted, a search could go on for ever for less."""
 
 
 def next_run(posterior: Posterior, *, confidence: float = 0.99, costs: Floats | None = None) -> Decision:
@@ -52,11 +54,12 @@ def next_run(posterior: Posterior, *, confidence: float = 0.99, costs: Floats | 
     answer = _answer(posterior, confidence)
     if answer is not None:
         return answer
-    information = information_gain(posterior.graph, posterior.belief) * testable_chance(posterior)
+    information = information_gain(posterior.graph, posterior.guess)
+    information *= testable_chance(posterior) * rerun_worth(posterior)
     best = int(np.argmax(information if costs is None else information / costs))
-    if information[best] < _LEAST_INFORMATION:
+    if information[best] < (_LEAST_INFORMATION_IN_PLACES if posterior.shared else _LEAST_INFORMATION):
         return Undecided(credible_set(posterior.belief, confidence))
-    expected = _entropy_left(posterior.belief) / float(information[best])
+    expected = _entropy_left(posterior.guess) / float(information[best])
     return Probe(GOOD_END if best == len(posterior.graph) else best, max(1.0, expected))
 
 
@@ -68,6 +71,18 @@ def testable_chance(posterior: Posterior) -> Floats:
         tried |= {posterior.graph.bad: False} | dict.fromkeys(posterior.skipped, True)
         chance[:-1] -= skip_probability(posterior.graph, tried)
     return chance
+
+
+def rerun_worth(posterior: Posterior) -> Floats:
+    """How many fresh runs one more run of each commit and, last, of `GOOD_END` counts for, in a place that is one of
+    those so far, whichever. Shape [n + 1]."""
+    worth = np.ones(len(posterior.graph) + 1)
+    if posterior.shared:
+        places = {seen.place for seen in posterior.observations}
+        # GOOD_END is -1, the last place.
+        for commit in {seen.commit for seen in posterior.observations}:
+            worth[commit] = np.mean([posterior.weight_of_rerun(commit, place) for place in places])
+    return worth
 
 
 def credible_set(belief: Belief, confidence: float) -> tuple[int, ...]:

@@ -45,7 +45,8 @@ def next_step(knowledge: Knowledge, *, weights: Floats | None = None, costs: Flo
     If they are equal over all that could be tested, and nothing had to be skipped, it is git's choice, so that no
     history takes more tests than with git, and no line more than ceil(log2 n). Else it is the suspect with the
     most information that can probably be had for its cost: entropy(share of the weight among its ancestors) times
-    the chance that it can be tested, by its cost.
+    the chance that it can be tested, by its cost. Weights alone, however wrong, cost a line no more than one
+    test above ceil(log2 n): a test that could leave too many suspects for that is not chosen.
     """
     suspects = knowledge.suspects
     total = int(suspects.sum())
@@ -59,6 +60,11 @@ def next_step(knowledge: Knowledge, *, weights: Floats | None = None, costs: Flo
         return OnlySkipped(tuple(np.flatnonzero(suspects).tolist()))
     if costs is not None and np.ptp(costs[informative]) == 0:
         costs = None
+    if weights is not None and np.ptp(weights[suspects]) == 0:
+        weights = None
+    if weights is not None and costs is None and not knowledge.skipped:
+        within = informative & (np.maximum(reach, total - reach) <= _most_left(knowledge))
+        informative = within if within.any() else informative
     if weights is None and costs is None and not knowledge.skipped:
         commit = halving_commit(knowledge.graph, suspects, reach)
     else:
@@ -68,6 +74,16 @@ def next_step(knowledge: Knowledge, *, weights: Floats | None = None, costs: Flo
             share = knowledge.graph.ancestor_sums(weights * suspects) / weights[suspects].sum()
         commit = _most_informative(knowledge, informative, share, 1.0 if costs is None else costs)
     return Probe(commit, expected_steps(int(untried.sum())))
+
+
+def _most_left(knowledge: Knowledge) -> int:
+    """How many suspects the next test may leave, so that in all ceil(log2 n) + 1 tests suffice on a line."""
+    tests = (len(knowledge.graph) - 1).bit_length() + 1
+    made = sum(
+        outcome is not Outcome.SKIP and commit != knowledge.graph.bad
+        for commit, outcome in knowledge.outcomes.items()
+    )
+    return 1 << max(0, tests - made - 1)
 
 
 def _most_informative(knowledge: Knowledge, informative: Mask, share: Floats, costs: Floats | float) -> int:

@@ -61,13 +61,13 @@ class _Groups(NamedTuple):
         none = np.zeros(len(graph), dtype=np.int64)
         return cls({}, none, np.zeros(1, dtype=np.int64), np.ones(1), np.zeros(1), np.zeros(1))
 
-    def split(self, graph: CommitGraph, weights: Floats | None, commit: int) -> "_Groups":
+    def split(self, graph: CommitGraph, commit: int) -> "_Groups":
         """Splits each group by whether it is below `commit`."""
         below = np.zeros(len(graph), dtype=np.bool_) if commit == GOOD_END else graph.ancestors(commit)
         _, representatives, of_commit = np.unique(
             2 * self.of_commit + below, return_index=True, return_inverse=True
         )
-        prior = np.bincount(of_commit, weights=_prior(graph, weights)).astype(np.float64)
+        prior = np.bincount(of_commit) / len(graph)
         before = self.of_commit[representatives]
         return _Groups(
             below=self.below | {commit: below},
@@ -78,7 +78,7 @@ class _Groups(NamedTuple):
             passes=self.passes[before],
         )
 
-    def count(self, commit: int, *, failed: bool, weight: float) -> "_Groups":
+    def with_run(self, commit: int, *, failed: bool, weight: float) -> "_Groups":
         """With one more run of a tested commit, which counts for `weight` fresh ones."""
         counted = weight * self.below[commit][self.representatives]
         return (
@@ -99,7 +99,8 @@ class Posterior:
     (`places.shared_trouble`). Observations must come in the order of the runs, and those of the two ends
     interleaved: else a moved environment cannot be told from a culprit.
 
-    weights: how likely each commit is to blame beforehand, in any unit; shape [n]; None if equally.
+    weights: how likely each commit is thought to be to blame beforehand, in any unit; shape [n]; None if equally.
+    They guide what is run (`guess`) and have no say in what is claimed (`belief`): wrong ones cost runs alone.
     observations: all, in order.
     shared: how much reruns in one place share, from 0 to 1.
     """
@@ -125,7 +126,7 @@ class Posterior:
     ) -> "Posterior":
         """The state after `observations`; `weights` are the prior weights of the commits.
 
-        Raises ValueError if a weight is not positive: a prior may cost runs, never the truth.
+        Raises ValueError if a weight is not positive: no commit may be left out.
         """
         if weights is not None and (weights.shape != (len(graph),) or not (weights > 0).all()):
             raise ValueError(f"expected {len(graph)} positive prior weights, one a commit, found {weights}")
@@ -160,11 +161,11 @@ class Posterior:
         weight = self.weight_of_rerun(observation.commit, observation.place)
         groups = self._groups
         if observation.commit not in groups.below:
-            groups = groups.split(self.graph, self.weights, observation.commit)
+            groups = groups.split(self.graph, observation.commit)
         return replace(
             self,
             observations=observations,
-            _groups=groups.count(observation.commit, failed=failed, weight=weight),
+            _groups=groups.with_run(observation.commit, failed=failed, weight=weight),
             _fails=(*self._fails, weight if failed else 0.0),
             _passes=(*self._passes, 0.0 if failed else weight),
             _evidence_before=(*self._evidence_before, self._evidence_of_culprit),
@@ -189,7 +190,7 @@ class Posterior:
 
     @cached_property
     def belief(self) -> Belief:
-        """What the runs so far make of the prior."""
+        """What the runs so far tell, all commits alike beforehand."""
         groups, fitted = self._groups, self._fitted
         fails, passes = self._since
         moments = np.array(self._evidence_before) + _log_one_rate(fails[:-1], passes[:-1])
@@ -206,7 +207,7 @@ class Posterior:
         commits, no_culprit, moved = np.split(mass, [len(groups.prior), len(groups.prior) + 1])
         since = _mean_rate(fails, passes)[: len(moved)]
         return Belief(
-            commits=(commits / groups.prior)[groups.of_commit] * _prior(self.graph, self.weights),
+            commits=(commits / groups.prior)[groups.of_commit] / len(self.graph),
             fail_if_bad=fitted.bad[groups.of_commit],
             fail_if_good=fitted.good[groups.of_commit],
             no_culprit=float(no_culprit[0]),
@@ -214,6 +215,15 @@ class Posterior:
             environment=float(moved.sum()),
             fail_if_environment=float(moved @ since / moved.sum()) if moved.any() else 0.5,
         )
+
+    @cached_property
+    def guess(self) -> Belief:
+        """The belief with the commits by their prior weights: to choose what to run."""
+        belief = self.belief
+        if self.weights is None:
+            return belief
+        commits = belief.commits * self.weights
+        return replace(belief, commits=commits * (belief.commits.sum() / commits.sum()))
 
     @cached_property
     def _since(self) -> tuple[Floats, Floats]:
@@ -236,10 +246,6 @@ class Posterior:
     def _evidence_of_culprit(self) -> float:
         """Log evidence of some commit being to blame, whichever."""
         return _log_sum(np.log(self._groups.prior) + self._fitted.log_evidence)
-
-
-def _prior(graph: CommitGraph, weights: Floats | None) -> Floats:
-    return np.full(len(graph), 1 / len(graph)) if weights is None else weights / weights.sum()
 
 
 def _log_sum(logs: Floats) -> float:

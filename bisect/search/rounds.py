@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from .batch import lost_their_value, next_runs
-from .confirmation import confirmed_by, next_confirming_runs
-from .decision import EnvironmentMoved, NoCulprit, Undecided, as_if_certain, next_run
+from .confirmation import compared_in_one_place, confirmed_by, next_confirming_runs
+from .decision import EnvironmentMoved, NoCulprit, Undecided, as_if_certain, credible_set, next_run
 from .graph import Floats
 from .knowledge import Observation
 from .planner import Found, OnlySkipped, Probe, next_step
@@ -67,6 +67,8 @@ def next_round(
         )
         if start is not None:
             return Round(start=tuple(start), cancel=lost, confirming=decision.culprit)
+        if not compared_in_one_place(posterior, decision.culprit):
+            return Undecided(credible_set(posterior.belief, confidence))
     return decision
 
 

@@ -10,7 +10,7 @@ from ..search.graph import CommitGraph
 from ..search.knowledge import Observation, Outcome
 from ..search.posterior import GOOD_END, Posterior
 from ..search.rates import Rates
-from ..stage import outcome_of
+from ..stage import outcome_of, place_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +64,7 @@ def _observations(rows: Rows, index: int, graph: CommitGraph, places: dict[str, 
     for probe in rows.probes:
         if probe.judgement is not None:
             seen += [
-                Observation(place, outcome_of(probe.judgement, standing.stage.seeks))
+                Observation(place, outcome_of(probe.judgement, standing.stage.seeks), place_of(probe))
                 for place in of_content.get(probe.content, ())
             ]
     return seen
@@ -104,7 +104,9 @@ def _inherited(
         end = sides.get(changed)
         contradicts = not changed and outcome_of(probe.judgement, outer.stage.seeks) is Outcome.BAD
         if end is not None and not contradicts:
-            inherited.append(Observation(end, outcome_of(probe.judgement, inner.stage.seeks)))
+            inherited.append(
+                Observation(end, outcome_of(probe.judgement, inner.stage.seeks), place_of(probe))
+            )
     return inherited
 
 

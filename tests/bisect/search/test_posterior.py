@@ -157,14 +157,6 @@ def test_information_is_the_mutual_information_of_hypothesis_and_run(
         assert gains[place] == pytest.approx(max(expected, 0), abs=0.02 if pending else 1e-9)
 
 
-def test_a_prior_moves_belief_but_never_excludes():
-    graph = CommitGraph(line(4))
-    belief = Posterior.start(graph, Rates.unknown(), weights=np.array([1.0, 1.0, 1.0, 97.0])).belief
-    assert belief.commits[3] / belief.commits[0] == pytest.approx(97)
-    with pytest.raises(ValueError, match="positive prior weights"):
-        Posterior.start(graph, Rates.unknown(), weights=np.array([1.0, 0.0, 1.0, 1.0]))
-
-
 def test_ends_that_fail_alike_speak_against_any_culprit():
     graph = CommitGraph(line(16))
     alike = [
