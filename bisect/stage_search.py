@@ -132,7 +132,7 @@ class StageSearch:
                 end = ends.get(new_pin if bad else old_pin)
                 if probe.content not in self._nodes and not broken_before and end is not None:
                     outcome = _FLIPPED[seen.outcome] if flipped else seen.outcome
-                    inherited.append(Observation(end, outcome))
+                    inherited.append(replace(seen, commit=end, outcome=outcome))
         self._inherited = tuple(inherited)
 
     def observations(self) -> list[Observation]:
@@ -213,9 +213,9 @@ class StageSearch:
 
     @cached_property
     def _weights(self) -> Floats | None:
-        """How likely each candidate is to blame, by what it touches: names of the case, and of the kernels that the newer
+        """How likely each candidate is to blame, by what it touches: names of the case, and of the kernels that the failing
         end made."""
-        builds = map(self.experiments.build_directory, self.experiments.finished(self.new.content))
+        builds = map(self.experiments.build_directory, self.experiments.finished(self.failing.content))
         build = next(filter(None, builds), None)
         kernels = [] if build is None else [path.stem for path in sorted(build.glob("kernels/*/*.cpp"))]
         case = self.experiments.case
