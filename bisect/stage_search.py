@@ -213,8 +213,8 @@ class StageSearch:
 
     @cached_property
     def _weights(self) -> Floats | None:
-        """How likely each candidate is to blame, by what it touches: names of the case, and of the kernels of the failing
-        end."""
+        """How likely each candidate is to blame, by what it touches: names of the case, and of the kernels that the
+        failing end made."""
         builds = map(self.experiments.build_directory, self.experiments.finished(self.failing.content))
         build = next(filter(None, builds), None)
         kernels = [] if build is None else [path.stem for path in sorted(build.glob("kernels/*/*.cpp"))]
