@@ -1,6 +1,6 @@
 """This project's search, on simulated workers."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -21,10 +21,10 @@ CONFIDENCE = 0.99
 class Answer:
     """What a method ended with: the culprit (None: it names none), how sure it is, and what it took.
 
-    probes: until the culprit was named: the only suspect left, or the confidence reached. confirming: after that,
-    reruns of it and its parents in turns. Both leave out end_runs, those of the two ends. seconds are from the
-    first probe to the last, on all workers.
-    named, named_claim: what was named before it was confirmed, and how sure the search was; None if below 0.99.
+    probes: until a commit was first named, at 0.99; or was the only suspect left, where it then got there by reruns.
+    confirming: all after that, reruns of it and its parents in turns, and what followed if it did not stand. Both leave
+    out end_runs, those of the two ends. seconds are from the first probe to the last, on all workers.
+    named, named_claim: what was first named, and how sure the search was; None if nothing was.
     """
 
     culprit: int | None
@@ -50,11 +50,11 @@ class _Flight:
 
 @dataclass(frozen=True)
 class _Naming:
-    """What was named, how surely, after how many probes."""
+    """What was named, after how many probes, and how surely once that was 0.99; None before."""
 
     culprit: int
-    claim: float
     probes: int
+    claim: float | None = None
 
 
 def search(world: World) -> Answer:
@@ -68,7 +68,6 @@ def search(world: World) -> Answer:
     if ends_differ(posterior, confidence=CONFIDENCE):
         posterior, culprit, naming, seconds = _search(world, posterior)
     probes = naming.probes if naming is not None else world.probes
-    sure = naming is not None and naming.claim >= CONFIDENCE
     return Answer(
         culprit=culprit,
         claimed=float(posterior.belief.commits[culprit]) if culprit is not None else 0.0,
@@ -77,8 +76,8 @@ def search(world: World) -> Answer:
         end_runs=world.end_runs,
         builds=len(world.built),
         seconds=seconds,
-        named=naming.culprit if naming is not None and sure else None,
-        named_claim=naming.claim if naming is not None and sure else None,
+        named=naming.culprit if naming is not None else None,
+        named_claim=naming.claim if naming is not None else None,
     )
 
 
@@ -89,10 +88,7 @@ def _search(world: World, posterior: Posterior) -> tuple[Posterior, int | None, 
     confirming: list[Observation] = []
     naming: _Naming | None = None
     while isinstance(step := _next(world, posterior, confirming, in_flight), Round):
-        if step.confirming is None:
-            naming = None
-        elif naming is None or naming.culprit != step.confirming:
-            naming = _Naming(step.confirming, float(posterior.belief.commits[step.confirming]), world.probes)
+        naming = _first_naming(naming, step, posterior, world.probes)
         in_flight = [flight for place, flight in enumerate(in_flight) if place not in step.cancel]
         for commit in step.start:
             started += 1
@@ -106,7 +102,20 @@ def _search(world: World, posterior: Posterior) -> tuple[Posterior, int | None, 
         posterior = posterior.observe(observation)
         confirming += [observation] if flight.confirms else []
         assert world.probes < 20_000, f"no end in sight: {world}"
-    return posterior, step.culprit if isinstance(step, Found) else None, naming, clock
+    sure = naming is not None and naming.claim is not None
+    return posterior, step.culprit if isinstance(step, Found) else None, naming if sure else None, clock
+
+
+def _first_naming(naming: _Naming | None, step: Round, posterior: Posterior, probes: int) -> _Naming | None:
+    """What is named now; once that had the confidence, it stays the first."""
+    if naming is not None and naming.claim is not None:
+        return naming
+    if step.confirming is None:
+        return None
+    if naming is None or naming.culprit != step.confirming:
+        naming = _Naming(step.confirming, probes)
+    claim = float(posterior.belief.commits[step.confirming])
+    return replace(naming, claim=claim) if claim >= CONFIDENCE else naming
 
 
 def _next(

@@ -19,9 +19,9 @@ class Row:
     accuracy: of ranges with a culprit, the share where it was named. false: of all ranges, the share where a
     wrong commit was named; false_innocent: of those without a culprit. claimed: the mean of the claims for what was
     named in the end. achieved: the share of these that were right. named_claimed, named_right: the same at the moment
-    when the confidence was first reached, before anything was confirmed. probes: the mean number of runs until the
-    culprit was named, without those of the ends (end_runs); confirming: reruns after that. ratio: mean probes
-    by log2(n) / C; ratio_confirmed: probes and reruns.
+    when the confidence was first reached, before anything was confirmed. probes: the mean number of runs until a
+    commit was first named (`ours.Answer`), without those of the ends (end_runs); confirming: runs after that. ratio:
+    mean probes by log2(n) / C; ratio_confirmed: all of both.
     """
 
     part: str
