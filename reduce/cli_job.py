@@ -102,8 +102,9 @@ def run_cli_job(
                 raise UsageError(
                     "without --reference the golden data alone judge: expected the case's own --rtol and --atol"
                 )
-            if interesting is not None:
-                say(f"{interesting} {CONVENTION}")
+            script = None if interesting is None else Script.checked(interesting)
+            if script is not None:
+                say(f"{script} {CONVENTION}")
             return _reduce(
                 ReduceRequest(
                     failing=failing_build,
@@ -119,7 +120,7 @@ def run_cli_job(
                     resume=resume,
                     timeout=timeout,
                     printed=printed,
-                    interesting=None if interesting is None else Script.checked(interesting),
+                    interesting=script,
                 ),
                 say,
             )

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from ..runner.build_output.golden_data import TensorFolder
+from ..runner.build_output.graph_model import Region
 from ..runner.tensors.chunks import decode
 from ..store.vocabulary import Verdict
 from .program.candidate import Folder, Pair, save
 from .program.convert import as_type
-from .program.cut import UnfitCutError
+from .program.cut import Array, Cut, UnfitCutError
+from .program.geometry import elements_of
 from .program.model import Reduction
 from .running import Runner
 
@@ -46,16 +48,61 @@ class Maker:
     def _computed(self, reduction: Reduction, theirs: Folder, folder: Path) -> TensorFolder:
         kept = self.computed / reduction.digest
         if not kept.exists():
-            ran = self.runner.run(theirs, self.pair.reference.toolchain, folder, save_outputs=True)
-            compared = ran.classification.verdict in (Verdict.PASS, Verdict.MISMATCH)
-            if not compared or ran.outputs is None:
-                raise UnfitCutError("the reference does not run on the changed inputs")
+            inside = self._inside(reduction, folder) if reduction.extents else None
+            outputs = self._outputs(theirs, folder / "runs")
+            if inside is not None and not _equal(inside, outputs):
+                raise UnfitCutError("a kernel of the reference depends on what lies around its tensors")
             self.computed.mkdir(parents=True, exist_ok=True)
             partial = self.computed / f"{reduction.digest}.partial"
             shutil.rmtree(partial, ignore_errors=True)
-            shutil.copytree(ran.outputs.folder.root, partial)
+            shutil.copytree(outputs.folder.root, partial)
             partial.replace(kept)
         return TensorFolder.open(kept)
+
+    def _outputs(self, made: Folder, folder: Path) -> TensorFolder:
+        ran = self.runner.run(made, self.pair.reference.toolchain, folder, save_outputs=True)
+        compared = ran.classification.verdict in (Verdict.PASS, Verdict.MISMATCH)
+        if not compared or ran.outputs is None:
+            raise UnfitCutError("the reference does not run on the changed inputs")
+        return ran.outputs
+
+    def _inside(self, reduction: Reduction, folder: Path) -> dict[str, Array]:
+        """What the reference leaves in smaller parts of its whole buffers, flat.
+
+        Shapes are compiled into some kernels; in smaller buffers they would reach out of them.
+        """
+        made = self.pair.make_narrowed_reference(reduction, folder / "narrowed")
+        outputs = self._outputs(made, folder / "runs-narrowed")
+        whole = _regions(self.pair.reference_cut(replace(reduction, extents=())))
+        found: dict[str, Array] = {}
+        for one in made.cut.tensors:
+            if one.expected is None:
+                continue
+            left = np.ravel(outputs.tensor(one.buffer.name).contiguous())
+            region = _regions(made.cut)[one.buffer.number]
+            if region == whole[one.buffer.number]:
+                found[one.buffer.name] = left
+                continue
+            places = elements_of(region)
+            around = np.ones(left.size, np.bool_)
+            around[places] = False
+            before = np.zeros_like(left) if one.initial is None else one.initial
+            if bool((left[around] != before[around]).any()):
+                raise UnfitCutError(f"a kernel of the reference writes around its {one.buffer.name}")
+            found[one.buffer.name] = left[places]
+        return found
+
+
+def _regions(cut: Cut) -> dict[int, Region]:
+    """The part used of each buffer, where it is one; buffers that shrink have no others."""
+    return {one.buffer: one.region for task in cut.tasks for one in task.arguments}
+
+
+def _equal(inside: dict[str, Array], outputs: TensorFolder) -> bool:
+    return all(
+        name in outputs.names and np.array_equal(values, np.ravel(outputs.tensor(name).contiguous()))
+        for name, values in inside.items()
+    )
 
 
 def _expect(made: Folder, outputs: TensorFolder) -> None:

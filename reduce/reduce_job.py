@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,9 +30,9 @@ from .minimize.graph import Graph
 from .minimize.outcome import Outcome
 from .minimize.patience import passes_to_reject
 from .oracle import Differential
-from .program.candidate import Pair
+from .program.candidate import Folder, Pair
 from .program.model import Reduction
-from .reduction import Baseline, ReductionResult, Size, Substituted
+from .reduction import Baseline, ReductionResult, Size, Substituted, Verified
 from .reproducer import Reproducer
 from .running import Runner
 from .toolchain import Toolchain
@@ -122,29 +122,26 @@ def reduce_build(request: ReduceRequest, *, on_progress: Callable[[str], None]) 
     driver.run(_task_edit(recorded))
     used = {name for one in driver.best.tasks for name in program.tasks[one].kernels}
     driver.run(CollapseKernels(tuple(name for name in differing if name in used)))
-    if pair.has_twin:
-        _smaller(driver, pair)
-    ours, theirs = reproducer.write(driver.best)
-    on_progress("verifying the result")
+    stages = [driver.best, *(_smaller(driver, pair) if pair.has_twin else ())]
     verifier = Verifier(
         oracle=oracle, pair=pair, runs=passes_to_reject(driver.rate, 0.01), folder=work / "verify"
     )
-    verified, signature = verifier.verify(ours, theirs)
-    reproducer.explain(driver.best, ours, verifier.worst_rows(ours))
+    best, ours, verified, signature = _verified(stages, reproducer, verifier, on_progress)
+    reproducer.explain(best, ours, verifier.worst_rows(ours))
     outcomes = list(driver.journal.outcomes.values())
-    left = {name for one in driver.best.tasks for name in program.tasks[one].kernels}
+    left = {name for one in best.tasks for name in program.tasks[one].kernels}
     result = ReductionResult(
         failing_build=str(request.failing),
         reference=str(request.reference) if request.reference is not None else None,
         stopped="budget" if driver.stopped else "done",
         failure=oracle.text,
         signature=signature,
-        extents=driver.best.extents,
-        plain_inputs=driver.best.plain,
-        statements_dropped=len(driver.best.statements),
-        kept_tasks=tuple(f"{one}: {program.tasks[one].name}" for one in driver.best.tasks),
-        kernels_of_failing_build=tuple(sorted(set(differing) & left - set(driver.best.collapsed))),
-        tasks=Size(before=len(program.tasks), after=len(driver.best.tasks)),
+        extents=best.extents,
+        plain_inputs=best.plain,
+        statements_dropped=len(best.statements),
+        kept_tasks=tuple(f"{one}: {program.tasks[one].name}" for one in best.tasks),
+        kernels_of_failing_build=tuple(sorted(set(differing) & left - set(best.collapsed))),
+        tasks=Size(before=len(program.tasks), after=len(best.tasks)),
         kernels=Size(before=len(program.config.kernels), after=len(left)),
         bytes=Size(before=pair.failing_cut(whole).bytes, after=ours.cut.bytes),
         baseline=Baseline(runs=runs, failures=failures),
@@ -178,16 +175,44 @@ def _record(request: ReduceRequest, work: Path, on_progress: Callable[[str], Non
     ).record()
 
 
-def _smaller(driver: Driver, pair: Pair) -> None:
-    """Smaller shapes, plain inputs, fewer statements; what the reference makes of them is what is expected."""
+def _smaller(driver: Driver, pair: Pair) -> Iterator[Reduction]:
+    """Smaller shapes, plain inputs, fewer statements; what the reference makes of them is what is expected. The best
+    after each."""
     shapes, data = SmallerShapes(pair), PlainData(pair)
     for size in shapes.sizes(driver.best):
         driver.guess(shapes.alternatives(driver.best, size))
+    yield driver.best
     for name in data.inputs(driver.best):
         driver.guess(data.alternatives(driver.best, name))
+    yield driver.best
     statements = DropStatements(pair.kernel_texts(driver.best))
     if statements.count:
         driver.run(statements)
+    yield driver.best
+
+
+def _verified(
+    stages: Sequence[Reduction],
+    reproducer: Reproducer,
+    verifier: Verifier,
+    on_progress: Callable[[str], None],
+) -> tuple[Reduction, Folder, Verified, str]:
+    """The last stage that fails again, and passes again in the reference; what a chance has made smaller does not.
+
+    Raises:
+        UserError: not even the first stage does.
+    """
+    distinct = list(dict.fromkeys(stages))
+    while True:
+        best = distinct.pop()
+        ours, theirs = reproducer.write(best)
+        on_progress("verifying the result")
+        try:
+            return best, ours, *verifier.verify(ours, theirs)
+        except UserError as error:
+            if not distinct:
+                raise
+            on_progress(f"not verified, going back to what was left before the last kind of edit: {error}")
 
 
 def _task_edit(recorded: Recorded) -> DropTasks:
@@ -213,11 +238,15 @@ def _work(request: ReduceRequest) -> Path:
             str(request.golden_data),
             str(request.printed),
             str(request.interesting),
-            f"{request.failing_toolchain.platform} {dict(request.failing_toolchain.variables)}",
-            f"{request.reference_toolchain.platform} {dict(request.reference_toolchain.variables)}",
+            *(
+                f"{one.platform} {dict(one.variables)} {one.schedule}"
+                for one in (request.failing_toolchain, request.reference_toolchain)
+            ),
         ]
     )
-    if request.output.exists() and any(request.output.iterdir()):
+    # A kill may leave the half of a marker, and nothing else.
+    partial = request.output / f"{marker.name}.partial"
+    if request.output.exists() and any(one != partial for one in request.output.iterdir()):
         if not marker.exists():
             raise UsageError(f"-o {request.output}: expected a new or empty folder, found other files in it")
         if request.resume and marker.read_text() != text:
@@ -228,8 +257,10 @@ def _work(request: ReduceRequest) -> Path:
             raise UsageError(
                 f"-o {request.output}: a reduction is there already; go on with --resume, or name another"
             )
-    work.mkdir(parents=True, exist_ok=True)
-    marker.write_text(text)
+    request.output.mkdir(parents=True, exist_ok=True)
+    partial.write_text(text)
+    partial.replace(marker)
+    work.mkdir(exist_ok=True)
     return work
 
 

@@ -115,9 +115,11 @@ class Reproducer:
             shutil.copyfile(HARNESS, debug / HARNESS.name)
         write_specs(made.arguments, debug / "specs.json")
         values = toolchain.values(case=debug / "run.py", folder=made.path)
-        own = toolchain.stack.environment.variables.keys() | toolchain.variables.keys()
         environment = toolchain.environment(values)
-        exports = [f"export {name}={shlex.quote(environment[name])}" for name in sorted(own)]
+        exports = [
+            f"export {name}={shlex.quote(environment[name])}" if name in environment else f"unset {name}"
+            for name in sorted(toolchain.settings)
+        ]
         command = shlex.join(
             [
                 *(str(toolchain.python), "debug/run.py", "--standalone", "-p", toolchain.platform),

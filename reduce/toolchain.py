@@ -90,8 +90,16 @@ class Toolchain:
         own = {key: fill(text, values) for key, text in self.stack.environment.variables.items()}
         found = {**inherited, **own, **self.variables}
         if self.schedule is not None:
-            schedules = self.stack.schedules
-            knobs = {name for schedule in schedules.values() for name in schedule.variables}
-            found = {name: found[name] for name in found.keys() - knobs}
-            found |= schedules[self.schedule].variables
+            found = {name: found[name] for name in found.keys() - self._knobs}
+            found |= self.stack.schedules[self.schedule].variables
         return found
+
+    @property
+    def settings(self) -> frozenset[str]:
+        """Names of all variables that do not come as they were inherited: set, or taken away."""
+        knobs = self._knobs if self.schedule is not None else frozenset[str]()
+        return knobs | self.stack.environment.variables.keys() | self.variables.keys()
+
+    @property
+    def _knobs(self) -> frozenset[str]:
+        return frozenset(name for one in self.stack.schedules.values() for name in one.variables)

@@ -2,9 +2,10 @@
 
     python -m benchmarks.reduce.scenarios [--out DIR] [SCENARIO ...]
 
-For each scenario a good and a bad build are made on inputs drawn anew, the bad one is reduced, and then `check.sh` runs
-the failing build and its twin, and the demo runtime's own tool runs both as scene tests. A result is good if all of
-them say what they must and it has at most 1.2 x the planted minimum of tasks and of kernels.
+For each scenario a good and a bad build are made on inputs drawn anew, the bad one is reduced (its runs are processes
+forked from one that has torch loaded, as in the tests), and then `check.sh` runs the failing build and its twin, and
+the demo runtime's own tool runs both as scene tests. A result is good if all of them say what they must and it has at
+most 1.2 x the planted minimum of tasks and of kernels.
 """
 
 from __future__ import annotations
@@ -20,9 +21,13 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from click.testing import CliRunner
+
 from precision_bisect.demo.scenarios import SETTINGS, Repository, Scenario
+from precision_bisect.reduce.cli import main as reduce_command
 from precision_bisect.reduce.reduction import ReductionResult
 from tests.reduce.demo_builds import Trees, Twins
+from tests.reduce.quick_runs import quick_runs
 
 PLANTED = {
     Scenario.ROUNDING: (1, 1),
@@ -48,12 +53,17 @@ SCENE_RUNS = 8
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """Sizes are `before -> after`; `check`, `scene` (failing, passing) and `small` say whether it was as it must be."""
+    """Tasks, kernels, bytes and sizes of dimensions are `before -> after`; `plain` and `statements` are how many inputs
+    hold plain values and how many statements were dropped; `check`, `scene_fails`, `scene_passes` and `small` say
+    whether it was as it must be."""
 
     scenario: str
     tasks: str
     kernels: str
     bytes: str
+    sizes: str
+    plain: int
+    statements: int
     tests: int
     invalid: int
     slipped: int
@@ -89,12 +99,15 @@ def main() -> None:
 def one(scenario: Scenario, twins: Twins, output: Path) -> Row:
     """Reduce and check one pair of builds."""
     began = time.monotonic()
-    reduce_command = [
-        *(sys.executable, "-c", "from precision_bisect.reduce.cli import main; main()", str(twins.bad)),
-        *("--reference", str(twins.good), "--golden-data", str(twins.good / "data"), "-o", str(output)),
+    arguments = [
+        *(str(twins.bad), "--reference", str(twins.good), "--golden-data", str(twins.good / "data")),
         *("--stack", str(twins.bad_trees.stack_file), "--reference-stack", str(twins.good_trees.stack_file)),
+        *("-o", str(output)),
     ]
-    subprocess.run(reduce_command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    with quick_runs(output.with_name("quick")):
+        done = CliRunner().invoke(reduce_command, arguments)
+    if done.exit_code:
+        raise SystemExit(f"{scenario}: {done.output}")
     seconds = time.monotonic() - began
     found = ReductionResult.model_validate_json((output / "reduction.json").read_text())
     result = output / "result"
@@ -109,6 +122,9 @@ def one(scenario: Scenario, twins: Twins, output: Path) -> Row:
         tasks=f"{found.tasks.before} -> {found.tasks.after}",
         kernels=f"{found.kernels.before} -> {found.kernels.after}",
         bytes=f"{found.bytes.before} -> {found.bytes.after}",
+        sizes=", ".join(f"{before} -> {after}" for before, after in found.extents),
+        plain=len(found.plain_inputs),
+        statements=found.statements_dropped,
         tests=found.oracle_calls,
         invalid=found.invalid,
         slipped=found.slipped,

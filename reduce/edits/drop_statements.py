@@ -16,8 +16,7 @@ from ..program.statements import KernelText, StatementName, statements_of
 
 @dataclass(frozen=True)
 class DropStatements:
-    """Elements are the statements that both sources of a kernel have, with the text that they have in the failing one;
-    an inner one needs the one around it."""
+    """Elements are the statements that both sources of a kernel have; none goes without those that need it."""
 
     texts: Sequence[KernelText]
     name: str = "statements"
@@ -28,12 +27,17 @@ class DropStatements:
         above: list[tuple[int, ...]] = []
         for text in self.texts:
             shared = {one.name for one in statements_of(text.reference)}
+            statements = statements_of(text.failing)
+            stay: set[int] = set()
+            for position in reversed(range(len(statements))):
+                if statements[position].name not in shared or position in stay:
+                    stay |= {position, *statements[position].needs}
             places: dict[int, int] = {}
-            for position, one in enumerate(statements_of(text.failing)):
-                if one.name in shared:
+            for position, one in enumerate(statements):
+                if position not in stay:
                     places[position] = len(names)
                     names.append((text.kernel, one.name))
-                    above.append((places[one.parent],) if one.parent in places else ())
+                    above.append(tuple(sorted(places[place] for place in one.needs if place in places)))
         return tuple(names), Graph(tuple(above))
 
     @property

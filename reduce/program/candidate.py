@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from .model import Reduction
 from .plain_values import Plain, with_plain_values
 from .recording import Recording, same_bits
 from .render import entry_tensors, orchestration_source, signature
-from .shrink import shrink
+from .shrink import narrow, shrink
 from .statements import KernelText, StatementName, without
 
 
@@ -178,6 +178,13 @@ class Pair:
         for name in reduction.collapsed:
             take_kernel(name, self.reference.copy, copy)
         _drop_statements(copy, reduction)
+        return Folder(path=folder, cut=made)
+
+    def make_narrowed_reference(self, reduction: Reduction, folder: Path) -> Folder:
+        """The twin with smaller shapes in buffers that kept their sizes."""
+        extents = dict(reduction.extents)
+        made = narrow(self.reference_cut(replace(reduction, extents=())), extents)
+        _drop_statements(_make(self.reference, made, folder), reduction)
         return Folder(path=folder, cut=made)
 
     def make_reference(self, reduction: Reduction, folder: Path) -> Folder:

@@ -21,6 +21,24 @@ def extents_of(cut: Cut) -> tuple[int, ...]:
     return tuple(sorted({extent for shape in shapes for extent in shape if extent > 1}, reverse=True))
 
 
+def narrow(cut: Cut, extents: Mapping[int, int]) -> Cut:
+    """The cut with the same smaller parts given to the tasks, in buffers as they were: a kernel that does not keep to
+    the shapes it is given shows in what is around."""
+    return replace(
+        cut,
+        tasks=tuple(
+            replace(
+                task,
+                arguments=tuple(
+                    replace(one, region=replace(one.region, shape=_shape(one.region, extents)))
+                    for one in task.arguments
+                ),
+            )
+            for task in cut.tasks
+        ),
+    )
+
+
 def shrink(cut: Cut, extents: Mapping[int, int]) -> Cut:
     """The cut with the first `extents[n]` of every n elements along an axis. Buffers become as small as what is used.
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from tree_sitter import Node
 
-from ...runner.build_output.cpp_syntax import Span, parse_cpp, span_of, text_of
+from ...runner.build_output.cpp_syntax import Span, declared_name, descendants, parse_cpp, span_of, text_of
 
 _KINDS = frozenset(
     (
@@ -28,11 +28,14 @@ class StatementName:
 
 @dataclass(frozen=True, kw_only=True)
 class Statement:
-    """`parent` is the place in the list of the statement around it; None at the top of a function."""
+    """`needs` are the places in the list of the statements that it cannot do without: the one around it, the
+    declarations of what it names, and all that named one of its variables before and may have written it. Without one
+    of these it would not compile, or it would read memory that nothing has set.
+    """
 
     name: StatementName
     span: Span
-    parent: int | None
+    needs: frozenset[int]
     in_block: bool
 
 
@@ -49,6 +52,20 @@ def statements_of(source: bytes) -> tuple[Statement, ...]:
     """All statements in functions, outer ones before what is in them; declarations at the top level stay."""
     found: list[Statement] = []
     seen = Counter[str]()
+    named: dict[str, list[int]] = {}
+    constant: set[str] = set()
+
+    def needs(node: Node, parent: int | None) -> frozenset[int]:
+        """Notes what the statement names and declares."""
+        place = len(found)
+        before = {one for name in _names(node) for one in named.get(name, ())}
+        for name in _names(node) & named.keys() - constant:
+            named[name].append(place)
+        for declared in _declared(node):
+            named[declared] = [place]
+            if text_of(node).startswith("const"):
+                constant.add(declared)
+        return frozenset(before if parent is None else {*before, parent})
 
     def visit(node: Node, parent: int | None, inside: bool) -> None:
         for child in node.named_children:
@@ -60,7 +77,7 @@ def statements_of(source: bytes) -> tuple[Statement, ...]:
                     Statement(
                         name=StatementName(text, seen[text]),
                         span=span_of(child),
-                        parent=parent,
+                        needs=needs(child, parent),
                         in_block=node.type == "compound_statement",
                     )
                 )
@@ -69,6 +86,16 @@ def statements_of(source: bytes) -> tuple[Statement, ...]:
 
     visit(parse_cpp(source), None, False)
     return tuple(found)
+
+
+def _names(node: Node) -> set[str]:
+    return {text_of(one) for one in descendants(node) if one.type == "identifier"}
+
+
+def _declared(node: Node) -> list[str]:
+    if node.type != "declaration":
+        return []
+    return [name for one in node.children_by_field_name("declarator") if (name := declared_name(one))]
 
 
 def _stands_alone(child: Node, node: Node) -> bool:

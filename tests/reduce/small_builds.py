@@ -11,6 +11,13 @@ from tests.demo.minirt_support import SCALE, elementwise, orchestration, write_b
 SHIFT = "store(1, i, load(0, i) + 1.0f);"
 WRONG = "store(1, i, load(0, i) + 1.5f);"
 CRASH = "*static_cast<volatile int*>(nullptr) = 1; store(1, i, load(0, i));"
+_HARD = """
+    const KernelTensor& y = args.tensors[1];
+    for (uint32_t j = 0; j < 8; ++j) elements<float>(y)[y.start_offset + j] = load_f32(args.tensors[0], j) + SHIFTf;
+"""
+HARD_SHIFT = _HARD.replace("SHIFT", "1.0")
+"""As SHIFT, for 8 elements whatever it is given."""
+HARD_WRONG = _HARD.replace("SHIFT", "1.5")
 _ELEMENTS = 8
 _BODY = """
 PTO2_SCOPE() {

@@ -63,6 +63,27 @@ def test_one_reference_that_there_is(tmp_path: Path, options: tuple[str, ...], e
     assert result.stderr.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ((), "--rtol and --atol"),
+        (("--interesting", "nowhere"), "expected a script"),
+        (("--fail-regex", "("), "expected a regular expression"),
+        (("--fail-code", "3", "--interesting", "/bin/true"), "found both"),
+        (("--reference", ".", "--against-schedule", "serial"), "expected one reference"),
+    ],
+)
+def test_what_counts_as_the_failure_is_said_once(
+    tmp_path: Path, options: tuple[str, ...], expected: str
+) -> None:
+    result = CliRunner().invoke(
+        main, [str(tmp_path), "--stack", "demo", "-o", str(tmp_path / "out"), *options]
+    )
+    assert result.exit_code == 2
+    assert expected in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
 def test_the_command_line_does_not_import_torch() -> None:
     code = "import sys, precision_bisect.reduce.cli\nassert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -25,7 +25,7 @@ from precision_bisect.runner.verdict import Classification
 from precision_bisect.store.vocabulary import Verdict
 from tests.reduce.demo_builds import Trees
 from tests.reduce.quick_runs import quick_runs
-from tests.reduce.small_builds import CRASH, SHIFT, WRONG, small_build
+from tests.reduce.small_builds import CRASH, HARD_SHIFT, HARD_WRONG, SHIFT, WRONG, small_build
 from tests.reduce.test_reduction import checked
 
 pytestmark = pytest.mark.xdist_group("reduction")
@@ -121,6 +121,15 @@ def test_wrong_values_in_the_smallest_shape_on_plain_data(
     assert found["bytes"]["after"] == 8
     why = (tmp_path / "out" / "result" / "why.md").read_text()
     assert "| `b` | [] | 1 of 1 | 0 |" in why
+
+
+def test_a_kernel_with_its_shape_compiled_in_keeps_it(tmp_path: Path, reduced: Callable[..., Any]) -> None:
+    bodies = (("bad", HARD_WRONG), ("good", HARD_SHIFT))
+    bad, good = (small_build(tmp_path / name, body) for name, body in bodies)
+    found, _ = reduced(bad, "--reference", good)
+    assert found["kept_tasks"] == ["1: middle"]
+    assert found["extents"] == []
+    assert found["bytes"]["after"] == 64
 
 
 SCRIPT = """#!/bin/sh
