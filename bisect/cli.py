@@ -80,6 +80,12 @@ class _MainGroup(click.Group):
     is_flag=True,
     help="Find the commit that made it pass again: --bad is the older end, --good the later one.",
 )
+@click.option(
+    "--cherry-pick",
+    metavar="REV@A..B",
+    multiple=True,
+    help="Make the change of REV on top of the commits of A..B, which do not build without.",
+)
 @click.option("--first-parent", is_flag=True, help="Do not look into branches that were merged.")
 @click.option(
     "--timeout",

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from ..runner.cherry_picks import patches_in
 from ..runner.content import StackContent
 from ..runner.errors import EndsError
 from ..runner.home import Home
@@ -80,6 +81,9 @@ class Driver:
             seeks=request.seeks,
             first_parent=request.first_parent,
         )
+        clone = self._workspace.clones[request.repository]
+        picked = (commit_row(clone.commit(pick.commit)) for pick in request.cherry_picks)
+        self._journal.add_commits(request.repository, picked)
         search = self._open(where)
         if search is None:
             raise EndsError(
@@ -96,6 +100,7 @@ class Driver:
         if golden is not None:
             self._experiments.use_golden(golden)
         rates = measure_ends(search)
+        self._experiments.use_error_scale(search.failing)
         conclusion = self._conclude(search, search.search())
         pins = pin_records(
             request.stack,
@@ -175,6 +180,7 @@ class Driver:
                             "earlier_failures": (*inner.earlier_failures, *answer.earlier_failures),
                         }
                     )
+        self._doubt_patches(named)
         return Conclusion(
             outcome=Outcome.CULPRIT,
             message=f"{_did(named, search.stage.range.seeks)}{_by_pins(counterfactuals)}",
@@ -182,6 +188,21 @@ class Driver:
             earlier_failures=answer.earlier_failures,
             counterfactuals=tuple(counterfactuals),
         )
+
+    def _doubt_patches(self, named: NamedCommit) -> None:
+        """Say so where a commit and its parent were not tested with the same patches."""
+        if named.repository != self._request.repository or named.parent is None:
+            return
+        patches = [
+            patches_in(self._revisions.complete({named.repository: sha}), named.repository)
+            for sha in (named.commit, named.parent)
+        ]
+        if patches[0] != patches[1]:
+            sides = (", ".join(sha[:12] for sha in picked) or "none" for picked in patches)
+            text = f"cherry-picked on top of {named.commit[:12]}: {{}}; of its parent: {{}}".format(*sides)
+            text += ". The patch may be what changes the result between them"
+            self._journal.add_notice(text)
+            self._progress.notice(text)
 
     def _moved(self, named: NamedCommit) -> list[MovedPin]:
         if named.parent is None:

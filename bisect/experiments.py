@@ -4,7 +4,7 @@ import itertools
 import time
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..runner.bad_when import BadWhen
@@ -16,9 +16,12 @@ from ..runner.golden import FrozenGolden
 from ..runner.probe_records import ProbeRequest, ProbeResult
 from ..runner.revisions import Revisions
 from ..runner.runtime_dir import freeze_runtime_dir
+from ..runner.verdict import Evidence
 from ..runner.worker import Activity, Done
 from ..store.journal import EvidenceRow, Journal, ProbeKey, ProbeRow
 from ..store.schema import Judgement, Phase, Probe
+from ..store.vocabulary import Verdict
+from .error_scale import ErrorScale, error_size
 from .progress import Progress
 from .request import BisectRequest
 from .shared_builds import SharedBuilds
@@ -80,6 +83,8 @@ class Experiments:
         self._case = CaseName.parse(request.case, request.stack) if request.case else None
         self._bad_when = BadWhen.parse(request.bad_when) if request.bad_when is not None else None
         self._golden: FrozenGolden | None = None
+        self._scale: ErrorScale | None = None
+        self._failing_content: str | None = None
         self._runtime_dir = (
             freeze_runtime_dir(request.runtime_dir, directory / "runtime-dir")
             if request.runtime_dir
@@ -102,6 +107,35 @@ class Experiments:
     def use_golden(self, golden: FrozenGolden) -> None:
         """Every run from now on gets this data."""
         self._golden = golden
+
+    def use_error_scale(self, failing: Experiment) -> None:
+        """From now on a mismatch whose error has not the size of those at the failing end is not taken for bad."""
+        if self._bad_when is None or self._bad_when.verdict is not Verdict.MISMATCH:
+            return
+        runs = (probe for probe in self.finished(failing.content) if probe.phase is Phase.ENDPOINT)
+        self._scale = ErrorScale.of(
+            [probe.metrics or {} for probe in runs if probe.judgement is Judgement.BAD]
+        )
+        self._failing_content = failing.content
+
+    def _told_apart(self, experiment: Experiment, result: ProbeResult) -> ProbeResult:
+        """The result; a skip with a signature of its own where it is another failure than the failing end's."""
+        found, scale = result.classification, self._scale
+        if (
+            scale is None
+            or result.judgement is not Judgement.BAD
+            or experiment.content == self._failing_content
+        ):
+            return result
+        size = error_size(found.metrics, scale.measure)
+        if size is None or not scale.is_other(found.metrics):
+            return result
+        why = f"another failure: at the failing end it is {scale}"
+        evidence = Evidence(stream="ending", line=0, text=str(size), why=why)
+        other = replace(
+            found, signature=f"{found.signature or 'mismatch'}, {size}", evidence=(evidence, *found.evidence)
+        )
+        return replace(result, classification=other, judgement=Judgement.SKIP)
 
     def at(self, stage: int, repository: str, commit: str, held: Mapping[str, str]) -> Experiment:
         """The experiment at a commit, with the repositories in `held` kept where they are.
@@ -237,6 +271,7 @@ class Experiments:
 
     def _finish(self, flight: Flight, result: ProbeResult) -> Probe:
         experiment = flight.experiment
+        result = self._told_apart(experiment, result)
         self._watch_environment(result)
         for option in result.missing_options:
             self._notice(f"the case has no option for {option} at {experiment.commit[:12]}: it ran without")

@@ -69,6 +69,7 @@ class GoodEndSearch:
         bad = self._at(stage, request.bad)
         self._unfrozen_runs += not self._frozen
         run_until(Judgement.BAD, self._experiments, bad, save_golden=self._saves)
+        self._experiments.use_error_scale(bad)
         found = gallop(distances, lambda place: self._test(stage, line[place], bad))
         if found is None:
             raise EndsError(

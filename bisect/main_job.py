@@ -70,6 +70,7 @@ def run_main_job(
     budget: float | None,
     gallop: Literal["commits", "days"] | None,
     find_fix: bool,
+    cherry_pick: tuple[str, ...],
 ) -> int:
     """Start or go on with a bisection; the tool's exit code."""
 
@@ -124,6 +125,7 @@ def run_main_job(
                 confidence=confidence,
                 output=output,
                 gallop=gallop or "commits",
+                cherry_picks=cherry_pick,
                 seeks=Seeks.FIX if find_fix else Seeks.REGRESSION,
             ),
             home,

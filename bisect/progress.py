@@ -14,6 +14,7 @@ from rich.text import Text
 
 from ..runner.probe_records import ProbeResult
 from ..store.schema import BuildSource, Judgement, Phase
+from .error_scale import error_size
 
 STYLES: Mapping[Judgement, str] = {Judgement.GOOD: "green", Judgement.BAD: "red", Judgement.SKIP: "yellow"}
 
@@ -205,10 +206,10 @@ def describe_result(result: ProbeResult) -> str:
     found = result.classification
     signature = f" ({found.signature})" if found.signature else ""
     built = result.build_source is not BuildSource.NONE
+    size = error_size(found.metrics)
+    error = f"{size}, " if size else ""
     build = f"build {result.build_source.value} {result.build_seconds:.1f} s, " if built else ""
-    return (
-        f"{result.judgement.value}: {found.verdict.value}{signature}, {build}run {result.run_seconds:.1f} s"
-    )
+    return f"{result.judgement.value}: {found.verdict.value}{signature}, {error}{build}run {result.run_seconds:.1f} s"
 
 
 def plural(count: int, noun: str) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
+from ..runner.cherry_picks import CherryPick
 from ..runner.stack import Case, Model, Platform, Repository, Stack, is_plain_name, literal
 from ..store.schema import Seeks
 
@@ -26,6 +27,8 @@ class BisectRequest(Model):
     """A regression lies behind the good end and before the bad one, a fix the other way about."""
     gallop: Literal["commits", "days"] | None = None
     """The good end is looked for 1, 2, 4, ... of these before the bad one."""
+    cherry_picks: tuple[CherryPick, ...] = ()
+    """Of `repository`: what its commits are tested with in a stretch that does not build without."""
     case: str | None
     """None: the stack's command is the whole case."""
     platform: str

@@ -17,6 +17,7 @@ from sqlalchemy.orm import sessionmaker
 from ..runner.backends import Backend
 from ..runner.bad_when import BadWhen
 from ..runner.case import CaseName
+from ..runner.cherry_picks import CherryPicks
 from ..runner.content import StackContent
 from ..runner.crew import Crew
 from ..runner.errors import EndsError, UsageError, UserError
@@ -34,6 +35,7 @@ from ..store.schema import Outcome, Seeks
 from .conclusion import Conclusion
 from .driver import Driver
 from .experiments import Experiments
+from .patches import parse_cherry_picks
 from .pins import frozen_values
 from .progress import Progress
 from .request import BisectRequest
@@ -63,6 +65,8 @@ class Question:
     gallop: Literal["commits", "days"] = "commits"
     """How far back in each step, where the good end is looked for."""
     seeks: Seeks = Seeks.REGRESSION
+    cherry_picks: tuple[str, ...] = ()
+    """Each REV@A..B."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,6 +117,7 @@ def prepare(question: Question, home: Home) -> Plan:
         frozen=frozen,
         good=good,
         bad=bad,
+        cherry_picks=parse_cherry_picks(question.cherry_picks, stack, searched, repository),
         seeks=question.seeks,
         gallop=question.gallop if question.good is None else None,
         case=case,
@@ -241,7 +246,9 @@ def _check_case_exists(request: BisectRequest, workspace: Workspace) -> None:
 
 def _views(request: BisectRequest, workspace: Workspace) -> tuple[StackContent, Revisions]:
     content = StackContent(request.stack, workspace)
-    return content, Revisions(request.stack, workspace.clones, request.fixed)
+    name = request.repository
+    picks = CherryPicks(request.cherry_picks, repository=name, git=workspace.clones[name])
+    return content, Revisions(request.stack, workspace.clones, request.fixed, picks=picks)
 
 
 @dataclass(frozen=True, kw_only=True)

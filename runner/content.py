@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, cached_property
 
+from .cherry_picks import patches_in
 from .git import CommitInfo, TreeChange, TreeEntry
 from .pin_files import PinReader
 from .stack import Stack
@@ -83,6 +84,7 @@ class StackContent:
         """One key for the commits of all repositories and the pins held, 64 hexadecimal digits."""
         names = sorted(self._stack.repositories)
         parts = [f"{name} {self.of_commit(name, revisions[name]):064x}" for name in names]
+        parts += [f"{name} with {patch}" for name in names for patch in patches_in(revisions, name)]
         for holder, path in self._stack.pin_files:
             if (holder, path) not in self._pins_of_repositories:
                 parts.append(f"{holder}:{path} {self._of_pin_file(holder, path, revisions)}")
@@ -91,6 +93,7 @@ class StackContent:
     def of_input(self, revisions: Mapping[str, str], repository: str, paths: tuple[str, ...]) -> str:
         """The key of a build step's input: a repository, or what of it lies below `paths`, with its pin files."""
         parts = [f"{self.of_commit(repository, revisions[repository], paths):064x}"]
+        parts += [f"with {patch}" for patch in patches_in(revisions, repository)]
         for holder, path in self._stack.pin_files:
             within = not paths or any(path == below or path.startswith(f"{below}/") for below in paths)
             if holder == repository and within:

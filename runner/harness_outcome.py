@@ -56,6 +56,9 @@ class HarnessCall(_Record):
     """What the case itself had passed where the shim put something else."""
     not_applied: Annotated[dict[Name, Text], Field(max_length=32)]
     """Settings that this revision of the harness cannot take, and why."""
+    measures: Annotated[dict[Name, dict[Name, float]], Field(max_length=64)] = {}
+    """The errors of outputs that were compared: `relative_l2`, `beyond_tolerance` and `not_finite` (shares of the
+    elements), as far as they are defined."""
 
 
 class Interpreter(_Record):

@@ -65,3 +65,13 @@ def not_frozen(option: str, why: str) -> Classification:
         why=f"{signature}: a verdict would be of something else",
     )
     return Classification(verdict=Verdict.UNKNOWN, signature=signature, evidence=(evidence,), metrics={})
+
+
+def patch_conflict(what: str) -> Classification:
+    """A patch that was to unbreak the commit does not apply to it."""
+    evidence = Evidence(
+        stream="ending", line=0, text=f"cherry-pick: {what}", why="without the patch it is another experiment"
+    )
+    return Classification(
+        verdict=Verdict.UNKNOWN, signature=f"cherry-pick: {what}"[:160], evidence=(evidence,), metrics={}
+    )

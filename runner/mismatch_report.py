@@ -62,12 +62,15 @@ class MismatchReport:
 
     @property
     def metrics(self) -> Mapping[str, Mapping[str, float]]:
-        """Finite numbers by output and measure; `mismatched_fraction` is `mismatched / total`."""
+        """Finite numbers by output and measure; `mismatched_fraction` is `mismatched / total`, and `not_finite` is 1
+        where NaN or infinity was told of."""
         result: dict[str, dict[str, float]] = {}
         for name, output in self._outputs.items():
             measures = dict(output.measures)
             if measures.get("total") and "mismatched" in measures:
                 measures["mismatched_fraction"] = measures["mismatched"] / measures["total"]
+            if output.marks:
+                measures["not_finite"] = 1.0
             if measures:
                 result[name] = measures
         return result

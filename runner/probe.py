@@ -13,6 +13,7 @@ from typing import Self
 from ..store.schema import Judgement
 from .builder import Builder, FailedBuild, Toolchain
 from .case import CaseCommand, CaseName, case_command, options_in_help
+from .cherry_picks import PatchConflictError, patches_in
 from .content import StackContent
 from .environment import EnvironmentReader
 from .errors import UserError
@@ -21,7 +22,7 @@ from .git import LOCAL_VARIABLES
 from .harness_outcome import HarnessOutcome, HarnessOutcomeError, read_harness_outcome
 from .home import Home
 from .interrupt import Interrupt
-from .judgement import Listener, case_missing, not_frozen
+from .judgement import Listener, case_missing, not_frozen, patch_conflict
 from .probe_records import ProbeRequest, ProbeResult
 from .slot import Slot, remove
 from .stack import fill
@@ -102,11 +103,24 @@ class Prober:
             request.golden.verify()
         self._says("checking out")
         for name in self._stack.repositories:
-            self._workspace.ensure_commit(name, request.revisions[name])
-        self._slot.check_out(request.revisions)
+            for sha in (request.revisions[name], *patches_in(request.revisions, name)):
+                self._workspace.ensure_commit(name, sha)
+        conflict: PatchConflictError | None = None
+        try:
+            self._slot.check_out(request.revisions)
+        except PatchConflictError as error:
+            conflict = error
         if self._stack.needs_python:
             self._slot.ensure_python()
         surroundings = self._environment.read(packages_path=self._slot.packages_path())
+        if conflict is not None:
+            return self._result(
+                request,
+                surroundings,
+                classification=patch_conflict(str(conflict)),
+                ending=Ending(exit_code=None, signal=None, timed_out=False, cancelled=False),
+                log=request.directory / "run.log.gz",
+            )
         values = self._values(request)
         environment = self._process_environment(values)
         built = self._builder.build(

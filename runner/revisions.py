@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from .cherry_picks import CherryPicks, patch_name
 from .errors import UserError
 from .git import CommitInfo, GitRepository
 from .pin_files import PinReader
@@ -16,16 +17,22 @@ class Revisions:
     """Extends a commit of one repository to commits of all."""
 
     def __init__(
-        self, stack: Stack, repositories: Mapping[str, GitRepository], fixed: Mapping[str, str]
+        self,
+        stack: Stack,
+        repositories: Mapping[str, GitRepository],
+        fixed: Mapping[str, str],
+        *,
+        picks: CherryPicks | None = None,
     ) -> None:
         """`fixed` gives the commits of repositories that are neither searched nor pinned."""
         self._stack = stack
         self._fixed = fixed
+        self._picks = picks
         self.pins = PinReader(stack, repositories)
 
     def complete(self, chosen: Mapping[str, str]) -> dict[str, str]:
         """The commit of every repository: the chosen one, else what its holder pins, else the fixed one; and of the
-        other pins the values that are chosen.
+        other pins the values that are chosen. Patches of a commit come with it.
 
         Raises `NoPinError`.
         """
@@ -50,6 +57,9 @@ class Revisions:
 
         for name in self._stack.repositories:
             revision(name)
+        if self._picks is not None:
+            patches = self._picks.at(revisions[self._picks.repository])
+            revisions |= {patch_name(self._picks.repository): " ".join(patches)} if patches else {}
         return revisions
 
     def learn(self, repository: str, history: Sequence[CommitInfo]) -> None:

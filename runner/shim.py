@@ -41,6 +41,11 @@ MAX_TEXT = 1 << 14
 
 HARNESS = "golden"
 ENTRY_POINTS = ("run", "run_jit")
+COMPARISON = "validate_golden"
+"""Takes outputs and expected outputs, by name, first; and `rtol` and `atol`."""
+CHUNK = 1 << 20
+"""Elements that are measured at once."""
+MAX_OUTPUTS = 64
 RUNTIME_KEYS = {
     "dump_args": ("enable_dump_args", "enable_dump_tensor"),
     "dep_gen": ("enable_dep_gen",),
@@ -274,6 +279,25 @@ class HarnessFinder:
                 wrapper = self._wrapper(name, function)
                 self._wrappers.add(wrapper)
                 setattr(module, name, wrapper)
+        comparison = getattr(module, COMPARISON, None)
+        if isinstance(comparison, types.FunctionType) and comparison not in self._wrappers:
+            wrapper = self._measured(comparison)
+            self._wrappers.add(wrapper)
+            setattr(module, COMPARISON, wrapper)
+
+    def _measured(self, comparison: Callable[..., Any]) -> Callable[..., Any]:
+        """A comparison that notes how large the errors are before it is made."""
+
+        @functools.wraps(comparison)
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            record = getattr(self._thread, "record", None)
+            if record is not None:
+                # Whatever is odd about the tensors, the comparison is about to meet it and to report it.
+                with contextlib.suppress(Exception):
+                    self._outcome.update(record, {"measures": measures_of(comparison, args, kwargs)})
+            return comparison(*args, **kwargs)
+
+        return wrapper
 
     def _wrapper(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
@@ -309,6 +333,7 @@ class HarnessFinder:
             "not_applied": arguments.not_applied,
         }
         self._outcome.begin(record)
+        self._thread.record = record
         try:
             result = function(*arguments.bound.args, **arguments.bound.kwargs)
         except BaseException as error:
@@ -317,6 +342,47 @@ class HarnessFinder:
             raise
         self._outcome.update(record, {"finished": True, **facts_of(result)})
         return result
+
+
+def measures_of(
+    comparison: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> dict[str, dict[str, float]]:
+    """The errors of each output that a comparison is given."""
+    bound = inspect.signature(comparison).bind(*args, **kwargs)
+    bound.apply_defaults()
+    given = bound.arguments
+    actual, expected = list(given.values())[:2]
+    return {
+        text_of(name)[:256]: errors_of(actual[name], expected[name], given["rtol"], given["atol"])
+        for name in list(actual)[:MAX_OUTPUTS]
+    }
+
+
+def errors_of(actual: Any, expected: Any, rtol: float, atol: float) -> dict[str, float]:
+    """Of two torch tensors: `beyond_tolerance`, the share of elements with |actual - expected| > atol + rtol |expected|
+    or one of them not finite and they differ; `not_finite`, the share of these last; and, where there are none of
+    these, `relative_l2`: |actual - expected|_2 / |expected|_2 (left out where expected is all zeros)."""
+    actual, expected = actual.detach().cpu().reshape(-1), expected.detach().cpu().reshape(-1)
+    total = actual.numel()
+    if not total or total != expected.numel() or actual.is_complex():
+        return {}
+    squares, norm, beyond, odd = 0.0, 0.0, 0, 0
+    for start in range(0, total, CHUNK):
+        ours = actual[start : start + CHUNK].double()
+        theirs = expected[start : start + CHUNK].double()
+        difference = (ours - theirs).abs()
+        differ = ours != theirs
+        finite = difference.isfinite()
+        odd += int((differ & ~finite).sum())
+        beyond += int((differ & finite & (difference > atol + rtol * theirs.abs())).sum())
+        squares += float(difference[differ & finite].square().sum())
+        norm += float(theirs[theirs.isfinite()].square().sum())
+    errors = {"beyond_tolerance": (beyond + odd) / total}
+    if odd:
+        errors["not_finite"] = odd / total
+    elif norm > 0 and math.isfinite(squares / norm):
+        errors["relative_l2"] = math.sqrt(squares / norm)
+    return errors
 
 
 def facts_of(result: Any) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import cast
 
+from .cherry_picks import apply_patch, patches_in
 from .errors import UserError
 from .git import GitError, GitRepository
 from .layout import VENV
@@ -67,7 +68,7 @@ class Slot:
     def check_out(self, revisions: Mapping[str, str]) -> None:
         """Put every repository at its revision, and remove what earlier builds left outside of the kept paths.
 
-        Raises `UserError`.
+        Raises `UserError`, `PatchConflictError` where a patch does not apply.
         """
         if (self.directory / _RUNNING).exists():
             self._start_anew()
@@ -81,10 +82,13 @@ class Slot:
             except GitError:
                 # A worktree that a kill left half-written is not worth repairing.
                 self._add_worktree(name, revisions[name])
-        for (holder, path), text in self._pins.rewritten(revisions).items():
-            self._write(holder, path, text)
         if spotless:
             self.end_case()
+        for name in repositories:
+            for patch in patches_in(revisions, name):
+                apply_patch(GitRepository(self.path(name)), patch)
+        for (holder, path), text in self._pins.rewritten(revisions).items():
+            self._write(holder, path, text)
 
     def _forget_outputs(self) -> None:
         """A case that was cut short may have left anything in what cleaning spares."""

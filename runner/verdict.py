@@ -120,8 +120,22 @@ class Classifier:
             verdict=verdict,
             signature=self._signature(verdict, ending, decisive),
             evidence=tuple(self._evidence(verdict, ending, calls, decisive)),
-            metrics=self._mismatches.metrics if verdict is Verdict.MISMATCH else {},
+            metrics=self._metrics(verdict, calls),
         )
+
+    def _metrics(self, verdict: Verdict, calls: Sequence[HarnessCall]) -> dict[str, dict[str, float]]:
+        """What was printed of mismatches, and what the harness's shim measured, the worst over its calls."""
+        if verdict not in (Verdict.MISMATCH, Verdict.PASS):
+            return {}
+        metrics: dict[str, dict[str, float]] = {}
+        for call in calls:
+            for name, values in call.measures.items():
+                known = metrics.setdefault(name, {})
+                known |= {key: max(value, known.get(key, value)) for key, value in values.items()}
+        if verdict is Verdict.MISMATCH:
+            for name, values in self._mismatches.metrics.items():
+                metrics[name] = {**values, **metrics.get(name, {})}
+        return metrics
 
     def _match(self, stream: Stream, number: int, text: str) -> None:
         for hits in self._hits:

@@ -6,6 +6,7 @@ from typing import Literal
 
 from sqlalchemy.orm import Session
 
+from ...runner.cherry_picks import CherryPick, patches_in
 from ...runner.environment import moved
 from ...store.schema import Judgement, Phase, Seeks
 from ..conclusion import EndRate, NamedCommit
@@ -16,6 +17,7 @@ from .model import (
     CollapsedCommit,
     CommitReference,
     EnvironmentReport,
+    PatchReport,
     RangeReport,
     Report,
     Surroundings,
@@ -69,6 +71,7 @@ def report_of_rows(rows: Rows) -> Report:
         rates=_rates(rows),
         counterfactuals=conclusion.counterfactuals if conclusion else (),
         probes=probe_reports(rows),
+        cherry_picks=tuple(_patch(rows, pick) for pick in request.cherry_picks),
         skipped=skipped_commits(rows),
         collapsed=tuple(commit for standing in rows.ranges for commit in _collapsed(rows, standing)),
         pins=conclusion.pins if conclusion else (),
@@ -101,6 +104,23 @@ def _answer(rows: Rows, named: NamedCommit) -> AnswerCommit:
         email=known.email if known else None,
         date=known.date if known else None,
         files=tuple(known.files) if known else (),
+    )
+
+
+def _patch(rows: Rows, pick: CherryPick) -> PatchReport:
+    repository = rows.bisection.repository
+    used = (
+        probe.revisions[repository]
+        for probe in rows.probes
+        if pick.commit in patches_in(probe.revisions, repository)
+    )
+    return PatchReport(
+        repository=repository,
+        commit=pick.commit,
+        subject=rows.subject(repository, pick.commit),
+        old=pick.old,
+        new=pick.new,
+        used_at=tuple(dict.fromkeys(used)),
     )
 
 

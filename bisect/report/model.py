@@ -65,6 +65,13 @@ class EvidenceLine(Model):
     why: str
 
 
+class RunError(Model):
+    """The largest error over the outputs of a run, by the most telling measure that it has."""
+
+    measure: str
+    value: Metric
+
+
 class RunReport(Model):
     """One finished build-and-run. Seconds are wall time."""
 
@@ -75,6 +82,7 @@ class RunReport(Model):
     signature: str | None
     metrics: Mapping[str, Mapping[str, Metric]]
     """By output, then by name."""
+    error: RunError | None
     build_seconds: float
     run_seconds: float
     build: BuildSource
@@ -108,6 +116,15 @@ class ProbeReport(CommitReference):
     build: BuildSource
     """Of the first run."""
     runs: tuple[RunReport, ...]
+
+
+class PatchReport(CommitReference):
+    """A commit whose change was made on top of those of `old..new` before they were built."""
+
+    old: str
+    new: str
+    used_at: tuple[str, ...]
+    """The commits that ran with it."""
 
 
 class RangeReport(Model):
@@ -221,6 +238,8 @@ class Report(Model):
     """How often each end failed when it was measured."""
     counterfactuals: tuple[Counterfactual, ...]
     probes: tuple[ProbeReport, ...]
+    cherry_picks: tuple[PatchReport, ...]
+    """What unbroke a stretch of the range. At its edges a change of result may be the patch's own."""
     skipped: tuple[SkippedCommit, ...]
     collapsed: tuple[CollapsedCommit, ...]
     pins: tuple[PinRecord, ...]

@@ -83,6 +83,15 @@ def pin_state(pin: PinRecord) -> str:
     return f"frozen at {pin.frozen_at} in every run"
 
 
+def error(run: RunReport) -> str:
+    """The size of a run's error; empty where none was measured."""
+    if run.error is None:
+        return ""
+    value = run.error.value
+    shown = value if isinstance(value, str) else f"{value:.2g}"
+    return f"{run.error.measure.replace('_', ' ')} {shown}"
+
+
 def shown_run(report: Report, side: Side) -> RunReport:
     """The run of a side whose evidence is shown."""
     return next(run for probe in report.probes for run in probe.runs if run.ordinal == side.shown)

@@ -4,7 +4,8 @@ import math
 from collections.abc import Mapping, Sequence
 
 from ...store.schema import Judgement, Phase, Probe
-from .model import EvidenceLine, Metric, ProbeReport, RunReport, SkippedCommit
+from ..error_scale import error_size
+from .model import EvidenceLine, Metric, ProbeReport, RunError, RunReport, SkippedCommit
 from .rows import Rows
 
 
@@ -48,6 +49,7 @@ def _run_report(probe: Probe) -> RunReport:
         judgement=probe.judgement,
         signature=probe.signature,
         metrics=_metrics(probe.metrics or {}),
+        error=_error(probe),
         build_seconds=probe.build_seconds or 0.0,
         run_seconds=probe.run_seconds or 0.0,
         build=probe.build_source,
@@ -105,6 +107,11 @@ def _metrics(stored: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, M
     return {
         output: {name: _metric(value) for name, value in values.items()} for output, values in stored.items()
     }
+
+
+def _error(probe: Probe) -> RunError | None:
+    size = error_size(probe.metrics or {})
+    return RunError(measure=size.measure, value=_metric(size.value)) if size else None
 
 
 def _metric(value: float) -> Metric:

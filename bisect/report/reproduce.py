@@ -8,6 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from ...runner.case import CaseName, RunOptions, case_command
+from ...runner.cherry_picks import patches_in
 from ...runner.stack import CommitFilePin, GitlinkPin, Stack, fill
 from ..request import BisectRequest
 from .plain_text import one_line
@@ -70,6 +71,12 @@ def reproduction_script(
     for name in sorted(repositories, key=lambda name: (len(stack.directory(name).parts), name)):
         path = _word(str(stack.repositories[name].path))
         lines.append(f"check_out {path} {_word(values[name])} {revisions[name]}")
+    for name in stack.repositories:
+        picked = (
+            f"git -C {_word(values[name])} cherry-pick --no-commit {sha}"
+            for sha in patches_in(revisions, name)
+        )
+        lines.extend(picked)
     lines.extend(_held_pins(stack, revisions, values))
     lines.append("")
     if stack.needs_python:

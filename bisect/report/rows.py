@@ -64,7 +64,7 @@ def load_rows(session: Session, name: str) -> Rows:
         conclusion=conclusion,
         ranges=[Standing(stage, probes) for stage in stages],
         probes=probes,
-        commits=_commits(session, stages, probes),
+        commits=_commits(session, stages, probes, request),
     )
 
 
@@ -83,7 +83,7 @@ def _probes(session: Session, bisection: Bisection) -> Sequence[Probe]:
 
 
 def _commits(
-    session: Session, stages: Sequence[Stage], probes: Sequence[Probe]
+    session: Session, stages: Sequence[Stage], probes: Sequence[Probe], request: BisectRequest
 ) -> dict[tuple[str, str], Commit]:
     found = {
         (candidate.commit.repository, candidate.commit.sha): candidate.commit
@@ -92,6 +92,7 @@ def _commits(
     }
     wanted = {(probe.repository, probe.commit) for probe in probes}
     wanted |= {(stage.repository, sha) for stage in stages for sha in (stage.old, stage.new)}
+    wanted |= {(request.repository, pick.commit) for pick in request.cherry_picks}
     for repository, sha in wanted - found.keys():
         commit = session.scalar(select(Commit).where(Commit.repository == repository, Commit.sha == sha))
         if commit is not None:

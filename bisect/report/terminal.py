@@ -18,6 +18,7 @@ from .phrases import (
     confidence,
     day,
     earlier,
+    error,
     evidence_texts,
     lost,
     outcome,
@@ -54,6 +55,7 @@ def print_report(report: Report, directory: Path, console: Console) -> None:
     console.print(_entries(_answer(report)))
     for title, entries in (
         ("evidence", _evidence(report)),
+        ("patched", _patched(report)),
         ("skipped", _skipped(report)),
         ("pins", _pins(report)),
         ("notes", [("note", Text(one_line(notice))) for notice in report.notices]),
@@ -163,6 +165,18 @@ def _skipped(report: Report) -> list[Entry]:
     return [*entries, *_more(report.skipped)]
 
 
+def _patched(report: Report) -> list[Entry]:
+    return [
+        (
+            "with",
+            _reference(each).append(
+                f", on top of {each.old[:12]}..{each.new[:12]}: {plural(len(each.used_at), 'commit')} ran so"
+            ),
+        )
+        for each in report.cherry_picks
+    ]
+
+
 def _more(commits: Sequence[CommitReference]) -> Iterable[Entry]:
     if len(commits) > _FEW_COMMITS:
         yield "", Text(f"and {len(commits) - _FEW_COMMITS} more in report.json")
@@ -203,8 +217,9 @@ def _print_places(report: Report, directory: Path, console: Console) -> None:
 
 def _run(probe: ProbeReport, run: RunReport) -> Text:
     signature = f" ({run.signature})" if run.signature else ""
+    size = f", {error(run)}" if run.error else ""
     return _text(f"{probe.repository} {probe.commit[:12]} {probe.phase}: {run.verdict}{signature}").append(
-        f", build {run.build} {run.build_seconds:.1f} s, run {run.run_seconds:.1f} s"
+        f"{size}, build {run.build} {run.build_seconds:.1f} s, run {run.run_seconds:.1f} s"
     )
 
 

@@ -160,7 +160,7 @@ def test_outputs_are_sorted_and_marked() -> None:
     lines = ("z differs", "  got nan", "a differs", "  got 1.5", "k differs by inf", "  got nan")
     found = classify(*lines, ending="exit 1")
     assert found.signature == "a,k[nan,inf],z[nan]"
-    assert found.metrics == {}
+    assert found.metrics == {"k": {"not_finite": 1.0}, "z": {"not_finite": 1.0}}
 
 
 def test_details_of_one_stream_do_not_mix_with_another_s() -> None:

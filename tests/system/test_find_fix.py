@@ -12,9 +12,9 @@ COMMITS, FIXED_FROM = 16, 11
 CHECK = 'case "$(cat state)" in fine) exit 0;; untestable) exit 125;; *) exit 1;; esac'
 
 
-def history(repository: TestRepository, *, passing: tuple[int, ...] = ()) -> list[str]:
-    """A line that fails until a commit, but for those in `passing`; one commit cannot be tested."""
-    states = ["fine" if number >= FIXED_FROM or number in passing else "broken" for number in range(COMMITS)]
+def history(repository: TestRepository) -> list[str]:
+    """A line that fails until a commit; one commit cannot be tested."""
+    states = ["fine" if number >= FIXED_FROM else "broken" for number in range(COMMITS)]
     states[7] = "untestable"
     return [
         repository.commit(f"commit {number}", {"state": state, "n": str(number)})
@@ -52,24 +52,10 @@ def test_the_first_fixed_commit_is_named(repository: TestRepository, tmp_path: P
     assert "First fixed commit, repository" in page.read_text()
 
 
-def test_fixed_broken_and_fixed_again(repository: TestRepository, tmp_path: Path) -> None:
-    commits = history(repository, passing=(2, 3, 4, 5, 6, 7, 8))
-    done = run(
-        repository.path, tmp_path / "home", "--find-fix", "--bad", commits[0], "--good", "main",
-        "-o", str(tmp_path / "out"), "--", "sh", "-c", CHECK,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert found(tmp_path / "out") in (commits[FIXED_FROM], commits[2])
-    report = json.loads((tmp_path / "out" / "report.json").read_text())
-    if report["earlier_failures"]:
-        assert "passed too, then failed" in done.stdout
-
-
 @pytest.mark.parametrize(
     ("words", "says"),
     [
         # As for a regression, but the old end fails and the new one passes.
-        (["--good", "0", "--bad", "-1"], "fails and bad"),
         (["--good", "0", "--bad", "-1"], "did you mean --find-fix, with --bad {0} --good {-1}?"),
         (["--find-fix", "--bad", "-1", "--good", "0"], "leave out --find-fix"),
         (["--bad", "0", "--good", "-1"], "to find what fixed it, add --find-fix"),

@@ -107,8 +107,15 @@ def test_a_pin_file_is_searched_inside(pinned: Pinned) -> None:
     assert "WRONG y" in script.stdout, script.stderr
 
 
-@pytest.mark.parametrize("seeks", ["regression", "fix"])
-@pytest.mark.parametrize("shape", ["back", "diverged-lost", "diverged-gained"])
+@pytest.mark.parametrize(
+    ("shape", "seeks"),
+    [
+        ("back", "regression"),
+        ("back", "fix"),
+        ("diverged-lost", "regression"),
+        ("diverged-gained", "regression"),
+    ],
+)
 def test_a_roll_back_or_to_another_line(pinned: Pinned, shape: str, seeks: str) -> None:
     """The pin leaves a line of isa, and with it a commit; or meets one on the other line."""
     before, after = (" wrong", "") if seeks == "regression" else ("", " wrong")

@@ -1,0 +1,78 @@
+"""Two faults in one range: the one with an error of another size does not count as bad."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import TestRepository
+from tests.system.conftest import PROGRAM
+
+STACK = """
+name = "sized"
+searched = "tool"
+[repositories.tool]
+path = "tool"
+[case]
+repository = "tool"
+command = ["sh", "-c", "e=$(cat {tool}/error.txt); [ $e = 0 ] && echo RIGHT || { echo WRONG y $e; exit 1; }"]
+cwd = "{tool}"
+harness = false
+[platforms.sim]
+[[verdicts]]
+verdict = "mismatch"
+pattern = '^WRONG (?P<output>\\w+) (?P<max_diff>\\S+)'
+[[verdicts]]
+verdict = "pass"
+pattern = '^RIGHT$'
+"""
+
+
+def bisect(
+    folder: Path, errors: list[str]
+) -> tuple[list[str], "subprocess.CompletedProcess[str]", dict[str, object]]:
+    """A line of commits with errors of these sizes; 0 passes."""
+    (folder / "stack.toml").write_text(STACK)
+    tool = TestRepository(folder / "tool")
+    commits = [
+        tool.commit(f"commit {n}", {"error.txt": error, "n": str(n)}) for n, error in enumerate(errors)
+    ]
+    done = subprocess.run(
+        [*PROGRAM, "--stack", "stack.toml", "--good", commits[0], "--bad", "HEAD", "--case", "n", "-o", "out"],
+        cwd=folder, env={**os.environ, "PRECISION_BISECT_HOME": str(folder / "home")},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    return commits, done, json.loads((folder / "out" / "report.json").read_text())
+
+
+@pytest.mark.parametrize("other", ["2e3", "nan"])
+def test_a_second_fault_in_the_middle(tmp_path: Path, other: str) -> None:
+    """Halving meets the other fault first: taken for bad, it would be named, or its end called a fix."""
+    errors = ["0"] * 5 + [other] * 6 + ["0"] * 2 + ["0.02", "0.05", "0.011", "0.02"]
+    commits, done, report = bisect(tmp_path, errors)
+    assert done.returncode == 0, done.stderr
+    (named,) = report["culprits"]
+    assert named["commit"] == commits[13]
+    assert report["earlier_failures"] == []
+    skipped = {each["commit"]: each for each in report["skipped"]}
+    assert set(skipped) <= set(commits[5:11])
+    assert skipped
+    for each in skipped.values():
+        assert each["verdict"] == "mismatch"
+        assert each["reason"].startswith("y")
+        assert "max diff" in each["reason"]
+    text = (tmp_path / "out" / "report.md").read_text()
+    assert "max diff 0.02" in text
+    assert "max diff" in subprocess.run(
+        [*PROGRAM, "history", report["name"]], capture_output=True, text=True,
+        env={**os.environ, "PRECISION_BISECT_HOME": str(tmp_path / "home")},
+    ).stdout  # fmt: skip
+
+
+def test_what_a_second_fault_hides_is_not_guessed(tmp_path: Path) -> None:
+    """The other fault goes in the commit that brings the one searched for, or hid it before."""
+    commits, done, report = bisect(tmp_path, ["0"] * 4 + ["2e3"] * 6 + ["0.02"] * 4)
+    assert done.returncode == 3, done.stderr
+    assert {each["commit"] for each in report["suspects"]} == set(commits[4:11])
