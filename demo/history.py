@@ -44,7 +44,7 @@ class Pointer:
 
     path: str
     commit: str
-    rolled: int  # commits that the pointer moved over
+    rolled: int  # commits that the pointer moved over, negative where it went back
 
 
 def plan_history(
@@ -99,6 +99,8 @@ def _inherited(slot: Slot, active: Sequence[tuple[Edit, ...]]) -> tuple[Edit, ..
 def _subject(state: State, switch: Switch | None, pointer: Pointer | None) -> str:
     if switch is not None:
         return switch.subject
+    if pointer is not None and pointer.rolled < 0:
+        return f"Update: runtime back to {pointer.commit[:8]}, {-pointer.rolled} commits"
     if pointer is not None and pointer.rolled:
         return f"Update: runtime to {pointer.commit[:8]}, {pointer.rolled} commits"
     return state.edit.subject if state.edit else "Initial import"

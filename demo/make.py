@@ -12,7 +12,7 @@ from pathlib import Path
 from .compiler import SUBMODULE_PATH, compiler_history, culprit_slots
 from .fast_import import git, write_repository
 from .history import Pointer
-from .layout import MIN_COMMITS, CompilerLayout, RuntimeLayout, compiler_layout, runtime_layout
+from .layout import MIN_COMMITS, CompilerLayout, compiler_layout, runtime_layout
 from .library import SLOTS, library_history
 from .people import RUNTIME_LEAD, SPAN, START, spread
 from .runtime import runtime_history
@@ -27,11 +27,13 @@ class DemoError(ValueError):
 
 @dataclass(frozen=True)
 class Culprit:
-    """A commit that plants the fault; `through` is the superproject's commit that brings a submodule's in."""
+    """A commit that plants the fault; `through` is the superproject's commit that brings a submodule's in, `lost` the
+    submodule's fix that the commit takes away."""
 
     repository: str
     commit: str
     through: str | None = None
+    lost: str | None = None
 
 
 @dataclass(frozen=True)
@@ -84,19 +86,21 @@ def _make(directory: Path, *, scenario: Scenario, commits: int, seed: int) -> Tr
     setting = SETTINGS[scenario]
     layout = compiler_layout(commits=commits, seed=seed)
     inner = runtime_layout(bumps=len(layout.bumps), wide_bump=layout.wide_bump, seed=seed)
+    rolls_back = scenario is Scenario.RUNTIME_ROLLBACK
+    pointers = tuple(reversed(inner.pointers)) if rolls_back else inner.pointers
     times = spread(
         random.Random(f"compiler times/{seed}"), count=len(layout.slots), after=START, before=START + SPAN
     )
     inner_ids = write_repository(
         directory / Repository.RUNTIME,
         runtime_history(
-            inner, scenario=scenario, seed=seed, times=_runtime_times(layout, inner, times, seed)
+            inner, scenario=scenario, seed=seed, times=_runtime_times(layout, pointers, times, seed)
         ),
     )
     ids = write_repository(
         directory / Repository.COMPILER,
         compiler_history(
-            layout, scenario=scenario, seed=seed, times=times, pointers=_pointers(layout, inner, inner_ids)
+            layout, scenario=scenario, seed=seed, times=times, pointers=_pointers(layout, pointers, inner_ids)
         ),
     )
     early = spread(
@@ -106,7 +110,10 @@ def _make(directory: Path, *, scenario: Scenario, commits: int, seed: int) -> Tr
     _add_submodule(directory / Repository.COMPILER)
 
     culprits = [Culprit(Repository.COMPILER, ids[slot]) for slot in culprit_slots(layout, scenario)]
-    if setting.repository is Repository.RUNTIME:
+    if rolls_back:
+        crossing = ids[layout.bumps[len(layout.bumps) - 1 - layout.wide_bump]]
+        culprits = [Culprit(Repository.COMPILER, crossing, lost=inner_ids[inner.culprit])]
+    elif setting.repository is Repository.RUNTIME:
         through = ids[layout.bumps[layout.wide_bump]]
         culprits = [Culprit(Repository.RUNTIME, inner_ids[inner.culprit], through)]
     truth = Truth(
@@ -127,23 +134,23 @@ def _make(directory: Path, *, scenario: Scenario, commits: int, seed: int) -> Tr
 
 
 def _runtime_times(
-    layout: CompilerLayout, inner: RuntimeLayout, times: Sequence[int], seed: int
+    layout: CompilerLayout, pointers: Sequence[int], times: Sequence[int], seed: int
 ) -> list[int]:
     """Dates that make each commit of the runtime older than the compiler's first pointer to it."""
     rng = random.Random(f"runtime times/{seed}")
     edges = [START - RUNTIME_LEAD, times[0], *(times[bump] for bump in layout.bumps)]
     dates: list[int] = []
-    for pointer, (after, before) in zip(inner.pointers, pairwise(edges), strict=True):
-        dates += spread(rng, count=pointer + 1 - len(dates), after=after, before=before)
+    for pointer, (after, before) in zip(pointers, pairwise(edges), strict=True):
+        dates += spread(rng, count=max(0, pointer + 1 - len(dates)), after=after, before=before)
     return dates
 
 
-def _pointers(layout: CompilerLayout, inner: RuntimeLayout, ids: Sequence[str]) -> dict[int, Pointer]:
+def _pointers(layout: CompilerLayout, targets: Sequence[int], ids: Sequence[str]) -> dict[int, Pointer]:
     slots = (0, *layout.bumps)
-    rolled = (0, *(new - old for old, new in pairwise(inner.pointers)))
+    rolled = (0, *(new - old for old, new in pairwise(targets)))
     return {
         slot: Pointer(SUBMODULE_PATH, ids[target], count)
-        for slot, target, count in zip(slots, inner.pointers, rolled, strict=True)
+        for slot, target, count in zip(slots, targets, rolled, strict=True)
     }
 
 

@@ -3,6 +3,7 @@
 import random
 
 from . import growth, growth_runtime
+from .edit import Edit
 from .evolution import evolve
 from .history import Commit, Switch, plan_history
 from .layout import Role, RuntimeLayout
@@ -28,9 +29,18 @@ def runtime_history(
         rng=random.Random(f"runtime growth/{seed}"),
     )
     setting = SETTINGS[scenario]
+    standing: list[Edit] = []
     switches: dict[int, Switch] = {}
     if setting.fault is not None and setting.repository is Repository.RUNTIME:
-        switches[layout.culprit] = Switch(setting.fault, on=True, subject=setting.fault.subject)
+        mends = scenario is Scenario.RUNTIME_ROLLBACK
+        standing = [setting.fault] if mends else []
+        subject = "Fix: round to nearest even" if mends else setting.fault.subject
+        switches[layout.culprit] = Switch(setting.fault, on=not mends, subject=subject)
     return plan_history(
-        layout.slots, states, times=times, rng=random.Random(f"runtime commits/{seed}"), switches=switches
+        layout.slots,
+        states,
+        times=times,
+        rng=random.Random(f"runtime commits/{seed}"),
+        standing=standing,
+        switches=switches,
     )

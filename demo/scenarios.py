@@ -22,6 +22,7 @@ class Scenario(StrEnum):
     TAIL = "tail"
     DROPPED_DEP = "dropped-dep"
     RUNTIME_BUMP = "runtime-bump"
+    RUNTIME_ROLLBACK = "runtime-rollback"
     STALL = "stall"
     CRASH = "crash"
     QUIET = "quiet"
@@ -130,6 +131,9 @@ SETTINGS: Mapping[Scenario, Setting] = {
     Scenario.TAIL: Setting("cases/rms_norm.py", "mismatch", _TAIL),
     Scenario.DROPPED_DEP: Setting("cases/matmul_splitk.py", "mismatch", _DROPPED_DEP),
     Scenario.RUNTIME_BUMP: Setting(
+        "cases/elementwise_chain.py", "mismatch", _RUNTIME_ROUNDING, Repository.RUNTIME
+    ),
+    Scenario.RUNTIME_ROLLBACK: Setting(
         "cases/elementwise_chain.py", "mismatch", _RUNTIME_ROUNDING, Repository.RUNTIME
     ),
     Scenario.STALL: Setting("cases/matmul_splitk.py", "stall", _STALL),

@@ -16,6 +16,7 @@ DETERMINISTIC = [
     Scenario.REUSE,
     Scenario.TAIL,
     Scenario.RUNTIME_BUMP,
+    Scenario.RUNTIME_ROLLBACK,
     Scenario.STALL,
     Scenario.CRASH,
     Scenario.FIXED_AND_BROKEN,
@@ -53,6 +54,8 @@ def test_the_planted_commit_is_named(scenario: Scenario, make: Callable[..., Dem
     assert planted.commit in (stack.output / "report.md").read_text()
     if planted.through is not None:
         assert report["through"]["commit"] == planted.through
+    if planted.lost is not None:
+        assert (report["lost"]["repository"], report["lost"]["commit"]) == ("minirt", planted.lost)
     check_budget(report)
 
     log = stack.output / "bisect.log"
