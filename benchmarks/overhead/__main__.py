@@ -59,7 +59,7 @@ def overheads(store: str) -> list[float]:
 def main() -> int:
     """Exit code 1 where the average of the last line is over 100 ms."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--commits", type=int, default=60)
+    parser.add_argument("--commits", type=int, default=60, help="in the range; at least 24")
     commits = parser.parse_args().commits
     with tempfile.TemporaryDirectory(prefix="overhead-") as name:
         folder = Path(name)

@@ -128,6 +128,18 @@ def test_options_are_looked_up_at_the_commit(small: SmallStack, flags: str, give
     assert asked.read_text() == "asked\n", "once for equal content"
 
 
+def test_options_are_those_of_the_case_that_runs(small: SmallStack) -> None:
+    small.environment = {"variables": {"ASKED": "/dev/null"}}
+    case = {"help": ["sh", "{case}", "--help"], "flags": {"dump": ["--dump-args", "--dump-tensor"]}}
+    with_script(small, HELP.format(flags="--dump-tensor", code=0), **case)
+    small.cases.commit("another", {"other.sh": HELP.format(flags="--dump-args", code=0)})
+    with small.prober() as prober:
+        for name, spelling in (("case.sh", "--dump-tensor"), ("other.sh", "--dump-args")):
+            script = CaseName.parse(name, small.stack())
+            result = small.probe(prober, case=script, options=RunOptions(dump_level=1))
+            assert result.command[-2:] == (spelling, "1")
+
+
 def test_a_flag_renamed_midway(small: SmallStack) -> None:
     """One prober, two commits of the case, each with the spelling it had."""
     case = {"help": ["sh", "{case}", "--help"], "flags": {"dump": ["--dump-args", "--dump-tensor"]}}

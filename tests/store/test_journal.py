@@ -117,6 +117,23 @@ def test_a_probe_cut_short_starts_again_in_its_own_row(
         assert (row.attempt, row.state) == (2, ProbeState.FINISHED)
 
 
+def test_a_probe_that_was_stopped_never_counts_and_starts_again_in_its_own_row(
+    journal: Journal, sessions: sessionmaker[Session]
+) -> None:
+    number = stage(journal)
+    ordinal = journal.start_probe(key(number))
+    journal.cancel_probe(ordinal)
+    assert journal.probes() == []
+    with sessions() as session:
+        assert [row.state for row in session.scalars(select(Probe))] == [ProbeState.CANCELLED]
+    assert journal.start_probe(key(number)) == ordinal
+    journal.finish_probe(ordinal, result())
+    (probe,) = journal.probes()
+    assert (probe.attempt, probe.state) == (2, ProbeState.FINISHED)
+    with pytest.raises(ValueError, match="it counts"):
+        journal.cancel_probe(ordinal)
+
+
 def test_a_finished_probe_cannot_be_made_again(journal: Journal) -> None:
     number = stage(journal)
     journal.finish_probe(journal.start_probe(key(number)), result())

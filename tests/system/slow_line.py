@@ -81,6 +81,7 @@ class SlowLine:
         """What a user types to bisect it."""
         return [
             *("--stack", str(self.folder / "stack.toml"), "--case", "number", "--timeout", "900"),
+            *("--confidence", "0.9"),
             *("--good", self.shas[0], "--bad", self.shas[-1], "-o", str(self.output)),
         ]
 

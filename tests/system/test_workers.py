@@ -19,7 +19,7 @@ from tests import postgresql
 from tests.system.slow_line import SlowLine
 from tests.system.test_stops import resume_words, wait_for_a_run
 
-KILLS = 4
+KILLS = 3
 
 
 @pytest.fixture
