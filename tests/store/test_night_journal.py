@@ -1,11 +1,11 @@
 """Nights in the store: incidents group by culprit, and what was noted is read back."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 
-from precision_bisect.store.database import open_store, sqlite_url
+from precision_bisect.store.database import open_store
 from precision_bisect.store.journal import Journal
 from precision_bisect.store.night_journal import CaseResultRow, CaseRunRow, CellKey, FlakeCount, NightJournal
 from precision_bisect.store.nightly import Status
@@ -49,8 +49,8 @@ def result_row(status: Status, failures: int) -> CaseResultRow:
 
 
 @pytest.fixture
-def journal(tmp_path: Path) -> NightJournal:
-    return NightJournal(open_store(sqlite_url(tmp_path / "store.sqlite")), "job")
+def journal(url: str) -> NightJournal:
+    return NightJournal(open_store(url), "job")
 
 
 def cell(journal: NightJournal, case: str) -> int:
@@ -85,8 +85,8 @@ def test_runs_and_results_are_read_back(journal: NightJournal) -> None:
     assert journal.flakes() == {one: FlakeCount(runs=2, failures=1, flaky_nights=1)}
 
 
-def test_one_culprit_is_one_incident_while_it_is_open(tmp_path: Path) -> None:
-    sessions = open_store(sqlite_url(tmp_path / "store.sqlite"))
+def test_one_culprit_is_one_incident_while_it_is_open(url: str) -> None:
+    sessions = open_store(url)
     journal = NightJournal(sessions, "job")
     bisection = Journal.begin(sessions, name="b", repository="minipto", good=SHA, bad=SHA, request={})
     night = journal.begin_night({"main": SHA}, "here").id
@@ -116,3 +116,12 @@ def test_one_culprit_is_one_incident_while_it_is_open(tmp_path: Path) -> None:
     assert journal.incidents(open_only=True) == []
     assert join(regressions[0], "c" * 40) != first
     assert NightJournal(sessions, "other").incidents() == []
+
+
+def test_what_was_built_is_known_and_what_was_not_is_not(journal: NightJournal) -> None:
+    night = journal.begin_night({"main": SHA}, "here").id
+    one = cell(journal, "one.py")
+    assert journal.built_contents() == frozenset()
+    for content, source in (("c", "built"), ("d", "cached"), ("broken", "none"), ("c", "present")):
+        journal.add_run(night, one, replace(run_row(Verdict.PASS), content=content, build_source=source))
+    assert journal.built_contents() == {"c", "d"}
