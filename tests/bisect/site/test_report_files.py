@@ -14,19 +14,26 @@ PAGE = "<!doctype html><title>Tasks</title><script>document.title = 'drawn'</scr
 
 
 def make_reduced(report: Path) -> None:
-    (report / "reduced" / "bad" / "kernels").mkdir(parents=True)
-    (report / "reduced" / "bad" / "kernels" / "k.cpp").write_text("int k;")
-    (report / "reduced" / "check.sh").write_text("#!/bin/sh\n")
-    (report / "reduced" / "check.sh").chmod(0o700)
+    """As `reduce` does: a link leads to the newest version, and older ones lie beside it."""
+    for version in ("1", "2"):
+        made = report / "reduced" / "versions" / version
+        (made / "bad" / "kernels").mkdir(parents=True)
+        (made / "bad" / "kernels" / "k.cpp").write_text(f"int k{version};")
+        (made / "check.sh").write_text("#!/bin/sh\n")
+        (made / "check.sh").chmod(0o700)
+    (report / "reduced" / "result").symlink_to("versions/2")
 
 
 def test_the_reduced_build_is_packed_the_same_each_time(tmp_path: Path) -> None:
     make_reduced(tmp_path)
     packed = archive(tmp_path)
-    (tmp_path / "reduced" / "check.sh").touch()
+    (tmp_path / "reduced" / "result" / "check.sh").touch()
     assert archive(tmp_path) == packed
     with tarfile.open(fileobj=io.BytesIO(packed)) as tar:
         modes = {entry.name: entry.mode for entry in tar}
+        kernel = tar.extractfile("reduced/bad/kernels/k.cpp")
+        assert kernel is not None
+        assert kernel.read() == b"int k2;"
     assert modes == {"reduced/bad/kernels/k.cpp": 0o644, "reduced/check.sh": 0o755}
 
 
@@ -36,15 +43,19 @@ def test_no_link_leads_out_of_the_folder(tmp_path: Path) -> None:
     (secret / "key").write_text("key")
     report = tmp_path / "report"
     make_reduced(report)
-    (report / "reduced" / "file").symlink_to(secret / "key")
-    (report / "reduced" / "folder").symlink_to(secret)
+    (report / "reduced" / "result" / "file").symlink_to(secret / "key")
+    (report / "reduced" / "result" / "folder").symlink_to(secret)
     (report / "task_graph.html").symlink_to(secret / "key")
-    names = {str(file.relative_to(report)) for file in reduced_files(report)}
-    assert names == {"reduced/bad/kernels/k.cpp", "reduced/check.sh"}
+    names = {file.name for file in reduced_files(report)}
+    assert names == {"k.cpp", "check.sh"}
     assert task_graph(report) is None
+    (report / "reduced" / "result").unlink()
+    (report / "reduced" / "result").symlink_to(secret)
+    assert reduced_files(report) == []
     other = tmp_path / "other"
     other.mkdir()
-    (other / "reduced").symlink_to(secret)
+    (other / "reduced").symlink_to(report / "reduced" / "versions")
+    (report / "reduced" / "versions" / "result").symlink_to("2")
     assert reduced_files(other) == []
 
 
