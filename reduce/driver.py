@@ -83,9 +83,12 @@ class Driver:
             for number in range(passes_to_reject(self.rate, 0.01)):
                 if self.stopped:
                     return
-                if self._judge([(candidate, number)]) == [Outcome.INTERESTING]:
+                (outcome,) = self._judge([(candidate, number)])
+                if outcome is Outcome.INTERESTING:
                     self._improve(candidate)
                     return
+                if outcome is Outcome.INVALID:  # the first run tells, however rare the failure is
+                    break
 
     def run(self, edit: Edit) -> None:
         """Search with one kind of edit, from the best so far."""
