@@ -134,6 +134,10 @@ class _MainGroup(click.Group):
     metavar="TIME",
     help="Stop after this time, such as 20m or 6h, with what is known.",
 )
+@click.option(
+    "--no-localize", is_flag=True, help="Leave out the search for the first wrong tensor at the end."
+)
+@click.option("--reduce", is_flag=True, help="At the end, reduce the culprit's build to what still fails.")
 @click.option("--dry-run", is_flag=True, help="Check everything and print the plan.")
 @click.pass_context
 def main(ctx: click.Context, **options: Any) -> None:

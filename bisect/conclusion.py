@@ -2,6 +2,7 @@
 
 from typing import Literal
 
+from ..runner.localization import Localization
 from ..runner.stack import Model
 from ..store.schema import Judgement, Outcome
 
@@ -77,3 +78,5 @@ class Conclusion(Model):
     counterfactuals: tuple[Counterfactual, ...] = ()
     rates: tuple[EndRate, ...] = ()
     pins: tuple[PinRecord, ...] = ()
+    localization: Localization | None = None
+    """Where in the culprit's build the failure begins; None where that was not asked, or there is no culprit."""

@@ -4,6 +4,7 @@ import os
 import shlex
 import signal
 import sys
+import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +23,7 @@ from ..store.database import sqlite_url
 from ..store.schema import Outcome, Seeks
 from .command_errors import INTERRUPTED, run_command
 from .conclusion import Conclusion
+from .hand_over import localize_culprit
 from .pins import choose_pins
 from .progress import LiveProgress, PlainProgress, describe_stage
 from .report.terminal import print_summary
@@ -64,6 +66,8 @@ def run_main_job(
     output: Path | None,
     store: str | None,
     resume: str | None,
+    no_localize: bool,
+    reduce: bool,
     dry_run: bool,
     jobs: int,
     backend: Backend,
@@ -78,12 +82,18 @@ def run_main_job(
         home = user_home()
         check_backend(backend)
         crew = CrewOptions(jobs=jobs, backend=backend, budget=budget)
+        if no_localize and reduce:
+            raise UsageError(
+                "expected --no-localize or --reduce, found both: a reduction begins with localizing"
+            )
         if resume is not None:
             return _drive(
                 lambda sessions: StoredBisection.find(resume or None, sessions=sessions, home=home),
                 store=store,
                 home=home,
                 crew=crew,
+                localize=not no_localize,
+                reduce=reduce,
             )
         if bad is None:
             raise UsageError("expected a bad end, found no --bad: name a commit where the case fails")
@@ -140,6 +150,8 @@ def run_main_job(
             store=store,
             home=home,
             crew=crew,
+            localize=not no_localize,
+            reduce=reduce,
         )
 
     return run_command(body)
@@ -189,6 +201,8 @@ def _drive(
     store: str | None,
     home: Home,
     crew: CrewOptions,
+    localize: bool,
+    reduce: bool,
 ) -> int:
     url = store or sqlite_url(home.store)
     sessions = open_sessions(url)
@@ -204,6 +218,7 @@ def _drive(
         ]
     )
     err = Console(stderr=True)
+    begun = time.monotonic()
     with bisection.lock(), terminated_like_interrupted():
         try:
             with LiveProgress(err) if err.is_terminal else PlainProgress(err) as progress:
@@ -220,6 +235,18 @@ def _drive(
             err.print(f"to go on after mending it: {resume}", markup=False, highlight=False, soft_wrap=True)
             raise
         write_report(sessions, bisection.name, request.output)
+        if localize and conclusion.outcome is Outcome.CULPRIT:
+            left = None if crew.budget is None else crew.budget - (time.monotonic() - begun)
+            found = localize_culprit(
+                sessions,
+                bisection.name,
+                home=home,
+                reduce=reduce,
+                seconds=left,
+                say=lambda text: err.print(text, style="dim", markup=False, highlight=False, soft_wrap=True),
+            )
+            bisection.journal.note_localization(found.model_dump(mode="json"))
+            write_report(sessions, bisection.name, request.output)
     if conclusion.outcome is Outcome.BUDGET:
         err.print(f"the budget is spent; to resume: {resume}", markup=False, highlight=False, soft_wrap=True)
     print_summary(sessions, bisection.name, request.output, Console())

@@ -152,7 +152,7 @@ def run_cli_job(
         return INTERRUPTED
     print_summary(found, Console())
     print(output / RESULT)
-    return FOUND if found.first_divergent else NOTHING_DIVERGES
+    return FOUND if found.first_divergent or found.stall else NOTHING_DIVERGES
 
 
 def _printed(pattern: str | None, code: int | None) -> Printed | None:

@@ -184,6 +184,34 @@ class Generated(_Part):
     """What it rests on."""
 
 
+class StalledTask(_Part):
+    """A task that was not done when the runtime gave up."""
+
+    task_id: str
+    kernel: str
+    kernel_sources: tuple[str, ...]
+    orchestration_source: str
+    orchestration_lines: tuple[int, ...]
+    """Lines of the submits that may have made the task."""
+    state: str
+    """In the runtime's words: RUNNING, READY or WAIT."""
+    cores: tuple[int, ...]
+    """That it sat on, by the runtime's numbers."""
+    dependencies_met: int
+    dependencies: int
+
+
+class Stall(_Part):
+    """Where the failing build stops. `completed` of `total` tasks, allocations included, were done."""
+
+    believed: bool
+    reason: str
+    completed: int
+    total: int
+    tasks: tuple[StalledTask, ...]
+    """Those that ran, the last one dispatched at the end; where none ran, those that waited."""
+
+
 class Divergence(_Part):
     """The whole result."""
 
@@ -205,6 +233,8 @@ class Divergence(_Part):
     missing_edges: tuple[MissingEdge, ...]
     race: Race | None
     """Null where nothing points to one, or the harness does not tell what a run put out."""
+    stall: Stall | None
+    """Null where the failing build ends. Else nothing was compared."""
     generated: Generated | None
     """Null where the failing build is its own reference."""
     unaligned: tuple[Task, ...]

@@ -12,6 +12,7 @@ from ..runner.build_output.build_directory import BuildDirectory
 from ..runner.errors import UsageError
 from ..runner.golden import FrozenGolden, freeze
 from ..runner.tensors.statistics import Tolerance
+from ..store.vocabulary import Verdict
 from . import describe
 from . import divergence as written
 from .assess import Assessment, Assessor
@@ -20,8 +21,10 @@ from .generated import compare_generated
 from .localize import Divergence, Localization, Localizer
 from .page import page
 from .races import missing_edges
+from .replay import ReplayError
 from .schedules import Schedules
 from .side import Side
+from .stall import RUNS_OF_A_STALL, examine_stall
 from .toolchain import Toolchain
 
 RESULT = "divergence.json"
@@ -68,7 +71,12 @@ def localize(request: LocalizeRequest, *, on_progress: Callable[[str], None]) ->
     work = _fresh(request.output / _WORK, request)
     golden = freeze(request.golden_data or request.failing / "data", work / "golden")
     on_progress("recording the task graph of the failing build")
-    failing = _side(request.failing, request.failing_toolchain, golden, work / "failing", request.timeout)
+    try:
+        failing = _side(request.failing, request.failing_toolchain, golden, work / "failing", request.timeout)
+    except ReplayError as error:
+        if error.verdict is not Verdict.STALL:
+            raise
+        return _save(_stalled(request, golden, work, on_progress), request)
     on_progress("recording the task graph of the reference")
     reference = _side(
         request.reference, request.reference_toolchain, golden, work / "reference", request.timeout
@@ -109,10 +117,57 @@ def localize(request: LocalizeRequest, *, on_progress: Callable[[str], None]) ->
         race = describe.race(trials, schedules.confirm(trials))
     result = _written(request, found, assessments, failing, reference, missing, race)
     (request.output / PAGE).write_text(page(failing.tasks, found), encoding="utf-8")
-    (request.output / RESULT).write_text(
-        result.model_dump_json(indent=2, by_alias=True) + "\n", encoding="utf-8"
-    )
+    return _save(result, request)
+
+
+def _save(result: written.Divergence, request: LocalizeRequest) -> written.Divergence:
+    text = result.model_dump_json(indent=2, by_alias=True)
+    (request.output / RESULT).write_text(f"{text}\n", encoding="utf-8")
     return result
+
+
+def _stalled(
+    request: LocalizeRequest, golden: FrozenGolden, work: Path, on_progress: Callable[[str], None]
+) -> written.Divergence:
+    stall = examine_stall(
+        request.failing,
+        request.reference,
+        data=golden.directory,
+        toolchains=(request.failing_toolchain, request.reference_toolchain),
+        folder=work / "stall",
+        timeout=request.timeout,
+        on_progress=on_progress,
+    )
+    return written.Divergence(
+        failing_build=str(request.failing),
+        reference=_reference(request),
+        rtol=request.tolerance.rtol,
+        atol=request.tolerance.atol,
+        tasks=stall.total,
+        runs=1 + RUNS_OF_A_STALL,
+        reference_runs=1,
+        bytes_dumped=0,
+        first_divergent=(),
+        vanished=(),
+        missing_edges=(),
+        race=None,
+        stall=stall,
+        generated=_generated(request, ()),
+        unaligned=(),
+        unaligned_reference=(),
+        unvisited=(),
+    )
+
+
+def _generated(
+    request: LocalizeRequest, firsts: tuple[written.FirstDivergent, ...]
+) -> written.Generated | None:
+    if request.is_its_own_reference:
+        return None
+    return describe.generated(
+        compare_generated(BuildDirectory.open(request.failing), BuildDirectory.open(request.reference)),
+        firsts,
+    )
 
 
 def _fresh(work: Path, request: LocalizeRequest) -> Path:
@@ -211,12 +266,8 @@ def _written(
         vanished=tuple(describe.task(one) for one in found.vanished),
         missing_edges=missing,
         race=race,
-        generated=None
-        if request.is_its_own_reference
-        else describe.generated(
-            compare_generated(BuildDirectory.open(request.failing), BuildDirectory.open(request.reference)),
-            firsts,
-        ),
+        stall=None,
+        generated=_generated(request, firsts),
         unaligned=tuple(describe.task(ours[one]) for one in found.alignment.only_failing),
         unaligned_reference=tuple(describe.task(theirs[one]) for one in found.alignment.only_reference),
         unvisited=tuple(describe.task(ours[one]) for one in found.unvisited),

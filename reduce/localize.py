@@ -123,8 +123,14 @@ class Localizer:
             return None
 
     def _from_tagged_dumps(self) -> Localization:
-        self._search()
-        return self._show()
+        """Search until the tasks before the first ones are clean in the very run that shows those diverging."""
+        while True:
+            self._search()
+            known = self._evidence.divergent.copy()
+            found = self._show()
+            if (self._evidence.divergent == known).all():
+                return found
+            self.on_progress("a task before the first ones diverged in the last run: a race?")
 
     def _of_one_run(self, ours: ArgsDump, theirs: ArgsDump) -> Localization:
         self._observe(range(len(self._tasks)), ours, theirs)
@@ -171,15 +177,34 @@ class Localizer:
         if not firsts:
             return self._result((), None, None)
         self.on_progress(f"dumping all arguments of {len(firsts)} first divergent tasks")
-        whole = {self._tasks[node] for node in firsts}
-        ours = self.failing.dump(results=set(), whole=whole)
-        theirs = self.reference.dump(
-            results=set(), whole={self._alignment.reference_of[one] for one in whole}
-        )
         try:
-            return self._result(firsts, ours, theirs)
+            found = self._result(firsts, *self._dump_around(firsts, before=()))
+            above = sorted({one for node in firsts for one in self._evidence.dag.predecessors[node]})
+            if above and any(map(self._is_disturbed, found.divergences)):
+                # Either something else wrote what they read, or the tasks before them diverge in some runs only.
+                self.on_progress(f"dumping what {len(above)} tasks before them leave in the same run")
+                ours, theirs = self._dump_around(firsts, before=above)
+                self._observe(above, ours, theirs)
+                found = self._result(firsts, ours, theirs)
         except NotWholeError as error:
             raise UserError(f"expected all arguments of a task dumped whole, found: {error}") from error
+        return found
+
+    def _dump_around(self, firsts: Sequence[int], *, before: Sequence[int]) -> tuple[ArgsDump, ArgsDump]:
+        """All arguments of some tasks and the results of others, in one run of each build."""
+        whole, results = ({self._tasks[node] for node in nodes} for nodes in (firsts, before))
+        counterparts = self._alignment.reference_of
+        return self.failing.dump(results=results - whole, whole=whole), self.reference.dump(
+            results={counterparts[one] for one in results - whole}, whole={counterparts[one] for one in whole}
+        )
+
+    def _is_disturbed(self, found: Divergence) -> bool:
+        """Whether its inputs differ, though all that is known of the tasks before it is that they do not."""
+        actual, expected = found.actual.before, found.expected.before
+        return any(
+            differs(actual[index], expected[index], self.tolerance)
+            for index in actual.keys() & expected.keys()
+        )
 
     def _observe(self, nodes: Sequence[int], ours: ArgsDump, theirs: ArgsDump) -> None:
         """Note which tasks diverge; nothing is noted where something is not whole."""

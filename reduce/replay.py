@@ -30,7 +30,11 @@ _OUTPUTS = "outputs"
 
 
 class ReplayError(UserError):
-    """A run ended otherwise than by a comparison of its outputs."""
+    """A run ended otherwise than by a comparison of its outputs: with `verdict`."""
+
+    def __init__(self, message: str, verdict: Verdict) -> None:
+        self.verdict = verdict
+        super().__init__(message)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,7 +125,7 @@ class Replayer:
             save_outputs=True,
         )
         if ran.classification.verdict not in (Verdict.PASS, Verdict.MISMATCH):
-            raise ReplayError(_failure(ran, self.copy))
+            raise ReplayError(_failure(ran, self.copy), ran.classification.verdict)
         replay = self._open(ran, dump_level=dump_level, dep_gen=dep_gen)
         self.dumped_bytes += replay.dumped_bytes
         return replay

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 from ..runner.tensors.diff_text import printable
-from .divergence import Divergence, FirstDivergent, Generated, MissingEdge, Race, Reference
+from .divergence import Divergence, FirstDivergent, Generated, MissingEdge, Race, Reference, Stall
 
 _SHOWN = 8
 Line = Callable[..., None]
@@ -20,7 +20,9 @@ def print_summary(found: Divergence, console: Console) -> None:
     def line(text: str, style: str = "") -> None:
         console.print(Text(printable(text), style=style), soft_wrap=True)
 
-    if not found.first_divergent:
+    if found.stall is not None:
+        _print_stall(found.stall, line)
+    elif not found.first_divergent:
         line("nothing diverges from the reference", "bold yellow")
     for entry in found.first_divergent[:_SHOWN]:
         _print_first(entry, line)
@@ -70,6 +72,22 @@ def _print_first(entry: FirstDivergent, line: Line) -> None:
         )
     if entry.pattern is not None:
         line(f"  {entry.pattern.name} ({entry.pattern.confidence:.0%}): {entry.pattern.evidence}")
+
+
+def _print_stall(found: Stall, line: Line) -> None:
+    line(
+        f"{'a stall' if found.believed else 'a stall that is not believed'}: {found.reason}; "
+        f"{found.completed} of {found.total} tasks were done",
+        "bold red",
+    )
+    for task in found.tasks[-_SHOWN:]:
+        cores = f" on core {', '.join(map(str, task.cores))}" if task.cores else ""
+        lines = ", ".join(map(str, task.orchestration_lines)) or "?"
+        line(
+            f"  {task.state}{cores}: {task.kernel or 'a task without kernel'} ({task.task_id}), "
+            f"{task.dependencies_met} of {task.dependencies} dependencies met"
+        )
+        line(f"    {', '.join(task.kernel_sources)}, submitted at {task.orchestration_source}:{lines}")
 
 
 def _print_race(found: Race, line: Line) -> None:

@@ -5,7 +5,7 @@ import platform as host_platform
 import secrets
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -25,7 +25,7 @@ from .interrupt import Interrupt
 from .judgement import Listener, case_missing, not_frozen, patch_conflict
 from .probe_records import ProbeRequest, ProbeResult
 from .slot import Slot, remove
-from .stack import fill
+from .stack import Stack, fill
 from .targets import lease
 from .verdict import Classification, Classifier, Ending, Evidence
 from .workspace import Workspace
@@ -33,10 +33,20 @@ from .workspace import Workspace
 _HELP_TIMEOUT = 300
 _BUILD = "build"
 """Of a probe's folder: the build directory that its run left, or was given."""
-_OF_ANOTHER_PYTHON = frozenset({"PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV"})
+OF_ANOTHER_PYTHON = frozenset({"PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV"})
 
 OnActivity = Callable[[str], None]
 """Told what a slot does now, in a few words."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Ready:
+    """A slot that was checked out and built, and what commands in it are given."""
+
+    surroundings: Mapping[str, str]
+    environment: Mapping[str, str]
+    values: Mapping[str, str]
+    built: Toolchain | FailedBuild
 
 
 class Prober:
@@ -95,10 +105,41 @@ class Prober:
                 "free space or set PRECISION_BISECT_HOME to a folder with room, then resume"
             ) from error
 
+    def prepare(self, request: ProbeRequest) -> Stack | FailedBuild:
+        """Check out and build in the slot, and run nothing: the stack with its repositories where they are there.
+
+        Raises `UserError`, and `InterruptedWorkError`.
+        """
+        request.directory.mkdir(parents=True, exist_ok=True)
+        built = self._build(request).built
+        if isinstance(built, FailedBuild):
+            return built
+        there = {
+            name: repository.model_copy(update={"path": self._slot.path(name)})
+            for name, repository in self._stack.repositories.items()
+        }
+        return self._stack.model_copy(update={"repositories": there})
+
     def _probe(self, request: ProbeRequest) -> ProbeResult:
         shutil.rmtree(request.directory, ignore_errors=True)
         # An earlier attempt, whose worker was killed, may still be dying and write there.
         request.directory.mkdir(parents=True, exist_ok=True)
+        ready = self._build(request)
+        surroundings, built = ready.surroundings, ready.built
+        if isinstance(built, FailedBuild):
+            return self._result(
+                request,
+                surroundings,
+                classification=built.classification,
+                ending=built.ending,
+                build_seconds=built.seconds,
+                log=request.directory / f"build-{built.step}.log.gz",
+            )
+        return self._run(
+            request, built, surroundings=surroundings, environment=ready.environment, values=ready.values
+        )
+
+    def _build(self, request: ProbeRequest) -> "_Ready":
         if request.golden is not None:
             request.golden.verify()
         self._says("checking out")
@@ -132,16 +173,7 @@ class Prober:
             logs=request.directory,
             on_step=lambda step: self._says(f"building {step}"),
         )
-        if isinstance(built, FailedBuild):
-            return self._result(
-                request,
-                surroundings,
-                classification=built.classification,
-                ending=built.ending,
-                build_seconds=built.seconds,
-                log=request.directory / f"build-{built.step}.log.gz",
-            )
-        return self._run(request, built, surroundings=surroundings, environment=environment, values=values)
+        return _Ready(surroundings=surroundings, environment=environment, values=values, built=built)
 
     def _run(
         self,
@@ -291,7 +323,7 @@ class Prober:
         environment = {key: value for key, value in self._variables.items() if key not in LOCAL_VARIABLES}
         if self._stack.needs_python:
             scripts = self._slot.python.parent
-            environment = {key: environment[key] for key in environment.keys() - _OF_ANOTHER_PYTHON}
+            environment = {key: environment[key] for key in environment.keys() - OF_ANOTHER_PYTHON}
             environment["PATH"] = f"{scripts}{os.pathsep}{environment.get('PATH', os.defpath)}"
             environment["VIRTUAL_ENV"] = str(scripts.parent)
         own = {key: fill(text, values) for key, text in self._environment.variables().items()}

@@ -175,6 +175,12 @@ class Journal:
             row.conclusion = dict(conclusion)
             row.finished = now()
 
+    def note_localization(self, localization: Mapping[str, Any]) -> None:
+        """Note where the failure begins, beside how the bisection ended."""
+        with self._sessions.begin() as session:
+            row = session.get_one(Bisection, self.bisection)
+            row.conclusion = {**(row.conclusion or {}), "localization": dict(localization)}
+
     def stage(
         self,
         *,

@@ -77,6 +77,7 @@ def report_of_rows(rows: Rows) -> Report:
         pins=conclusion.pins if conclusion else (),
         environment=_environment(rows),
         notices=tuple(notice.text for notice in bisection.notices),
+        localization=conclusion.localization if conclusion else None,
         reproduce=both_sides(rows),
         timing=_timing(rows),
     )

@@ -8,6 +8,7 @@ from jinja2 import Environment, StrictUndefined
 
 from ..progress import duration, plural
 from . import phrases
+from .first_divergence import localization_lines
 from .model import Report
 from .plain_text import one_line, shortened
 
@@ -50,6 +51,7 @@ def render_markdown(report: Report) -> str:
         duration=duration,
         evidence_texts=phrases.evidence_texts,
         id=_id,
+        localization_lines=localization_lines,
         percent=phrases.percent,
         phrases=phrases,
         pin_state=phrases.pin_state,

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from ...runner.localization import Localization
 from ...runner.stack import Model
 from ...store.schema import BuildSource, Judgement, Outcome, Phase, Seeks
 from ...store.vocabulary import Verdict
@@ -245,5 +246,7 @@ class Report(Model):
     pins: tuple[PinRecord, ...]
     environment: EnvironmentReport
     notices: tuple[str, ...]
+    localization: Localization | None
+    """Where in the culprit's build the failure begins; None where that was not asked, or there is no culprit."""
     reproduce: Reproduction
     timing: Timing

@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session, sessionmaker
 from ...store.schema import Judgement, Seeks
 from ..progress import STYLES, duration, plural
 from .build import build_report
+from .first_divergence import localization_lines
 from .model import AnswerCommit, CommitReference, ProbeReport, Report, RunReport, Side
 from .phrases import (
     confidence,
@@ -55,7 +56,11 @@ def print_report(report: Report, directory: Path, console: Console) -> None:
     console.print(_entries(_answer(report)))
     for title, entries in (
         ("evidence", _evidence(report)),
+<<<<<<< HEAD
         ("patched", _patched(report)),
+=======
+        ("first divergence", _localization(report)),
+>>>>>>> a7a9218 (Localize at the end of every bisection, in a process of reduce, and reduce if asked; name the stuck tasks and cores of a stall; a task that diverged in any run is divergent)
         ("skipped", _skipped(report)),
         ("pins", _pins(report)),
         ("notes", [("note", Text(one_line(notice))) for notice in report.notices]),
@@ -140,6 +145,12 @@ def _evidence(report: Report) -> list[Entry]:
         if shown.log is not None:
             entries.append(("", Text(shown.log, style="dim")))
     return entries
+
+
+def _localization(report: Report) -> list[Entry]:
+    if report.localization is None:
+        return []
+    return [(label, _text(text)) for label, text in localization_lines(report.localization)]
 
 
 def _side_commit(side: Side) -> str:

@@ -24,9 +24,10 @@ class Evidence:
         self.divergent: Mask = np.zeros(len(dag), np.bool_)
 
     def observe(self, diverges: Mapping[int, bool]) -> None:
-        """Note for each task whether it diverges."""
+        """Note for each task whether it diverges. One that did so in any run is divergent: a race spares some runs."""
         for task, wrong in diverges.items():
-            (self.divergent if wrong else self.clean)[task] = True
+            self.divergent[task] |= wrong
+            self.clean[task] = not self.divergent[task]
 
     @property
     def observed(self) -> Mask:

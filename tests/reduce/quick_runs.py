@@ -6,6 +6,7 @@ compiled. `with quick_runs(folder):` makes reduce's replays and `run_python` so;
 
 from __future__ import annotations
 
+import gzip
 import multiprocessing
 import os
 import runpy
@@ -75,9 +76,11 @@ def execute(command: Command, *, log: Path, on_line: OnLine) -> Finished:
     if timed_out:
         process.kill()
         process.join()
-    for name, file in streams.items():
-        for line in file.read_text(errors="replace").splitlines() if file.exists() else ():
-            on_line(name, line)
+    with gzip.open(log, "wt", encoding="utf-8") as kept:
+        for name, file in streams.items():
+            for line in file.read_text(errors="replace").splitlines() if file.exists() else ():
+                kept.write(f"{line}\n")
+                on_line(name, line)
     code = process.exitcode or 0
     ending = Ending(
         exit_code=None if timed_out or code < 0 else code,

@@ -173,3 +173,18 @@ def test_a_dump_cut_short_is_never_agreement(
     monkeypatch.setenv("MINIRT_DUMP_ARENA_BYTES", "1000")
     with pytest.raises(UserError, match="dumped whole"):
         localize(twins.request(tmp_path / "out"), on_progress=quiet)
+
+
+def test_a_stall_is_mapped_to_the_tasks_that_wait(
+    tmp_path: Path, good_trees: Trees, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SIMPLER_SCHEDULER_TIMEOUT_MS", "500")
+    twins = Twins.make(tmp_path / "twins", Scenario.STALL, good_trees)
+    found = localize(twins.request(tmp_path / "out"), on_progress=quiet)
+    assert found.stall is not None
+    assert found.stall.believed, found.stall.reason
+    source = (twins.bad / found.stall.tasks[0].orchestration_source).read_text()
+    named = {task.kernel for task in found.stall.tasks if task.dependencies_met < task.dependencies}
+    assert named
+    assert all(f"// {kernel}" in source or kernel in source for kernel in named)
+    assert found.first_divergent == ()

@@ -19,6 +19,7 @@ from precision_bisect.reduce.schedules import REPEATS_TO_CONFIRM, UNDER_LOAD, Sc
 from precision_bisect.reduce.side import Side
 from precision_bisect.runner.build_output.golden_data import TensorFolder
 from precision_bisect.runner.tensors.statistics import Tolerance
+from precision_bisect.store.vocabulary import Verdict
 
 ORDERS = ("serial", "reverse")
 
@@ -53,7 +54,7 @@ class FakeSide:
         self.runs[schedule] += 1
         self._failed = self.fails(schedule)
         if self._failed is None:
-            raise ReplayError("stalled")
+            raise ReplayError("stalled", Verdict.STALL)
         return self
 
     @property

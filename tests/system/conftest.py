@@ -47,7 +47,7 @@ class DemoStack:
         return [
             *("--stack", str(self.directory / "stack.toml"), "--case", self.truth.case),
             *("--good", self.truth.good, "--bad", self.truth.bad, "--bad-when", self.truth.bad_when),
-            *("-o", str(self.output)),
+            *("-o", str(self.output), "--no-localize"),
         ]
 
     def start(self, *arguments: str) -> "subprocess.Popen[str]":

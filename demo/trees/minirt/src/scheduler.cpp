@@ -109,6 +109,7 @@ struct Scheduler::State {
     std::condition_variable work_changed;   // for workers: a task became ready, or the run is over
     std::condition_variable idle_changed;   // for run(): a task or a worker finished
     std::vector<TaskState> states;
+    std::vector<size_t> core_of;            // of running tasks
     std::vector<uint32_t> open_predecessors;
     std::vector<std::vector<size_t>> successors;
     std::vector<size_t> ready;
@@ -127,6 +128,7 @@ struct Scheduler::State {
 void Scheduler::State::prepare() {
     const std::vector<Task>& tasks = graph->tasks;
     states.assign(tasks.size(), TaskState::kWaiting);
+    core_of.assign(tasks.size(), 0);
     open_predecessors.assign(tasks.size(), 0);
     successors.resize(tasks.size());
     worker_done.assign(options.workers, false);
@@ -194,6 +196,7 @@ void Scheduler::State::work(size_t worker) {
         }
         const size_t index = take_ready();
         states[index] = TaskState::kRunning;
+        core_of[index] = worker;
         ++progress;
         lock.unlock();
         run_task(graph->tasks[index]);
@@ -217,11 +220,18 @@ void Scheduler::State::log_stall(uint64_t idle_iterations) const {
         }
         const Task& task = graph->tasks[i];
         const size_t total = task.predecessors.size();
+        std::string where;
+        if (states[i] == TaskState::kRunning) {
+            const char* slot = task.kernels.aic_kernel_id >= 0 ? "aic" : "aiv0";
+            where = " running_on=[owner_thread=0 cores=[core=" + std::to_string(core_of[i]) + "(" + slot + ")]]";
+        } else if (states[i] == TaskState::kWaiting) {
+            where = " missing_deps=" + std::to_string(open_predecessors[i]);
+        }
         LOG_INFO(
             "[STALL thread=0 idle_iterations=%" PRIu64 "] TASK ring=%u task_id=%u state=%s fanin_refcount=%zu/%zu "
-            "kernels=[aic:%d aiv0:%d aiv1:%d]",
+            "kernels=[aic:%d aiv0:%d aiv1:%d]%s",
             idle_iterations, task.id.ring(), task.id.local(), state_name(states[i]), total - open_predecessors[i], total,
-            task.kernels.aic_kernel_id, task.kernels.aiv0_kernel_id, task.kernels.aiv1_kernel_id
+            task.kernels.aic_kernel_id, task.kernels.aiv0_kernel_id, task.kernels.aiv1_kernel_id, where.c_str()
         );
     }
     LOG_INFO(

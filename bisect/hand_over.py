@@ -1,0 +1,196 @@
+"""The last step: the culprit's build, and its parent's as reference, handed to `reduce` in a process of its own.
+
+Whatever comes of it, the bisection's answer stands: this says what was found, or why nothing was.
+"""
+
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from sqlalchemy.orm import Session, sessionmaker
+
+from ..runner.builder import FailedBuild
+from ..runner.case import CaseName, RunOptions
+from ..runner.content import StackContent
+from ..runner.errors import UserError
+from ..runner.execute import Command, execute
+from ..runner.golden import FrozenGolden, thaw
+from ..runner.home import Home
+from ..runner.localization import (
+    DIVERGENCE,
+    TASK_GRAPH,
+    JobSide,
+    Localization,
+    LocalizationJob,
+    read_divergence,
+    read_reduction,
+)
+from ..runner.probe import OF_ANOTHER_PYTHON, Prober
+from ..runner.probe_records import ProbeRequest
+from ..runner.workspace import Workspace
+from ..store.schema import Probe
+from ..store.vocabulary import Verdict
+from .report.model import Side
+from .report.plain_text import one_line
+from .report.rows import Rows, load_rows
+from .report.sides import both_sides
+
+_LEAST_TIMEOUT = 60.0
+_TIMES_THE_RUN = 10
+_LONGEST = 4 * 3600.0
+"""Seconds, where the bisection has no budget."""
+_TELLING = (Verdict.MISMATCH, Verdict.STALL)
+_NOTHING_DIVERGES = 3
+
+
+def localize_culprit(
+    sessions: sessionmaker[Session],
+    name: str,
+    *,
+    home: Home,
+    reduce: bool,
+    seconds: float | None,
+    say: Callable[[str], None],
+) -> Localization:
+    """Localize, and reduce if asked, within `seconds`. Raises nothing but what stops the process itself."""
+    try:
+        with sessions() as session:
+            rows = load_rows(session, name)
+        return _localize(rows, home=home, reduce=reduce, deadline=_deadline(seconds), say=say)
+    except KeyboardInterrupt:
+        return _left_out("interrupted")
+    except Exception as error:  # the answer stands, whatever this step meets
+        return _left_out(one_line(str(error)) if isinstance(error, UserError) else repr(error))
+
+
+def _deadline(seconds: float | None) -> float:
+    return time.monotonic() + (_LONGEST if seconds is None else seconds)
+
+
+def _localize(
+    rows: Rows, *, home: Home, reduce: bool, deadline: float, say: Callable[[str], None]
+) -> Localization:
+    request = rows.request
+    if request.bad_when is None or not request.stack.case.harness:
+        return _left_out("the case is a command of its own, without tensors to compare")
+    sides = both_sides(rows)
+    if sides.bad is None or sides.good is None:
+        return _left_out("there is no run of the culprit beside one of a commit that passes")
+    if sides.bad.verdict not in _TELLING:
+        return _left_out(f"a {sides.bad.verdict} leaves no values to compare")
+    if rows.bisection.golden is None:
+        return _left_out("the runs had no frozen data")
+    golden = thaw(rows.bisection.golden, home.golden)
+    bad, good = _shown(rows, sides.bad), _shown(rows, sides.good)
+    builds = [_build(probe) for probe in (bad, good)]
+    if None in builds:
+        return _left_out("a build directory of the culprit's or its parent's runs is not there any more")
+    folder = home.bisections / rows.bisection.name / "localized"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    workspace = Workspace(request.stack, home)
+    content = StackContent(request.stack, workspace)
+    timeout = request.timeout or max(_LEAST_TIMEOUT, _TIMES_THE_RUN * (bad.run_seconds or 0.0))
+
+    def prober() -> Prober:
+        return Prober(workspace, content, home, on_activity=lambda _text: None)
+
+    # Two slots at once: each build is run by the toolchain of its own commit.
+    with prober() as failing, prober() as reference:
+        ready: list[JobSide] = []
+        for side, slot, build, word in (
+            (sides.bad, failing, builds[0], "culprit"),
+            (sides.good, reference, builds[1], "parent"),
+        ):
+            say(f"localizing: preparing the toolchain of the {word}, {side.repository} {side.commit[:12]}")
+            made = slot.prepare(_probe_request(rows, side, golden, folder / word, timeout))
+            if isinstance(made, FailedBuild):
+                return _left_out(f"step {made.step} failed for the {word}")
+            assert build is not None
+            ready.append(JobSide(build=build, stack=made, python=slot.slot.python))
+        job = LocalizationJob(
+            failing=ready[0],
+            reference=ready[1],
+            platform=request.platform,
+            device=request.device,
+            golden_data=golden.directory,
+            timeout=timeout,
+            output=folder / "found",
+            reduce_to=request.output / "reduced" if reduce else None,
+        )
+        (folder / "job.json").write_text(job.model_dump_json(indent=2), encoding="utf-8")
+        said: list[str] = []
+        finished = execute(
+            Command(
+                argv=[sys.executable, "-m", "precision_bisect.reduce.job_command", str(folder / "job.json")],
+                cwd=folder,
+                environment={k: v for k, v in os.environ.items() if k not in OF_ANOTHER_PYTHON},
+                timeout=max(1.0, deadline - time.monotonic()),
+                holds=(failing.slot.lock, reference.slot.lock),
+            ),
+            log=folder / "localize.log.gz",
+            on_line=lambda _stream, line: _hear(line, said, say),
+        )
+    code = finished.ending.exit_code
+    divergence = read_divergence(job.output)
+    if divergence is None or code is None:
+        why = said[-1] if said and code == 1 else str(finished.ending)
+        return _left_out(f"{why}; see {folder / 'localize.log.gz'}")
+    request.output.mkdir(parents=True, exist_ok=True)
+    for file in (DIVERGENCE, TASK_GRAPH):
+        if (job.output / file).is_file():
+            shutil.copyfile(job.output / file, request.output / file)
+    shutil.rmtree(job.output / "work", ignore_errors=True)
+    compared = (
+        f"the build of {sides.bad.commit[:12]} against that of {sides.good.commit[:12]}, on the frozen data"
+    )
+    reduction = read_reduction(job.reduce_to) if job.reduce_to else None
+    failed = (
+        f"; not reduced: {said[-1]}" if job.reduce_to and reduction is None and code == 1 and said else ""
+    )
+    return Localization(
+        status="nothing" if code == _NOTHING_DIVERGES else "found",
+        message=f"{compared}{failed}",
+        divergence=divergence,
+        reduction=reduction,
+        reduced=job.reduce_to if reduction else None,
+    )
+
+
+def _left_out(why: str) -> Localization:
+    return Localization(status="left out", message=why)
+
+
+def _hear(line: str, said: list[str], say: Callable[[str], None]) -> None:
+    text = one_line(line)
+    said[:] = [text.removeprefix("error: ")]
+    say(f"localizing: {text}")
+
+
+def _shown(rows: Rows, side: Side) -> Probe:
+    return next(probe for probe in rows.probes if probe.ordinal == side.shown)
+
+
+def _build(probe: Probe) -> Path | None:
+    paths: Sequence[Path] = [Path(one.path) for one in probe.artifacts if one.kind == "build_directory"]
+    return next((path for path in paths if path.is_dir()), None)
+
+
+def _probe_request(
+    rows: Rows, side: Side, golden: FrozenGolden, directory: Path, timeout: float
+) -> ProbeRequest:
+    request = rows.request
+    return ProbeRequest(
+        revisions=side.revisions,
+        case=CaseName.parse(request.case, request.stack) if request.case else None,
+        platform=request.platform,
+        device=request.device,
+        golden=golden,
+        bad_when=None,
+        options=RunOptions(),
+        timeout=timeout,
+        directory=directory,
+    )

@@ -1,0 +1,89 @@
+"""Where in the culprit's build the failure begins, in words: the same on the terminal and in report.md."""
+
+from collections.abc import Iterator
+
+from ...runner.localization import Divergence, FirstDivergent, Localization, Stall
+
+_MOST = 4
+"""Tensors, and missing edges, that are told of; divergence.json has all."""
+
+
+def localization_lines(found: Localization) -> Iterator[tuple[str, str]]:
+    """A label and what stands beside it, line by line."""
+    if found.status == "left out":
+        yield "not known", found.message
+        return
+    divergence = found.divergence
+    if divergence is not None:
+        yield from _divergence(divergence)
+    if found.reduction is not None:
+        tasks, kernels = found.reduction.tasks, found.reduction.kernels
+        yield (
+            "reduced",
+            f"{tasks.before} tasks to {tasks.after}, {kernels.before} kernels to {kernels.after}: {found.reduced}",
+        )
+    yield "compared", found.message
+
+
+def _divergence(found: Divergence) -> Iterator[tuple[str, str]]:
+    if found.stall is not None:
+        yield from _stall(found.stall)
+    elif not found.first_divergent:
+        yield "none", "no task of the culprit's build leaves other values than its parent's"
+    alike: dict[tuple[str, int], list[FirstDivergent]] = {}
+    for each in found.first_divergent:
+        alike.setdefault((each.kernel, each.argument), []).append(each)
+    for group in list(alike.values())[:_MOST]:
+        yield from _tensor(group[0], others=len(group) - 1)
+    if len(alike) > _MOST:
+        yield "", f"and {len(alike) - _MOST} more first divergent tensors in divergence.json"
+    for edge in [edge for edge in found.missing_edges if edge.ordered_in_reference is not False][:_MOST]:
+        yield (
+            "no edge",
+            f"{edge.after_kernel} does not wait for {edge.before_kernel}: {edge.hazard}; {edge.cause}",
+        )
+    if found.race is not None:
+        yield (
+            "race",
+            "confirmed: one order fails and another passes on the same data"
+            if found.race.confirmed
+            else "not shown",
+        )
+    if found.generated is not None:
+        yield "due to", f"{found.generated.origin or 'compiler or runtime: open'}: {found.generated.shown}"
+
+
+def _stall(found: Stall) -> Iterator[tuple[str, str]]:
+    yield (
+        "stall",
+        f"{'' if found.believed else 'not believed: '}{found.reason}; {found.completed} of {found.total} tasks done",
+    )
+    for each in found.tasks[-_MOST:]:
+        cores = f" on core {', '.join(map(str, each.cores))}" if each.cores else ""
+        lines = ", ".join(map(str, each.orchestration_lines)) or "?"
+        yield (
+            "task",
+            f"{each.kernel or 'no kernel'} ({each.task_id}) {each.state}{cores}, {', '.join(each.kernel_sources)}, "
+            f"submitted at {each.orchestration_source}:{lines}",
+        )
+
+
+def _tensor(each: FirstDivergent, *, others: int) -> Iterator[tuple[str, str]]:
+    tensor = each.tensor or f"argument {each.argument}"
+    more = f", and of {others} more tasks of it, in divergence.json" if others else ""
+    yield "tensor", f"{tensor} of task {each.task_id}, kernel {each.kernel}{more}"
+    lines = ", ".join(map(str, each.orchestration_lines)) or "?"
+    yield (
+        "source",
+        f"{', '.join(each.kernel_sources)}, submitted at {each.orchestration_source}:{lines}",
+    )
+    yield "class", f"{each.task_class}: {each.reason}"
+    if each.pattern is not None:
+        yield "pattern", f"{each.pattern.name} ({each.pattern.confidence:.0%}): {each.pattern.evidence}"
+    if (found := each.statistics) is not None:
+        worst = f" at {list(found.max_error_index)}" if found.max_error_index is not None else ""
+        yield (
+            "worst",
+            f"error {found.max_error:.6g}{worst}; {found.different} of {found.elements} elements differ, "
+            f"by at most {found.max_ulps} ulp",
+        )

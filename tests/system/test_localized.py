@@ -1,0 +1,36 @@
+"""The last step of a bisection: the first wrong tensor is in the report, and whatever comes of it the answer stands."""
+
+from collections.abc import Callable
+
+from precision_bisect.demo.scenarios import Scenario
+from tests.system.conftest import DemoStack
+
+
+def localizing(stack: DemoStack) -> list[str]:
+    return [word for word in stack.arguments if word != "--no-localize"]
+
+
+def test_the_first_wrong_tensor_is_in_every_report(make: Callable[..., DemoStack]) -> None:
+    stack = make(Scenario.RUNTIME_BUMP)
+    before = stack.snapshot()
+    done = stack.run(*localizing(stack))
+    assert done.code == 0, done.err
+    assert stack.snapshot() == before
+    found = stack.report()["localization"]
+    assert found["status"] == "found", found["message"]
+    first = found["divergence"]["first_divergent"][0]
+    assert (first["kernel"], first["tensor"], first["task_class"]) == ("total", "total", "introduced")
+    assert found["divergence"]["generated"]["origin"] == "runtime"
+    assert (stack.output / "divergence.json").is_file()
+    assert (stack.output / "task_graph.html").is_file()
+    for text in (done.out, (stack.output / "report.md").read_text()):
+        assert "kernel total" in text
+        assert "introduced" in text
+
+    # The builds are all there, so that a second bisection, whose localization fails, takes little.
+    stack.environment["MINIRT_DUMP_ARENA_BYTES"] = "1000"
+    again = stack.run(*localizing(stack))
+    assert again.code == 0, again.err
+    assert stack.report()["outcome"] == "culprit"
+    assert stack.report()["localization"]["status"] == "left out"
+    assert "dumped whole" in stack.report()["localization"]["message"]
