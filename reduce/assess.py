@@ -55,14 +55,14 @@ class Assessor:
     tolerance: Tolerance
     folder: Path
 
-    def assess(self, divergence: Divergence) -> Assessment:
-        """Measure a task in up to four runs of it alone."""
+    def assess(self, divergence: Divergence, *, fed_wrong: bool = False) -> Assessment:
+        """Measure a task in up to four runs of it alone. `fed_wrong`: tasks before it diverge too."""
         try:
-            return self._measured(divergence)
+            return self._measured(divergence, fed_wrong=fed_wrong)
         except (UserError, BuildOutputError, NotWholeError) as error:
             return Assessment(task_class=TaskClass.UNKNOWN, distances=None, reason=str(error))
 
-    def _measured(self, divergence: Divergence) -> Assessment:
+    def _measured(self, divergence: Divergence, *, fed_wrong: bool) -> Assessment:
         actual, expected = divergence.actual, divergence.expected
         right = expected.before
         folder = self.folder / str(divergence.failing.ordinal)
@@ -93,11 +93,13 @@ class Assessor:
             inputs=inputs,
             floor=error(theirs.run({index: _nudged(view) for index, view in right.items()}, expected)),
         )
+        disturbed = [] if fed_wrong else disturbed
         found = classify(distances, disturbed=bool(disturbed))
         return Assessment(
             task_class=found,
             distances=distances,
-            reason=_reason(found, distances) + self._disturbance(divergence.failing, disturbed),
+            reason=_reason(found, distances, fed_wrong=fed_wrong)
+            + self._disturbance(divergence.failing, disturbed),
         )
 
     def _disturbance(self, task: KernelTask, arguments: Sequence[int]) -> str:
@@ -126,20 +128,29 @@ def _nudged(view: TensorView) -> TensorView:
     return TensorView.of_contiguous(view.name, view.dtype, view.shape, bits.view(view.dtype.storage))
 
 
-def _reason(found: TaskClass, distances: Distances) -> str:
+def _reason(found: TaskClass, distances: Distances, *, fed_wrong: bool) -> str:
     match found:
         case TaskClass.INTRODUCED:
+            small = distances.introduced <= distances.floor
             return (
                 f"alone on the reference's inputs the kernel misses its result by {distances.introduced:.3g}"
+                + (f", no more than one ulp of its inputs does ({distances.floor:.3g})" if small else "")
             )
         case TaskClass.INTERACTION:
             read = (
-                "its inputs are not what the tasks before it left"
-                if distances.inputs
-                else "on the same inputs, in the run, it is not"
+                "on the inputs of the run the reference's kernel does not make the error either"
+                if fed_wrong
+                else (
+                    "its inputs are not what the tasks before it left"
+                    if distances.inputs
+                    else "on the same inputs, in the run, it is not"
+                )
             )
             return f"alone on the reference's inputs the kernel is right; {read}"
         case TaskClass.AMPLIFIED:
-            return f"its inputs are off by {distances.inputs:.3g}, its result by {distances.out:.3g}"
+            return (
+                f"its inputs are off by {distances.inputs:.3g}, its result by {distances.out:.3g}: "
+                f"{distances.factor:.3g} times as much"
+            )
         case _:
             return f"the reference's kernel makes {distances.propagated:.3g} of its inputs too"

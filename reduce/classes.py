@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import Enum
 
@@ -39,6 +40,11 @@ class Distances:
     propagated: float
     inputs: float
     floor: float
+
+    @property
+    def factor(self) -> float | None:
+        """How much larger the relative error of the result is than that of the inputs; None where those are right."""
+        return self.out / self.inputs if 0 < self.inputs < math.inf else None
 
 
 def classify(distances: Distances, *, disturbed: bool) -> TaskClass:

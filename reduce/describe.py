@@ -143,6 +143,18 @@ def missing_edge(
     )
 
 
+def downstream(found: Divergence, assessment: Assessment) -> written.Downstream:
+    """What a task made of the error that reached it."""
+    return written.Downstream(
+        task_id=format_task_id(found.failing.task.task_id),
+        position=found.failing.ordinal,
+        kernel=found.failing.name,
+        task_class=assessment.task_class.value,
+        reason=assessment.reason,
+        distances=_distances(assessment.distances),
+    )
+
+
 def _distances(found: Distances | None) -> written.Distances | None:
     if found is None:
         return None
@@ -152,6 +164,7 @@ def _distances(found: Distances | None) -> written.Distances | None:
         propagated=_finite(found.propagated),
         inputs=_finite(found.inputs),
         floor=_finite(found.floor),
+        factor=None if found.factor is None else _finite(found.factor),
     )
 
 

@@ -74,7 +74,7 @@ class Distances(_Part):
 
     `out` in the run; `introduced` by the failing kernel alone on the reference's inputs; `propagated` by the
     reference's kernel alone on the failing run's inputs; `inputs` between the inputs; `floor` by the reference's kernel
-    with every input changed by one unit in the last place.
+    with every input changed by one unit in the last place. `factor` is `out / inputs`, null where the inputs are right.
     """
 
     out: float | None
@@ -82,6 +82,7 @@ class Distances(_Part):
     propagated: float | None
     inputs: float | None
     floor: float | None
+    factor: float | None
 
 
 class FirstDivergent(_Part):
@@ -109,6 +110,19 @@ class FirstDivergent(_Part):
     """The surest; null where none fits."""
     statistics: Statistics | None
     """Null where type or shape differ so that elements do not correspond."""
+
+
+class Downstream(_Part):
+    """What a task below the first divergent ones made of the error that reached it."""
+
+    task_id: str
+    position: int
+    kernel: str
+    task_class: Literal["introduced", "inherited", "amplified", "interaction", "unknown"] = Field(
+        serialization_alias="class"
+    )
+    reason: str
+    distances: Distances | None
 
 
 class MissingEdge(_Part):
@@ -223,11 +237,15 @@ class Divergence(_Part):
     """0 and 0: any difference counts."""
     tasks: int
     runs: int
-    """Of the failing build, the one that recorded its graph included; those that `race` counts are not."""
+    """Of the failing build, the one that recorded its graph included, until the first divergent tasks were shown."""
     reference_runs: int
     bytes_dumped: int
     """By the failing build, in all runs."""
     first_divergent: tuple[FirstDivergent, ...]
+    rounding: tuple[Task, ...]
+    """Tasks before those that differ too, within the harness's tolerance and within rounding: no fault."""
+    downstream: tuple[Downstream, ...]
+    """Some of the tasks below, one a kernel."""
     vanished: tuple[Task, ...]
     """Tasks that diverged while they were searched for, and not in the run that was to show it."""
     missing_edges: tuple[MissingEdge, ...]

@@ -16,6 +16,7 @@ from ..store.vocabulary import Verdict
 from . import describe
 from . import divergence as written
 from .assess import Assessment, Assessor
+from .beyond import Found, downstream, past_rounding
 from .classes import TaskClass
 from .generated import compare_generated
 from .localize import Divergence, Localization, Localizer
@@ -81,14 +82,15 @@ def localize(request: LocalizeRequest, *, on_progress: Callable[[str], None]) ->
     reference = _side(
         request.reference, request.reference_toolchain, golden, work / "reference", request.timeout
     )
-    found = Localizer(
+    localizer = Localizer(
         failing=failing,
         reference=reference,
         tolerance=request.tolerance,
         budget=request.budget,
         attempts=request.attempts,
         on_progress=on_progress,
-    ).localize()
+    )
+    found = localizer.localize()
     assessor = Assessor(
         failing=failing,
         reference=reference,
@@ -96,7 +98,15 @@ def localize(request: LocalizeRequest, *, on_progress: Callable[[str], None]) ->
         tolerance=request.tolerance,
         folder=work / "alone",
     )
-    assessments = _assess_all(found.divergences, assessor, on_progress)
+    first = Found(localization=found, assessments=_assess_all(found.divergences, assessor, on_progress))
+    answer = past_rounding(first, localizer, assessor, failing.tolerance)
+    found, assessments = answer.localization, answer.assessments
+    spent = Spent(
+        runs=failing.replayer.runs,
+        reference_runs=reference.replayer.runs,
+        bytes_dumped=failing.replayer.dumped_bytes,
+    )
+    below = downstream(answer, localizer, assessor)
     edges = missing_edges(failing.tasks)
     unordered = {(edge.before.ordinal, edge.after.ordinal) for edge in missing_edges(reference.tasks)}
     missing = tuple(
@@ -115,7 +125,7 @@ def localize(request: LocalizeRequest, *, on_progress: Callable[[str], None]) ->
         )
         trials = schedules.try_all()
         race = describe.race(trials, schedules.confirm(trials))
-    result = _written(request, found, assessments, failing, reference, missing, race)
+    result = _written(request, answer, spent, below, failing, reference, missing, race)
     (request.output / PAGE).write_text(page(failing.tasks, found), encoding="utf-8")
     return _save(result, request)
 
@@ -148,6 +158,8 @@ def _stalled(
         reference_runs=1,
         bytes_dumped=0,
         first_divergent=(),
+        rounding=(),
+        downstream=(),
         vanished=(),
         missing_edges=(),
         race=None,
@@ -189,7 +201,7 @@ def _side(build: Path, toolchain: Toolchain, golden: FrozenGolden, folder: Path,
 
 def _assess_all(
     divergences: Sequence[Divergence], assessor: Assessor, on_progress: Callable[[str], None]
-) -> list[Assessment]:
+) -> tuple[Assessment, ...]:
     """One verdict a task. Of several tasks with the same kernels, the first is run alone, and speaks for the others."""
     by_kernels: dict[tuple[str, str], Assessment] = {}
     found: list[Assessment] = []
@@ -207,7 +219,7 @@ def _assess_all(
                 distances=None,
                 reason=f"as task {divergence.failing.ordinal} of the same kernel: {one.reason}",
             )
-    return found
+    return tuple(found)
 
 
 def _points_to_a_race(
@@ -218,12 +230,6 @@ def _points_to_a_race(
         or any(edge.ordered_in_reference is not False for edge in missing)
         or any(one.task_class is TaskClass.INTERACTION for one in assessments)
     )
-
-
-def _runs_of(race: written.Race) -> int:
-    confirmation = race.confirmation
-    fresh = (confirmation.failing, confirmation.passing) if confirmation else ()
-    return sum(trial.runs for trial in (*race.trials, *fresh))
 
 
 def _reference(request: LocalizeRequest) -> written.Reference:
@@ -238,15 +244,26 @@ def _reference(request: LocalizeRequest) -> written.Reference:
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class Spent:
+    """What the search took until its answer; verdicts on tasks below it and schedules come on top."""
+
+    runs: int
+    reference_runs: int
+    bytes_dumped: int
+
+
 def _written(
     request: LocalizeRequest,
-    found: Localization,
-    assessments: Sequence[Assessment],
+    answer: Found,
+    spent: Spent,
+    below: Sequence[tuple[Divergence, Assessment]],
     failing: Side,
     reference: Side,
     missing: tuple[written.MissingEdge, ...],
     race: written.Race | None,
 ) -> written.Divergence:
+    found, assessments = answer.localization, answer.assessments
     ours, theirs = failing.tasks.tasks, reference.tasks.tasks
     firsts = tuple(
         entry
@@ -259,10 +276,12 @@ def _written(
         rtol=request.tolerance.rtol,
         atol=request.tolerance.atol,
         tasks=len(ours),
-        runs=failing.replayer.runs - (_runs_of(race) if race else 0),
-        reference_runs=reference.replayer.runs,
-        bytes_dumped=failing.replayer.dumped_bytes,
+        runs=spent.runs,
+        reference_runs=spent.reference_runs,
+        bytes_dumped=spent.bytes_dumped,
         first_divergent=firsts,
+        rounding=tuple(describe.task(one) for one in answer.rounding),
+        downstream=tuple(describe.downstream(*one) for one in below),
         vanished=tuple(describe.task(one) for one in found.vanished),
         missing_edges=missing,
         race=race,

@@ -198,6 +198,22 @@ class Localizer:
             results={counterparts[one] for one in results - whole}, whole={counterparts[one] for one in whole}
         )
 
+    def divergent_below(self) -> tuple[KernelTask, ...]:
+        """Tasks of the failing build that were seen to diverge, and are no first ones, in submission order."""
+        below = self._evidence.divergent & ~self._evidence.firsts()
+        return tuple(self._pair(int(node))[0] for node in np.flatnonzero(below))
+
+    def show(self, ordinals: Sequence[int]) -> tuple[Divergence, ...]:
+        """One more run of each build, with all arguments of some tasks; those of them that diverge in it.
+
+        Raises `UserError` where they were not dumped whole.
+        """
+        nodes = [self._tasks.index(ordinal) for ordinal in ordinals]
+        try:
+            return self._result(nodes, *self._dump_around(nodes, before=())).divergences
+        except NotWholeError as error:
+            raise UserError(f"expected all arguments of a task dumped whole, found: {error}") from error
+
     def _is_disturbed(self, found: Divergence) -> bool:
         """Whether its inputs differ, though all that is known of the tasks before it is that they do not."""
         actual, expected = found.actual.before, found.expected.before

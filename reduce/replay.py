@@ -22,6 +22,7 @@ from ..runner.tensors.statistics import Tolerance
 from ..runner.verdict import Classification, Classifier
 from ..store.vocabulary import Verdict
 from .entry_arguments import EntryArgument, write_specs
+from .harness_tolerance import read_tolerance
 from .toolchain import Toolchain
 from .working_copy import WorkingCopy
 
@@ -48,6 +49,8 @@ class Replay:
     dump: ArgsDump | None
     graph: TaskGraph | None
     outputs: TensorFolder | None
+    tolerance: Tolerance | None
+    """The harness's own, where it was told."""
     seconds: float
     log: Path
 
@@ -208,6 +211,7 @@ class Replayer:
             dump=kept.build().args_dump() if dump_level else None,
             graph=kept.build().task_graph() if dep_gen else None,
             outputs=ran.outputs,
+            tolerance=read_tolerance(ran.folder / _OUTPUTS),
             seconds=ran.seconds,
             log=ran.log,
         )

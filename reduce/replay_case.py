@@ -55,6 +55,7 @@ def main() -> int:
             actual: Any, expected: Any, *, rtol: float, atol: float, **_rest: Any
         ) -> tuple[bool, str]:
             torch.save(actual.clone(), arguments.outputs / f"{name}.pt")
+            (arguments.outputs / "tolerance.json").write_text(json.dumps({"rtol": rtol, "atol": atol}))
             return bool(torch.allclose(actual, expected, rtol=rtol, atol=atol)), ""
 
         return allclose

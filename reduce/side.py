@@ -11,6 +11,7 @@ from ..runner.build_output.golden_data import GoldenData, TensorFolder
 from ..runner.build_output.kernel_config import KernelConfig
 from ..runner.build_output.orchestration import Orchestration
 from ..runner.errors import UserError
+from ..runner.tensors.statistics import Tolerance
 from .entry_arguments import EntryArgument, entry_arguments
 from .replay import Replay, Replayer
 from .tagging import tagged
@@ -33,6 +34,8 @@ class Side:
     tasks: TaskList
     outputs: TensorFolder | None
     """What the run that recorded the graph put out; None where the harness does not tell."""
+    tolerance: Tolerance | None
+    """With which the harness compared it; None where it does not tell."""
 
     @classmethod
     def open(cls, build: Path, *, data: Path, toolchain: Toolchain, folder: Path, timeout: float) -> Side:
@@ -68,6 +71,7 @@ class Side:
             arguments=arguments,
             tasks=tasks,
             outputs=first.outputs,
+            tolerance=first.tolerance,
         )
 
     def dump(self, *, results: Set[int], whole: Set[int]) -> ArgsDump:

@@ -30,6 +30,8 @@ def print_summary(found: Divergence, console: Console) -> None:
         line(
             f"... and {len(found.first_divergent) - _SHOWN} more first divergent tensors, see divergence.json"
         )
+    for below in found.downstream:
+        line(f"below: task {below.position} {below.kernel}: {below.task_class}, {below.reason}")
     new = [edge for edge in found.missing_edges if edge.ordered_in_reference is not False]
     for edge in new[:_SHOWN]:
         line(f"missing edge: {_edge(edge)}", "bold yellow")
@@ -40,6 +42,7 @@ def print_summary(found: Divergence, console: Console) -> None:
     if found.generated is not None:
         _print_generated(found.generated, line)
     for tasks, what in (
+        (found.rounding, "before them differ within rounding"),
         (found.vanished, "diverged only in some runs: a race?"),
         (found.unaligned, "of the failing build have no counterpart and were not compared"),
         (found.unaligned_reference, "of the reference have no counterpart"),

@@ -68,6 +68,14 @@ def test_a_rounding_mode_within_a_small_budget(tmp_path: Path, good_trees: Trees
     source = (twins.bad / first.orchestration_source).read_text().splitlines()
     assert all("// total" in source[line - 1] for line in first.orchestration_lines)
     assert found.runs <= 5
+    below = {entry.kernel: entry for entry in found.downstream}
+    assert below.keys() <= {"grown", "y"}
+    assert below
+    for entry in below.values():
+        assert entry.task_class in ("inherited", "amplified")
+        assert entry.distances is not None
+        assert entry.distances.introduced == 0
+        assert entry.distances.factor is not None
     written = json.loads((tmp_path / "out" / RESULT).read_text())
     jsonschema.validate(written, json.loads(SCHEMA.read_text()))
     assert written["first_divergent"][0]["class"] == "introduced"
@@ -106,13 +114,22 @@ def test_a_dropped_dependency_is_named(
     )
     failed = {trial.schedule: trial.failed for trial in found.race.trials}
     assert (failed["serial"], failed["reverse"]) == (0, 1)
-    assert failed["one-worker"] == 0, (
-        "the order that this process asks for is not that of a schedule of its own"
-    )
     assert failed[UNDER_LOAD] == failed[AS_IT_IS] == 3
     page = (tmp_path / "out" / PAGE).read_text()
     assert '"state":"first"' in page
     assert "//" not in re.sub(r"^\s*//.*$", "", page, flags=re.MULTILINE), "the page names no other host"
+
+
+def test_a_schedule_has_no_other_ones_variables(
+    tmp_path: Path, good_trees: Trees, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MINIRT_ORDER", "reverse")
+    toolchain = good_trees.toolchain()
+    values = toolchain.values(case=tmp_path / "case.py", folder=tmp_path)
+    assert toolchain.environment(values)["MINIRT_ORDER"] == "reverse"
+    found = toolchain.under("one-worker").environment(values)
+    assert found["MINIRT_THREADS"] == "1"
+    assert "MINIRT_ORDER" not in found
 
 
 def test_a_race_shows_against_the_same_build_run_serially(
@@ -188,3 +205,22 @@ def test_a_stall_is_mapped_to_the_tasks_that_wait(
     assert named
     assert all(f"// {kernel}" in source or kernel in source for kernel in named)
     assert found.first_divergent == ()
+
+
+def test_rounding_before_a_fault_is_not_the_fault(tmp_path: Path, good_trees: Trees) -> None:
+    case = "cases/elementwise_chain.py"
+    good = good_trees.build(case, tmp_path / "build", "--save-data")
+    bad = shutil.copytree(good, tmp_path / "bad")
+    for kernel, old, new in (
+        ("grown", "store_f32(grown, element_offset(grown, row, column), ", "1.0000001f * "),
+        ("y", "store_f32(y, element_offset(y, row, column), ", "1.01f * "),
+    ):
+        file = bad / "kernels" / "aiv" / f"{kernel}.cpp"
+        text = file.read_text()
+        assert text.count(old) == 1, text
+        file.write_text(text.replace(old, old + new))
+    twins = Twins(good=good, bad=bad, good_trees=good_trees, bad_trees=good_trees)
+    found = localize(twins.request(tmp_path / "out"), on_progress=quiet)
+    assert kernels(found) == {"y"}
+    assert {entry.task_class for entry in found.first_divergent} == {"introduced"}
+    assert {task.kernel for task in found.rounding} == {"grown"}
