@@ -56,11 +56,8 @@ def print_report(report: Report, directory: Path, console: Console) -> None:
     console.print(_entries(_answer(report)))
     for title, entries in (
         ("evidence", _evidence(report)),
-<<<<<<< HEAD
         ("patched", _patched(report)),
-=======
         ("first divergence", _localization(report)),
->>>>>>> a7a9218 (Localize at the end of every bisection, in a process of reduce, and reduce if asked; name the stuck tasks and cores of a stall; a task that diverged in any run is divergent)
         ("skipped", _skipped(report)),
         ("pins", _pins(report)),
         ("notes", [("note", Text(one_line(notice))) for notice in report.notices]),
