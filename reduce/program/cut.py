@@ -262,8 +262,13 @@ def _tensor(content: _Contents, golden: Mapping[str, TensorView] | None) -> CutT
         judged = content.unread & (content.kept_writer == content.writer) & (known is not None)
         if known is not None:
             expected = np.where(judged, known.contiguous().ravel(), expected)
-    # The harness passes a tensor that is neither an input nor an output as an input of zeros.
-    has_input = bool(content.supplied.any()) or not bool(content.unread.any())
+    # The harness passes a tensor that is neither an input nor an output as an input of zeros; and where not all of an
+    # output is written, the rest would be what the device's memory held.
+    has_input = (
+        bool(content.supplied.any())
+        or not bool(content.unread.any())
+        or not bool((content.kept_writer >= 0).all())
+    )
     return CutTensor(
         buffer=content.buffer,
         initial=content.initial if has_input else None,

@@ -17,6 +17,7 @@ from ..entry_arguments import EntryArgument, EntryTensor
 from ..single_task import scalar_text, submits_of
 from ..task_list import KernelTask, TaskList
 from ..tensor_names import tensor_name
+from .allocated import allocated_buffers
 from .geometry import buffer_shape, view_of
 from .model import Buffer, NotReducibleError, Program, ProgramArgument, ProgramTask
 
@@ -35,7 +36,8 @@ def extract(
             cannot be told.
     """
     submits = _submits(orchestration, tasks)
-    placed = {task.ordinal: _placed(tasks, task, dump) for task in tasks.tasks}
+    allocated = allocated_buffers(orchestration, tasks, submits)
+    placed = {task.ordinal: _placed(tasks, task, dump, allocated) for task in tasks.tasks}
     uses: dict[int, list[tuple[KernelTask, GraphArgument]]] = {}
     for task in tasks.tasks:
         for argument in placed[task.ordinal]:
@@ -95,31 +97,47 @@ def _alike(orchestration: Orchestration, task: KernelTask) -> tuple[Submit, ...]
     return found
 
 
-def _placed(tasks: TaskList, task: KernelTask, dump: ArgsDump) -> list[GraphArgument]:
+def _placed(
+    tasks: TaskList, task: KernelTask, dump: ArgsDump, allocated: Mapping[tuple[int, int], int]
+) -> list[GraphArgument]:
     """All arguments with buffer and region; one that the runtime allocated for the task is a buffer of its own."""
-    created = iter(tasks.graph.tensors_created_by(task.task.task_id))
+    unplaced = [one for one in task.task.arguments if one.tensor_id is None or one.region is None]
+    told = {place: allocated.get((task.ordinal, place)) for place in range(len(unplaced))}
+    untold = [place for place, tensor_id in told.items() if tensor_id is None]
+    others = [one for one in tasks.graph.tensors_created_by(task.task.task_id) if one not in told.values()]
+    if others and len(others) != len(untold):
+        raise NotReducibleError(
+            f"{task.name} (task {task.ordinal}): expected to know which outputs are used later, "
+            f"found {len(others)} of {len(untold)}"
+        )
+    # What nobody uses later has no name in the graph.
+    told |= dict(zip(untold, others or [_unused(task, place) for place in untold], strict=True))
     found: list[GraphArgument] = []
     for argument in task.task.arguments:
-        if argument.tensor_id is None or argument.region is None:
-            records = [
-                one
-                for one in dump.find(task_id=task.task.task_id, stage=Stage.AFTER_COMPLETION)
-                if one.arg_index == argument.index
-            ]
-            tensor_id = next(created, None)
-            if tensor_id is None or len(records) != 1:
-                raise NotReducibleError(
-                    f"{task.name} (task {task.ordinal}): expected to know what argument {argument.index} is, "
-                    "found neither its buffer nor its values; record it with a later runtime"
-                )
-            view = dump.tensor(records[0])
-            region = Region(
-                dtype=view.dtype, shape=view.shape, strides=contiguous_strides(view.shape), start_offset=0
-            )
-            found.append(replace(argument, tensor_id=tensor_id, region=region))
-        else:
+        if argument not in unplaced:
             found.append(argument)
+            continue
+        records = [
+            one
+            for one in dump.find(task_id=task.task.task_id, stage=Stage.AFTER_COMPLETION)
+            if one.arg_index == argument.index
+        ]
+        if len(records) != 1:
+            raise NotReducibleError(
+                f"{task.name} (task {task.ordinal}): expected the values of argument {argument.index} once, "
+                f"found them {len(records)} times; record it with a later runtime"
+            )
+        view = dump.tensor(records[0])
+        region = Region(
+            dtype=view.dtype, shape=view.shape, strides=contiguous_strides(view.shape), start_offset=0
+        )
+        found.append(replace(argument, tensor_id=told[unplaced.index(argument)], region=region))
     return found
+
+
+def _unused(task: KernelTask, place: int) -> int:
+    """An id that no buffer of the graph has."""
+    return -1 - place - task.ordinal * 1000
 
 
 def _buffer(
@@ -134,18 +152,20 @@ def _buffer(
     dtypes = {region.dtype for region in regions}
     dtype = dtypes.pop()
     tensor = tasks.graph.tensors.get(tensor_id)
-    if dtypes or dtype is None or tensor is None or tensor.buffer_numel is None:
+    listed = None if tensor is None else tensor.buffer_numel
+    elements = math.prod(regions[0].shape) if tensor_id < 0 else listed
+    if dtypes or dtype is None or elements is None:
         raise NotReducibleError(
             f"buffer {names[0]}: expected one element type and a known size, found neither or several"
         )
     entry = next((entries[name] for name in names if name is not None and name in entries), None)
-    if entry is not None and math.prod(entry.shape) != tensor.buffer_numel:
+    if entry is not None and math.prod(entry.shape) != elements:
         entry = None
     # An orchestration may take an argument's elements under a shape of its own.
     if entry is not None and _fit(regions, entry.shape):
         shape = entry.shape
     else:
-        shape = buffer_shape(tensor.buffer_numel, regions)
+        shape = buffer_shape(elements, regions)
         for region in regions:
             view_of(region, shape)
     name = entry.name if entry is not None else next((name for name in names if name), "buffer")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any, cast
 
 import numpy as np
@@ -13,6 +14,7 @@ from precision_bisect.reduce.program.model import Buffer, Program, ProgramArgume
 from precision_bisect.runner.build_output.graph_model import ArgumentType, Region
 from precision_bisect.runner.tensors.view import DType, TensorView
 
+HALF = Region(dtype=DType.FLOAT32, shape=(1,), strides=(1,), start_offset=0)
 SUM = Buffer(number=0, name="sum", dtype=DType.FLOAT32, shape=(2,), is_entry=True)
 REGION = Region(dtype=DType.FLOAT32, shape=(2,), strides=(1,), start_offset=0)
 
@@ -26,6 +28,24 @@ class Counted:
 
     def of(self, ordinal: int) -> TaskValues:
         return TaskValues(before={0: view(ordinal)}, after={0: view(ordinal + 1)}, scalars={})
+
+    def run_of(self, ordinal: int) -> str:
+        return "reference"
+
+
+class Written:
+    """One task writes ones."""
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self.shape = shape
+
+    def of(self, ordinal: int) -> TaskValues:
+        ones = np.ones(self.shape, np.float32)
+        return TaskValues(
+            before={},
+            after={0: TensorView.of_contiguous("made", DType.FLOAT32, self.shape, ones)},
+            scalars={},
+        )
 
     def run_of(self, ordinal: int) -> str:
         return "reference"
@@ -69,3 +89,19 @@ def test_a_task_that_accumulates_starts_from_what_it_was_given(
 def test_one_buffer_cannot_hold_two_values_for_tasks_that_change_it() -> None:
     with pytest.raises(UnfitCutError):
         accumulated({0, 2})
+
+
+@pytest.mark.parametrize(("region", "initial"), [(REGION, None), (HALF, [0.0, 0.0])])
+def test_what_an_output_is_not_written_with_is_no_ones_memory(
+    region: Region, initial: list[float] | None
+) -> None:
+    argument = ProgramArgument(index=0, type=ArgumentType.OUTPUT, buffer=0, region=region)
+    task = ProgramTask(
+        ordinal=0, kernels=("fill",), submit=cast(Any, None), arguments=(argument,), scalars=()
+    )
+    made = dataclasses.replace(SUM, is_entry=False)
+    program = Program(orchestration=cast(Any, None), config=cast(Any, None), tasks=(task,), buffers=(made,))
+    (tensor,) = cut(program, {0}, Written(region.shape), {}).tensors
+    assert tensor.expected is not None
+    assert tensor.expected.tolist() == [1.0, 1.0 if region is REGION else 0.0]
+    assert (None if tensor.initial is None else tensor.initial.tolist()) == initial
