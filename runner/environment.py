@@ -14,6 +14,8 @@ from pathlib import Path
 from .stack import Stack, Tool
 
 _VERSION_TIMEOUT = 30
+NOT_FOUND = "not found"
+"""In place of a tool's version."""
 
 
 class EnvironmentReader:
@@ -34,9 +36,9 @@ class EnvironmentReader:
             "libc": " ".join(platform.libc_ver()),
             "cpu": _cpu_model(),
             "cores": str(os.cpu_count()),
-            "python": self.version(Tool(command=(base, "--version"))) or "not found",
+            "python": self.version(Tool(command=(base, "--version"))) or NOT_FOUND,
             **{
-                f"tool {name}": self.version(tool) or "not found"
+                f"tool {name}": self.version(tool) or NOT_FOUND
                 for name, tool in self._environment.tools.items()
             },
             **{

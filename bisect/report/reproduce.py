@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ...runner.case import CaseName, RunOptions, case_command
 from ...runner.cherry_picks import patches_in
+from ...runner.environment import NOT_FOUND
 from ...runner.stack import CommitFilePin, GitlinkPin, Stack, fill
 from ..request import BisectRequest
 from .plain_text import one_line
@@ -17,6 +18,7 @@ _VARIABLE = re.compile("\0([a-z]+)\0")
 _ROOT, _JOBS = "\0root\0", "\0jobs\0"
 _ENVIRONMENT_VARIABLE = "variable "
 """How the environment's description names an inherited variable."""
+_TOOL = "tool "
 
 _PREPARE = """\
 set -eu
@@ -82,9 +84,8 @@ def reproduction_script(
     if stack.needs_python:
         lines.append(_PYTHON % _word(stack.environment.python or sys.executable))
     lines.extend(_inherited(environment))
-    lines.extend(
-        f"export {name}={_word(fill(text, values))}" for name, text in stack.environment.variables.items()
-    )
+    variables = {**stack.environment.variables, **_of_tools(stack, environment)}
+    lines.extend(f"export {name}={_word(fill(text, values))}" for name, text in variables.items())
     for name, step in stack.steps.items():
         command = [fill(word, values) for word in step.command]
         lines.extend(("", f"# step {name}", f"(cd {_word(fill(step.cwd, values))} && {_command(command)})"))
@@ -174,6 +175,16 @@ def _inherited(environment: Mapping[str, str]) -> list[str]:
     return [
         f"export {name}={_word(value)}" if value else f"unset {name}" for name, value in variables.items()
     ]
+
+
+def _of_tools(stack: Stack, environment: Mapping[str, str]) -> dict[str, str]:
+    """What the tools that the run found set for every step and run."""
+    return {
+        name: text
+        for tool_name, tool in stack.environment.tools.items()
+        if environment.get(f"{_TOOL}{tool_name}", NOT_FOUND) != NOT_FOUND
+        for name, text in tool.variables.items()
+    }
 
 
 def _command(words: Sequence[str]) -> str:

@@ -8,7 +8,16 @@ import pytest
 
 from precision_bisect.bisect.report.reproduce import reproduction_script
 from precision_bisect.bisect.request import BisectRequest, predicate_stack, with_predicate
-from precision_bisect.runner.stack import Case, Environment, GitlinkPin, Platform, Repository, Stack, Step
+from precision_bisect.runner.stack import (
+    Case,
+    Environment,
+    GitlinkPin,
+    Platform,
+    Repository,
+    Stack,
+    Step,
+    Tool,
+)
 from tests.bisect.report.stored_bisection import StoredBisection, two_repositories
 from tests.conftest import TestRepository
 
@@ -203,6 +212,29 @@ def test_a_predicate_runs_in_the_worktree(repository: TestRepository, tmp_path: 
     )
     assert "venv" not in script
     assert run(script, tmp_path, str(tmp_path / "there")).returncode == 1
+
+
+def test_variables_of_tools_are_set_where_the_run_found_the_tool(built: BuiltStack) -> None:
+    tools = {
+        name: Tool(command=(name, "--version"), variables={f"BY_{name.upper()}": "{compiler}/x y"})
+        for name in ("here", "gone", "later")
+    }
+    environment = built.stack.environment.model_copy(update={"tools": tools})
+    script = reproduction_script(
+        request(
+            built.stack.model_copy(update={"environment": environment}),
+            built.root,
+            repository="compiler",
+            case=None,
+        ),
+        about="shows it",
+        revisions={},
+        recorded=("true",),
+        environment={"tool here": "here 1.0", "tool gone": "not found"},
+    )
+    assert [line for line in script.splitlines() if "BY_" in line] == [
+        'export BY_HERE="$root"\'/compiler/x y\''
+    ]
 
 
 def test_about_stays_a_comment(built: BuiltStack) -> None:
