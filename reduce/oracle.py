@@ -11,7 +11,7 @@ from typing import Protocol
 
 from ..store.vocabulary import Verdict
 from .comparison import NotWholeError
-from .failure import Failure
+from .failure import Failure, WrongValues
 from .maker import Maker
 from .minimize.outcome import Outcome
 from .program.candidate import Pair
@@ -45,6 +45,9 @@ class Differential:
 
     def judge(self, reduction: Reduction, folder: Path) -> Outcome:
         """Runs the twin only where the candidate fails as it should; without a reference there is none."""
+        if not reduction.tasks and isinstance(self.failure, WrongValues):
+            # No task, no value that could be wrong; and the real runtime's simulator waits for a first task for ever.
+            return Outcome.NOT
         with made_in(folder):
             try:
                 ours, theirs = self.maker.make(reduction, folder)

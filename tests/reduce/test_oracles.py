@@ -15,10 +15,12 @@ from click.testing import CliRunner
 
 from precision_bisect.demo.scenarios import Repository
 from precision_bisect.reduce.cli import main
-from precision_bisect.reduce.failure import Broken, Printed, outputs_in
+from precision_bisect.reduce.failure import Broken, Printed, WrongValues, outputs_in
 from precision_bisect.reduce.minimize.outcome import Outcome
+from precision_bisect.reduce.oracle import Differential
 from precision_bisect.reduce.program.candidate import Folder
 from precision_bisect.reduce.program.cut import Cut
+from precision_bisect.reduce.program.model import Reduction
 from precision_bisect.reduce.replay import Ran
 from precision_bisect.runner.execute import Command, execute
 from precision_bisect.runner.verdict import Classification
@@ -171,3 +173,9 @@ def test_a_file_of_the_same_name_is_left_alone(tmp_path: Path) -> None:
     assert done.returncode != 0
     assert "found another file" in done.stderr
     assert (build / "test_reduced.py").read_text() == "mine = 1\n"
+
+
+def test_without_a_task_there_is_no_wrong_value_and_nothing_is_run(tmp_path: Path) -> None:
+    nothing: Any = None
+    oracle = Differential(pair=nothing, failure=WrongValues(nothing), maker=nothing, runner=nothing)
+    assert oracle.judge(Reduction(()), tmp_path) is Outcome.NOT
