@@ -233,7 +233,7 @@ def test_variables_of_tools_are_set_where_the_run_found_the_tool(built: BuiltSta
         environment={"tool here": "here 1.0", "tool gone": "not found"},
     )
     assert [line for line in script.splitlines() if "BY_" in line] == [
-        'export BY_HERE="$root"\'/compiler/x y\''
+        "export BY_HERE=\"$root\"'/compiler/x y'"
     ]
 
 
