@@ -6,6 +6,7 @@ Goes on with what an earlier call left in OUT.
 import argparse
 import tempfile
 from dataclasses import asdict
+from itertools import product
 from pathlib import Path
 
 from joblib import Parallel, delayed
@@ -38,12 +39,14 @@ def main() -> None:
     asked = parser.parse_args()
     seeds = range(asked.first_seed, asked.first_seed + asked.seeds)
     path = asked.out / "results.jsonl"
-    wanted = [(cell, seed) for n in asked.size or SIZES for cell in cells(n) for seed in seeds]
-    known = {(one.cell, one.seed) for one in read(path)}
+    all_cells = [cell for n in asked.size or SIZES for cell in cells(n)]
+    wanted = list(product(all_cells, seeds, (True, False)))
+    known = {(one.cell, one.seed, one.graph) for one in read(path)}
     parallel = Parallel(n_jobs=asked.jobs, return_as="generator_unordered", verbose=1)
     for results in parallel(delayed(measure)(*one) for one in wanted if one not in known):
         append(path, results)
-    results = [one for one in read(path) if (one.cell, one.seed) in set(wanted)]
+    results = [one for one in read(path) if one.cell in all_cells and one.seed in seeds]
+    results.sort(key=lambda one: (all_cells.index(one.cell), one.seed))  # they came in any order
     write(results, asked.out, [*_kills(asked.first_seed), *_wall(asked.first_seed)])
 
 

@@ -38,31 +38,30 @@ class Result:
         return Cell(kind=self.kind, n=self.n, rate=self.rate)
 
 
-def measure(cell: Cell, seed: int) -> list[Result]:
-    """All contenders, each with the graph and raw, on one and the same reduction."""
+def measure(cell: Cell, seed: int, adapted: bool) -> list[Result]:
+    """All contenders, with the graph or raw, on one and the same reduction."""
     world = draw(cell, seed)
     results = list[Result]()
     for name in NAMES:
-        for adapted in (True, False):
-            answer = run(name, world, adapted=adapted, workers=1)
-            twice = adapted and name != "picire"
-            second = run(name, world, adapted=adapted, workers=2) if twice else None
-            outcomes = [outcome for _, outcome in answer.runs]
-            results.append(
-                Result(
-                    **asdict(cell),
-                    seed=seed,
-                    method=name,
-                    graph=adapted,
-                    calls=len(outcomes),
-                    invalid=outcomes.count(Outcome.INVALID),
-                    slipped=outcomes.count(Outcome.SLIPPED),
-                    size=len(answer.best) / len(world.minimum),
-                    failing=world.outcome(Run(answer.best, 0), rate=1) is Outcome.INTERESTING,
-                    seconds_1=answer.seconds,
-                    seconds_2=second.seconds if second else None,
-                )
+        answer = run(name, world, adapted=adapted, workers=1)
+        twice = adapted and name != "picire"
+        second = run(name, world, adapted=adapted, workers=2) if twice else None
+        outcomes = [outcome for _, outcome in answer.runs]
+        results.append(
+            Result(
+                **asdict(cell),
+                seed=seed,
+                method=name,
+                graph=adapted,
+                calls=len(outcomes),
+                invalid=outcomes.count(Outcome.INVALID),
+                slipped=outcomes.count(Outcome.SLIPPED),
+                size=len(answer.best) / len(world.minimum),
+                failing=world.outcome(Run(answer.best, 0), rate=1) is Outcome.INTERESTING,
+                seconds_1=answer.seconds,
+                seconds_2=second.seconds if second else None,
             )
+        )
     return results
 
 

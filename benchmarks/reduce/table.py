@@ -119,8 +119,10 @@ def _verdicts(rows: Sequence[Row]) -> list[str]:
                 best.name,
                 _at_most(ours.calls / best.calls, 1.05),
                 _at_most(ours.calls_median / by_median.calls_median, 1.05),
-                _at_most(ours.calls_median / picire[True], 0.5),
-                _at_most(ours.calls_median / picire[False], 0.5),
+                *(
+                    _at_most(ours.calls_median / picire[graph], 0.5) if graph in picire else "not run"
+                    for graph in (True, False)
+                ),
                 f"{fewest.name}: {_at_most(ours.calls / fewest.calls, 1.05)}, at the optimum in {fewest.optimal:.0%}",
             ]
         )
