@@ -154,24 +154,20 @@ class Prober:
         if self._stack.needs_python:
             self._slot.ensure_python()
         surroundings = self._environment.read(packages_path=self._slot.packages_path())
-        if conflict is not None:
-            return self._result(
-                request,
-                surroundings,
-                classification=patch_conflict(str(conflict)),
-                ending=Ending(exit_code=None, signal=None, timed_out=False, cancelled=False),
-                log=request.directory / "run.log.gz",
-            )
         values = self._values(request)
         environment = self._process_environment(values)
-        built = self._builder.build(
-            self._slot,
-            request.revisions,
-            surroundings=surroundings,
-            environment=environment,
-            values=values,
-            logs=request.directory,
-            on_step=lambda step: self._says(f"building {step}"),
+        built = (
+            _conflict_of_patches(conflict)
+            if conflict is not None
+            else self._builder.build(
+                self._slot,
+                request.revisions,
+                surroundings=surroundings,
+                environment=environment,
+                values=values,
+                logs=request.directory,
+                on_step=lambda step: self._says(f"building {step}"),
+            )
         )
         return _Ready(surroundings=surroundings, environment=environment, values=values, built=built)
 
@@ -376,6 +372,15 @@ class Prober:
             return None
         newest = max(made, key=lambda path: path.stat().st_mtime_ns)
         return Path(shutil.move(newest, directory / _BUILD))
+
+
+def _conflict_of_patches(conflict: PatchConflictError) -> FailedBuild:
+    return FailedBuild(
+        step="cherry-pick",
+        ending=Ending(exit_code=None, signal=None, timed_out=False, cancelled=False),
+        classification=patch_conflict(str(conflict)),
+        seconds=0.0,
+    )
 
 
 def _reason(error: OSError) -> str:
