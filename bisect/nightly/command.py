@@ -85,6 +85,7 @@ def _night(
     try:
         _run_matrix(config, stack, workspace, journal, night, home=home, limits=limits)
         notes += investigator.investigate()
+        notes += investigator.localize()
     except OutOfTimeError:
         notes.append("the budget or the window of this night ended; the next night goes on")
     investigator.close()

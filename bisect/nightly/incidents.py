@@ -6,6 +6,7 @@ known already is asked about that commit and its parent first: that
 takes two builds, which the first bisection has made, and a whole search only where the answer is no.
 """
 
+import sys
 from collections import Counter
 from itertools import chain
 
@@ -23,6 +24,7 @@ from ...store.night_journal import NightJournal
 from ...store.nightly import Incident, Night, Regression
 from ...store.schema import Outcome
 from ..conclusion import Conclusion, NamedCommit
+from ..hand_over import localize_culprit
 from ..report.write import write_report
 from ..session import CrewOptions, Question, StoredBisection, prepare
 from ..shared_builds import SharedBuilds
@@ -88,6 +90,36 @@ class Investigator:
                 # The device or the disk, most likely: tomorrow another bisection is begun.
                 self._journal.update_regression(regression.id, bisection_id=None)
                 problems.append(f"{regression.cell.case} on {regression.cell.platform}: {error}")
+        return problems
+
+    def localize(self) -> list[str]:
+        """Localize and reduce each open incident once, by the bisection that opened it; what was not, a sentence each.
+
+        Raises `OutOfTimeError`.
+        """
+        problems: list[str] = []
+        for incident in self._journal.incidents(open_only=True):
+            if Conclusion.model_validate(incident.bisection.conclusion).localization is not None:
+                continue
+            self._limits.check()
+            bisection = self._find(incident.bisection_id)
+            with bisection.lock():
+                found = localize_culprit(
+                    self._sessions,
+                    bisection.name,
+                    home=self._home,
+                    reduce=True,
+                    seconds=self._limits.left(),
+                    say=lambda text: print(text, file=sys.stderr),
+                )
+                # One that the night's end cut short is begun again tomorrow.
+                self._limits.check()
+                bisection.journal.note_localization(found.model_dump(mode="json"))
+            write_report(self._sessions, bisection.name, bisection.request.output)
+            if found.reduced is not None:
+                self._journal.set_reduction(incident.id, str(found.reduced))
+            elif found.status == "left out":
+                problems.append(f"incident {incident.ordinal} is not localized: {found.message}")
         return problems
 
     def close(self) -> list[int]:

@@ -37,6 +37,12 @@ class Limits:
         if self._end is not None and datetime.now().astimezone() >= self._end:
             raise OutOfTimeError
 
+    def left(self) -> float | None:
+        """Seconds that are left; None without an end."""
+        if self._end is None:
+            return None
+        return max(0.0, (self._end - datetime.now().astimezone()).total_seconds())
+
     def count(self, platform: str) -> bool:
         """Count a run; False where the device's quota is used up."""
         quota = self._quota[platform]
