@@ -6,7 +6,7 @@ what reports show. It is read as a stranger's.
 
 import json
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
@@ -16,6 +16,7 @@ DIVERGENCE, TASK_GRAPH, REDUCTION = "divergence.json", "task_graph.html", "reduc
 _T = TypeVar("_T", bound=BaseModel)
 _LARGEST = 4 << 20
 """Bytes; one with a thousand divergent tensors is smaller."""
+_BLOCKS = Field(max_length=64)
 
 
 class JobSide(Model):
@@ -53,6 +54,17 @@ class Pattern(_Part):
     evidence: str
 
 
+class HeatMap(_Part):
+    """Block rows of shares of wrong elements, and of numbers of NaN and Inf."""
+
+    rows: int
+    columns: int
+    row_step: int
+    column_step: int
+    wrong: Annotated[tuple[Annotated[tuple[float, ...], _BLOCKS], ...], _BLOCKS]
+    wild: Annotated[tuple[Annotated[tuple[int, ...], _BLOCKS], ...], _BLOCKS]
+
+
 class Statistics(_Part):
     """The difference of one tensor."""
 
@@ -68,6 +80,7 @@ class Statistics(_Part):
     rows: int
     rows_different: int
     first_rows_different: tuple[int, ...]
+    heat: HeatMap | None = None
 
 
 class FirstDivergent(_Part):

@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ...runner.localization import Divergence, read_divergence
 from ...store.schema import Judgement, Phase, Probe
 from ..report.build import report_of_rows
 from ..report.model import Report
@@ -11,7 +12,6 @@ from ..report.rows import Rows
 from ..report.standing import Standing
 from . import plots
 from .belief import RangeBelief, range_beliefs
-from .divergence import Divergence, read_divergence
 from .report_files import reduced_files, task_graph
 
 _MOST_CURVES = 6

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from ...runner.localization import HeatMap
 from ...store.schema import Judgement
-from .divergence import HeatMap
 
 WIDTH, HEIGHT = 720, 170
 _MARGIN = 10
