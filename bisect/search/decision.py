@@ -25,7 +25,7 @@ class EnvironmentMoved:
 
 @dataclass(frozen=True)
 class Undecided:
-    """No run promises any information. `suspects` hold the culprit with the confidence asked for."""
+    """No run promises enough information. `suspects` hold the culprit with the confidence asked for."""
 
     suspects: tuple[int, ...]
 
@@ -35,6 +35,9 @@ Decision: TypeAlias = Probe | Found | OnlySkipped | NoCulprit | EnvironmentMoved
 _LEAST_INFORMATION = 1e-9
 _LEAST_INFORMATION_IN_PLACES = 1e-3
 """Where places cannot be trusted, a search could go on for ever for less."""
+_MOST_STEPS = 2000.0
+"""Expected still to come. It grows where the measured rates of both ends come together: they differed by luck. A rate
+for which as many are needed could not have been measured at the ends either."""
 
 
 def next_run(posterior: Posterior, *, confidence: float = 0.99, costs: Floats | None = None) -> Decision:
@@ -60,6 +63,8 @@ def next_run(posterior: Posterior, *, confidence: float = 0.99, costs: Floats | 
     if information[best] < (_LEAST_INFORMATION_IN_PLACES if posterior.shared else _LEAST_INFORMATION):
         return Undecided(credible_set(posterior.belief, confidence))
     expected = _entropy_left(posterior.guess) / float(information[best])
+    if expected > _MOST_STEPS:
+        return Undecided(credible_set(posterior.belief, confidence))
     return Probe(GOOD_END if best == len(posterior.graph) else best, max(1.0, expected))
 
 
