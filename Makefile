@@ -1,5 +1,6 @@
 # make demo   a small stack with a planted regression, bisected to its culprit
-# make test   lint, types and all tests
+# make test   lint, types and tests, but for the longest
+# make test-long   the longest tests: real builds, workers that are killed
 # All works from a clean clone; only Python 3.11+, git, make and a C++ compiler are needed.
 
 ROOT := $(CURDIR)
@@ -16,7 +17,7 @@ SEED ?= 0
 
 export PIP_NO_INPUT = 1
 
-.PHONY: demo test lint bench-search bench-tensors bench-localize bench-reduce bench-overhead bench-site clean
+.PHONY: demo test test-long lint bench-search bench-tensors bench-localize bench-reduce bench-overhead bench-site clean
 
 # torch first and from the constraints: a looser request elsewhere would bring gigabytes of CUDA.
 $(INSTALLED): $(ROOT)/pyproject.toml $(ROOT)/constraints.txt
@@ -40,7 +41,10 @@ lint: $(DEV_INSTALLED)
 	cd $(ROOT) && PATH=$(BIN):$$PATH $(BIN)/pyright
 
 test: lint
-	cd $(ROOT) && $(BIN)/python -m pytest --numprocesses 2 --dist loadgroup
+	cd $(ROOT) && $(BIN)/python -m pytest --numprocesses 2 --dist loadgroup -m 'not long'
+
+test-long: $(DEV_INSTALLED)
+	cd $(ROOT) && $(BIN)/python -m pytest --numprocesses 2 --dist loadgroup -m long
 
 bench-search: $(DEV_INSTALLED)
 	-$(PIP) git-bayesect==1.2

@@ -56,6 +56,7 @@ def test_the_published_schema_is_current() -> None:
     )
 
 
+@pytest.mark.long
 def test_a_rounding_mode_killed_and_resumed(tmp_path: Path, good_trees: Trees) -> None:
     twins = Twins.make(tmp_path / "twins", Scenario.ROUNDING, good_trees)
     output = tmp_path / "out"

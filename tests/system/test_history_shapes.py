@@ -8,6 +8,8 @@ import pytest
 from tests.conftest import TestRepository
 from tests.system.test_predicate import found, run
 
+pytestmark = pytest.mark.long
+
 CHECK = "! grep -rq wrong --include=*.txt ."
 
 

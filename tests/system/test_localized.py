@@ -2,8 +2,12 @@
 
 from collections.abc import Callable
 
+import pytest
+
 from precision_bisect.demo.scenarios import Scenario
 from tests.system.conftest import DemoStack
+
+pytestmark = pytest.mark.long
 
 
 def localizing(stack: DemoStack) -> list[str]:

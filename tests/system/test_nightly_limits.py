@@ -12,6 +12,8 @@ import pytest
 from precision_bisect.bisect.nightly import limits
 from tests.system.month import BF16, ROUNDING, Month, remove
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture
 def month(tmp_path: Path, shared_builds: Path) -> Generator[Month]:

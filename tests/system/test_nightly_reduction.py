@@ -3,11 +3,15 @@
 import subprocess
 from collections.abc import Callable
 
+import pytest
+
 from precision_bisect.bisect.site.folder import write_site
 from precision_bisect.demo.scenarios import Scenario
 from precision_bisect.store.database import read_store, sqlite_url
 from tests.bisect.site.test_folder import check_pages
 from tests.system.conftest import DemoStack
+
+pytestmark = pytest.mark.long
 
 _NIGHTLY = """
 job = "demo"

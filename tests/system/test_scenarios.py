@@ -22,6 +22,8 @@ DETERMINISTIC = [
     Scenario.FIXED_AND_BROKEN,
 ]
 
+_SHORT = {Scenario.ROUNDING, Scenario.RUNTIME_BUMP}
+
 
 def check_budget(report: dict[str, Any]) -> None:
     """At most ceil(log2 n) + 2 probes a range after its ends, skips aside."""
@@ -36,7 +38,13 @@ def check_budget(report: dict[str, Any]) -> None:
         assert len(probes) <= math.ceil(math.log2(searched["candidates"])) + 2, searched
 
 
-@pytest.mark.parametrize("scenario", DETERMINISTIC, ids=str)
+@pytest.mark.parametrize(
+    "scenario",
+    [
+        pytest.param(scenario, id=str(scenario), marks=[pytest.mark.long] if scenario not in _SHORT else [])
+        for scenario in DETERMINISTIC
+    ],
+)
 def test_the_planted_commit_is_named(scenario: Scenario, make: Callable[..., DemoStack]) -> None:
     stack = make(scenario)
     before = stack.snapshot()
@@ -68,6 +76,7 @@ def test_the_planted_commit_is_named(scenario: Scenario, make: Callable[..., Dem
     assert outer in replayed.stdout
 
 
+@pytest.mark.long
 def test_a_quiet_range_names_nobody(make: Callable[..., DemoStack]) -> None:
     stack = make(Scenario.QUIET)
     before = stack.snapshot()

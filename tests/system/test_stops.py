@@ -78,6 +78,7 @@ def processes_of(stack: DemoStack) -> list[psutil.Process]:
     return found
 
 
+@pytest.mark.long
 def test_killed_at_random_instants_it_reports_the_same(
     make: Callable[..., DemoStack], tmp_path: Path
 ) -> None:

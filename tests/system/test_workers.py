@@ -63,6 +63,7 @@ def test_a_run_that_has_lost_its_value_is_stopped(make: Callable[..., SlowLine])
     assert "stopped: its result has become worthless" in done.stderr
 
 
+@pytest.mark.long
 def test_a_worker_that_is_killed_is_replaced_and_its_run_made_again(make: Callable[..., SlowLine]) -> None:
     line = make(hangs=(1, 23))
     process = line.start(*line.arguments, "--jobs", "2")
@@ -75,6 +76,7 @@ def test_a_worker_that_is_killed_is_replaced_and_its_run_made_again(make: Callab
     assert max(probe.attempt for probe in line.check()) > 1
 
 
+@pytest.mark.long
 def test_a_worker_that_is_killed_in_the_same_run_each_time_ends_it(make: Callable[..., SlowLine]) -> None:
     line = make()
     (line.folder / "case.sh").write_text('kill -9 "$(cat /proc/$PPID/stat | cut -d" " -f4)"; sleep 100')
@@ -85,6 +87,7 @@ def test_a_worker_that_is_killed_in_the_same_run_each_time_ends_it(make: Callabl
     assert not [probe for probe in line.probes() if probe.state is ProbeState.FINISHED]
 
 
+@pytest.mark.long
 def test_killed_at_random_instants_nothing_is_lost_and_nothing_false_is_noted(
     make: Callable[..., SlowLine],
 ) -> None:
@@ -197,6 +200,7 @@ def dask_cluster(tmp_path: Path) -> Generator[tuple[str, Callable[[], list[psuti
             process.wait()
 
 
+@pytest.mark.long
 def test_a_cluster_of_processes_one_of_which_is_killed(
     make: Callable[..., SlowLine], dask_cluster: tuple[str, Callable[[], list[psutil.Process]]]
 ) -> None:
@@ -215,6 +219,7 @@ def test_a_cluster_of_processes_one_of_which_is_killed(
     assert max(probe.attempt for probe in line.check()) > 1
 
 
+@pytest.mark.long
 def test_a_ray_cluster(make: Callable[..., SlowLine], tmp_path: Path) -> None:
     pytest.importorskip("ray", reason="ray is not installed: pip install 'precision-bisect[ray]'")
     line = make()
@@ -233,6 +238,7 @@ def test_a_ray_cluster(make: Callable[..., SlowLine], tmp_path: Path) -> None:
     line.check()
 
 
+@pytest.mark.long
 def test_two_workers_and_a_store_on_postgresql(make: Callable[..., SlowLine]) -> None:
     if postgresql.programs() is None:
         pytest.skip(postgresql.ABSENT)
