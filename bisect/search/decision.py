@@ -36,8 +36,8 @@ _LEAST_INFORMATION = 1e-9
 _LEAST_INFORMATION_IN_PLACES = 1e-3
 """Where places cannot be trusted, a search could go on for ever for less."""
 _MOST_STEPS = 2000.0
-"""Expected still to come. It grows where the measured rates of both ends come together: they differed by luck. A rate
-for which as many are needed could not have been measured at the ends either."""
+"""Expected still to come, where it may be that no commit is to blame. They grow as the rates of both ends, which differed
+by luck, come together; rates for which as many are needed could not have been measured at the ends either."""
 
 
 def next_run(posterior: Posterior, *, confidence: float = 0.99, costs: Floats | None = None) -> Decision:
@@ -63,7 +63,7 @@ def next_run(posterior: Posterior, *, confidence: float = 0.99, costs: Floats | 
     if information[best] < (_LEAST_INFORMATION_IN_PLACES if posterior.shared else _LEAST_INFORMATION):
         return Undecided(credible_set(posterior.belief, confidence))
     expected = _entropy_left(posterior.guess) / float(information[best])
-    if expected > _MOST_STEPS:
+    if expected > _MOST_STEPS and posterior.belief.no_culprit > 1 - confidence:
         return Undecided(credible_set(posterior.belief, confidence))
     return Probe(GOOD_END if best == len(posterior.graph) else best, max(1.0, expected))
 

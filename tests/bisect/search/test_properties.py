@@ -114,6 +114,27 @@ def test_ranges_without_a_culprit_accuse_nobody(good: float, bad: float):
         assert not isinstance(ask(graph, [True] * 32, good=good, bad=bad, rng=random.Random(seed)), Found)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_ends_that_differed_by_luck_end_the_search_before_long(seed: int):
+    """Every commit fails at one rate, but both ends showed otherwise at first."""
+    rng = random.Random(seed)
+    graph = CommitGraph(branching(128, 0.0, rng))
+    posterior = Posterior.start(graph, Rates.unknown())
+    for _ in range(6):
+        posterior = posterior.observe(Observation(GOOD_END, Outcome.GOOD))
+        posterior = posterior.observe(Observation(graph.bad, Outcome.BAD))
+    confirming: list[Observation] = []
+    while len(posterior.observations) < 1500:
+        step = next_round(posterior, confirming=confirming)
+        if not isinstance(step, Round):
+            assert not isinstance(step, Found)
+            return
+        seen = Observation(step.start[0], Outcome.BAD if rng.random() < 0.4 else Outcome.GOOD)
+        posterior = posterior.observe(seen)
+        confirming += [seen] if step.confirming is not None else []
+    pytest.fail("no end in 1,500 runs")
+
+
 SURE = 0.95
 PASS = 0.5
 """Of a run of a bad commit; good ones never fail."""
