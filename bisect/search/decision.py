@@ -36,8 +36,8 @@ _LEAST_INFORMATION = 1e-9
 _LEAST_INFORMATION_IN_PLACES = 1e-3
 """Where places cannot be trusted, a search could go on for ever for less."""
 _MOST_STEPS = 2000.0
-"""Expected still to come, where it may be that no commit is to blame. They grow as the rates of both ends, which differed
-by luck, come together; rates for which as many are needed could not have been measured at the ends either."""
+"""Expected still to come, where it may be that no commit is to blame. They grow as the rates of both ends, which
+differed by luck, come together; rates that need as many could not have been measured at the ends either."""
 
 
 def next_run(posterior: Posterior, *, confidence: float = 0.99, costs: Floats | None = None) -> Decision:
