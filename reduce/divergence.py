@@ -5,11 +5,12 @@ python -m precision_bisect.reduce.divergence > docs/divergence.schema.json
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
+
+from ..runner.json_schema import published_schema
 
 
 class _Part(BaseModel):
@@ -263,11 +264,7 @@ class Divergence(_Part):
 
 def schema_text() -> str:
     """The schema of `divergence.json`."""
-    schema = {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        **Divergence.model_json_schema(mode="serialization", by_alias=True),
-    }
-    return json.dumps(schema, indent=2) + "\n"
+    return published_schema(Divergence)
 
 
 if __name__ == "__main__":

@@ -5,10 +5,11 @@ python -m precision_bisect.reduce.reduction > docs/reduction.schema.json
 
 from __future__ import annotations
 
-import json
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
+
+from ..runner.json_schema import published_schema
 
 
 class _Part(BaseModel):
@@ -77,7 +78,7 @@ class ReductionResult(_Part):
 
 def schema_text() -> str:
     """The JSON schema, as published."""
-    return json.dumps(ReductionResult.model_json_schema(mode="serialization"), indent=2) + "\n"
+    return published_schema(ReductionResult)
 
 
 if __name__ == "__main__":

@@ -35,6 +35,8 @@ _BUILD = "build"
 """Of a probe's folder: the build directory that its run left, or was given."""
 OF_ANOTHER_PYTHON = frozenset({"PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV"})
 
+_NOT_STARTED = Ending(exit_code=None, signal=None, timed_out=False, cancelled=False)
+
 OnActivity = Callable[[str], None]
 """Told what a slot does now, in a few words."""
 
@@ -186,7 +188,7 @@ class Prober:
                 request,
                 surroundings,
                 classification=case_missing(request.case),
-                ending=Ending(exit_code=None, signal=None, timed_out=False, cancelled=False),
+                ending=_NOT_STARTED,
                 toolchain=toolchain,
                 build_seconds=toolchain.seconds,
                 log=log,
@@ -213,7 +215,7 @@ class Prober:
                 request,
                 surroundings,
                 classification=not_frozen(refused[0], "the case has no option for it at this commit"),
-                ending=Ending(exit_code=None, signal=None, timed_out=False, cancelled=False),
+                ending=_NOT_STARTED,
                 toolchain=toolchain,
                 build_seconds=toolchain.seconds,
                 log=log,
@@ -377,7 +379,7 @@ class Prober:
 def _conflict_of_patches(conflict: PatchConflictError) -> FailedBuild:
     return FailedBuild(
         step="cherry-pick",
-        ending=Ending(exit_code=None, signal=None, timed_out=False, cancelled=False),
+        ending=_NOT_STARTED,
         classification=patch_conflict(str(conflict)),
         seconds=0.0,
     )

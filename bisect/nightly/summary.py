@@ -3,9 +3,9 @@
 python -m precision_bisect.bisect.nightly.summary > docs/nightly.schema.json
 """
 
-import json
 from datetime import datetime
 
+from ...runner.json_schema import published_schema
 from ...runner.stack import Model
 from ...store.night_journal import NightJournal
 from ...store.nightly import CaseResult, Incident, Night, Regression, Status
@@ -167,11 +167,7 @@ def _case(journal: NightJournal, result: CaseResult) -> CaseReport:
 
 def schema_text() -> str:
     """The schema of what `night.json` holds."""
-    schema = {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        **NightReport.model_json_schema(mode="serialization"),
-    }
-    return json.dumps(schema, indent=2) + "\n"
+    return published_schema(NightReport)
 
 
 if __name__ == "__main__":

@@ -3,18 +3,13 @@
 python -m precision_bisect.bisect.report.schema > docs/report.schema.json
 """
 
-import json
-
+from ...runner.json_schema import published_schema
 from .model import Report
 
 
 def schema_text() -> str:
     """The schema of what `report.json` holds."""
-    schema = {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        **Report.model_json_schema(mode="serialization"),
-    }
-    return json.dumps(schema, indent=2) + "\n"
+    return published_schema(Report)
 
 
 if __name__ == "__main__":

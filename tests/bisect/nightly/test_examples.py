@@ -14,11 +14,18 @@ import yaml
 
 from precision_bisect.bisect.cli import main
 from precision_bisect.bisect.nightly.config import load_config
+from precision_bisect.bisect.nightly.summary import schema_text
 from precision_bisect.runner.stack import named_stacks
 
 CONFIGS = Path(__file__).parents[3] / "configs"
 SCHEDULERS = CONFIGS / "schedulers"
 PROGRAM = "/opt/precision-bisect/bin/bisect-precision"
+
+
+def test_the_published_schema_is_current() -> None:
+    assert (CONFIGS.parent / "docs" / "nightly.schema.json").read_text() == schema_text(), (
+        "run: python -m precision_bisect.bisect.nightly.summary > docs/nightly.schema.json"
+    )
 
 
 def test_the_nightly_file_is_one() -> None:
