@@ -15,8 +15,9 @@ from ..runner.stack import load_stack
 from ..runner.tensors.statistics import Tolerance
 from .failure import Printed
 from .interesting import CONVENTION, Script
-from .job import RESULT, LocalizeRequest, localize
+from .job import RESULT, localize
 from .reduce_job import ReduceRequest, reduce_build
+from .request import LocalizeRequest
 from .scene_build import build_of
 from .scene_test import wrap
 from .summary import print_summary

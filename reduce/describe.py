@@ -125,11 +125,15 @@ def _trial(trial: Trial) -> written.Trial:
 
 
 def missing_edge(
-    found: MissingEdge, *, alignment: Alignment, in_reference: Set[tuple[int, int]]
+    found: MissingEdge, *, alignment: Alignment, in_reference: Set[tuple[int, int]] | None
 ) -> written.MissingEdge:
-    """A missing edge; `in_reference` are the pairs of ordinals that the reference does not order either."""
+    """A missing edge; `in_reference` are the pairs of ordinals that the reference does not order either, None where
+    the failing build is its own reference."""
     before = alignment.reference_of.get(found.before.ordinal)
     after = alignment.reference_of.get(found.after.ordinal)
+    ordered = None
+    if in_reference is not None and before is not None and after is not None:
+        ordered = (before, after) not in in_reference
     return written.MissingEdge(
         before_task_id=format_task_id(found.before.task.task_id),
         before_kernel=found.before.name,
@@ -139,7 +143,7 @@ def missing_edge(
         after_argument=found.second_argument,
         hazard=found.hazard.value,
         cause=found.cause,
-        ordered_in_reference=None if before is None or after is None else (before, after) not in in_reference,
+        ordered_in_reference=ordered,
     )
 
 

@@ -138,7 +138,7 @@ class MissingEdge(_Part):
     hazard: Literal["read after write", "write after read", "write after write"]
     cause: str
     ordered_in_reference: bool | None
-    """Whether the reference orders the two; null where one of them has no counterpart."""
+    """Whether the reference orders the two; null where one of them has no counterpart, or there is no other build."""
 
 
 class Trial(_Part):
@@ -236,6 +236,9 @@ class Divergence(_Part):
     rtol: float
     atol: float
     """0 and 0: any difference counts."""
+    schedule: str | None
+    """Of the stack file: the failing build was dumped in this order, in which it was seen to fail while another
+    passed; null where it ran as it is."""
     tasks: int
     runs: int
     """Of the failing build, the one that recorded its graph included, until the first divergent tasks were shown."""

@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Literal
 
-from ..runner.build_output.build_directory import BuildDirectory
 from ..runner.errors import UsageError
 from ..runner.golden import FrozenGolden, freeze
-from ..runner.tensors.statistics import Tolerance
 from ..store.vocabulary import Verdict
 from . import describe
 from . import divergence as written
+from .alignment import Alignment, align
+from .answer import Spent, written_answer, written_stall
 from .assess import Assessment, Assessor
 from .beyond import Found, downstream, past_rounding
 from .classes import TaskClass
-from .generated import compare_generated
-from .localize import Divergence, Localization, Localizer
+from .localize import Divergence, Localizer
 from .page import page
 from .races import missing_edges
 from .replay import ReplayError
+from .request import LocalizeRequest
 from .schedules import Schedules
 from .side import Side
 from .stall import RUNS_OF_A_STALL, examine_stall
@@ -31,34 +30,6 @@ from .toolchain import Toolchain
 RESULT = "divergence.json"
 PAGE = "task_graph.html"
 _WORK = "work"
-
-
-@dataclass(frozen=True, kw_only=True)
-class LocalizeRequest:
-    """What to compare.
-
-    Each build is run by its own toolchain: where the runtime is at fault, the reference needs the runtime of its
-    commit. `golden_data` are the frozen inputs and outputs for both, by default those saved in the failing build.
-    Where `reference` is the failing build itself, it is run by another toolchain: on another target, or, with
-    `schedule` (a name in the stack file), in another order. `budget` is in bytes a run, `timeout` in seconds a run.
-    """
-
-    failing: Path
-    reference: Path
-    failing_toolchain: Toolchain
-    reference_toolchain: Toolchain
-    schedule: str | None
-    golden_data: Path | None
-    tolerance: Tolerance
-    budget: int
-    attempts: int
-    timeout: float
-    output: Path
-
-    @property
-    def is_its_own_reference(self) -> bool:
-        """Whether one build is compared with itself, run otherwise."""
-        return self.failing.resolve() == self.reference.resolve()
 
 
 def localize(request: LocalizeRequest, *, on_progress: Callable[[str], None]) -> written.Divergence:
@@ -82,6 +53,11 @@ def localize(request: LocalizeRequest, *, on_progress: Callable[[str], None]) ->
     reference = _side(
         request.reference, request.reference_toolchain, golden, work / "reference", request.timeout
     )
+    alignment = align(failing.tasks, reference.tasks)
+    missing = _missing_edges(failing, reference, alignment, request)
+    schedules = _schedules(failing, reference, request, on_progress)
+    suspected = any(edge.ordered_in_reference is not False for edge in missing)
+    failing = replace(failing, schedule=schedules.provoke() if schedules is not None and suspected else None)
     localizer = Localizer(
         failing=failing,
         reference=reference,
@@ -94,40 +70,47 @@ def localize(request: LocalizeRequest, *, on_progress: Callable[[str], None]) ->
     assessor = Assessor(
         failing=failing,
         reference=reference,
-        alignment=found.alignment,
+        alignment=alignment,
         tolerance=request.tolerance,
         folder=work / "alone",
     )
     first = Found(localization=found, assessments=_assess_all(found.divergences, assessor, on_progress))
     answer = past_rounding(first, localizer, assessor, failing.tolerance)
-    found, assessments = answer.localization, answer.assessments
     spent = Spent(
         runs=failing.replayer.runs,
         reference_runs=reference.replayer.runs,
         bytes_dumped=failing.replayer.dumped_bytes,
     )
     below = downstream(answer, localizer, assessor)
-    edges = missing_edges(failing.tasks)
-    unordered = {(edge.before.ordinal, edge.after.ordinal) for edge in missing_edges(reference.tasks)}
-    missing = tuple(
-        describe.missing_edge(edge, alignment=found.alignment, in_reference=unordered) for edge in edges
-    )
     race = None
-    # Not every harness tells what a run put out.
-    told = failing.outputs is not None and reference.outputs is not None
-    if told and _points_to_a_race(found, assessments, missing):
-        assert reference.outputs is not None
-        schedules = Schedules(
-            failing=failing,
-            expected=reference.outputs,
-            tolerance=request.tolerance,
-            on_progress=on_progress,
-        )
+    if schedules is not None and (suspected or _points_to_a_race(answer)):
         trials = schedules.try_all()
         race = describe.race(trials, schedules.confirm(trials))
-    result = _written(request, answer, spent, below, failing, reference, missing, race)
-    (request.output / PAGE).write_text(page(failing.tasks, found), encoding="utf-8")
+    result = written_answer(request, answer, spent, below, failing, reference, missing, race)
+    (request.output / PAGE).write_text(page(failing.tasks, answer.localization), encoding="utf-8")
     return _save(result, request)
+
+
+def _schedules(
+    failing: Side, reference: Side, request: LocalizeRequest, on_progress: Callable[[str], None]
+) -> Schedules | None:
+    """None where a harness does not tell what a run put out."""
+    if failing.outputs is None or reference.outputs is None:
+        return None
+    return Schedules(
+        failing=failing, expected=reference.outputs, tolerance=request.tolerance, on_progress=on_progress
+    )
+
+
+def _missing_edges(
+    failing: Side, reference: Side, alignment: Alignment, request: LocalizeRequest
+) -> tuple[written.MissingEdge, ...]:
+    unordered = {(edge.before.ordinal, edge.after.ordinal) for edge in missing_edges(reference.tasks)}
+    in_reference = None if request.is_its_own_reference else unordered
+    return tuple(
+        describe.missing_edge(edge, alignment=alignment, in_reference=in_reference)
+        for edge in missing_edges(failing.tasks)
+    )
 
 
 def _save(result: written.Divergence, request: LocalizeRequest) -> written.Divergence:
@@ -148,38 +131,7 @@ def _stalled(
         timeout=request.timeout,
         on_progress=on_progress,
     )
-    return written.Divergence(
-        failing_build=str(request.failing),
-        reference=_reference(request),
-        rtol=request.tolerance.rtol,
-        atol=request.tolerance.atol,
-        tasks=stall.total,
-        runs=1 + RUNS_OF_A_STALL,
-        reference_runs=1,
-        bytes_dumped=0,
-        first_divergent=(),
-        rounding=(),
-        downstream=(),
-        vanished=(),
-        missing_edges=(),
-        race=None,
-        stall=stall,
-        generated=_generated(request, ()),
-        unaligned=(),
-        unaligned_reference=(),
-        unvisited=(),
-    )
-
-
-def _generated(
-    request: LocalizeRequest, firsts: tuple[written.FirstDivergent, ...]
-) -> written.Generated | None:
-    if request.is_its_own_reference:
-        return None
-    return describe.generated(
-        compare_generated(BuildDirectory.open(request.failing), BuildDirectory.open(request.reference)),
-        firsts,
-    )
+    return written_stall(request, stall, runs=1 + RUNS_OF_A_STALL)
 
 
 def _fresh(work: Path, request: LocalizeRequest) -> Path:
@@ -222,72 +174,7 @@ def _assess_all(
     return tuple(found)
 
 
-def _points_to_a_race(
-    found: Localization, assessments: Sequence[Assessment], missing: Sequence[written.MissingEdge]
-) -> bool:
-    return (
-        bool(found.vanished)
-        or any(edge.ordered_in_reference is not False for edge in missing)
-        or any(one.task_class is TaskClass.INTERACTION for one in assessments)
-    )
-
-
-def _reference(request: LocalizeRequest) -> written.Reference:
-    kind: Literal["good build", "other target", "other schedule"] = "good build"
-    if request.is_its_own_reference:
-        kind = "other target" if request.schedule is None else "other schedule"
-    return written.Reference(
-        kind=kind,
-        path=str(request.reference),
-        platform=request.reference_toolchain.platform,
-        schedule=request.schedule,
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Spent:
-    """What the search took until its answer; verdicts on tasks below it and schedules come on top."""
-
-    runs: int
-    reference_runs: int
-    bytes_dumped: int
-
-
-def _written(
-    request: LocalizeRequest,
-    answer: Found,
-    spent: Spent,
-    below: Sequence[tuple[Divergence, Assessment]],
-    failing: Side,
-    reference: Side,
-    missing: tuple[written.MissingEdge, ...],
-    race: written.Race | None,
-) -> written.Divergence:
-    found, assessments = answer.localization, answer.assessments
-    ours, theirs = failing.tasks.tasks, reference.tasks.tasks
-    firsts = tuple(
-        entry
-        for one, assessment in zip(found.divergences, assessments, strict=True)
-        for entry in describe.first_divergent(one, assessment, failing=failing, tolerance=request.tolerance)
-    )
-    return written.Divergence(
-        failing_build=str(request.failing),
-        reference=_reference(request),
-        rtol=request.tolerance.rtol,
-        atol=request.tolerance.atol,
-        tasks=len(ours),
-        runs=spent.runs,
-        reference_runs=spent.reference_runs,
-        bytes_dumped=spent.bytes_dumped,
-        first_divergent=firsts,
-        rounding=tuple(describe.task(one) for one in answer.rounding),
-        downstream=tuple(describe.downstream(*one) for one in below),
-        vanished=tuple(describe.task(one) for one in found.vanished),
-        missing_edges=missing,
-        race=race,
-        stall=None,
-        generated=_generated(request, firsts),
-        unaligned=tuple(describe.task(ours[one]) for one in found.alignment.only_failing),
-        unaligned_reference=tuple(describe.task(theirs[one]) for one in found.alignment.only_reference),
-        unvisited=tuple(describe.task(ours[one]) for one in found.unvisited),
+def _points_to_a_race(answer: Found) -> bool:
+    return bool(answer.localization.vanished) or any(
+        one.task_class is TaskClass.INTERACTION for one in answer.assessments
     )

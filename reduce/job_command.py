@@ -12,8 +12,9 @@ from ..runner.build_output.errors import BuildOutputError
 from ..runner.errors import UserError
 from ..runner.localization import JobSide, LocalizationJob
 from ..runner.tensors.statistics import Tolerance
-from .job import LocalizeRequest, localize
+from .job import localize
 from .reduce_job import ReduceRequest, reduce_build
+from .request import LocalizeRequest
 from .toolchain import Toolchain
 
 FOUND, ERROR, NOTHING_DIVERGES = 0, 1, 3

@@ -57,8 +57,8 @@ class Localization:
 class Localizer:
     """Compares two builds run by run.
 
-    `budget` is bytes of results that a run of either build may dump; `attempts` how often the search is made while
-    nothing diverges: a race may spare some runs.
+    `budget` is bytes of results that a run of either build may dump; `attempts` how often it is tried while nothing
+    diverges, or what did does not in the run that is to show it: a race spares some runs.
     """
 
     failing: Side
@@ -71,6 +71,7 @@ class Localizer:
     _tasks: tuple[int, ...] = field(init=False)
     _evidence: Evidence = field(init=False)
     _seen: dict[int, float] = field(init=False, default_factory=dict[int, float])
+    _tried: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
         self._alignment = align(self.failing.tasks, self.reference.tasks)
@@ -102,14 +103,15 @@ class Localizer:
 
     def _until_divergent(self, search: Callable[[], Localization]) -> Localization:
         """Search again while nothing diverges, as often as is allowed."""
-        found = search()
-        for attempt in range(1, self.attempts):
-            if found.divergences:
-                break
-            self.on_progress(f"nothing diverged in attempt {attempt} of {self.attempts}")
+        while not (found := search()).divergences and self._may_try_again("nothing diverged"):
             self._forget()
-            found = search()
         return found
+
+    def _may_try_again(self, why: str) -> bool:
+        self._tried += 1
+        if self._tried < self.attempts:
+            self.on_progress(f"{why} in attempt {self._tried} of {self.attempts}")
+        return self._tried < self.attempts
 
     def _from_full_dump(self) -> Localization | None:
         """The answer from one run of each build; None where a dump was not whole."""
@@ -128,9 +130,14 @@ class Localizer:
             self._search()
             known = self._evidence.divergent.copy()
             found = self._show()
-            if (self._evidence.divergent == known).all():
+            if (self._evidence.divergent != known).any():
+                self.on_progress("a task before the first ones diverged in the last run: a race?")
+            elif (
+                found.divergences
+                or not found.vanished
+                or not self._may_try_again("what diverged did not again")
+            ):
                 return found
-            self.on_progress("a task before the first ones diverged in the last run: a race?")
 
     def _of_one_run(self, ours: ArgsDump, theirs: ArgsDump) -> Localization:
         self._observe(range(len(self._tasks)), ours, theirs)

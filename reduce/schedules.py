@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from ..runner.build_output.errors import BuildOutputError
 from ..runner.build_output.golden_data import TensorFolder
@@ -58,6 +58,21 @@ class Schedules:
     expected: TensorFolder
     tolerance: Tolerance
     on_progress: Callable[[str], None]
+    _first: dict[str, Trial] = field(default_factory=dict[str, Trial])
+    """The first run under each schedule of the stack file."""
+
+    def provoke(self) -> str | None:
+        """The first schedule of the stack file under which the outputs are wrong, where there is one under which they
+        are right: there, a failure that comes and goes can be looked at. None where there are no two such."""
+        self.failing.restore()
+        wrong = right = None
+        for name in self._known:
+            trial = self._once(name)
+            wrong = wrong or (name if trial.failed else None)
+            right = right or (name if trial.passed else None)
+            if wrong and right:
+                return wrong
+        return None
 
     def try_all(self) -> tuple[Trial, ...]:
         """As the caller's variables have it, repeatedly, alone and under load; then under each schedule of the stack
@@ -68,20 +83,17 @@ class Schedules:
         self.on_progress("running the failing build under load")
         with busy():
             trials.append(replace(self._trial(AS_IT_IS, _REPEATS), schedule=UNDER_LOAD))
-        for name in self._known:
-            self.on_progress(f"running the failing build under schedule {name}")
-            trials.append(self._trial(name, 1))
-        return tuple(trials)
+        return (*trials, *map(self._once, self._known))
 
     def confirm(self, trials: tuple[Trial, ...]) -> Confirmation | None:
-        """Whether the order decides: the one that failed most surely against the one that passed most surely, in fresh
-        runs. None where no order failed in all its runs, or none passed in all."""
+        """Whether the order decides: one that failed against one that passed, in fresh runs; schedules of the stack
+        file first, which hold the order fast. None where no order failed in all its runs, or none passed in all."""
         orders = [trial for trial in trials if trial.schedule != UNDER_LOAD]
         failing = [trial for trial in orders if trial.failed == trial.runs]
         passing = [trial for trial in orders if trial.passed == trial.runs]
         if not failing or not passing:
             return None
-        bad, good = (max(found, key=lambda trial: trial.runs) for found in (failing, passing))
+        bad, good = (min(found, key=lambda trial: trial.schedule == AS_IT_IS) for found in (failing, passing))
         self.on_progress(f"running {bad.schedule} and {good.schedule} in turns")
         empty = {"runs": 0, "failed": 0, "stopped": 0}
         bad, good = replace(bad, **empty), replace(good, **empty)
@@ -96,6 +108,12 @@ class Schedules:
     def _known(self) -> Mapping[str, Mapping[str, str]]:
         stack = self.failing.replayer.toolchain.stack
         return {name: schedule.variables for name, schedule in stack.schedules.items()}
+
+    def _once(self, name: str) -> Trial:
+        if name not in self._first:
+            self.on_progress(f"running the failing build under schedule {name}")
+            self._first[name] = self._trial(name, 1)
+        return self._first[name]
 
     def _trial(self, name: str, runs: int) -> Trial:
         schedule = None if name == AS_IT_IS else name

@@ -36,6 +36,8 @@ class Side:
     """What the run that recorded the graph put out; None where the harness does not tell."""
     tolerance: Tolerance | None
     """With which the harness compared it; None where it does not tell."""
+    schedule: str | None = None
+    """Of the stack file, under which it is dumped; None: as the toolchain has it."""
 
     @classmethod
     def open(cls, build: Path, *, data: Path, toolchain: Toolchain, folder: Path, timeout: float) -> Side:
@@ -96,6 +98,6 @@ class Side:
         return self.replayer.run(self.arguments, data=self.data, schedule=schedule)
 
     def _run(self, *, dump_level: int) -> ArgsDump:
-        dump = self.replayer.run(self.arguments, data=self.data, dump_level=dump_level).dump
-        assert dump is not None
-        return dump
+        ran = self.replayer.run(self.arguments, data=self.data, dump_level=dump_level, schedule=self.schedule)
+        assert ran.dump is not None
+        return ran.dump

@@ -24,6 +24,8 @@ def print_summary(found: Divergence, console: Console) -> None:
         _print_stall(found.stall, line)
     elif not found.first_divergent:
         line("nothing diverges from the reference", "bold yellow")
+        if any(edge.ordered_in_reference is not False for edge in found.missing_edges):
+            line("candidates, should it fail in some orders only, are the tasks that do not wait:", "yellow")
     for entry in found.first_divergent[:_SHOWN]:
         _print_first(entry, line)
     if len(found.first_divergent) > _SHOWN:
@@ -37,6 +39,10 @@ def print_summary(found: Divergence, console: Console) -> None:
         line(f"missing edge: {_edge(edge)}", "bold yellow")
     if len(new) > _SHOWN:
         line(f"... and {len(new) - _SHOWN} more missing edges, see divergence.json")
+    if found.schedule is not None:
+        line(
+            f"dumped under schedule {found.schedule}, in which the outputs are wrong; in another they are right"
+        )
     if found.race is not None:
         _print_race(found.race, line)
     if found.generated is not None:

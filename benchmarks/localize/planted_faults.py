@@ -1,11 +1,12 @@
 """Accuracy on the demo stack: is the first divergent task the planted one, and its class right?
 
-    python -m benchmarks.localize.planted_faults OUT [--seeds 20] [--share 0.2] [--scenario NAME ...]
+    python -m benchmarks.localize.planted_faults OUT [--seeds 20] [--first-seed 1000] [--share 0.2]
+                                                 [--scenario NAME ...]
 
-Every seed builds good and bad anew, on new inputs, and localizes with a budget of a share of all bytes. What is right
-is read from the two builds by `truth.py`. Beside it: the bytes of a full dump, and the answer of a walk through the
-dump in its order that stops at the first difference. Rows are appended to OUT/planted_faults.jsonl as they come; those
-that stand there already are not made again. OUT/results.md is the table of all rows.
+Every seed builds good and bad anew, on inputs drawn from it, and localizes with a budget of a share of all bytes. What
+is right is read from the two builds by `truth.py`. Beside it: the bytes of a full dump, and the answer of a walk
+through the dump in its order that stops at the first difference. Rows are appended to OUT/planted_faults.jsonl as they
+come; those that stand there already are not made again. OUT/results.md is the table of all rows.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ def main() -> None:
     )
     parser.add_argument("out", type=Path)
     parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--first-seed", type=int, default=1000)
     parser.add_argument("--share", type=float, default=0.2)
     parser.add_argument("--scenario", type=Scenario, action="append")
     arguments = parser.parse_args()
@@ -55,14 +57,14 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, quick_runs(Path(folder) / "compiled"):
         good = Trees.make(Path(folder) / "trees")
         bad: dict[Scenario, Trees] = {}
-        for seed in range(arguments.seeds):
+        for seed in range(arguments.first_seed, arguments.first_seed + arguments.seeds):
             for scenario in arguments.scenario or SCENARIOS:
                 if (scenario, seed) in done:
                     continue
                 if scenario not in bad:
                     bad[scenario] = good.with_fault_of(scenario, Path(folder) / f"{scenario}-trees")
                 root = Path(folder) / scenario
-                twins = Twins.make(root / "twins", scenario, good, bad[scenario])
+                twins = Twins.make(root / "twins", scenario, good, bad[scenario], seed=seed)
                 row = one(twins, scenario, seed, root, arguments.share)
                 with journal.open("a") as stream:
                     stream.write(json.dumps(row) + "\n")
@@ -94,6 +96,8 @@ def one(twins: Twins, scenario: Scenario, seed: int, root: Path, share: float) -
         "kernels": kernels,
         "classes": classes,
         "edges": edges,
+        "schedule": found.schedule,
+        "race_confirmed": found.race is not None and found.race.confirmed,
         "right": kernels == [kernel] and (scenario is not Scenario.DROPPED_DEP or edges == [kernel]),
         "class_right": classes == [verdict],
         "reasons": sorted({entry.reason for entry in found.first_divergent}),

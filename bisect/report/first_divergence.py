@@ -29,7 +29,7 @@ def _divergence(found: Divergence) -> Iterator[tuple[str, str]]:
     if found.stall is not None:
         yield from _stall(found.stall)
     elif not found.first_divergent:
-        yield "none", "no task of the culprit's build leaves other values than its parent's"
+        yield "none", "no task of the culprit's build was seen to leave other values than its parent's"
     alike: dict[tuple[str, int], list[FirstDivergent]] = {}
     for each in found.first_divergent:
         alike.setdefault((each.kernel, each.argument), []).append(each)

@@ -12,12 +12,12 @@ from pathlib import Path
 
 from precision_bisect.demo.edit import Edit, Replace
 from precision_bisect.demo.scenarios import SETTINGS, Repository, Scenario
-from precision_bisect.reduce.job import LocalizeRequest
+from precision_bisect.reduce.request import LocalizeRequest
 from precision_bisect.reduce.toolchain import Toolchain
 from precision_bisect.runner import shim
 from precision_bisect.runner.stack import load_stack
 from precision_bisect.runner.tensors.statistics import Tolerance
-from tests.reduce.quick_runs import run_python
+from tests.reduce.quick_runs import SEED, run_python
 
 _TREES = Path(__file__).resolve().parents[2] / "demo" / "trees"
 
@@ -74,8 +74,8 @@ class Trees:
         """Runs builds with this interpreter and these trees."""
         return Toolchain.of(load_stack(str(self.stack_file)), python=Path(sys.executable))
 
-    def build(self, case: str, folder: Path, *options: str) -> Path:
-        """Runs a case; its build directory."""
+    def build(self, case: str, folder: Path, *options: str, seed: int = 0) -> Path:
+        """Runs a case on inputs drawn from `seed`; its build directory."""
         folder.mkdir(parents=True)
         path = os.pathsep.join(str(self.folder / name) for name in Repository)
         run_python(
@@ -84,7 +84,12 @@ class Trees:
                 *(str(self.folder / Repository.LIBRARY / case), "-p", "a2a3sim", "-d", "0"),
             ],
             cwd=folder,
-            environment={**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"},
+            environment={
+                **os.environ,
+                "PYTHONPATH": path,
+                "PYTHONDONTWRITEBYTECODE": "1",
+                SEED: str(seed),
+            },
         )
         (build,) = (folder / "build_output").iterdir()
         return build
@@ -101,12 +106,18 @@ class Twins:
 
     @classmethod
     def make(
-        cls, folder: Path, scenario: Scenario, good_trees: Trees, bad_trees: Trees | None = None
+        cls,
+        folder: Path,
+        scenario: Scenario,
+        good_trees: Trees,
+        bad_trees: Trees | None = None,
+        *,
+        seed: int = 0,
     ) -> Twins:
-        """Both builds of the scenario's case, on inputs drawn anew; the faulty trees are made unless given."""
+        """Both builds of the scenario's case, on inputs drawn from `seed`; the faulty trees are made unless given."""
         bad_trees = bad_trees or good_trees.with_fault_of(scenario, folder / "trees")
         case = SETTINGS[scenario].case
-        good = good_trees.build(case, folder / "good", "--save-data")
+        good = good_trees.build(case, folder / "good", "--save-data", seed=seed)
         bad = bad_trees.build(case, folder / "bad", "--golden-data", str(good / "data"))
         return cls(good=good, bad=bad, good_trees=good_trees, bad_trees=bad_trees)
 

@@ -2,6 +2,7 @@
 
 Every run is still a process of its own, forked from one that has torch loaded already; every other source is still
 compiled. `with quick_runs(folder):` makes reduce's replays and `run_python` so; `folder` keeps what was compiled.
+A process forked like that would draw the numbers that all others draw: torch is seeded, by the variable `SEED`.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from precision_bisect.reduce import replay
 from precision_bisect.runner.ending import Ending
 from precision_bisect.runner.execute import Command, Finished, OnLine
 
+SEED = "QUICK_RUNS_SEED"
 _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload(["torch", "numpy", __name__])
 _COMPILER = """\
@@ -101,6 +103,7 @@ def _run(argv: list[str], cwd: Path, environment: Mapping[str, str], streams: Ma
     sys.argv = argv
     sys.path[:0] = [str(Path(argv[0]).parent), *environment.get("PYTHONPATH", "").split(os.pathsep)]
     sys.dont_write_bytecode = True
+    _seed_torch(int(environment.get(SEED, "0")))
     code = 0
     try:
         runpy.run_path(argv[0], run_name="__main__")
@@ -112,3 +115,9 @@ def _run(argv: list[str], cwd: Path, environment: Mapping[str, str], streams: Ma
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
+
+
+def _seed_torch(seed: int) -> None:
+    import torch
+
+    torch.manual_seed(seed)  # pyright: ignore[reportUnknownMemberType]
