@@ -42,7 +42,16 @@ def written_answer(
     firsts = tuple(
         entry
         for one, assessment in zip(found.divergences, assessments, strict=True)
-        for entry in describe.first_divergent(one, assessment, failing=failing, tolerance=request.tolerance)
+        for entry in describe.first_divergent(
+            one.failing,
+            one.actual,
+            one.expected.after,
+            assessment,
+            reference=one.reference,
+            others=list(one.expected.before.values()),
+            failing=failing,
+            tolerance=request.tolerance,
+        )
     )
     return written.Divergence(
         failing_build=str(request.failing),
@@ -55,6 +64,8 @@ def written_answer(
         reference_runs=spent.reference_runs,
         bytes_dumped=spent.bytes_dumped,
         first_divergent=firsts,
+        candidates=(),
+        not_compared=(),
         rounding=tuple(describe.task(one) for one in answer.rounding),
         downstream=tuple(describe.downstream(*one) for one in below),
         vanished=tuple(describe.task(one) for one in found.vanished),
@@ -81,6 +92,8 @@ def written_stall(request: LocalizeRequest, stall: written.Stall, *, runs: int) 
         reference_runs=1,
         bytes_dumped=0,
         first_divergent=(),
+        candidates=(),
+        not_compared=(),
         rounding=(),
         downstream=(),
         vanished=(),

@@ -49,6 +49,12 @@ class _Seconds(click.ParamType[float]):
     help="A good build of the same case: the best reference. Like FAILING_BUILD, a scene test's script will do.",
 )
 @click.option(
+    "--reference-data",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Recorded values instead, <tensor>.pt by the names of the orchestration; the golden outputs count too.",
+)
+@click.option(
     "--against", metavar="PLATFORM", help="Compare with the same build on another target of the stack."
 )
 @click.option(

@@ -13,15 +13,18 @@ from ..runner.build_output.errors import BuildOutputError
 from ..runner.errors import UsageError, UserError
 from ..runner.stack import load_stack
 from ..runner.tensors.statistics import Tolerance
+from .divergence import Divergence
 from .failure import Printed
 from .interesting import CONVENTION, Script
-from .job import RESULT, localize
+from .job import localize
+from .output_folder import RESULT
 from .reduce_job import ReduceRequest, reduce_build
-from .request import LocalizeRequest
+from .request import LocalizeRequest, ValuesRequest
 from .scene_build import build_of
 from .scene_test import wrap
 from .summary import print_summary
 from .toolchain import Toolchain
+from .values_job import localize_by_values
 
 FOUND, ERROR, NOTHING_DIVERGES, STOPPED, INTERRUPTED = 0, 1, 3, 6, 130
 
@@ -32,6 +35,7 @@ def run_cli_job(
     localize_only: bool,
     wrap_only: bool,
     reference: Path | None,
+    reference_data: Path | None,
     scene_case: str | None,
     against: str | None,
     against_schedule: str | None,
@@ -75,11 +79,18 @@ def run_cli_job(
             return FOUND
         if stack is None:
             raise UsageError("expected --stack with a stack file, or the name of one")
-        references = sum(one is not None for one in (reference, against, against_schedule))
-        if references > 1 or (localize_only and not references):
+        references = sum(one is not None for one in (reference, against, against_schedule, reference_data))
+        if references > 1:
             raise UsageError(
                 "expected one reference: --reference with a good build, or --against with another target, or "
-                "--against-schedule with a schedule of the stack file"
+                "--against-schedule with a schedule of the stack file, or --reference-data with recorded values"
+            )
+        if reference_data is not None and not localize_only:
+            raise UsageError("--reference-data: expected --localize-only beside it")
+        by_values = reference_data is not None or (localize_only and not references)
+        if by_values and rtol is None and atol is None:
+            raise UsageError(
+                "without --reference values are compared by their closeness: expected the case's own --rtol and --atol"
             )
         ours = toolchain(stack, interpreter)
         theirs = toolchain(reference_stack or stack, reference_python or interpreter)
@@ -125,6 +136,22 @@ def run_cli_job(
                 ),
                 say,
             )
+        if by_values:
+            found = localize_by_values(
+                ValuesRequest(
+                    failing=failing_build,
+                    toolchain=ours,
+                    reference_data=reference_data,
+                    golden_data=golden_data,
+                    tolerance=tolerance,
+                    budget=dump_budget,
+                    attempts=attempts,
+                    timeout=timeout,
+                    output=output.absolute(),
+                ),
+                on_progress=say,
+            )
+            return _told(found, output)
         found = localize(
             LocalizeRequest(
                 failing=failing_build,
@@ -151,6 +178,10 @@ def run_cli_job(
         if not localize_only:
             print("interrupted; the same command with --resume goes on and repeats no test", file=sys.stderr)
         return INTERRUPTED
+    return _told(found, output)
+
+
+def _told(found: Divergence, output: Path) -> int:
     print_summary(found, Console())
     print(output / RESULT)
     return FOUND if found.first_divergent or found.stall else NOTHING_DIVERGES

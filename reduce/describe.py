@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Literal
 
 from ..runner.build_output.task_id import format_task_id
@@ -15,7 +15,7 @@ from . import divergence as written
 from .alignment import Alignment
 from .assess import Assessment
 from .classes import Distances
-from .comparison import alike, differs
+from .comparison import TaskValues, alike, differs
 from .generated import GeneratedDifference
 from .localize import Divergence
 from .races import MissingEdge
@@ -36,22 +36,30 @@ def task(found: KernelTask) -> written.Task:
 
 
 def first_divergent(
-    found: Divergence, assessment: Assessment, *, failing: Side, tolerance: Tolerance
+    found: KernelTask,
+    values: TaskValues,
+    right: Mapping[int, TensorView],
+    assessment: Assessment,
+    *,
+    reference: KernelTask | None,
+    others: Sequence[TensorView],
+    failing: Side,
+    tolerance: Tolerance,
 ) -> Iterable[written.FirstDivergent]:
-    """One entry a tensor that the task left wrong."""
-    submits = submits_of(failing.orchestration, found.failing)
-    kernels = [failing.config.kernels.get(one) for one in found.failing.task.kernels or () if one >= 0]
-    for index, actual in sorted(found.actual.after.items()):
-        expected = found.expected.after[index]
+    """One entry a tensor that the task left wrong, by what is `right`; `others` may be there in its place."""
+    submits = submits_of(failing.orchestration, found)
+    kernels = [failing.config.kernels.get(one) for one in found.task.kernels or () if one >= 0]
+    for index, expected in sorted(right.items()):
+        actual = values.after[index]
         if not differs(actual, expected, tolerance):
             continue
         yield written.FirstDivergent(
-            task_id=format_task_id(found.failing.task.task_id),
-            position=found.failing.ordinal,
-            kernel=found.failing.name,
+            task_id=format_task_id(found.task.task_id),
+            position=found.ordinal,
+            kernel=found.name,
             kernel_sources=tuple(str(kernel.source) for kernel in kernels if kernel is not None),
-            reference_kernel=found.reference.name,
-            reference_task_id=format_task_id(found.reference.task.task_id),
+            reference_kernel=None if reference is None else reference.name,
+            reference_task_id=None if reference is None else format_task_id(reference.task.task_id),
             orchestration_source=str(failing.config.orchestration.source),
             orchestration_lines=submit_lines(failing.orchestration, submits),
             argument=index,
@@ -59,7 +67,7 @@ def first_divergent(
             task_class=assessment.task_class.value,
             reason=assessment.reason,
             distances=_distances(assessment.distances),
-            pattern=_pattern(actual, expected, tolerance, list(found.expected.before.values())),
+            pattern=_pattern(actual, expected, tolerance, others),
             statistics=_statistics(actual, expected, tolerance),
         )
 
@@ -125,15 +133,14 @@ def _trial(trial: Trial) -> written.Trial:
 
 
 def missing_edge(
-    found: MissingEdge, *, alignment: Alignment, in_reference: Set[tuple[int, int]] | None
+    found: MissingEdge, *, alignment: Alignment | None, in_reference: Set[tuple[int, int]] | None
 ) -> written.MissingEdge:
-    """A missing edge; `in_reference` are the pairs of ordinals that the reference does not order either, None where
-    the failing build is its own reference."""
-    before = alignment.reference_of.get(found.before.ordinal)
-    after = alignment.reference_of.get(found.after.ordinal)
+    """A missing edge; `in_reference` are the pairs of ordinals that the reference does not order either. None where
+    there is no other build."""
     ordered = None
-    if in_reference is not None and before is not None and after is not None:
-        ordered = (before, after) not in in_reference
+    if alignment is not None and in_reference is not None:
+        pair = tuple(alignment.reference_of.get(one.ordinal) for one in (found.before, found.after))
+        ordered = None if None in pair else pair not in in_reference
     return written.MissingEdge(
         before_task_id=format_task_id(found.before.task.task_id),
         before_kernel=found.before.name,

@@ -20,8 +20,9 @@ class _Part(BaseModel):
 class Reference(_Part):
     """What the failing build was compared with."""
 
-    kind: Literal["good build", "other target", "other schedule"]
-    """The last two: the failing build itself, run otherwise."""
+    kind: Literal["good build", "other target", "other schedule", "recorded values", "golden data"]
+    """Another target or schedule: the failing build itself, run otherwise. Values: by name, with no run at all; the
+    golden outputs are among the recorded ones."""
     path: str
     platform: str
     schedule: str | None
@@ -94,8 +95,9 @@ class FirstDivergent(_Part):
     """In submission order, counting tasks that run a kernel."""
     kernel: str
     kernel_sources: tuple[str, ...]
-    reference_kernel: str
-    reference_task_id: str
+    reference_kernel: str | None
+    reference_task_id: str | None
+    """Null without a reference that is run."""
     orchestration_source: str
     orchestration_lines: tuple[int, ...]
     """Lines of the submits that may have made the task."""
@@ -246,6 +248,10 @@ class Divergence(_Part):
     bytes_dumped: int
     """By the failing build, in all runs."""
     first_divergent: tuple[FirstDivergent, ...]
+    candidates: tuple[Task, ...]
+    """Compared with values: tasks before those of which not all results are known. The error may be theirs."""
+    not_compared: tuple[str, ...]
+    """Recorded values that say nothing of this build, and why."""
     rounding: tuple[Task, ...]
     """Tasks before those that differ too, within the harness's tolerance and within rounding: no fault."""
     downstream: tuple[Downstream, ...]

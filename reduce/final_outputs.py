@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -10,6 +11,8 @@ from numpy.lib.stride_tricks import as_strided
 from ..runner.build_output.errors import BuildOutputError
 from ..runner.build_output.golden_data import TensorFolder
 from ..runner.build_output.graph_model import Region
+from ..runner.build_output.orchestration import Orchestration
+from ..runner.build_output.orchestration_model import Submit
 from ..runner.tensors.statistics import Tolerance
 from ..runner.tensors.view import TensorView
 from .comparison import differs
@@ -17,6 +20,9 @@ from .side import Side
 from .single_task import submits_of
 from .task_list import may_overlap
 from .tensor_names import entry_tensor
+
+NameOf = Callable[[Orchestration, Sequence[Submit], int], str | None]
+"""From an orchestration, the submits that may have made a task and an argument's index to the tensor's name."""
 
 
 def output_evidence(failing: Side, reference: Side, tolerance: Tolerance) -> dict[int, bool]:
@@ -29,9 +35,9 @@ def output_evidence(failing: Side, reference: Side, tolerance: Tolerance) -> dic
         return {}
     shared = set(failing.outputs.names) & set(reference.outputs.names)
     found: dict[int, bool] = {}
-    for (ordinal, _), (name, region) in (last := _last_writes(failing)).items():
-        ours = _part(failing.outputs, name, region) if name in shared else None
-        theirs = _part(reference.outputs, name, region) if name in shared else None
+    for (ordinal, _), (name, region) in (last := last_writes(failing, entry_tensor)).items():
+        ours = _output(failing.outputs, name, region) if name in shared else None
+        theirs = _output(reference.outputs, name, region) if name in shared else None
         if ours is None or theirs is None:
             continue
         if differs(ours, theirs, tolerance):
@@ -45,8 +51,9 @@ def output_evidence(failing: Side, reference: Side, tolerance: Tolerance) -> dic
     return found
 
 
-def _last_writes(side: Side) -> dict[tuple[int, int], tuple[str, Region]]:
-    """Output and region by task and argument, where no later task writes into the region again."""
+def last_writes(side: Side, name_of: NameOf) -> dict[tuple[int, int], tuple[str, Region]]:
+    """Tensor and region by task and argument, where `name_of` tells the tensor and no later task writes into the
+    region again."""
     found: dict[tuple[int, int], tuple[str, Region]] = {}
     buffers: dict[tuple[int, int], int] = {}
     for task in side.tasks.tasks:
@@ -59,19 +66,22 @@ def _last_writes(side: Side) -> dict[tuple[int, int], tuple[str, Region]]:
                 key for key, (_, old) in found.items() if buffers[key] == buffer and may_overlap(region, old)
             ]:
                 del found[key]
-            name = entry_tensor(side.orchestration, submits, argument.index)
+            name = name_of(side.orchestration, submits, argument.index)
             if name is not None:
                 found[task.ordinal, argument.index] = name, region
                 buffers[task.ordinal, argument.index] = buffer
     return found
 
 
-def _part(outputs: TensorFolder, name: str, region: Region) -> TensorView | None:
-    """A region of an output; None where the output cannot be read, or is smaller."""
+def _output(outputs: TensorFolder, name: str, region: Region) -> TensorView | None:
     try:
-        whole = outputs.tensor(name)
+        return part_of(outputs.tensor(name), region)
     except BuildOutputError:
         return None
+
+
+def part_of(whole: TensorView, region: Region) -> TensorView | None:
+    """A region of the buffer that the tensor fills from its beginning; None where it is smaller."""
     values = np.ravel(whole.contiguous())
     bounds = region.bounds
     if (
@@ -87,4 +97,4 @@ def _part(outputs: TensorFolder, name: str, region: Region) -> TensorView | None
         tuple(stride * values.itemsize for stride in region.strides),
         writeable=False,
     )
-    return TensorView.of_contiguous(name, whole.dtype, region.shape, np.ravel(part))
+    return TensorView.of_contiguous(whole.name, whole.dtype, region.shape, np.ravel(part))

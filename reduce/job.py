@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ..runner.errors import UsageError
 from ..runner.golden import FrozenGolden, freeze
 from ..store.vocabulary import Verdict
 from . import describe
@@ -18,6 +16,7 @@ from .assess import Assessment, Assessor
 from .beyond import Found, downstream, past_rounding
 from .classes import TaskClass
 from .localize import Divergence, Localizer
+from .output_folder import fresh_work, save
 from .page import page
 from .races import missing_edges
 from .replay import ReplayError
@@ -26,10 +25,6 @@ from .schedules import Schedules
 from .side import Side
 from .stall import RUNS_OF_A_STALL, examine_stall
 from .toolchain import Toolchain
-
-RESULT = "divergence.json"
-PAGE = "task_graph.html"
-_WORK = "work"
 
 
 def localize(request: LocalizeRequest, *, on_progress: Callable[[str], None]) -> written.Divergence:
@@ -40,7 +35,7 @@ def localize(request: LocalizeRequest, *, on_progress: Callable[[str], None]) ->
         UserError: an input cannot be used, or a build cannot be run.
         BuildOutputError: a part of a build, or what a run recorded, cannot be read.
     """
-    work = _fresh(request.output / _WORK, request)
+    work = fresh_work(request.output, (request.failing, request.reference))
     golden = freeze(request.golden_data or request.failing / "data", work / "golden")
     on_progress("recording the task graph of the failing build")
     try:
@@ -48,7 +43,7 @@ def localize(request: LocalizeRequest, *, on_progress: Callable[[str], None]) ->
     except ReplayError as error:
         if error.verdict is not Verdict.STALL:
             raise
-        return _save(_stalled(request, golden, work, on_progress), request)
+        return save(_stalled(request, golden, work, on_progress), None, request.output)
     on_progress("recording the task graph of the reference")
     reference = _side(
         request.reference, request.reference_toolchain, golden, work / "reference", request.timeout
@@ -87,8 +82,13 @@ def localize(request: LocalizeRequest, *, on_progress: Callable[[str], None]) ->
         trials = schedules.try_all()
         race = describe.race(trials, schedules.confirm(trials))
     result = written_answer(request, answer, spent, below, failing, reference, missing, race)
-    (request.output / PAGE).write_text(page(failing.tasks, answer.localization), encoding="utf-8")
-    return _save(result, request)
+    drawn = page(
+        failing.tasks,
+        firsts={one.failing.ordinal for one in answer.localization.divergences},
+        seen=answer.localization.seen,
+        compared=alignment.reference_of.keys(),
+    )
+    return save(result, drawn, request.output)
 
 
 def _schedules(
@@ -113,12 +113,6 @@ def _missing_edges(
     )
 
 
-def _save(result: written.Divergence, request: LocalizeRequest) -> written.Divergence:
-    text = result.model_dump_json(indent=2, by_alias=True)
-    (request.output / RESULT).write_text(f"{text}\n", encoding="utf-8")
-    return result
-
-
 def _stalled(
     request: LocalizeRequest, golden: FrozenGolden, work: Path, on_progress: Callable[[str], None]
 ) -> written.Divergence:
@@ -132,17 +126,6 @@ def _stalled(
         on_progress=on_progress,
     )
     return written_stall(request, stall, runs=1 + RUNS_OF_A_STALL)
-
-
-def _fresh(work: Path, request: LocalizeRequest) -> Path:
-    """An empty folder of our own, not inside a build and not around one."""
-    output = request.output.resolve()
-    for build in (request.failing.resolve(), request.reference.resolve()):
-        if output.is_relative_to(build) or build.is_relative_to(output / _WORK):
-            raise UsageError(f"-o {request.output}: expected a folder outside of {build}")
-    shutil.rmtree(work, ignore_errors=True)
-    work.mkdir(parents=True)
-    return work
 
 
 def _side(build: Path, toolchain: Toolchain, golden: FrozenGolden, folder: Path, timeout: float) -> Side:

@@ -14,13 +14,12 @@ from ..runner.tensors.view import TensorView
 from .alignment import Alignment, align
 from .comparison import NotWholeError, TaskValues, differs, distance, results_of, values_of
 from .final_outputs import output_evidence
-from .search.choice import BudgetTooSmallError, next_tasks
-from .search.dag import Dag, Mask
+from .search.dag import Dag
 from .search.evidence import Evidence
+from .settle import OnProgress, settle
 from .side import Side
+from .single_task import submits_of
 from .task_list import KernelTask, TaskList
-
-OnProgress = Callable[[str], None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,8 +125,9 @@ class Localizer:
 
     def _from_tagged_dumps(self) -> Localization:
         """Search until the tasks before the first ones are clean in the very run that shows those diverging."""
+        self._look_at_marked()
         while True:
-            self._search()
+            settle(self._evidence, self.budget, self._look, self.on_progress)
             known = self._evidence.divergent.copy()
             found = self._show()
             if (self._evidence.divergent != known).any():
@@ -139,6 +139,20 @@ class Localizer:
             ):
                 return found
 
+    def _look_at_marked(self) -> None:
+        """Start with the tasks that the source itself has marked for a dump: whoever did that suspects them."""
+        marked = tuple(node for node in range(len(self._tasks)) if self._is_marked(node))
+        if marked:
+            self.on_progress(f"dumping the results of {len(marked)} tasks that are marked in the source")
+            try:
+                self._look(marked)
+            except NotWholeError as error:
+                self.on_progress(f"not all was dumped ({error})")
+
+    def _is_marked(self, node: int) -> bool:
+        failing, _ = self._pair(node)
+        return any(submit.dumps for submit in submits_of(self.failing.orchestration, failing))
+
     def _of_one_run(self, ours: ArgsDump, theirs: ArgsDump) -> Localization:
         self._observe(range(len(self._tasks)), ours, theirs)
         return self._result(self._firsts(), ours, theirs)
@@ -147,36 +161,13 @@ class Localizer:
         self._evidence = Evidence(self._evidence.dag)
         self._seen = {}
 
-    def _search(self) -> None:
-        budget = self.budget
-        while True:
-            try:
-                nodes = next_tasks(self._evidence, budget)
-            except BudgetTooSmallError as error:
-                raise UserError(self._too_small(error.needed, budget)) from error
-            if not nodes:
-                return
-            self.on_progress(f"dumping the results of {len(nodes)} of {len(self._tasks)} tasks")
-            ordinals = {self._tasks[node] for node in nodes}
-            ours = self.failing.dump(results=ordinals, whole=set())
-            theirs = self.reference.dump(
-                results={self._alignment.reference_of[one] for one in ordinals}, whole=set()
-            )
-            try:
-                self._observe(nodes, ours, theirs)
-            except NotWholeError as error:
-                if len(nodes) == 1:
-                    raise UserError(f"expected a task's results dumped whole, found: {error}") from error
-                budget = min(budget, self._evidence.dag.bytes_of(_mask(nodes, len(self._tasks)))) // 2
-                self.on_progress(f"not all was dumped ({error}): trying with {budget} bytes")
-
-    def _too_small(self, needed: int, budget: int) -> str:
-        if budget < self.budget:
-            return (
-                "expected the results of tasks dumped whole, found records dropped or cut short even in a run that "
-                f"was to dump {2 * budget} bytes; enlarge the runtime's dump buffers"
-            )
-        return f"--dump-budget: expected at least {needed} bytes, the results of one task, found {budget}"
+    def _look(self, nodes: tuple[int, ...]) -> None:
+        ordinals = {self._tasks[node] for node in nodes}
+        ours = self.failing.dump(results=ordinals, whole=set())
+        theirs = self.reference.dump(
+            results={self._alignment.reference_of[one] for one in ordinals}, whole=set()
+        )
+        self._observe(nodes, ours, theirs)
 
     def _show(self) -> Localization:
         """One more run of each build, with all arguments of the first tasks and what they read."""
@@ -280,8 +271,8 @@ def shared_graph(failing: TaskList, reference: TaskList, alignment: Alignment) -
     """
     ordinals = sorted(alignment.reference_of)
     failing_of = {theirs: ours for ours, theirs in alignment.reference_of.items()}
-    ours = _passing_over(failing, alignment.reference_of.keys())
-    theirs = _passing_over(reference, failing_of.keys())
+    ours = passing_over(failing, alignment.reference_of.keys())
+    theirs = passing_over(reference, failing_of.keys())
     nodes = {ordinal: node for node, ordinal in enumerate(ordinals)}
     return Dag(
         predecessors=tuple(
@@ -304,7 +295,7 @@ def shared_graph(failing: TaskList, reference: TaskList, alignment: Alignment) -
     )
 
 
-def _passing_over(tasks: TaskList, kept: Set[int]) -> list[set[int]]:
+def passing_over(tasks: TaskList, kept: Set[int]) -> list[set[int]]:
     """Predecessors of each task among the `kept` ones, directly or through others."""
     found: list[set[int]] = []
     for above in tasks.predecessors:
@@ -319,9 +310,3 @@ def _any_differs(
     if actual.keys() != expected.keys():
         raise NotWholeError(f"arguments {sorted(actual)} against {sorted(expected)}")
     return any(differs(actual[index], expected[index], tolerance) for index in actual)
-
-
-def _mask(nodes: Sequence[int], length: int) -> Mask:
-    mask = np.zeros(length, np.bool_)
-    mask[list(nodes)] = True
-    return mask

@@ -35,3 +35,19 @@ class LocalizeRequest:
     def is_its_own_reference(self) -> bool:
         """Whether one build is compared with itself, run otherwise."""
         return self.failing.resolve() == self.reference.resolve()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ValuesRequest:
+    """A build to compare with what its tensors should hold: `<tensor>.pt` in `reference_data`, and the outputs of the
+    golden data. `tolerance` is the case's own; the rest as above."""
+
+    failing: Path
+    toolchain: Toolchain
+    reference_data: Path | None
+    golden_data: Path | None
+    tolerance: Tolerance
+    budget: int
+    attempts: int
+    timeout: float
+    output: Path

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from ..runner.build_output.graph_model import ArgumentType
 from ..runner.build_output.orchestration import Orchestration
-from ..runner.build_output.orchestration_model import Argument, BlockKind, Submit, Usage
+from ..runner.build_output.orchestration_model import Argument, BlockKind, Submit, SubmitKind, Usage
 from ..runner.errors import UserError
 from .task_list import KernelTask
 
@@ -39,15 +39,33 @@ class SingleTaskError(UserError):
 
 
 def submits_of(orchestration: Orchestration, task: KernelTask) -> tuple[Submit, ...]:
-    """The submits in the text that may have made a task: those of its kernels, with its tensors."""
+    """The submits in the text that may have made a task: those of its kernels, with its tensors; where each submit of
+    the text makes one task, the one at its place."""
     kernels = tuple(one for one in task.task.kernels or () if one >= 0)
     usages = [USAGES[argument.type] for argument in task.task.arguments]
-    return tuple(
+    found = tuple(
         submit
         for submit in orchestration.submits
         if tuple(one.func_id for one in submit.kernels if one.func_id != -1) == kernels
         and [argument.usage for argument in submit.tensor_arguments] == usages
     )
+    line = _straight_line(orchestration)
+    placed = line[task.ordinal] if task.ordinal < len(line) else None
+    return (placed,) if placed in found else found
+
+
+def _straight_line(orchestration: Orchestration) -> tuple[Submit, ...]:
+    """The submits that run kernels, where each stands in the entry function, outside of loops, branches and lambdas;
+    else none."""
+    entry = orchestration.entry
+    submits = tuple(submit for submit in orchestration.submits if submit.kind is not SubmitKind.DUMMY)
+    straight = entry is not None and all(
+        entry.start < submit.statement.start < entry.end
+        and submit.kind is not SubmitKind.GRAPH
+        and all(block.kind in (BlockKind.SCOPE, BlockKind.MANUAL_SCOPE) for block in submit.blocks)
+        for submit in submits
+    )
+    return submits if straight else ()
 
 
 def alone(

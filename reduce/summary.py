@@ -48,6 +48,7 @@ def print_summary(found: Divergence, console: Console) -> None:
     if found.generated is not None:
         _print_generated(found.generated, line)
     for tasks, what in (
+        (found.candidates, "before them have results of which no value is known: the error may be theirs"),
         (found.rounding, "before them differ within rounding"),
         (found.vanished, "diverged only in some runs: a race?"),
         (found.unaligned, "of the failing build have no counterpart and were not compared"),
@@ -57,6 +58,8 @@ def print_summary(found: Divergence, console: Console) -> None:
         if tasks:
             names = ", ".join(sorted({task.kernel for task in tasks})[:_SHOWN])
             line(f"{len(tasks)} tasks {what}: {names}", "yellow")
+    for text in found.not_compared:
+        line(f"not compared: {text}", "yellow")
     line(
         f"{found.tasks} tasks, {found.runs} runs of the failing build and {found.reference_runs} of the reference, "
         f"{found.bytes_dumped} bytes dumped; reference: {_reference(found.reference)}",
@@ -125,6 +128,10 @@ def _reference(found: Reference) -> str:
             return f"the same build on {found.platform}"
         case "other schedule":
             return f"the same build under schedule {found.schedule}"
+        case "recorded values":
+            return f"values recorded in {found.path}, and the golden outputs"
+        case "golden data":
+            return f"the golden outputs in {found.path} alone"
 
 
 def _print_generated(found: Generated, line: Line) -> None:

@@ -49,7 +49,9 @@ def test_a_folder_that_is_no_build_is_one_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        ((), "expected one reference"),
+        ((), "--rtol and --atol"),
+        (("--reference-data", "."), "--rtol and --atol"),
+        (("--reference", ".", "--reference-data", "."), "expected one reference"),
         (("--reference", ".", "--against", "a5sim"), "expected one reference"),
         (("--against", "moon"), "'moon'"),
         (("--against-schedule", "backwards"), "'reverse', 'serial'"),

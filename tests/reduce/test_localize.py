@@ -15,7 +15,8 @@ import pytest
 
 from precision_bisect.demo.scenarios import Scenario
 from precision_bisect.reduce.divergence import Divergence
-from precision_bisect.reduce.job import PAGE, RESULT, localize
+from precision_bisect.reduce.job import localize
+from precision_bisect.reduce.output_folder import PAGE, RESULT
 from precision_bisect.reduce.schedules import AS_IT_IS, REPEATS_TO_CONFIRM, UNDER_LOAD
 from precision_bisect.runner.errors import UserError
 from tests.reduce.demo_builds import Trees, Twins

@@ -17,17 +17,9 @@ def made(*names: str, above: tuple[set[int], ...]) -> Any:
     return SimpleNamespace(tasks=tasks, predecessors=above)
 
 
-def found(first: int, seen: dict[int, float], aligned: set[int]) -> Any:
-    return SimpleNamespace(
-        divergences=[SimpleNamespace(failing=SimpleNamespace(ordinal=first))],
-        seen=seen,
-        alignment=SimpleNamespace(reference_of=dict.fromkeys(aligned, 0)),
-    )
-
-
 def test_states_layers_and_errors() -> None:
     tasks = made("a", "b", "c", "d", "e", "f", above=(set(), {0}, {1}, {2}, {0}, set()))
-    drawn: Any = graph(tasks, found(1, {0: 0.0, 1: 0.5, 3: math.inf}, {0, 1, 2, 3, 4}))
+    drawn: Any = graph(tasks, {1}, {0: 0.0, 1: 0.5, 3: math.inf}, range(5))
     assert [node["state"] for node in drawn["nodes"]] == [
         *("clean", "first", "downstream", "divergent", "unseen", "unaligned")
     ]
@@ -37,7 +29,7 @@ def test_states_layers_and_errors() -> None:
 
 
 def test_a_kernel_name_cannot_leave_its_string() -> None:
-    text = page(made("</script><img src=x>", above=(set(),)), found(0, {}, {0}))
+    text = page(made("</script><img src=x>", above=(set(),)), firsts={0}, seen={}, compared={0})
     assert "<img" not in text
     assert text.count("</script>") == 1
     assert "default-src 'none'" in text
