@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from sqlalchemy.orm import Session, sessionmaker
@@ -118,6 +118,8 @@ def _localize(
             device=request.device,
             golden_data=golden.directory,
             timeout=timeout,
+            rtol=closest(bad.metrics or {}, "rtol"),
+            atol=closest(bad.metrics or {}, "atol"),
             output=folder / "found",
             reduce_to=request.output / "reduced" if reduce else None,
         )
@@ -158,6 +160,12 @@ def _localize(
         reduction=reduction,
         reduced=job.reduce_to if reduction else None,
     )
+
+
+def closest(metrics: Mapping[str, Mapping[str, float]], name: str) -> float | None:
+    """The smallest tolerance of that name that the harness told of an output; None where it told none."""
+    told = (measures[name] for measures in metrics.values() if name in measures)
+    return min((value for value in told if value >= 0), default=None)
 
 
 def _left_out(why: str) -> Localization:

@@ -161,6 +161,7 @@ def run_cli_job(
                 schedule=against_schedule,
                 golden_data=golden_data,
                 tolerance=tolerance,
+                harness=None,
                 budget=dump_budget,
                 attempts=attempts,
                 timeout=timeout,
@@ -175,8 +176,8 @@ def run_cli_job(
         print(f"error: {error}", file=sys.stderr)
         return ERROR
     except KeyboardInterrupt:
-        if not localize_only:
-            print("interrupted; the same command with --resume goes on and repeats no test", file=sys.stderr)
+        how = "begins anew" if localize_only else "with --resume goes on and repeats no test"
+        print(f"interrupted; the same command {how}", file=sys.stderr)
         return INTERRUPTED
     return _told(found, output)
 

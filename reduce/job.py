@@ -70,7 +70,7 @@ def localize(request: LocalizeRequest, *, on_progress: Callable[[str], None]) ->
         folder=work / "alone",
     )
     first = Found(localization=found, assessments=_assess_all(found.divergences, assessor, on_progress))
-    answer = past_rounding(first, localizer, assessor, failing.tolerance)
+    answer = past_rounding(first, localizer, assessor, request.harness or failing.tolerance)
     spent = Spent(
         runs=failing.replayer.runs,
         reference_runs=reference.replayer.runs,

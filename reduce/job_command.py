@@ -44,6 +44,7 @@ def _run(job: LocalizationJob) -> int:
             schedule=None,
             golden_data=job.golden_data,
             tolerance=_EXACT,
+            harness=None if job.rtol is None or job.atol is None else Tolerance(rtol=job.rtol, atol=job.atol),
             budget=_BUDGET,
             attempts=_ATTEMPTS,
             timeout=job.timeout,

@@ -16,7 +16,9 @@ class LocalizeRequest:
     Each build is run by its own toolchain: where the runtime is at fault, the reference needs the runtime of its
     commit. `golden_data` are the frozen inputs and outputs for both, by default those saved in the failing build.
     Where `reference` is the failing build itself, it is run by another toolchain: on another target, or, with
-    `schedule` (a name in the stack file), in another order. `budget` is in bytes a run, `timeout` in seconds a run.
+    `schedule` (a name in the stack file), in another order. `tolerance` is what the builds are compared with,
+    `harness` the case's own: a first difference within it may be rounding; None: the harness's default counts.
+    `budget` is in bytes a run, `timeout` in seconds a run.
     """
 
     failing: Path
@@ -26,6 +28,7 @@ class LocalizeRequest:
     schedule: str | None
     golden_data: Path | None
     tolerance: Tolerance
+    harness: Tolerance | None
     budget: int
     attempts: int
     timeout: float

@@ -29,7 +29,8 @@ class JobSide(Model):
 
 
 class LocalizationJob(Model):
-    """What is to be found out. `timeout` is seconds for one run."""
+    """What is to be found out. `timeout` is seconds for one run; `rtol` and `atol` are the case's own closeness, None
+    where its run did not tell."""
 
     failing: JobSide
     reference: JobSide
@@ -37,6 +38,8 @@ class LocalizationJob(Model):
     device: int
     golden_data: Path
     timeout: float
+    rtol: float | None
+    atol: float | None
     output: Path
     reduce_to: Path | None
     """Where a reduction goes; None: none is made."""

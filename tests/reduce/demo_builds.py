@@ -131,6 +131,7 @@ class Twins:
             schedule=None,
             golden_data=self.good / "data",
             tolerance=Tolerance(),
+            harness=None,
             budget=budget,
             attempts=8,
             timeout=300,

@@ -32,11 +32,6 @@ def _quick(tmp_path_factory: pytest.TempPathFactory) -> Generator[None]:
         yield
 
 
-@pytest.fixture(scope="module")
-def good_trees(tmp_path_factory: pytest.TempPathFactory) -> Trees:
-    return Trees.make(tmp_path_factory.mktemp("good") / "trees")
-
-
 def hashes(folder: Path) -> Mapping[str, str]:
     return {
         str(path): hashlib.sha256(path.read_bytes()).hexdigest() + str(path.stat().st_mtime_ns)

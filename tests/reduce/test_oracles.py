@@ -86,17 +86,12 @@ def test_outputs_of_a_signature() -> None:
     assert outputs_in("k[nan,inf],out") == {"k": frozenset({"nan", "inf"}), "out": frozenset()}
 
 
-@pytest.fixture(scope="module")
-def trees(tmp_path_factory: pytest.TempPathFactory) -> Trees:
-    return Trees.make(tmp_path_factory.mktemp("trees") / "trees")
-
-
 @pytest.fixture
-def reduced(tmp_path: Path, trees: Trees) -> Iterator[Callable[..., tuple[dict[str, Any], str]]]:
+def reduced(tmp_path: Path, good_trees: Trees) -> Iterator[Callable[..., tuple[dict[str, Any], str]]]:
     """Runs the command; the result, checked, and what it printed on the way."""
 
     def run(*arguments: Path | str) -> tuple[dict[str, Any], str]:
-        command = [*map(str, arguments), "--stack", str(trees.stack_file), "-o", str(tmp_path / "out")]
+        command = [*map(str, arguments), "--stack", str(good_trees.stack_file), "-o", str(tmp_path / "out")]
         done = CliRunner().invoke(main, [*command, "--jobs", "1"])
         assert done.exit_code == 0, done.output
         return checked(tmp_path / "out"), done.stderr
@@ -151,10 +146,10 @@ def test_a_script_without_a_good_build(tmp_path: Path, reduced: Callable[..., An
     assert any((tmp_path / "out" / "kept").iterdir())
 
 
-def test_a_wrapped_build_is_a_scene_test(tmp_path: Path, trees: Trees) -> None:
+def test_a_wrapped_build_is_a_scene_test(tmp_path: Path, good_trees: Trees) -> None:
     build = small_build(tmp_path / "build", WRONG)
     wrapped = subprocess.run([*REDUCE, str(build), "--wrap-only"], check=True, capture_output=True, text=True)
-    path = os.pathsep.join(str(trees.folder / name) for name in Repository)
+    path = os.pathsep.join(str(good_trees.folder / name) for name in Repository)
     done = subprocess.run(
         [sys.executable, wrapped.stdout.strip(), "-p", "a2a3sim"],
         cwd=tmp_path,

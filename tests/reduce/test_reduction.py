@@ -21,11 +21,6 @@ SCHEMA = Path(__file__).parents[2] / "docs" / "reduction.schema.json"
 pytestmark = pytest.mark.xdist_group("reduction")
 
 
-@pytest.fixture(scope="module")
-def good_trees(tmp_path_factory: pytest.TempPathFactory) -> Trees:
-    return Trees.make(tmp_path_factory.mktemp("good") / "trees")
-
-
 def command(twins: Twins, output: Path, *options: str) -> list[str]:
     return [
         *(sys.executable, "-c", "from precision_bisect.reduce.cli import main; main()", str(twins.bad)),

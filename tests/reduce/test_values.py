@@ -30,11 +30,6 @@ def _quick(tmp_path_factory: pytest.TempPathFactory) -> Generator[None]:
         yield
 
 
-@pytest.fixture(scope="module")
-def trees(tmp_path_factory: pytest.TempPathFactory) -> Trees:
-    return Trees.make(tmp_path_factory.mktemp("values") / "trees")
-
-
 def by_values(
     folder: Path, trees: Trees, recorded: dict[str, torch.Tensor] | None, *, middle: str = WRONG
 ) -> Divergence:
@@ -57,8 +52,8 @@ def by_values(
     return localize_by_values(request, on_progress=lambda _text: None)
 
 
-def test_all_values_recorded_tell_the_task_and_its_class(tmp_path: Path, trees: Trees) -> None:
-    found = by_values(tmp_path, trees, VALUES)
+def test_all_values_recorded_tell_the_task_and_its_class(tmp_path: Path, good_trees: Trees) -> None:
+    found = by_values(tmp_path, good_trees, VALUES)
     (first,) = found.first_divergent
     assert (first.position, first.kernel, first.tensor, first.task_class) == (1, "middle", "b", "introduced")
     assert found.candidates == ()
@@ -67,15 +62,15 @@ def test_all_values_recorded_tell_the_task_and_its_class(tmp_path: Path, trees: 
     assert first.statistics.max_error == 0.5
 
 
-def test_what_has_no_value_stays_a_candidate(tmp_path: Path, trees: Trees) -> None:
-    found = by_values(tmp_path, trees, {"c": VALUES["c"], "a": VALUES["a"]})
+def test_what_has_no_value_stays_a_candidate(tmp_path: Path, good_trees: Trees) -> None:
+    found = by_values(tmp_path, good_trees, {"c": VALUES["c"], "a": VALUES["a"]})
     (first,) = found.first_divergent
     assert (first.position, first.tensor, first.task_class) == (2, "x1", "unknown")
     assert [task.kernel for task in found.candidates] == ["middle"]
 
 
-def test_golden_outputs_alone_name_all_that_may_be_at_fault(tmp_path: Path, trees: Trees) -> None:
-    found = by_values(tmp_path, trees, None)
+def test_golden_outputs_alone_name_all_that_may_be_at_fault(tmp_path: Path, good_trees: Trees) -> None:
+    found = by_values(tmp_path, good_trees, None)
     (first,) = found.first_divergent
     assert (first.position, first.tensor, first.task_class) == (2, "x1", "unknown")
     assert [task.kernel for task in found.candidates] == ["scale", "middle"]
@@ -83,34 +78,34 @@ def test_golden_outputs_alone_name_all_that_may_be_at_fault(tmp_path: Path, tree
     assert "may have come" in first.reason
 
 
-def test_right_values_show_nothing(tmp_path: Path, trees: Trees) -> None:
-    found = by_values(tmp_path, trees, VALUES, middle=SHIFT)
+def test_right_values_show_nothing(tmp_path: Path, good_trees: Trees) -> None:
+    found = by_values(tmp_path, good_trees, VALUES, middle=SHIFT)
     assert found.first_divergent == found.candidates == ()
 
 
-def test_values_that_say_nothing_are_listed(tmp_path: Path, trees: Trees) -> None:
+def test_values_that_say_nothing_are_listed(tmp_path: Path, good_trees: Trees) -> None:
     found = by_values(
         tmp_path,
-        trees,
+        good_trees,
         {**VALUES, "b": torch.zeros(3), "nowhere": X0, "c": torch.arange(8, dtype=torch.int32)},
     )
     assert [text.split(":")[0] for text in found.not_compared] == ["b", "c", "nowhere"]
     assert [first.tensor for first in found.first_divergent] == ["x1"]
 
 
-def test_no_usable_value_is_an_error(tmp_path: Path, trees: Trees) -> None:
+def test_no_usable_value_is_an_error(tmp_path: Path, good_trees: Trees) -> None:
     with pytest.raises(UserError, match="nowhere: no task"):
-        by_values(tmp_path, trees, {"nowhere": X0})
+        by_values(tmp_path, good_trees, {"nowhere": X0})
 
 
-def test_a_recorded_value_is_never_unpickled(tmp_path: Path, trees: Trees) -> None:
+def test_a_recorded_value_is_never_unpickled(tmp_path: Path, good_trees: Trees) -> None:
     (tmp_path / "recorded").mkdir()
     torch.save({"not": Path("a tensor")}, tmp_path / "recorded" / "b.pt")
     with pytest.raises(BuildOutputError, match="pickle of more than tensors"):
-        by_values(tmp_path, trees, {})
+        by_values(tmp_path, good_trees, {})
 
 
-def test_a_tensor_that_the_source_marks_is_looked_at_first(tmp_path: Path, trees: Trees) -> None:
+def test_a_tensor_that_the_source_marks_is_looked_at_first(tmp_path: Path, good_trees: Trees) -> None:
     bad, good = (small_build(tmp_path / name, body) for name, body in (("bad", WRONG), ("good", SHIFT)))
     for build in (bad, good):
         source = build / "orchestration" / "main.cpp"
@@ -122,11 +117,12 @@ def test_a_tensor_that_the_source_marks_is_looked_at_first(tmp_path: Path, trees
         LocalizeRequest(
             failing=bad,
             reference=good,
-            failing_toolchain=trees.toolchain(),
-            reference_toolchain=trees.toolchain(),
+            failing_toolchain=good_trees.toolchain(),
+            reference_toolchain=good_trees.toolchain(),
             schedule=None,
             golden_data=None,
             tolerance=Tolerance(),
+            harness=None,
             budget=100,
             attempts=1,
             timeout=300,
