@@ -156,8 +156,12 @@ def _require_judged(probe: Probe, end: Experiment) -> None:
 
 
 def _describe(probe: Probe) -> str:
-    first = f": {probe.evidence[0].text}" if probe.evidence else ""
-    return f"{probe.verdict}{f' ({probe.signature})' if probe.signature else ''}{first[:300]}"
+    said = [evidence.text for evidence in probe.evidence[:1]]
+    if probe.evidence and probe.evidence[0].stream == "ending":
+        # How it ended tells little; what it printed last may.
+        said += [evidence.text for evidence in probe.evidence[1:][-1:]]
+    texts = "".join(f": {text[:300]}" for text in said)
+    return f"{probe.verdict}{f' ({probe.signature})' if probe.signature else ''}{texts}"
 
 
 def _rate(experiments: Experiments, end: str, experiment: Experiment) -> EndRate:

@@ -8,14 +8,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..runner.bad_when import BadWhen
-from ..runner.case import CaseName, RunOptions
+from ..runner.case import RunOptions
 from ..runner.content import StackContent
 from ..runner.crew import Crew, Lost
 from ..runner.environment import fingerprint, moved
 from ..runner.golden import FrozenGolden
 from ..runner.probe_records import ProbeRequest, ProbeResult
 from ..runner.revisions import Revisions
-from ..runner.runtime_dir import freeze_runtime_dir
 from ..runner.verdict import Evidence
 from ..runner.worker import Activity, Done
 from ..store.journal import EvidenceRow, Journal, ProbeKey, ProbeRow
@@ -80,16 +79,11 @@ class Experiments:
         self._content = content
         self._directory = directory
         self._progress = progress
-        self._case = CaseName.parse(request.case, request.stack) if request.case else None
+        self._case = request.script
         self._bad_when = BadWhen.parse(request.bad_when) if request.bad_when is not None else None
         self._golden: FrozenGolden | None = None
         self._scale: ErrorScale | None = None
         self._failing_content: str | None = None
-        self._runtime_dir = (
-            freeze_runtime_dir(request.runtime_dir, directory / "runtime-dir")
-            if request.runtime_dir
-            else None
-        )
         self._finished: dict[str, list[Probe]] = {}
         self._in_flight: dict[int, Flight] = {}
         """By the crew's number."""
@@ -218,7 +212,7 @@ class Experiments:
             options=RunOptions(
                 golden_data=self._golden.directory if self._golden else None,
                 save_data=save_golden,
-                runtime_dir=self._runtime_dir,
+                runtime_dir=self._request.frozen_runtime_dir,
             ),
             timeout=self._timeout(),
             directory=self._probe_directory(ordinal),

@@ -13,7 +13,7 @@ from pathlib import Path
 from sqlalchemy.orm import Session, sessionmaker
 
 from ..runner.builder import FailedBuild
-from ..runner.case import CaseName, RunOptions
+from ..runner.case import RunOptions
 from ..runner.content import StackContent
 from ..runner.errors import UserError
 from ..runner.execute import Command, execute
@@ -193,7 +193,7 @@ def _probe_request(
     request = rows.request
     return ProbeRequest(
         revisions=side.revisions,
-        case=CaseName.parse(request.case, request.stack) if request.case else None,
+        case=request.script,
         platform=request.platform,
         device=request.device,
         golden=golden,

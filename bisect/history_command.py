@@ -85,7 +85,7 @@ def _print_list(session: Session, console: Console) -> None:
         details = (
             f"{bisection.created:%Y-%m-%d %H:%M} UTC",
             request["stack"]["name"],
-            request["case"] or "predicate",
+            request["case"] or request.get("runtime_dir") or "predicate",
             f"{bisection.repository} {_ends(bisection)}",
         )
         console.print(Text(f"    {shortened('  '.join(details), 400)}", style="dim"), soft_wrap=True)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from rich.console import Console
+from sqlalchemy import make_url
 from sqlalchemy.orm import Session as DatabaseSession
 from sqlalchemy.orm import sessionmaker
 
@@ -111,12 +112,13 @@ def run_main_job(
         if predicate is not None:
             if not predicate:
                 raise UsageError("expected a command behind --, found nothing")
-            if case is not None or bad_when is not None or golden_data is not None:
+            if any(given is not None for given in (case, bad_when, golden_data, runtime_dir)):
                 raise UsageError("expected either --case or a command behind --, found both")
             chosen = with_predicate(chosen, repository, _locate(predicate, chosen, repository))
-        elif case is None:
+        elif case is None and runtime_dir is None:
             raise UsageError(
-                f"expected a case, found none: name a script of {chosen.case.repository} with --case"
+                f"expected a case, found none: name a script of {chosen.case.repository} with --case, or a build "
+                "directory with --runtime-dir"
             )
         plan = prepare(
             Question(
@@ -211,9 +213,16 @@ def _drive(
     resume = shlex.join(
         [
             "bisect-precision",
-            *(["--store", store] if store and store != os.environ.get(STORE_VARIABLE) else []),
+            # A password is not printed: `***` stands for it.
+            *(
+                ["--store", make_url(store).render_as_string()]
+                if store and store != os.environ.get(STORE_VARIABLE)
+                else []
+            ),
             *(["--jobs", str(crew.jobs)] if crew.jobs > 1 else []),
             *(["--backend", crew.backend] if crew.backend != "loky" else []),
+            *([] if localize else ["--no-localize"]),
+            *(["--reduce"] if reduce else []),
             *("--resume", bisection.name),
         ]
     )
@@ -271,7 +280,7 @@ def terminated_like_interrupted() -> Generator[None]:
 def _print_plan(plan: Plan) -> None:
     request, stage = plan.request, plan.stage
     print(f"stack:     {request.stack.name}")
-    print(f"case:      {request.case or shlex.join(request.stack.case.command)}")
+    print(f"case:      {request.case or request.runtime_dir or shlex.join(request.stack.case.command)}")
     print(f"platform:  {request.platform}, device {request.device}")
     old, new = ("", request.bad) if stage is None else (stage.range.old, stage.range.new)
     print(f"range:     {request.repository} {old[:12]}..{new[:12]}")

@@ -32,8 +32,8 @@ class Progress(Protocol):
         """The search has narrowed the range, or begins."""
         ...
 
-    def confirming(self, confidence: float, asked: float) -> None:
-        """One commit is left, and is run beside its parent until the confidence is reached."""
+    def confirming(self, confidence: float, wanted: float) -> None:
+        """One commit is left, and is run beside its parent until the wanted confidence is reached."""
         ...
 
     def probe_started(self, ordinal: int, phase: Phase, repository: str, commit: str) -> None:
@@ -81,8 +81,8 @@ class PlainProgress:
     def remaining(self, candidates: int, expected_steps: float) -> None:
         self._print(describe_remaining(candidates, expected_steps))
 
-    def confirming(self, confidence: float, asked: float) -> None:
-        self._print(describe_confidence(confidence, asked))
+    def confirming(self, confidence: float, wanted: float) -> None:
+        self._print(describe_confidence(confidence, wanted))
 
     def probe_started(self, ordinal: int, phase: Phase, repository: str, commit: str) -> None:
         self._titles[ordinal] = describe_run(ordinal, phase, repository, commit)
@@ -156,8 +156,8 @@ class LiveProgress:
         self._left = describe_remaining(candidates, expected_steps)
         self._expected_steps = expected_steps
 
-    def confirming(self, confidence: float, asked: float) -> None:
-        self._left = describe_confidence(confidence, asked)
+    def confirming(self, confidence: float, wanted: float) -> None:
+        self._left = describe_confidence(confidence, wanted)
         self._expected_steps = 0.0
 
     def probe_started(self, ordinal: int, phase: Phase, repository: str, commit: str) -> None:
@@ -196,9 +196,9 @@ def describe_remaining(candidates: int, expected_steps: float) -> str:
     return f"{plural(candidates, 'commit')} left, about {plural(math.ceil(expected_steps), 'step')}"
 
 
-def describe_confidence(confidence: float, asked: float) -> str:
+def describe_confidence(confidence: float, wanted: float) -> str:
     """How sure the search is of the one commit that is left."""
-    return f"1 commit left, confirming it beside its parent: confidence {confidence:.3f}, asked {asked:g}"
+    return f"1 commit left, confirming it beside its parent: confidence {confidence:.4f}, until {wanted:g}"
 
 
 def describe_result(result: ProbeResult) -> str:

@@ -4,7 +4,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
+from ..runner.case import CaseName
 from ..runner.cherry_picks import CherryPick
+from ..runner.runtime_dir import replay_of
 from ..runner.stack import Case, Model, Platform, Repository, Stack, is_plain_name, literal
 from ..store.schema import Seeks
 
@@ -30,7 +32,7 @@ class BisectRequest(Model):
     cherry_picks: tuple[CherryPick, ...] = ()
     """Of `repository`: what its commits are tested with in a stretch that does not build without."""
     case: str | None
-    """None: the stack's command is the whole case."""
+    """None: the stack's command is the whole case, or the build directory is."""
     platform: str
     device: int
     bad_when: str | None
@@ -39,12 +41,26 @@ class BisectRequest(Model):
     """Where frozen data come from; None: they are captured at the good end, where the case has any."""
     runtime_dir: Path | None = None
     """A build directory that every run uses in place of compiling the case."""
+    frozen_runtime_dir: Path | None = None
+    """Where its copy lies, once the bisection has begun."""
     first_parent: bool = False
     """Of merges only what was merged into is searched, not the branches."""
     timeout: float | None
     """Seconds for one run; None: ten times what the ends took."""
     confidence: float
     output: Path
+
+    @property
+    def replays(self) -> bool:
+        """Whether the build directory is itself the case."""
+        return self.case is None and self.runtime_dir is not None
+
+    @property
+    def script(self) -> CaseName | None:
+        """What the stack's command for cases runs; None where that command is the whole case."""
+        if self.case is not None:
+            return CaseName.parse(self.case, self.stack)
+        return replay_of(self.frozen_runtime_dir) if self.frozen_runtime_dir is not None else None
 
     @property
     def captures_golden(self) -> bool:

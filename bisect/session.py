@@ -24,7 +24,8 @@ from ..runner.errors import EndsError, UsageError, UserError
 from ..runner.git import GitRepository
 from ..runner.home import Home
 from ..runner.revisions import Revisions, fixed_revisions
-from ..runner.runtime_dir import check_runtime_dir, data_of
+from ..runner.runtime_dir import check_replayable, check_runtime_dir, data_of, freeze_runtime_dir
+from ..runner.scene_tests import with_harness
 from ..runner.stack import Stack
 from ..runner.worker import Setup
 from ..runner.workspace import Workspace
@@ -97,6 +98,14 @@ def prepare(question: Question, home: Home) -> Plan:
         )
     runtime_dir = _runtime_dir(question, searched)
     golden_data = question.golden_data or (data_of(runtime_dir) if runtime_dir else None)
+    if runtime_dir is not None and question.case is None:
+        if golden_data is None:
+            raise UsageError(
+                f"--runtime-dir {runtime_dir}: expected frozen data in its data/, found none; name it with "
+                "--golden-data, or the case with --case"
+            )
+        check_replayable(runtime_dir, golden_data)
+        stack = with_harness(stack)
     workspace = Workspace(stack, home)
     repository = workspace.repositories[searched]
     bad = repository.resolve(question.bad, option="--bad")
@@ -126,6 +135,7 @@ def prepare(question: Question, home: Home) -> Plan:
         bad_when=question.bad_when,
         golden_data=golden_data.resolve() if golden_data else None,
         runtime_dir=runtime_dir,
+        frozen_runtime_dir=home.bisections / name / "runtime-dir" if runtime_dir else None,
         first_parent=question.first_parent,
         timeout=question.timeout,
         confidence=question.confidence,
@@ -158,6 +168,8 @@ def prepare(question: Question, home: Home) -> Plan:
     notices = _check_checkouts(request, workspace)
     if runtime_dir is not None:
         notices.append(f"every run uses the build directory {runtime_dir} in place of compiling the case")
+    if request.replays:
+        notices.append("outputs are compared with the tolerance that the harness takes by default")
     return Plan(name=name, request=request, stage=stage, notices=tuple(notices))
 
 
@@ -166,12 +178,14 @@ def _runtime_dir(question: Question, searched: str) -> Path | None:
     if question.runtime_dir is None:
         return None
     case = question.stack.case
-    if question.case is None or not (case.harness or case.flags.runtime_dir):
+    takes_one = bool(case.flags.runtime_dir) if question.case is not None else case.scene_tests
+    if not (case.harness or takes_one):
+        alone = "; leave --case out: the build directory is the case" if case.scene_tests else ""
         raise UsageError(
             f"--runtime-dir {question.runtime_dir}: expected a case that takes a build directory "
-            f"(case.flags.runtime_dir in the stack file), found none in stack {question.stack.name}"
+            f"(case.flags.runtime_dir in the stack file), found none in stack {question.stack.name}{alone}"
         )
-    if searched == question.stack.searched:
+    if searched == question.stack.searched and not case.scene_tests:
         raise UsageError(
             f"--runtime-dir {question.runtime_dir}: expected --repo with another repository than {searched}, whose "
             "work the build directory replaces"
@@ -330,6 +344,13 @@ class StoredBisection:
     def drive(self, progress: Progress, crew: CrewOptions) -> Conclusion:
         """Run it to its end, or to that of its budget. The caller holds the lock."""
         request = self.request
+        if request.runtime_dir is not None:
+            assert request.frozen_runtime_dir is not None
+            freeze_runtime_dir(
+                request.runtime_dir,
+                request.frozen_runtime_dir,
+                replayed_on=request.golden_data if request.replays else None,
+            )
         workspace = Workspace(request.stack, self._home)
         content, revisions = _views(request, workspace)
         setup = Setup(

@@ -13,6 +13,7 @@ from .experiments import Experiment, Experiments, Flight
 from .prior import prior_weights
 from .progress import Progress
 from .run_costs import run_costs
+from .search.confirmation import confirmed_at
 from .search.decision import EnvironmentMoved, NoCulprit, Undecided, as_if_certain
 from .search.graph import Floats
 from .search.knowledge import Knowledge, Observation, Outcome
@@ -205,7 +206,9 @@ class StageSearch:
                 cancel=tuple(range(len(in_flight))),
             )
         if decision.confirming is not None:
-            self.progress.confirming(float(posterior.belief.commits[decision.confirming]), self.confidence)
+            self.progress.confirming(
+                float(posterior.belief.commits[decision.confirming]), confirmed_at(self.confidence)
+            )
         else:
             self.progress.remaining(_in_play(posterior), decision.expected_steps)
         phase = Phase.SEARCH if decision.confirming is None else Phase.CONFIRM

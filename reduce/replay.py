@@ -13,20 +13,20 @@ from ..runner.build_output.golden_data import TensorFolder
 from ..runner.build_output.task_graph import TaskGraph
 from ..runner.case import CaseName, RunOptions, case_command
 from ..runner.ending import Ending
+from ..runner.entry_arguments import EntryArgument, write_specs
 from ..runner.errors import UserError
 from ..runner.execute import Command, execute
 from ..runner.harness_outcome import read_harness_outcome
+from ..runner.runtime_dir import REPLAY_CASE
 from ..runner.stack import fill
 from ..runner.targets import lease
 from ..runner.tensors.statistics import Tolerance
 from ..runner.verdict import Classification, Classifier
 from ..store.vocabulary import Verdict
-from .entry_arguments import EntryArgument, write_specs
 from .harness_tolerance import read_tolerance
 from .toolchain import Toolchain
 from .working_copy import WorkingCopy
 
-_CASE = Path(__file__).with_name("replay_case.py")
 _OUTPUTS = "outputs"
 
 
@@ -156,12 +156,12 @@ class Replayer:
         write_specs(arguments, specs)
         stack = self.toolchain.stack
         toolchain = self.toolchain if schedule is None else self.toolchain.under(schedule)
-        values = self.toolchain.values(case=_CASE, folder=folder)
+        values = self.toolchain.values(case=REPLAY_CASE, folder=folder)
         outcome = folder / "outcome.json"
         command = case_command(
             stack,
             CaseName(
-                path=PurePosixPath(_CASE.name),
+                path=PurePosixPath(REPLAY_CASE.name),
                 arguments=(
                     "--specs",
                     str(specs),

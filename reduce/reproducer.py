@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..runner.entry_arguments import write_specs
+from ..runner.runtime_dir import REPLAY_CASE
 from ..runner.scene_tests import HARNESS
 from ..runner.tensors.statistics import Tolerance
-from .entry_arguments import write_specs
 from .expected import Expected
 from .maker import Maker
 from .program.candidate import Folder, Pair
@@ -20,7 +21,6 @@ from .scene_test import write_scene_test
 from .toolchain import Toolchain
 from .worst_rows import WorstRow
 
-_REPLAY = Path(__file__).with_name("replay_case.py")
 _SAME_FAILURE = Path(__file__).with_name("same_failure.py")
 
 
@@ -110,7 +110,7 @@ class Reproducer:
         debug = made.path / "debug"
         shutil.rmtree(debug, ignore_errors=True)
         debug.mkdir()
-        shutil.copyfile(_REPLAY, debug / "run.py")
+        shutil.copyfile(REPLAY_CASE, debug / "run.py")
         if toolchain.stack.case.scene_tests:
             shutil.copyfile(HARNESS, debug / HARNESS.name)
         write_specs(made.arguments, debug / "specs.json")

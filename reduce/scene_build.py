@@ -15,9 +15,9 @@ from ..runner.build_output.kernel_config import FILE_NAME as KERNEL_CONFIG
 from ..runner.build_output.kernel_config import Direction
 from ..runner.build_output.orchestration import Orchestration
 from ..runner.build_output.orchestration_model import Usage
+from ..runner.entry_arguments import argument_names
 from ..runner.errors import UsageError, UserError
 from ..runner.scene_tests import EXPORT
-from .entry_arguments import argument_names
 from .toolchain import Toolchain
 
 _DIRECTIONS = {

@@ -9,9 +9,9 @@ from pathlib import Path
 from ..runner.build_output.build_directory import BuildDirectory
 from ..runner.build_output.golden_data import GoldenData
 from ..runner.build_output.kernel_config import Direction
+from ..runner.entry_arguments import EntryArgument, EntryScalar, entry_arguments
 from ..runner.errors import UserError
 from ..runner.tensors.statistics import Tolerance
-from .entry_arguments import EntryArgument, EntryScalar, entry_arguments
 
 FILE_NAME = "test_reduced.py"
 

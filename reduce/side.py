@@ -10,9 +10,9 @@ from ..runner.build_output.args_dump import ArgsDump
 from ..runner.build_output.golden_data import GoldenData, TensorFolder
 from ..runner.build_output.kernel_config import KernelConfig
 from ..runner.build_output.orchestration import Orchestration
+from ..runner.entry_arguments import EntryArgument, entry_arguments
 from ..runner.errors import UserError
 from ..runner.tensors.statistics import Tolerance
-from .entry_arguments import EntryArgument, entry_arguments
 from .replay import Replay, Replayer
 from .tagging import tagged
 from .task_list import TaskList

@@ -10,9 +10,9 @@ from pathlib import Path
 from ..runner.build_output.build_directory import BuildDirectory
 from ..runner.build_output.golden_data import GoldenData
 from ..runner.build_output.task_id import format_task_id
+from ..runner.entry_arguments import entry_arguments
 from ..store.vocabulary import Verdict
 from . import divergence as written
-from .entry_arguments import entry_arguments
 from .replay import Ran, Replayer
 from .stall_log import OpenTask, StallLog, read_stall
 from .tensor_names import submit_lines

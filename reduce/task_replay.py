@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ..runner.build_output.kernel_config import Direction
+from ..runner.entry_arguments import EntryTensor
 from ..runner.tensors.view import TensorView
 from .comparison import TaskValues, results_of
-from .entry_arguments import EntryTensor
 from .replay import Replayer
 from .side import Side
 from .single_task import SingleTaskError, alone, submits_of

@@ -1,4 +1,4 @@
-"""A build directory that every probe runs in place of compiling the case: `--runtime-dir`.
+"""A build directory that every probe runs in place of compiling the case, or that is itself the case: `--runtime-dir`.
 
 Its sources are frozen. What was compiled of them is left out, for the revision of the runtime that is tested brings
 headers of its own: a binary of another revision would hide what they change.
@@ -6,11 +6,18 @@ headers of its own: a binary of another revision would hide what they change.
 
 import shutil
 from collections.abc import Callable, Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from .build_output.build_directory import BuildDirectory
 from .build_output.errors import BuildOutputError
+from .build_output.golden_data import GoldenData
+from .case import CaseName
+from .entry_arguments import entry_arguments, write_specs
 from .errors import UsageError
+
+REPLAY_CASE = Path(__file__).parent / "replay" / "replay_case.py"
+"""The script that runs a build directory without the one that it was compiled from."""
+_SPECS = "specs.json"
 
 _COMPILED = frozenset({".so", ".o", ".bin"})
 _CACHES = frozenset({"cache", "build_cache"})
@@ -34,14 +41,35 @@ def data_of(path: Path) -> Path | None:
     return data if (data / "in").is_dir() and (data / "out").is_dir() else None
 
 
-def freeze_runtime_dir(source: Path, target: Path) -> Path:
-    """Copy a build directory once, so that later changes of the original change nothing. Links stay links."""
+def check_replayable(path: Path, data: Path) -> None:
+    """Whether a build directory can be run on frozen data without its script. Raises `UserError` where it cannot."""
+    try:
+        entry_arguments(BuildDirectory.open(path), GoldenData.open(data))
+    except (BuildOutputError, OSError) as error:
+        raise UsageError(
+            f"--runtime-dir {path}: expected a build directory that can be run on its data: {error}"
+        ) from error
+
+
+def freeze_runtime_dir(source: Path, target: Path, *, replayed_on: Path | None) -> Path:
+    """Copy a build directory once, so that later changes of the original change nothing. Links stay links.
+
+    `replayed_on` is the frozen data, where the build directory is itself the case.
+    """
     if not target.is_dir():
         partial = target.with_name(f"{target.name}.new")
         shutil.rmtree(partial, ignore_errors=True)
         shutil.copytree(source, partial, symlinks=True, ignore=_left_out(source))
+        if replayed_on is not None:
+            arguments = entry_arguments(BuildDirectory.open(source), GoldenData.open(replayed_on))
+            write_specs(arguments, partial / _SPECS)
         partial.replace(target)
     return target
+
+
+def replay_of(frozen: Path) -> CaseName:
+    """The case that runs a build directory as it was frozen."""
+    return CaseName(path=PurePosixPath(REPLAY_CASE), arguments=("--specs", str(frozen / _SPECS)))
 
 
 def _left_out(root: Path) -> Callable[[str, list[str]], Sequence[str]]:

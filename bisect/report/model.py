@@ -225,7 +225,7 @@ class Report(Model):
     good: str
     bad: str
     case: str | None
-    """None: the stack's command is the whole case."""
+    """A script with its arguments, or a build directory. None: the stack's command is the whole case."""
     platform: str
     device: int
     bad_when: str | None

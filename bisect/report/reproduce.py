@@ -5,7 +5,7 @@ import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from ...runner.case import CaseName, RunOptions, case_command
 from ...runner.cherry_picks import patches_in
@@ -61,7 +61,7 @@ def reproduction_script(
     the case has at that commit, and where the frozen data are. `environment` is that run's description.
     """
     stack = request.stack
-    case = CaseName.parse(request.case, stack) if request.case is not None else None
+    case = request.script
     values = _values(request, case)
     lines = [
         "#!/bin/sh",
@@ -124,7 +124,7 @@ def _values(request: BisectRequest, case: CaseName | None) -> dict[str, str]:
         "python": f"{_ROOT}/venv/bin/python",
         "slot": _ROOT,
         "jobs": _JOBS,
-        "case": home if case is None else f"{home}/{case.path}",
+        "case": home if case is None else str(PurePosixPath(home) / case.path),
         "platform": request.platform,
         "device": str(request.device),
         **places,

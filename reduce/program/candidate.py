@@ -9,11 +9,11 @@ from functools import cached_property
 from pathlib import Path
 
 from ...runner.build_output.golden_data import GoldenData
+from ...runner.entry_arguments import EntryTensor
 from ...runner.tensors.statistics import Tolerance
 from ...runner.tensors.view import TensorView
 from ..alignment import Alignment, align
 from ..comparison import TaskValues, differs
-from ..entry_arguments import EntryTensor
 from ..working_copy import WorkingCopy
 from .convert import converted
 from .cut import Cut, cut

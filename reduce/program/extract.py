@@ -12,8 +12,8 @@ from ...runner.build_output.graph_model import GraphArgument, Region
 from ...runner.build_output.kernel_config import KernelConfig
 from ...runner.build_output.orchestration import Orchestration
 from ...runner.build_output.orchestration_model import BlockKind, Submit, Usage
+from ...runner.entry_arguments import EntryArgument, EntryTensor
 from ...runner.tensors.view import contiguous_strides
-from ..entry_arguments import EntryArgument, EntryTensor
 from ..single_task import scalar_text, submits_of
 from ..task_list import KernelTask, TaskList
 from ..tensor_names import tensor_name

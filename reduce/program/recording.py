@@ -13,10 +13,10 @@ from ...runner.build_output.args_dump import ArgsDump
 from ...runner.build_output.args_records import Stage
 from ...runner.build_output.golden_data import GoldenData
 from ...runner.build_output.task_graph import TaskGraph
+from ...runner.entry_arguments import EntryArgument, entry_arguments
 from ...runner.errors import UserError
 from ...store.vocabulary import Verdict
 from ..comparison import TaskValues, values_of
-from ..entry_arguments import EntryArgument, entry_arguments
 from ..replay import Replayer
 from ..task_list import TaskList
 from ..toolchain import Toolchain

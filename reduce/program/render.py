@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...runner.build_output.kernel_config import Direction
-from ..entry_arguments import EntryTensor
+from ...runner.entry_arguments import EntryTensor
 from ..single_task import ADD_METHODS, USAGES, entry_tensor
 from .cut import Cut, CutTensor
 from .geometry import view_of

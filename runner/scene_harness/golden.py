@@ -1,7 +1,7 @@
 """The golden harness's call for a runtime that has scene tests in place of one: a build directory is run as one.
 
 This one file runs under the stack's own interpreter, with `simpler_setup` and torch; it is called `golden`, the name
-under which `reduce/replay_case.py` asks for a harness and `runner/shim.py` wraps one. Inputs and expected outputs come
+under which `replay_case.py` asks for a harness and `runner/shim.py` wraps one. Inputs and expected outputs come
 from frozen data, and what is compared is printed as pypto-lib's harness prints it. A runtime of before 28 April 2026
 cannot be told where to put what it records, and is refused.
 """

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from precision_bisect.reduce.entry_arguments import entry_arguments
 from precision_bisect.reduce.replay import Replayer
 from precision_bisect.reduce.scene_build import build_of
 from precision_bisect.reduce.toolchain import Toolchain
 from precision_bisect.reduce.working_copy import WorkingCopy
 from precision_bisect.runner.build_output.build_directory import BuildDirectory
 from precision_bisect.runner.build_output.kernel_config import Direction
+from precision_bisect.runner.entry_arguments import entry_arguments
 from precision_bisect.runner.errors import UserError
 from precision_bisect.runner.stack import load_stack
 from precision_bisect.store.vocabulary import Verdict

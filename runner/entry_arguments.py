@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from ..runner.build_output.build_directory import BuildDirectory
-from ..runner.build_output.golden_data import GoldenData
-from ..runner.build_output.kernel_config import Direction
-from ..runner.build_output.orchestration import Orchestration
-from ..runner.build_output.orchestration_model import TensorName
-from ..runner.errors import UserError
+from .build_output.build_directory import BuildDirectory
+from .build_output.golden_data import GoldenData
+from .build_output.kernel_config import Direction
+from .build_output.orchestration import Orchestration
+from .build_output.orchestration_model import TensorName
+from .errors import UserError
 
 _PREFIX = "ext_"
 
