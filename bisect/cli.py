@@ -252,8 +252,15 @@ def doctor(stack: str, overrides: tuple[str, ...]) -> None:
     help="Database of results; one SQLite file a user by default.",
 )
 @click.option("--budget", metavar="TIME", help="No run starts after this time: 6h, 90m, 30s.")
-def nightly(file: Path, store: str | None, budget: str | None) -> None:
+@click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Runs of bisections at once, a slot each; the matrix is run by one.",
+)
+def nightly(file: Path, store: str | None, budget: str | None, jobs: int) -> None:
     """Run the matrix of FILE, bisect what regressed, keep incidents. Exit code 7: a case that passed fails."""
     from .nightly.command import run_nightly
 
-    sys.exit(run_nightly(file, store=store, budget=budget))
+    sys.exit(run_nightly(file, store=store, budget=budget, jobs=jobs))

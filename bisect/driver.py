@@ -12,10 +12,11 @@ from ..runner.revisions import Revisions
 from ..runner.workspace import Workspace
 from ..store.journal import Journal
 from ..store.schema import Judgement, Outcome, Phase, Seeks
+from .company import BudgetSpentError
 from .conclusion import Blame, Conclusion, Counterfactual, NamedCommit
 from .descent import descent
 from .ends import measure_ends, prepare_golden
-from .experiments import BudgetSpentError, Experiments
+from .experiments import Experiments
 from .good_end import GoodEndSearch
 from .judging import judge
 from .pins import MovedPin, moved_pins, pin_records
@@ -65,8 +66,8 @@ class Driver:
         cannot be answered at all."""
         try:
             return self._run()
-        except BudgetSpentError:
-            return _budget_spent(self._searched)
+        except BudgetSpentError as error:
+            return _budget_spent(self._searched, str(error))
 
     def _run(self) -> Conclusion:
         request = self._request
@@ -90,6 +91,7 @@ class Driver:
                 f"{where.old[:12]}..{where.new[:12]}: expected a commit that can change the result, "
                 "found only changes in ignored paths (repositories.*.ignore in the stack file)"
             )
+        search.wait_to_begin()
         golden = prepare_golden(
             request,
             journal=self._journal,
@@ -359,11 +361,10 @@ def _without_culprit(stage: Stage, answer: Answer) -> Conclusion:
     )
 
 
-def _budget_spent(search: StageSearch | None) -> Conclusion:
-    """What is known when the time is over: the fewest candidates that hold the culprit with the asked confidence."""
-    message = "its budget is spent; --resume goes on"
+def _budget_spent(search: StageSearch | None, why: str) -> Conclusion:
+    """What is known when no run may start: the fewest candidates that hold the culprit with the asked confidence."""
     if search is None:
-        return Conclusion(outcome=Outcome.BUDGET, message=message)
+        return Conclusion(outcome=Outcome.BUDGET, message=why)
     chances = search.posterior().belief.commits
     order = np.argsort(-chances, kind="stable")
     reached = np.cumsum(chances[order]) >= search.confidence
@@ -371,6 +372,6 @@ def _budget_spent(search: StageSearch | None) -> Conclusion:
     suspects = tuple(named_commit(search.stage, int(node), float(chances[node])) for node in credible)
     return Conclusion(
         outcome=Outcome.BUDGET,
-        message=f"{len(suspects)} commits of {search.stage.range.repository} are left: {message}",
+        message=f"{len(suspects)} commits of {search.stage.range.repository} are left: {why}",
         suspects=suspects,
     )

@@ -89,13 +89,13 @@ def measure_ends(search: StageSearch) -> tuple[EndRate, EndRate]:
 def _run_in_turns(search: StageSearch) -> None:
     known = {probe.ordinal for probe in search.experiments.in_order()}
 
-    def propose(in_flight: Sequence[Run], workers: int) -> Proposal:
+    def propose(in_flight: Sequence[Run]) -> Proposal:
         for end in (search.old, search.new):
             for probe in search.experiments.finished(end.content):
                 if probe.ordinal not in known:
                     _require_judged(probe, end)
         nodes = [run.node for run in in_flight]
-        while len(nodes) < workers:
+        while len(nodes) < search.experiments.workers:
             end = next_end(search.posterior(), in_flight=nodes, confidence=search.confidence)
             if end is None:
                 break

@@ -10,7 +10,7 @@ from pathlib import Path
 from ..runner.bad_when import BadWhen
 from ..runner.case import RunOptions
 from ..runner.content import StackContent
-from ..runner.crew import Crew, Lost
+from ..runner.crew import Lost
 from ..runner.environment import fingerprint, moved
 from ..runner.golden import FrozenGolden
 from ..runner.probe_records import ProbeRequest, ProbeResult
@@ -20,17 +20,14 @@ from ..runner.worker import Activity, Done
 from ..store.journal import EvidenceRow, Journal, ProbeKey, ProbeRow
 from ..store.schema import Judgement, Phase, Probe
 from ..store.vocabulary import Verdict
+from .company import BudgetSpentError, Company, Workers
 from .error_scale import ErrorScale, error_size
 from .progress import Progress
 from .request import BisectRequest
-from .shared_builds import SharedBuilds
+from .run_costs import was_built
 
 _LEAST_TIMEOUT = 60.0
 _TIMES_THE_ENDS = 10
-
-
-class BudgetSpentError(Exception):
-    """The time that was given is over. Nothing is in flight any more."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,16 +59,16 @@ class Experiments:
         *,
         request: BisectRequest,
         journal: Journal,
-        crew: Crew,
+        crew: Workers,
         revisions: Revisions,
         content: StackContent,
         directory: Path,
         progress: Progress,
         deadline: float | None,
-        shared: SharedBuilds,
+        company: Company,
     ) -> None:
         """`deadline` is a time of `time.monotonic`, after which no probe starts or goes on."""
-        self.shared = shared
+        self.company = company
         self._request = request
         self._journal = journal
         self._crew = crew
@@ -91,7 +88,7 @@ class Experiments:
         self._surroundings: dict[str | None, Mapping[str, str]] = {}
         """The last seen, by host."""
         for probe in journal.probes():
-            self._finished.setdefault(probe.content, []).append(probe)
+            self._keep(probe)
 
     @property
     def case(self) -> str | None:
@@ -190,6 +187,11 @@ class Experiments:
     def begin(self, experiment: Experiment, phase: Phase, *, save_golden: bool = False) -> Flight:
         """Start the next run of an experiment. Raises `BudgetSpentError`."""
         self._check_budget()
+        try:
+            self.company.permit()
+        except BudgetSpentError:
+            self._cancel_all()
+            raise
         taken = {probe.run for probe in self.finished(experiment.content)}
         taken |= {each.key.run for each in self.in_flight() if each.key.content == experiment.content}
         key = ProbeKey(
@@ -259,9 +261,12 @@ class Experiments:
 
     def _check_budget(self) -> None:
         if self._deadline is not None and time.monotonic() >= self._deadline:
-            for flight in self.in_flight():
-                self.cancel(flight)
-            raise BudgetSpentError
+            self._cancel_all()
+            raise BudgetSpentError("its budget is spent; --resume goes on")
+
+    def _cancel_all(self) -> None:
+        for flight in self.in_flight():
+            self.cancel(flight)
 
     def _finish(self, flight: Flight, result: ProbeResult) -> Probe:
         experiment = flight.experiment
@@ -272,8 +277,13 @@ class Experiments:
         self._journal.finish_probe(flight.ordinal, _row(result))
         self._progress.probe_finished(flight.ordinal, result)
         probe = self._journal.probe(flight.ordinal)
-        self._finished.setdefault(experiment.content, []).append(probe)
+        self._keep(probe)
         return probe
+
+    def _keep(self, probe: Probe) -> None:
+        self._finished.setdefault(probe.content, []).append(probe)
+        if was_built(probe):
+            self.company.built.add(probe.content)
 
     def _probe_directory(self, ordinal: int) -> Path:
         return self._directory / "probes" / f"{ordinal:04d}"

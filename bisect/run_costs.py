@@ -1,46 +1,45 @@
-"""What the next run of a commit will take, from what runs took so far."""
+"""What builds and runs will take, from what they took so far."""
 
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 from statistics import fmean
+from typing import Self
 
 import numpy as np
 
+from ..store.nightly import CaseRun
 from ..store.schema import BuildSource, Probe
 from .search.graph import Floats
-from .shared_builds import SharedBuilds
 
 _LEAST_SECONDS = 0.01
 
 
-def run_costs(
-    contents: Sequence[str | None], probes: Collection[Probe], shared: SharedBuilds
-) -> Floats | None:
-    """Seconds of the next run of each of `contents`, shape [len(contents)]; None before anything was built and run.
+@dataclass(frozen=True)
+class Timings:
+    """Mean seconds of a run, of a build that is really made, and of taking up one that was made before."""
 
-    A content that was built once, by whomever, is there already or in the cache, so that a run of it takes what such
-    builds took, and the run. Any other takes the run, and what builds took that were really made, divided by all that
-    may use the build. Means over all `probes`.
-    """
-    runs = [probe.run_seconds for probe in probes if probe.run_seconds and _built(probe)]
-    anew = _build_seconds(probes, {BuildSource.BUILT})
-    if not runs or not anew:
-        return None
-    again = _build_seconds(probes, {BuildSource.CACHED, BuildSource.PRESENT})
-    built = shared.built | {probe.content for probe in probes if _built(probe)}
-    run = max(_LEAST_SECONDS, fmean(runs))
-    of_built = run + (fmean(again) if again else 0.0)
-    # Builds that were taken up again are no dearer than new ones, whatever a busy machine made of them.
-    return np.array(
-        [
-            of_built if content in built else max(of_built, run + fmean(anew) / shared.sharers(content))
-            for content in contents
-        ]
-    )
+    run: float
+    anew: float
+    again: float
 
+    @classmethod
+    def of(cls, finished: Iterable[Probe | CaseRun]) -> Self | None:
+        """Means over finished runs; None before anything was built and run."""
+        built = [each for each in finished if was_built(each)]
+        runs = [each.run_seconds for each in built if each.run_seconds]
+        anew = [each.build_seconds or 0.0 for each in built if each.build_source == BuildSource.BUILT]
+        again = [each.build_seconds or 0.0 for each in built if each.build_source != BuildSource.BUILT]
+        if not runs or not anew:
+            return None
+        return cls(max(_LEAST_SECONDS, fmean(runs)), fmean(anew), fmean(again) if again else 0.0)
 
-def _built(probe: Probe) -> bool:
-    return probe.build_source is not None and probe.build_source is not BuildSource.NONE
+    def builds(self, contents: Sequence[str | None], built: Collection[str]) -> Floats:
+        """Seconds until each of `contents` is there to be run. Shape [len(contents)]."""
+        # Builds that were taken up again are no dearer than new ones, whatever a busy machine made of them.
+        anew = max(self.again, self.anew)
+        return np.array([self.again if content in built else anew for content in contents])
 
 
-def _build_seconds(probes: Iterable[Probe], sources: Collection[BuildSource]) -> list[float]:
-    return [probe.build_seconds or 0.0 for probe in probes if probe.build_source in sources]
+def was_built(finished: Probe | CaseRun) -> bool:
+    """Whether the run got as far as a build."""
+    return finished.build_source is not None and finished.build_source != BuildSource.NONE

@@ -5,7 +5,7 @@ import secrets
 import time
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -33,6 +33,7 @@ from ..store.clock import now
 from ..store.database import StoreError, open_store
 from ..store.journal import Journal
 from ..store.schema import Outcome, Seeks
+from .company import Alone, Company, Workers
 from .conclusion import Conclusion
 from .driver import Driver
 from .experiments import Experiments
@@ -40,7 +41,6 @@ from .patches import parse_cherry_picks
 from .pins import frozen_values
 from .progress import Progress
 from .request import BisectRequest
-from .shared_builds import SharedBuilds
 from .stage import Range, Stage, load_stage
 
 
@@ -272,8 +272,6 @@ class CrewOptions:
     jobs: int = 1
     backend: Backend = "loky"
     budget: float | None = None
-    shared: SharedBuilds = field(default_factory=SharedBuilds)
-    """What other open bisections have built, or may want to."""
 
 
 class StoredBisection:
@@ -343,6 +341,14 @@ class StoredBisection:
 
     def drive(self, progress: Progress, crew: CrewOptions) -> Conclusion:
         """Run it to its end, or to that of its budget. The caller holds the lock."""
+        deadline = None if crew.budget is None else time.monotonic() + crew.budget
+        with open_crew(self.request.stack, self._home, jobs=crew.jobs, backend=crew.backend) as workers:
+            return self.drive_beside(Alone(), workers, progress, deadline=deadline)
+
+    def drive_beside(
+        self, company: Company, workers: Workers, progress: Progress, *, deadline: float | None = None
+    ) -> Conclusion:
+        """Run it as `company` lets it, or to a deadline (of `time.monotonic`). The caller holds the lock."""
         request = self.request
         if request.runtime_dir is not None:
             assert request.frozen_runtime_dir is not None
@@ -353,37 +359,41 @@ class StoredBisection:
             )
         workspace = Workspace(request.stack, self._home)
         content, revisions = _views(request, workspace)
-        setup = Setup(
-            stack=request.stack,
-            home=self._home,
-            variables=dict(os.environ),
-            share=crew.jobs if crew.backend == "loky" else 1,
+        experiments = Experiments(
+            request=request,
+            journal=self.journal,
+            crew=workers,
+            revisions=revisions,
+            content=content,
+            directory=self.directory,
+            progress=progress,
+            deadline=deadline,
+            company=company,
         )
-        with Crew(setup, jobs=crew.jobs, backend=crew.backend) as workers:
-            experiments = Experiments(
-                request=request,
-                journal=self.journal,
-                crew=workers,
-                revisions=revisions,
-                content=content,
-                directory=self.directory,
-                progress=progress,
-                deadline=None if crew.budget is None else time.monotonic() + crew.budget,
-                shared=crew.shared,
-            )
-            driver = Driver(
-                request=request,
-                journal=self.journal,
-                experiments=experiments,
-                workspace=workspace,
-                content=content,
-                revisions=revisions,
-                home=self._home,
-                progress=progress,
-            )
-            conclusion = driver.run()
+        driver = Driver(
+            request=request,
+            journal=self.journal,
+            experiments=experiments,
+            workspace=workspace,
+            content=content,
+            revisions=revisions,
+            home=self._home,
+            progress=progress,
+        )
+        conclusion = driver.run()
         self.journal.conclude(conclusion.outcome, conclusion.model_dump(mode="json"))
         return conclusion
+
+
+def open_crew(stack: Stack, home: Home, *, jobs: int, backend: Backend) -> Crew:
+    """Workers of a stack, to be entered. Here they share the cores of one machine."""
+    setup = Setup(
+        stack=stack,
+        home=home,
+        variables=dict(os.environ),
+        share=jobs if backend == "loky" else 1,
+    )
+    return Crew(setup, jobs=jobs, backend=backend)
 
 
 def open_sessions(url: str) -> sessionmaker[DatabaseSession]:

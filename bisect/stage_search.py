@@ -3,19 +3,18 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from itertools import chain
 
 import numpy as np
 
 from ..store.schema import Phase, Probe, Seeks
+from .company import Outlook
 from .experiments import Experiment, Experiments, Flight
-from .prior import prior_weights
+from .forecast import Forecast
 from .progress import Progress
-from .run_costs import run_costs
+from .search.calibration import FEWEST_RUNS
 from .search.confirmation import confirmed_at
 from .search.decision import EnvironmentMoved, NoCulprit, Undecided, as_if_certain
-from .search.graph import Floats
 from .search.knowledge import Knowledge, Observation, Outcome
 from .search.planner import Found, OnlySkipped
 from .search.posterior import GOOD_END, Posterior
@@ -76,8 +75,12 @@ class StageSearch:
     _nodes: dict[str, tuple[int, ...]] = field(init=False)
     _unpinned: tuple[int, ...] = field(init=False)
     _posterior: Posterior | None = field(init=False, default=None)
+    _forecast: Forecast = field(init=False)
 
     def __post_init__(self) -> None:
+        self._forecast = Forecast(
+            self.stage, self.experiments, old=self.old.content, failing=self.failing.content
+        )
         nodes: dict[str, tuple[int, ...]] = {self.old.content: (GOOD_END,)}
         unpinned: list[int] = []
         for index, node in enumerate(self.stage.collapsed.nodes):
@@ -155,13 +158,21 @@ class StageSearch:
         """What the runs say, those of some commits set aside."""
         aside = set(without)
         observations = [seen for seen in self.observations() if seen.commit not in aside]
-        known = self._posterior
+        known, weights = self._posterior, self._forecast.weights()
         if known is None or known.observations != tuple(observations[: len(known.observations)]):
-            known = Posterior.start(self.stage.graph, Rates.unknown(), weights=self._weights)
+            known = Posterior.start(self.stage.graph, Rates.unknown(), weights=weights)
+        elif known.weights is not weights:
+            known = replace(known, weights=weights)
         for seen in observations[len(known.observations) :]:
             known = known.observe(seen)
         self._posterior = known
         return known
+
+    def wait_to_begin(self) -> None:
+        """Let others go first whose runs promise more."""
+        ends = [len(self.experiments.finished(end.content)) for end in (self.old, self.new)]
+        missing = sum(max(0, FEWEST_RUNS - runs) for runs in ends)
+        self.experiments.company.turn(lambda: self._outlook(self.posterior(), before=missing))
 
     def search(self) -> Answer:
         """Run what tells most until an answer has the asked confidence. Raises `BudgetSpentError`."""
@@ -169,12 +180,12 @@ class StageSearch:
         assert answer is not None
         return answer
 
-    def conduct(self, propose: Callable[[Sequence[Run], int], Proposal]) -> Proposal:
-        """Start and cancel runs as `propose(in flight, workers)` says, asked at first and whenever a run is finished
+    def conduct(self, propose: Callable[[Sequence[Run]], Proposal]) -> Proposal:
+        """Start and cancel runs as `propose(in flight)` says, asked at first and whenever a run is finished
         and stored; the proposal after which nothing is in flight. Raises `BudgetSpentError`."""
         flying: list[tuple[Run, Flight]] = []
         while True:
-            proposal = propose([run for run, _ in flying], self.experiments.workers)
+            proposal = propose([run for run, _ in flying])
             for place in proposal.cancel:
                 self.experiments.cancel(flying[place][1])
             flying = [each for place, each in enumerate(flying) if place not in proposal.cancel]
@@ -184,19 +195,22 @@ class StageSearch:
             done = self.experiments.wait()
             flying = [(run, flight) for run, flight in flying if flight.ordinal != done.ordinal]
 
-    def _propose(self, in_flight: Sequence[Run], workers: int) -> Proposal:
+    def _propose(self, in_flight: Sequence[Run]) -> Proposal:
         """What tells most beside the runs in flight; or the answer."""
         broken_before, doubted = self._broken_before()
         if doubted:
-            return self._verify(doubted, in_flight, workers)
+            return self._verify(doubted, in_flight)
+        flying, company = [run.node for run in in_flight], self.experiments.company
+        if not company.turn(lambda: self._outlook(self.posterior(without=broken_before), flying)):
+            return Proposal()
         posterior = self.posterior(without=broken_before)
         decision = next_round(
             posterior,
             confirming=self._confirming(),
-            in_flight=[run.node for run in in_flight],
-            workers=workers,
+            in_flight=flying,
+            workers=self.experiments.workers,
             confidence=self.confidence,
-            costs=self._costs(),
+            costs=company.costs(self._outlook(posterior, flying)),
             windows=self.stage.windows,
         )
         if not isinstance(decision, Round):
@@ -214,22 +228,14 @@ class StageSearch:
         phase = Phase.SEARCH if decision.confirming is None else Phase.CONFIRM
         return Proposal(start=tuple(Run(node, phase) for node in decision.start), cancel=decision.cancel)
 
-    @cached_property
-    def _weights(self) -> Floats | None:
-        """How likely each candidate is to blame, by what it touches: names of the case, and of the kernels that the
-        failing end made."""
-        builds = map(self.experiments.build_directory, self.experiments.finished(self.failing.content))
-        build = next(filter(None, builds), None)
-        kernels = [] if build is None else [path.stem for path in sorted(build.glob("kernels/*/*.cpp"))]
-        case = self.experiments.case
-        return prior_weights(
-            [node.commit.files for node in self.stage.collapsed.nodes], [*kernels, *([case] if case else [])]
+    def _outlook(self, posterior: Posterior, in_flight: Sequence[int] = (), *, before: int = 0) -> Outlook:
+        return self._forecast.outlook(
+            posterior,
+            finished=self._finished(),
+            confidence=self.confidence,
+            in_flight=in_flight,
+            before=before,
         )
-
-    def _costs(self) -> Floats | None:
-        """Seconds of the next run of each candidate and, last, of the good end."""
-        contents = [self.stage.contents[node.commit.sha] for node in self.stage.collapsed.nodes]
-        return run_costs([*contents, self.old.content], self._finished(), self.experiments.shared)
 
     def _confirming(self) -> list[Observation]:
         """The runs that were made to confirm."""
@@ -258,11 +264,11 @@ class StageSearch:
             doubted += [node] * (_VERIFYING_RUNS - len(runs))
         return fails, tuple(doubted)
 
-    def _verify(self, doubted: tuple[int, ...], in_flight: Sequence[Run], workers: int) -> Proposal:
+    def _verify(self, doubted: tuple[int, ...], in_flight: Sequence[Run]) -> Proposal:
         """Run those again, as often as they are named, less the runs in flight; what else is in flight goes on."""
         wanted = Counter(doubted)
         wanted.subtract(run.node for run in in_flight)
-        free = max(0, workers - len(in_flight))
+        free = max(0, self.experiments.workers - len(in_flight))
         return Proposal(start=tuple(Run(node, Phase.CONFIRM) for node in [*wanted.elements()][:free]))
 
     def _contradicting(self, fails: tuple[int, ...], seen: Iterable[Observation]) -> list[int]:

@@ -1,5 +1,6 @@
 """A nightly job's hand on the store. Each method is one transaction, so a night that is killed goes on where it was."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -197,6 +198,38 @@ class NightJournal:
         with self._sessions() as session:
             query = select(CaseRun).where(CaseRun.cell_id == cell, CaseRun.verdict == Verdict.PASS)
             return list(session.scalars(query.order_by(CaseRun.id.desc())))
+
+    def recent_runs(self, cell: int | None = None) -> list[CaseRun]:
+        """The last hundred runs of a cell, or of the job."""
+        with self._sessions() as session:
+            query = select(CaseRun).join(Cell).where(Cell.job == self.job)
+            if cell is not None:
+                query = query.where(CaseRun.cell_id == cell)
+            return list(session.scalars(query.order_by(CaseRun.id.desc()).limit(100)))
+
+    def runs_since(self, moment: datetime) -> dict[str, int]:
+        """How many runs began since then on each platform, those of bisections included. (One of the matrix that was
+        cut short has left no trace.)"""
+        matrix = (
+            select(Cell.platform, func.count(CaseRun.id))
+            .join(Cell)
+            .where(Cell.job == self.job, CaseRun.started >= moment)
+            .group_by(Cell.platform)
+        )
+        bisections = (
+            select(Cell.platform, func.count(Probe.id.distinct()))
+            .select_from(Probe)
+            .join(Regression, Regression.bisection_id == Probe.bisection_id)
+            .join(Cell)
+            .where(Cell.job == self.job, Probe.started >= moment)
+            .group_by(Cell.platform)
+        )
+        used = Counter[str]()
+        with self._sessions() as session:
+            for query in (matrix, bisections):
+                for platform, runs in session.execute(query):
+                    used[platform] += runs
+        return used
 
     def built_contents(self) -> frozenset[str]:
         """Whatever the store knows to have been built, by any job or bisection."""

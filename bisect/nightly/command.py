@@ -36,7 +36,7 @@ FAILING = 7
 """Exit code of a night after which a case that passed before still fails."""
 
 
-def run_nightly(file: Path, *, store: str | None, budget: str | None) -> int:
+def run_nightly(file: Path, *, store: str | None, budget: str | None, jobs: int = 1) -> int:
     """Run a night, or go on with one that was cut short; the exit code."""
 
     def body() -> int:
@@ -52,7 +52,7 @@ def run_nightly(file: Path, *, store: str | None, budget: str | None) -> int:
             with FileLock(folder / f"{config.job}.lock", blocking=False), terminated_like_interrupted():
                 sessions = open_sessions(store or sqlite_url(home.store))
                 limits = Limits(config, begun=datetime.now().astimezone(), budget=seconds)
-                report = _night(config, stack, sessions=sessions, home=home, limits=limits)
+                report = _night(config, stack, sessions=sessions, home=home, limits=limits, jobs=jobs)
         except Timeout:
             print(f"{config.job}: another start of this job is at work; nothing was done", file=sys.stderr)
             return 0
@@ -62,13 +62,20 @@ def run_nightly(file: Path, *, store: str | None, budget: str | None) -> int:
 
 
 def _night(
-    config: NightlyConfig, stack: Stack, *, sessions: sessionmaker[Session], home: Home, limits: Limits
+    config: NightlyConfig,
+    stack: Stack,
+    *,
+    sessions: sessionmaker[Session],
+    home: Home,
+    limits: Limits,
+    jobs: int,
 ) -> NightReport:
     journal = NightJournal(sessions, config.job)
     workspace = Workspace(stack, home)
     searched = workspace.repositories[stack.searched]
     heads = {branch: searched.resolve(branch, option="branches") for branch in config.branches}
     night = journal.unfinished_night() or journal.begin_night(heads, platform.node())
+    limits.count_earlier(journal.runs_since(limits.opened or night.started))
     clone = workspace.clones[stack.searched]
     journal.add_commits(stack.searched, [commit_row(clone.commit(head)) for head in night.heads.values()])
     notes: list[str] = []
@@ -84,10 +91,10 @@ def _night(
     )
     try:
         _run_matrix(config, stack, workspace, journal, night, home=home, limits=limits)
-        notes += investigator.investigate()
+        notes += investigator.investigate(jobs=jobs)
         notes += investigator.localize()
-    except OutOfTimeError:
-        notes.append("the budget or the window of this night ended; the next night goes on")
+    except OutOfTimeError as error:
+        notes.append(str(error))
     investigator.close()
     _tell(config, journal, night, notes)
     journal.finish_night(night.id, notes)

@@ -41,7 +41,8 @@ class Target(Model):
 
     device: int = Field(default=0, ge=0)
     runs: int | None = Field(default=None, ge=1)
-    """Device quota: runs in one night on it, those of bisections included; unlimited by default."""
+    """Device quota: runs on it in one night (or one opening of the window), those of bisections and of earlier starts
+    included; unlimited by default."""
 
 
 class Window(Model):
@@ -50,12 +51,12 @@ class Window(Model):
     start: time
     end: time
 
-    def closes(self, at: datetime) -> datetime | None:
-        """When the window that is open at this (aware) time ends; None outside of it.
+    def around(self, at: datetime) -> tuple[datetime, datetime] | None:
+        """From when to when the window is open that is open at this (aware) time; None outside of it.
 
         >>> window = Window(start=time(22), end=time(6))
-        >>> window.closes(datetime(2026, 1, 1, 23)), window.closes(datetime(2026, 1, 1, 12))
-        (datetime.datetime(2026, 1, 2, 6, 0), None)
+        >>> window.around(datetime(2026, 1, 1, 23)), window.around(datetime(2026, 1, 1, 12))
+        ((datetime.datetime(2026, 1, 1, 22, 0), datetime.datetime(2026, 1, 2, 6, 0)), None)
         """
         for day in (-1, 0):
             date = at.date() + timedelta(days=day)
@@ -64,7 +65,7 @@ class Window(Model):
             if ends <= begins:
                 ends = datetime.combine(date + timedelta(days=1), self.end, at.tzinfo)
             if begins <= at < ends:
-                return ends
+                return begins, ends
         return None
 
 

@@ -1,37 +1,32 @@
 """From open regressions to incidents: bisect what has no culprit yet, group by culprit, close what passes again.
 
-Bisections run one after another, so that the first answer comes soon, but choose together: what is built already is
-cheap for all, and a build that several may want is cheaper for each. A regression whose range holds a culprit that is
-known already is asked about that commit and its parent first: that
-takes two builds, which the first bisection has made, and a whole search only where the answer is no.
+Bisections take turns (`together`), and know of each other: what one has built is cheap for all, and what one suspects,
+or an open incident names, is looked at early by those whose range holds it.
 """
 
 import sys
-from collections import Counter
-from itertools import chain
+from functools import partial
 
 from rich.console import Console
 from sqlalchemy.orm import Session, sessionmaker
 
-from ...runner.content import StackContent
 from ...runner.errors import EndsError, UserError
-from ...runner.git import GitError
 from ...runner.home import Home
-from ...runner.revisions import Revisions, fixed_revisions
 from ...runner.stack import Stack
 from ...runner.workspace import Workspace
 from ...store.night_journal import NightJournal
-from ...store.nightly import Incident, Night, Regression
+from ...store.nightly import Cell, Incident, Night, Regression
 from ...store.schema import Outcome
 from ..conclusion import Conclusion, NamedCommit
 from ..hand_over import localize_culprit
+from ..progress import PlainProgress
 from ..report.write import write_report
-from ..session import CrewOptions, Question, StoredBisection, prepare
-from ..shared_builds import SharedBuilds
-from ..stage import Range, load_stage
+from ..run_costs import Timings
+from ..session import Question, StoredBisection, open_crew, prepare
 from .config import NightlyConfig, duration
-from .limits import LimitedProgress, Limits, QuotaSpentError
+from .limits import Limits, OutOfTimeError
 from .runs import question_case
+from .together import Seat, Table
 
 
 class Investigator:
@@ -58,39 +53,31 @@ class Investigator:
         self._limits = limits
         self._workspace = workspace
         self._clones = workspace.clones
-        self._content = StackContent(stack, workspace)
-        self._revisions = Revisions(
-            stack, workspace.clones, fixed_revisions(stack, workspace.repositories, searched=stack.searched)
-        )
-        self._wanted: Counter[str] = Counter()
-        """How many regressions behind the one at work may want to build a content."""
+        self._problems: list[str] = []
 
-    def investigate(self) -> list[str]:
-        """Name the culprit of every regression that has none; what could not be done, a sentence each.
-
-        Raises `OutOfTimeError`.
-        """
-        problems: list[str] = []
+    def investigate(self, *, jobs: int) -> list[str]:
+        """Name the culprit of every regression that has none, with `jobs` runs at once; what could not be done, a
+        sentence each."""
         waiting = [
             regression
             for regression in self._journal.open_regressions()
             if regression.incident_id is None and regression.problem is None
         ]
-        ranges = {regression.id: self._contents(regression) for regression in waiting}
-        for place, regression in enumerate(waiting):
-            self._wanted = Counter(chain.from_iterable(ranges[each.id] for each in waiting[place + 1 :]))
-            try:
-                self._bisect(regression)
-            except QuotaSpentError:
-                problems.append(
-                    f"{regression.cell.case} on {regression.cell.platform}: the device's runs of this night are used "
-                    "up; the next night goes on with its bisection"
+        if waiting:
+            known = [
+                (self._stack.searched, self._entry(each)) for each in self._journal.incidents(open_only=True)
+            ]
+            with open_crew(self._stack, self._home, jobs=jobs, backend="loky") as crew:
+                table = Table(crew, built=set(self._journal.built_contents()), known=known)
+                table.drive(
+                    (
+                        partial(self._bisect, regression),
+                        partial(self._limits.permit, regression.cell.platform),
+                        self._timings(regression.cell),
+                    )
+                    for regression in waiting
                 )
-            except UserError as error:
-                # The device or the disk, most likely: tomorrow another bisection is begun.
-                self._journal.update_regression(regression.id, bisection_id=None)
-                problems.append(f"{regression.cell.case} on {regression.cell.platform}: {error}")
-        return problems
+        return self._problems
 
     def localize(self) -> list[str]:
         """Localize and reduce each open incident once, by the bisection that opened it; what was not, a sentence each.
@@ -134,76 +121,52 @@ class Investigator:
                 closed.append(incident.id)
         return closed
 
-    def _contents(self, regression: Regression) -> frozenset[str]:
-        """What a bisection of a regression may want to build; nothing where its commits are gone."""
-        searched = self._stack.searched
+    def _timings(self, cell: Cell) -> Timings | None:
+        """What is expected of a bisection's first runs."""
+        return Timings.of(self._journal.recent_runs(cell.id)) or Timings.of(self._journal.recent_runs())
+
+    def _bisect(self, regression: Regression, seat: Seat) -> None:
+        cell = regression.cell
+        label = f"{cell.case} on {cell.platform}"
         try:
-            stage = load_stage(
-                Range(repository=searched, old=regression.last_good, new=regression.first_bad, held={}),
-                repository=self._clones[searched],
-                content=self._content,
-                revisions=self._revisions,
-            )
-        except GitError:
-            return frozenset()
-        return frozenset(content for content in stage.contents.values() if content) if stage else frozenset()
-
-    def _bisect(self, regression: Regression) -> None:
-        if regression.bisection_id is None and self._explained(regression):
-            return
-        if regression.bisection_id is None:
-            bisection = self._begin(regression, regression.last_good, regression.first_bad)
+            self._limits.check()
+            bisection = self._open(regression)
+            conclusion = self._drive(bisection, label, seat)
+        except OutOfTimeError as error:
+            self._problems.append(f"{label}: its bisection was not begun: {error}")
+        except UserError as error:
+            # The device or the disk, most likely: tomorrow another bisection is begun.
+            self._journal.update_regression(regression.id, bisection_id=None)
+            self._problems.append(f"{label}: {error}")
         else:
-            bisection = self._find(regression.bisection_id)
-        row = bisection.journal.row()
-        finished = row.outcome is not None
-        conclusion = (
-            Conclusion.model_validate(row.conclusion)
-            if finished
-            else self._drive(bisection, regression.cell.platform)
-        )
-        if conclusion.outcome is Outcome.CULPRIT:
-            self._join(regression, bisection, conclusion.culprits[0])
-        else:
-            self._journal.update_regression(regression.id, problem=conclusion.message)
-
-    def _explained(self, regression: Regression) -> bool:
-        """Whether the culprit of an open incident explains this regression too."""
-        clone = self._clones[self._stack.searched]
-        for incident in self._journal.incidents(open_only=True):
-            commit = self._entry(incident)
-            parents = clone.commit(commit).parents
-            if (
-                not parents
-                or not clone.is_ancestor(regression.last_good, parents[0])
-                or not clone.is_ancestor(commit, regression.first_bad)
-            ):
-                continue
-            try:
-                bisection = self._begin(regression, parents[0], commit)
-                conclusion = self._drive(bisection, regression.cell.platform)
-            except EndsError:
-                self._journal.update_regression(regression.id, bisection_id=None)
-                continue
             if conclusion.outcome is Outcome.CULPRIT:
                 self._join(regression, bisection, conclusion.culprits[0])
-                return True
-            self._journal.update_regression(regression.id, bisection_id=None)
-        return False
+            elif conclusion.outcome is Outcome.BUDGET:
+                self._problems.append(f"{label}: {conclusion.message}")
+            else:
+                self._journal.update_regression(regression.id, problem=conclusion.message)
+
+    def _open(self, regression: Regression) -> StoredBisection:
+        """The bisection of a regression; one of an earlier night is gone on with, if it was asked of the same stack."""
+        if regression.bisection_id is not None:
+            bisection = self._find(regression.bisection_id)
+            if bisection.request.stack == self._stack:
+                return bisection
+        return self._begin(regression)
 
     def _entry(self, incident: Incident) -> str:
         """The commit of the searched repository at which an incident's culprit comes in."""
         conclusion = Conclusion.model_validate(incident.bisection.conclusion)
         return conclusion.through.commit if conclusion.through else incident.culprit
 
-    def _begin(self, regression: Regression, good: str, bad: str) -> StoredBisection:
+    def _begin(self, regression: Regression) -> StoredBisection:
         cell, config = regression.cell, self._config
         plan = prepare(
             Question(
                 stack=self._stack,
                 repository=self._stack.searched,
-                good=good,
-                bad=bad,
+                good=regression.last_good,
+                bad=regression.first_bad,
                 runtime_dir=None,
                 first_parent=False,
                 case=question_case(config, cell),
@@ -225,12 +188,14 @@ class Investigator:
         journal = self._journal.bisection(identity)
         return StoredBisection(journal, journal.row().name, self._home)
 
-    def _drive(self, bisection: StoredBisection, platform: str) -> Conclusion:
-        shared = SharedBuilds(built=self._journal.built_contents(), wanted=self._wanted)
-        progress = LimitedProgress(Console(stderr=True), self._limits, platform)
+    def _drive(self, bisection: StoredBisection, label: str, seat: Seat) -> Conclusion:
+        row = bisection.journal.row()
+        if row.outcome not in (None, Outcome.BUDGET):
+            return Conclusion.model_validate(row.conclusion)
+        progress = PlainProgress(Console(stderr=True), of=f"{label}: ")
         with bisection.lock():
             try:
-                conclusion = bisection.drive(progress, CrewOptions(shared=shared))
+                conclusion = bisection.drive_beside(seat, seat, progress)
             except EndsError as error:
                 conclusion = Conclusion(outcome=Outcome.ENDS_DO_NOT_DIFFER, message=str(error))
                 bisection.journal.conclude(conclusion.outcome, conclusion.model_dump(mode="json"))

@@ -1,21 +1,25 @@
 """When a night has to stop: its budget, its window, the devices' quotas."""
 
 from collections import Counter
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 
-from rich.console import Console
-
-from ...store.schema import Phase
-from ..progress import PlainProgress
+from ..company import BudgetSpentError
 from .config import NightlyConfig, duration
 
 
-class OutOfTimeError(Exception):
-    """No run may start any more tonight. What is stored stays; a bisection goes on in the next night."""
+class OutOfTimeError(BudgetSpentError):
+    """No run may start any more tonight. What is stored stays; bisections go on in the next night."""
+
+    def __init__(self) -> None:
+        super().__init__("the budget or the window of this night ended; the next night goes on")
 
 
-class QuotaSpentError(Exception):
-    """A device has made its runs of this night; bisections on others may go on."""
+class QuotaSpentError(BudgetSpentError):
+    """A device has made its runs of this night; work on others may go on."""
+
+    def __init__(self) -> None:
+        super().__init__("the device's runs of this night are used up; the next night goes on")
 
 
 class Limits:
@@ -25,12 +29,18 @@ class Limits:
         """`budget` is seconds for this start and replaces the file's."""
         seconds = budget if budget is not None else duration(config.budget) if config.budget else None
         ends = [begun + timedelta(seconds=seconds)] if seconds is not None else []
+        self.opened: datetime | None = None
+        """When the window did, where there is one and it is open."""
         if config.window is not None:
-            closes = config.window.closes(begun)
-            ends.append(begun if closes is None else closes)
+            self.opened, closes = config.window.around(begun) or (None, begun)
+            ends.append(closes)
         self._end = min(ends, default=None)
         self._quota = {name: target.runs for name, target in config.platforms.items()}
         self._used: Counter[str] = Counter()
+
+    def count_earlier(self, runs: Mapping[str, int]) -> None:
+        """Count what earlier starts ran, by platform."""
+        self._used.update(runs)
 
     def check(self) -> None:
         """Raises `OutOfTimeError` where no run may start."""
@@ -43,26 +53,10 @@ class Limits:
             return None
         return max(0.0, (self._end - datetime.now().astimezone()).total_seconds())
 
-    def count(self, platform: str) -> bool:
-        """Count a run; False where the device's quota is used up."""
+    def permit(self, platform: str) -> None:
+        """Count a run that is about to start. Raises `OutOfTimeError`, `QuotaSpentError`."""
+        self.check()
         quota = self._quota[platform]
         if quota is not None and self._used[platform] >= quota:
-            return False
-        self._used[platform] += 1
-        return True
-
-
-class LimitedProgress(PlainProgress):
-    """Stops a bisection where no further run may start. The run that was noted as started is made by the next night."""
-
-    def __init__(self, console: Console, limits: Limits, platform: str) -> None:
-        super().__init__(console)
-        self._limits = limits
-        self._platform = platform
-
-    def probe_started(self, ordinal: int, phase: Phase, repository: str, commit: str) -> None:
-        """Raises `OutOfTimeError`, `QuotaSpentError`."""
-        self._limits.check()
-        if not self._limits.count(self._platform):
             raise QuotaSpentError
-        super().probe_started(ordinal, phase, repository, commit)
+        self._used[platform] += 1

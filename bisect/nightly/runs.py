@@ -19,7 +19,7 @@ from ...store.night_journal import CaseRunRow, NightJournal
 from ...store.nightly import CaseRun, Cell
 from ...store.vocabulary import Verdict
 from .config import NightlyConfig, duration
-from .limits import Limits
+from .limits import Limits, QuotaSpentError
 
 _EVIDENCE_LINES = 20
 
@@ -66,8 +66,9 @@ class Runner:
 
     def run(self, night: int, cell: Cell, commit: str) -> CaseRun | None:
         """Run a cell once; None where the device's quota is used up. Raises `OutOfTimeError`."""
-        self._limits.check()
-        if not self._limits.count(cell.platform):
+        try:
+            self._limits.permit(cell.platform)
+        except QuotaSpentError:
             return None
         revisions: Mapping[str, str] = self.complete(commit)
         started = now()

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .decision import as_if_certain, rerun_worth, testable_chance
+from .decision import rerun_worth, testable_chance
+from .expectation import expected_bits, planning_belief
 from .graph import Floats
 from .information import information_gain
 from .joint_information import JointInformation
@@ -26,7 +27,7 @@ def next_runs(
 
     Of a large range 128 commits are considered: of each 128th of the belief below them, the best one alone.
     """
-    belief = _planning_belief(posterior)
+    belief = planning_belief(posterior)
     worth = testable_chance(posterior) * rerun_worth(posterior) / (1.0 if costs is None else costs)
     considered = [*dict.fromkeys([*_considered(posterior, belief, worth), *in_flight])]
     if not considered:
@@ -63,30 +64,25 @@ def _considered(posterior: Posterior, belief: Belief, worth: Floats) -> list[int
     return [GOOD_END if commit == len(posterior.graph) else commit for commit in useful.tolist()]
 
 
+def best_rate(posterior: Posterior, *, costs: Floats, in_flight: Sequence[int] = ()) -> float:
+    """The most information that one more run adds to those in flight, by its cost. `costs` as of `next_runs`."""
+    value = expected_bits(posterior) / costs
+    if in_flight:
+        worth = testable_chance(posterior) * rerun_worth(posterior) / costs
+        belief = planning_belief(posterior)
+        considered = [*dict.fromkeys([*_considered(posterior, belief, worth), *in_flight])]
+        joint = JointInformation.of(posterior.graph, belief, considered)
+        value = joint.beside(in_flight) * worth[considered]
+    return float(value.max())
+
+
 def lost_their_value(posterior: Posterior, in_flight: Sequence[int]) -> list[int]:
     """The places in `in_flight` of runs that now tell less than a twentieth of what the best run would: to be
     cancelled."""
-    information = information_gain(posterior.graph, _planning_belief(posterior))
+    information = information_gain(posterior.graph, planning_belief(posterior))
     # GOOD_END is -1, the last place.
     return [
         place
         for place, commit in enumerate(in_flight)
         if information[commit] < _WORTHLESS * information.max()
     ]
-
-
-def _planning_belief(posterior: Posterior) -> Belief:
-    """The belief; or, while the runs agree with rates of 0 and 1, what it would be at these rates."""
-    certain = as_if_certain(posterior)
-    if certain is None or certain.suspects.sum() == 1:
-        return posterior.guess
-    weights = certain.suspects * (1.0 if posterior.weights is None else posterior.weights)
-    return Belief(
-        commits=weights / weights.sum(),
-        fail_if_bad=np.ones(len(weights)),
-        fail_if_good=np.zeros(len(weights)),
-        no_culprit=0.0,
-        fail_if_no_culprit=0.0,
-        environment=0.0,
-        fail_if_environment=0.0,
-    )

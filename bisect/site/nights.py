@@ -11,6 +11,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session, joinedload, selectinload
 
 from ...store.nightly import CaseResult, CaseRun, Cell, Incident, Night, Regression, Status
+from ...store.schema import BuildSource
 from ...store.vocabulary import Verdict
 
 SHOWN_NIGHTS = 30
@@ -130,7 +131,8 @@ def incident(session: Session, job: str, ordinal: int) -> Incident:
 
 @dataclass(frozen=True, kw_only=True)
 class CaseView:
-    """All of a case page: one cell with its results, newest first. Seconds are medians over all its runs."""
+    """All of a case page: one cell with its results, newest first. Seconds are medians over its runs, and over those
+    builds that were really made for it."""
 
     cell: Cell
     results: Sequence[tuple[CaseResult, int | None]]
@@ -162,10 +164,13 @@ def case_view(session: Session, cell: int) -> CaseView:
     ).all()
     results = [(result, number) for result, number in rows]
     timings = session.execute(
-        select(CaseRun.commit, CaseRun.build_seconds, CaseRun.run_seconds, CaseRun.verdict)
+        select(
+            CaseRun.commit, CaseRun.build_source, CaseRun.build_seconds, CaseRun.run_seconds, CaseRun.verdict
+        )
         .where(CaseRun.cell_id == cell)
         .order_by(CaseRun.id)
     ).all()
+    builds = [row.build_seconds for row in timings if row.build_source == BuildSource.BUILT]
     statuses = [result.status for result, _ in results]
     return CaseView(
         cell=session.get_one(Cell, cell),
@@ -174,7 +179,7 @@ def case_view(session: Session, cell: int) -> CaseView:
         failures=sum(result.failures for result, _ in results),
         flaky_nights=statuses.count(Status.FLAKY),
         counts={status: statuses.count(status) for status in Status if status in statuses},
-        build_seconds=median([row.build_seconds for row in timings]) if timings else None,
+        build_seconds=median(builds) if builds else None,
         run_seconds=median([row.run_seconds for row in timings]) if timings else None,
         timings=[(row.commit, row.run_seconds, row.verdict) for row in timings[-_MOST_TIMINGS:]],
         calendar=[

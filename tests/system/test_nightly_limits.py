@@ -1,5 +1,6 @@
 """Nights that are cut short, doubled, or missed; and builds that bisections share."""
 
+import signal
 import sqlite3
 import time
 from collections.abc import Generator
@@ -65,8 +66,8 @@ def test_a_budget_stops_in_a_bisection_and_the_next_night_goes_on(
     assert any("budget" in note for note in cut["notes"])
     first = ask(month, "select id, outcome from bisections")
     runs = ask(month, "select content, run from probes where state = 'finished'")
-    assert [outcome for _, outcome in first] == [None]
-    assert runs  # it had begun
+    assert {outcome for _, outcome in first} == {"budget"}
+    assert runs  # one of them had begun
 
     month.write_docs("Docs: another day")
     assert month.night() == 7
@@ -89,23 +90,35 @@ def test_a_budget_stops_in_a_bisection_and_the_next_night_goes_on(
     assert alone[0] + sum(count for (count,) in others) < 1.3 * alone[0]
 
 
-def test_a_device_s_runs_are_counted_in_bisections_too(month: Month) -> None:
+def test_a_device_s_runs_are_counted_in_bisections_and_in_a_start_that_was_killed(month: Month) -> None:
     month.only("matmul")
     assert month.night() == 0
     month.work("Add: before")
     month.plant(BF16, "Update: narrower accumulators")
     month.work("Add: behind")
     month.limit_runs("a2a3sim", 9)
+    killed = month.start()
+    assert killed.stderr is not None
+    for line in killed.stderr:
+        if ": run 3 " in line:
+            break
+    killed.send_signal(signal.SIGKILL)
+    killed.communicate()
     assert month.night() == 7
     cut = month.report(2)
-    assert any("are used up" in note for note in cut["notes"])
+    assert cut["attempts"] == 2
+    (note,) = cut["notes"]
+    assert "3 commits of minipto are left" in note
+    assert "are used up" in note
     assert cut["incidents"] == []
-    counted = ask(month, "select count(*) from case_runs where night_id = 2")[0][0]
-    counted += ask(month, "select count(*) from probes where state = 'finished'")[0][0]
-    assert counted == 9
+    # Three runs of the case at the head, its last good commit, and five of the bisection, of which one was killed.
+    assert ask(month, "select count(*) from case_runs where night_id = 2")[0][0] == 4
+    assert ask(month, "select count(*), sum(attempt) from probes where state = 'finished'") == [(4, 5)]
+    assert ask(month, "select outcome from bisections") == [("budget",)]
     month.limit_runs("a2a3sim", 99)
     assert month.night() == 7
     assert len(month.report(3)["incidents"]) == 1
+    assert ask(month, "select outcome from bisections") == [("culprit",)]
 
 
 def test_of_two_starts_one_runs_and_nights_that_were_missed_do_no_harm(month: Month) -> None:
