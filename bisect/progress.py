@@ -60,10 +60,8 @@ class Progress(Protocol):
 class PlainProgress:
     """A line an event, for logs and pipes."""
 
-    def __init__(self, console: Console, *, of: str = "") -> None:
-        """`of` stands before each line, where several bisections write in turns."""
+    def __init__(self, console: Console) -> None:
         self._console = console
-        self._of = of
         self._titles: dict[int, str] = {}
 
     def __enter__(self) -> Self:
@@ -75,7 +73,7 @@ class PlainProgress:
         return None
 
     def _print(self, text: str) -> None:
-        self._console.print(f"{self._of}{text}", markup=False, highlight=False, soft_wrap=True)
+        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def stage(self, repository: str, *, commits: int, candidates: int) -> None:
         self._print(describe_stage(repository, commits=commits, candidates=candidates))

@@ -7,6 +7,7 @@ from datetime import datetime
 from pathlib import Path
 
 from filelock import FileLock, Timeout
+from rich.console import Console
 from sqlalchemy.orm import Session, sessionmaker
 
 from ...runner.content import StackContent
@@ -31,6 +32,7 @@ from .limits import Limits, OutOfTimeError
 from .markdown import markdown_text
 from .runs import Runner
 from .summary import HookReport, NightReport, incident_report, night_report
+from .terminal import print_night, result_line, say
 
 FAILING = 7
 """Exit code of a night after which a case that passed before still fails."""
@@ -100,7 +102,9 @@ def _night(
     journal.finish_night(night.id, notes)
     finished = next(row for row in journal.nights() if row.id == night.id)
     report = night_report(journal, finished)
-    _write(config.output / f"night-{night.ordinal:04d}", report)
+    folder = config.output / f"night-{night.ordinal:04d}"
+    _write(folder, report)
+    print_night(report, str(folder), Console())
     return report
 
 
@@ -114,7 +118,7 @@ def _run_matrix(
     home: Home,
     limits: Limits,
 ) -> None:
-    content = StackContent(stack, workspace)
+    content, console = StackContent(stack, workspace), Console(stderr=True)
     with Prober(workspace, content, home, on_activity=lambda _text: None) as prober:
         runner = Runner(
             config=config,
@@ -131,10 +135,8 @@ def _run_matrix(
         )
         for key in _matrix(config, night):
             result = examiner.examine(journal.cell(key), night.heads[key.branch])
-            print(
-                f"{key.case} on {key.platform} ({key.tolerance}, {key.branch}): {result.status}",
-                file=sys.stderr,
-            )
+            rest = f"{key.tolerance}, {key.branch}"
+            say(console, result_line(key.case, key.platform, rest, result.status))
 
 
 def _matrix(config: NightlyConfig, night: Night) -> list[CellKey]:
@@ -189,12 +191,6 @@ def _write(folder: Path, report: NightReport) -> None:
             temporary.replace(folder / name)
     except OSError as error:
         raise UserError(f"{folder}: expected a folder to write the night to: {error.strerror}") from error
-    print(f"night {report.night}: {folder}")
-    for note in report.notes:
-        print(f"note: {note}", file=sys.stderr)
-    for incident in report.incidents:
-        state = incident.event or "open"
-        print(f"incident {incident.number} ({state}): {incident.repository} {incident.culprit[:12]}")
 
 
 def _exit_code(report: NightReport) -> int:

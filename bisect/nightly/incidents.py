@@ -19,14 +19,14 @@ from ...store.nightly import Cell, Incident, Night, Regression
 from ...store.schema import Outcome
 from ..conclusion import Conclusion, NamedCommit
 from ..hand_over import localize_culprit
-from ..progress import PlainProgress
 from ..report.write import write_report
 from ..run_costs import Timings
 from ..session import Question, StoredBisection, open_crew, prepare
 from .config import NightlyConfig, duration
 from .limits import Limits, OutOfTimeError
 from .runs import question_case
-from .together import Seat, Table
+from .terminal import Transcript, Voice
+from .together import Seat, Table, Task
 
 
 class Investigator:
@@ -54,6 +54,7 @@ class Investigator:
         self._workspace = workspace
         self._clones = workspace.clones
         self._problems: list[str] = []
+        self._transcript = Transcript(Console(stderr=True))
 
     def investigate(self, *, jobs: int) -> list[str]:
         """Name the culprit of every regression that has none, with `jobs` runs at once; what could not be done, a
@@ -70,10 +71,10 @@ class Investigator:
             with open_crew(self._stack, self._home, jobs=jobs, backend="loky") as crew:
                 table = Table(crew, built=set(self._journal.built_contents()), known=known)
                 table.drive(
-                    (
-                        partial(self._bisect, regression),
-                        partial(self._limits.permit, regression.cell.platform),
-                        self._timings(regression.cell),
+                    Task(
+                        drive=partial(self._bisect, regression),
+                        permit=partial(self._limits.permit, regression.cell.platform),
+                        timings=self._timings(regression.cell),
                     )
                     for regression in waiting
                 )
@@ -192,7 +193,7 @@ class Investigator:
         row = bisection.journal.row()
         if row.outcome not in (None, Outcome.BUDGET):
             return Conclusion.model_validate(row.conclusion)
-        progress = PlainProgress(Console(stderr=True), of=f"{label}: ")
+        progress = Voice(self._transcript, label)
         with bisection.lock():
             try:
                 conclusion = bisection.drive_beside(seat, seat, progress)

@@ -6,11 +6,13 @@ for a run. So all of them are in one thread, and only one moves at a time.
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from greenlet import greenlet
 
 from ...runner.crew import Event
+from ...runner.errors import UserError
 from ...runner.probe_records import ProbeRequest
 from ...runner.worker import Activity
 from ..company import Outlook, Workers
@@ -22,14 +24,26 @@ MOST_OPEN = 12
 """Bisections at once: each holds a lock, on PostgreSQL a connection too."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """A bisection to be driven.
+
+    drive: drives it to its end. permit: raises `BudgetSpentError` where it may not start a run. timings: what is
+    expected before it has built and run anything itself.
+    """
+
+    drive: Callable[["Seat"], None]
+    permit: Callable[[], None]
+    timings: Timings | None
+
+
 class Seat:
     """One bisection's company and its workers."""
 
-    def __init__(self, table: "Table", permit: Callable[[], None], timings: Timings | None) -> None:
-        """`permit` raises `BudgetSpentError` where the bisection may not start a run."""
+    def __init__(self, table: "Table", task: Task) -> None:
         self._table = table
-        self.permit = permit
-        self.timings = timings
+        self.permit = task.permit
+        self.timings = task.timings
         self.events: deque[Event] = deque()
         self.look: Callable[[], Outlook] | None = None
         """Where it waits for its turn: what it promises now."""
@@ -88,21 +102,16 @@ class Table:
         self._owners: dict[int, Seat] = {}
         """Of the runs in flight."""
 
-    def drive(
-        self, bisections: Iterable[tuple[Callable[[Seat], None], Callable[[], None], Timings | None]]
-    ) -> None:
-        """Drive bisections to their ends, the first few at once and others as these end.
-
-        Each is what drives it, what permits its runs, and what is expected of their seconds.
-        """
-        waiting = deque(bisections)
+    def drive(self, tasks: Iterable[Task]) -> None:
+        """Drive bisections to their ends, the first few at once and others as these end."""
+        waiting = deque(tasks)
         try:
             while waiting or self._strands:
                 while waiting and len(self._strands) < MOST_OPEN:
-                    drive, permit, timings = waiting.popleft()
-                    seat = Seat(self, permit, timings)
+                    task = waiting.popleft()
+                    seat = Seat(self, task)
                     self._seats.append(seat)
-                    self._strands[seat] = greenlet(drive)
+                    self._strands[seat] = greenlet(task.drive)
                     self._resume(seat, seat)
                 if self._strands:
                     self._step()
@@ -118,7 +127,13 @@ class Table:
             rates = {seat: outlook.rate(_costs(seat, ready)) for seat, outlook in ready.items()}
             self._resume(max(ready, key=rates.__getitem__), True)
             return
-        event = self._crew.next_event(timeout=None)
+        try:
+            event = self._crew.next_event(timeout=None)
+        except UserError as error:
+            # Whose run it was is not said.
+            for seat in {*self._owners.values()}:
+                self._resume(seat, error)
+            return
         if event is None:
             return
         seat = self._owners[event.number]
@@ -129,9 +144,13 @@ class Table:
             return
         self._resume(seat, False)
 
-    def _resume(self, seat: Seat, word: object) -> None:
+    def _resume(self, seat: Seat, word: "Seat | bool | UserError") -> None:
+        """Let one move on to its next stop, or its end."""
         strand = self._strands[seat]
-        strand.switch(word)
+        if isinstance(word, UserError):
+            strand.throw(word)
+        else:
+            strand.switch(word)
         if strand.dead:
             del self._strands[seat]
             for number in [number for number, owner in self._owners.items() if owner is seat]:

@@ -86,7 +86,7 @@ def test_a_month(month: Month) -> None:
             killed = month.start()
             assert killed.stderr is not None
             for line in killed.stderr:
-                if ": run 3 " in line:
+                if line.startswith("  run 3 "):
                     break
             killed.send_signal(signal.SIGKILL)
             killed.communicate()

@@ -100,7 +100,7 @@ def test_a_device_s_runs_are_counted_in_bisections_and_in_a_start_that_was_kille
     killed = month.start()
     assert killed.stderr is not None
     for line in killed.stderr:
-        if ": run 3 " in line:
+        if line.startswith("  run 3 "):
             break
     killed.send_signal(signal.SIGKILL)
     killed.communicate()

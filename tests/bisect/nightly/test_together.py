@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from precision_bisect.bisect.company import Outlook
-from precision_bisect.bisect.nightly.together import MOST_OPEN, Seat, Table
+from precision_bisect.bisect.nightly.together import MOST_OPEN, Seat, Table, Task
 from precision_bisect.bisect.run_costs import Timings
 from precision_bisect.bisect.search.calibration import FEWEST_RUNS, next_end
 from precision_bisect.bisect.search.graph import CommitGraph
@@ -25,6 +25,7 @@ from precision_bisect.bisect.search.rates import Rates
 from precision_bisect.bisect.search.rounds import Round, next_round
 from precision_bisect.bisect.search.sharing import suspected_too
 from precision_bisect.runner.crew import Event
+from precision_bisect.runner.errors import UserError
 from precision_bisect.runner.probe_records import ProbeRequest
 from precision_bisect.runner.worker import Done
 from tests.bisect.search.search_histories import line
@@ -167,10 +168,14 @@ class Search:
         )
 
 
+def task(search: Search, permit: Callable[[], None] = lambda: None) -> Task:
+    return Task(drive=search.drive, permit=permit, timings=TIMINGS)
+
+
 def drive(searches: Sequence[Search], permit: Callable[[], None] = lambda: None) -> Machine:
     """All of them together, on the machine of the first; each has been given the same."""
     machine = searches[0].machine
-    Table(machine, built=set(), known=()).drive((each.drive, permit, TIMINGS) for each in searches)
+    Table(machine, built=set(), known=()).drive(task(each, permit) for each in searches)
     return machine
 
 
@@ -256,7 +261,7 @@ def test_every_run_of_a_search_is_of_the_best_set_of_all_runs() -> None:
             )
             for _ in range(3)
         ]
-        Table(machine, built=built, known=()).drive((each.drive, lambda: None, TIMINGS) for each in searches)
+        Table(machine, built=built, known=()).drive(task(each) for each in searches)
         assert [search.found for search in searches] == [search.culprit for search in searches]
     assert checked > 20
 
@@ -264,9 +269,7 @@ def test_every_run_of_a_search_is_of_the_best_set_of_all_runs() -> None:
 def test_a_known_culprit_is_asked_about_first() -> None:
     machine = Machine()
     search = Search(machine=machine, commits=range(1, 65), culprit=37)
-    Table(machine, built=set(), known=[("line", "37"), ("another", "3")]).drive(
-        [(search.drive, lambda: None, TIMINGS)]
-    )
+    Table(machine, built=set(), known=[("line", "37"), ("another", "3")]).drive([task(search)])
     assert search.found == 37
     assert {seen.commit for seen in search.seen} == {GOOD_END, 63, 36, 35}
 
@@ -316,7 +319,34 @@ def test_an_end_of_one_is_no_end_of_others_and_an_interrupt_is_of_all() -> None:
     other = Search(machine=machine, commits=range(1, 33), culprit=5)
     with pytest.raises(KeyboardInterrupt):
         Table(machine, built=set(), known=()).drive(
-            [(stopped, permit, TIMINGS), (other.drive, permit, TIMINGS)]
+            [Task(drive=stopped, permit=permit, timings=TIMINGS), task(other, permit)]
         )
     assert ends == ["left"]
     assert other.found is None
+
+
+def test_a_worker_s_error_ends_the_bisection_at_work_and_no_other() -> None:
+    class Failing(Machine):
+        def next_event(self, *, timeout: float | None) -> Event:
+            if self.runs == 14:
+                self.runs += 1
+                raise UserError("the disk is full")
+            return super().next_event(timeout=timeout)
+
+    errors: list[str] = []
+
+    def stopped(seat: Seat) -> None:
+        try:
+            first.drive(seat)
+        except UserError as error:
+            errors.append(str(error))
+
+    machine = Failing()
+    first = Search(machine=machine, commits=range(1, 33), culprit=5)
+    other = Search(machine=machine, commits=range(1, 33), culprit=25)
+    table = Table(machine, built=set(), known=())
+    table.drive([Task(drive=stopped, permit=lambda: None, timings=TIMINGS), task(other)])
+    assert errors == ["the disk is full"]
+    assert first.found is None
+    assert other.found == 25
+    assert not machine.flying

@@ -1,0 +1,108 @@
+"""What a night prints: what happens, as it happens, and in the end what a person has to know."""
+
+from collections import Counter
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.text import Text
+
+from ...runner.probe_records import ProbeResult
+from ...store.nightly import Status
+from ..progress import STYLES, PlainProgress, describe_result, plural
+from ..report.phrases import percent
+from ..report.plain_text import shortened
+from .summary import IncidentReport, NightReport
+
+_STYLES = {
+    Status.PASSED: "green",
+    Status.FLAKY: "yellow",
+    Status.NEW: "red",
+    Status.REGRESSED: "bold red",
+    Status.KNOWN: "red",
+    Status.INFRASTRUCTURE: "yellow",
+    Status.UNTESTED: "yellow",
+}
+_FEW_CASES = 5
+_LONGEST = 300
+
+
+def say(console: Console, text: Text, *, indent: int = 0) -> None:
+    """A line; on a terminal its continuation is indented too, in a file it is not wrapped."""
+    if console.is_terminal:
+        console.print(Padding(text, (0, 0, 0, indent), expand=False))
+    else:
+        console.print(Text(" " * indent).append_text(text), soft_wrap=True)
+
+
+class Transcript:
+    """Where several bisections write in turns."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._speaker: str | None = None
+
+    def write(self, speaker: str, text: Text, *, indent: int) -> None:
+        """A line, below the name of who says it."""
+        if speaker != self._speaker:
+            say(self._console, Text(shortened(speaker, _LONGEST), style="bold"))
+            self._speaker = speaker
+        say(self._console, text, indent=indent)
+
+
+class Voice(PlainProgress):
+    """What one bisection tells."""
+
+    def __init__(self, transcript: Transcript, name: str) -> None:
+        self._transcript = transcript
+        self._name = name
+        self._titles = {}
+
+    def _print(self, text: str) -> None:
+        self._transcript.write(self._name, Text(text), indent=2)
+
+    def probe_finished(self, ordinal: int, result: ProbeResult) -> None:
+        text = Text(f"run {ordinal:<3} ").append(describe_result(result), style=STYLES[result.judgement])
+        self._transcript.write(self._name, text, indent=2)
+
+
+def result_line(case: str, platform: str, rest: str, status: Status) -> Text:
+    """What the matrix showed of one cell."""
+    text = Text(f"{status:<14} ", style=_STYLES[status])
+    text.append(shortened(f"{case} on {platform}", _LONGEST), "default")
+    return text.append(f" ({shortened(rest, _LONGEST)})", "dim")
+
+
+def print_night(report: NightReport, folder: str, console: Console) -> None:
+    """What fails, since when, by which commit, how surely, and what was left undone."""
+    counts = Counter(case.status for case in report.cases)
+    console.print()
+    say(console, Text(f"night {report.night} of {report.job}, {report.started:%Y-%m-%d}", style="bold"))
+    tally = [Text(f"{counts[status]} {status}", style=_STYLES[status]) for status in Status if counts[status]]
+    say(console, Text(", ").join(tally) if tally else Text("nothing was judged"), indent=2)
+    for incident in report.incidents:
+        _say_incident(incident, console)
+    for note in report.notes:
+        say(console, Text(f"left undone: {shortened(note, _LONGEST)}", style="yellow"))
+    say(console, Text(f"written to {folder}"))
+
+
+def _say_incident(incident: IncidentReport, console: Console) -> None:
+    state, style = incident.event or "open", "bold red" if incident.open else "bold green"
+    head = Text(f"incident {incident.number}, {state}: ", style=style)
+    say(console, head.append(shortened(incident.subject, _LONGEST), "default"))
+    sure = "" if incident.confidence is None else f", {percent(incident.confidence)} confidence"
+    lines = [f"culprit {shortened(incident.repository, 60)} {incident.culprit[:12]}{sure}"]
+    if incident.event != "opened":
+        lines.append(f"since night {incident.opened_night}")
+    if not incident.open:
+        fixed = incident.fixed_by
+        lines.append(f"fixed by {fixed[:12]}" if fixed else "fixed by one of several commits")
+    failing = [case for case in incident.cases if not case.passes_again]
+    lines += [
+        f"fails: {shortened(f'{case.case} on {case.platform}', _LONGEST)}" for case in failing[:_FEW_CASES]
+    ]
+    if len(failing) > _FEW_CASES:
+        lines.append(f"and {plural(len(failing) - _FEW_CASES, 'more case')}")
+    lines.append(f"more: bisect-precision history {incident.bisection}")
+    for line in lines:
+        say(console, Text(line), indent=2)
