@@ -43,16 +43,20 @@ def next_confirming_runs(
         return None
     if not compared and all(count >= _MOST_TURNS for count in _turns(around, fresh)):
         return None
-    runs = Counter([*(seen.commit for seen in fresh), *in_flight])
-    flying = Counter(in_flight)
+    started = [*(seen.commit for seen in fresh), *in_flight]
+    runs, flying = Counter(started), Counter(in_flight)
     at_once = _at_once(posterior, culprit)
     chosen: list[int] = []
     while len(chosen) < count:
         open_to = [commit for commit in around if flying[commit] < at_once]
         if not open_to:
             break
-        commit = min(open_to, key=runs.__getitem__)
+        # The last one goes first in the next turn: else two workers in step would each keep to one commit, and the
+        # two never be compared in one place.
+        last = started[-1:]
+        commit = min(open_to, key=lambda commit: (runs[commit], [commit] != last))
         chosen.append(commit)
+        started.append(commit)
         runs[commit] += 1
         flying[commit] += 1
     return chosen

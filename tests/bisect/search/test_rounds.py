@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from precision_bisect.bisect.search.calibration import next_end
+from precision_bisect.bisect.search.confirmation import compared_in_one_place, next_confirming_runs
 from precision_bisect.bisect.search.graph import CommitGraph
 from precision_bisect.bisect.search.knowledge import Observation, Outcome
 from precision_bisect.bisect.search.planner import Found, OnlySkipped
@@ -131,3 +132,26 @@ def test_a_window_with_all_commits_before_it_starts_at_the_good_end():
     crew = Crew(CommitGraph(line(4)), 0, workers=3, windows=(Window(0, 2),))
     assert crew.search() == Found(0)
     assert GOOD_END in crew.started
+
+
+def test_workers_in_step_come_to_compare_culprit_and_parent_in_one_place() -> None:
+    """The one in slot 0 always ends before the one in slot 1: neither may keep to one commit for ever."""
+    posterior = Posterior.start(CommitGraph(line(2)), Rates.unknown())
+    for _ in range(5):
+        for commit, outcome, slot in ((0, Outcome.GOOD, "0"), (1, Outcome.BAD, "1")):
+            posterior = posterior.observe(Observation(commit, outcome, slot))
+    fresh: list[Observation] = []
+    flying: list[tuple[int, str]] = []
+    free = ["1", "0"]
+    while not compared_in_one_place(posterior, 1):
+        assert len(fresh) < 6
+        while free:
+            around = [commit for commit, _ in flying]
+            started = next_confirming_runs(posterior, 1, fresh=fresh, in_flight=around)
+            assert started
+            flying += [(started[0], free.pop())]
+        commit, slot = flying.pop(0)
+        free.append(slot)
+        seen = Observation(commit, Outcome.BAD if commit == 1 else Outcome.GOOD, slot)
+        fresh.append(seen)
+        posterior = posterior.observe(seen)
