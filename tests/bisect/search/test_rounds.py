@@ -138,7 +138,7 @@ def test_workers_in_step_come_to_compare_culprit_and_parent_in_one_place() -> No
     """The one in slot 0 always ends before the one in slot 1: neither may keep to one commit for ever."""
     posterior = Posterior.start(CommitGraph(line(2)), Rates.unknown())
     for _ in range(5):
-        for commit, outcome, slot in ((0, Outcome.GOOD, "0"), (1, Outcome.BAD, "1")):
+        for commit, outcome, slot in ((0, Outcome.GOOD, "1"), (1, Outcome.BAD, "0")):
             posterior = posterior.observe(Observation(commit, outcome, slot))
     fresh: list[Observation] = []
     flying: list[tuple[int, str]] = []
