@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -14,12 +14,12 @@ from ..runner.tensors.view import TensorView
 from .alignment import Alignment, align
 from .comparison import NotWholeError, TaskValues, differs, distance, results_of, values_of
 from .final_outputs import output_evidence
-from .search.dag import Dag
 from .search.evidence import Evidence
 from .settle import OnProgress, settle
+from .shared_graph import shared_graph
 from .side import Side
 from .single_task import submits_of
-from .task_list import KernelTask, TaskList
+from .task_list import KernelTask
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -262,46 +262,6 @@ class Localizer:
             seen=self._seen,
             unvisited=tuple(self._tasks[node] for node in np.flatnonzero(self._evidence.unvisited())),
         )
-
-
-def shared_graph(failing: TaskList, reference: TaskList, alignment: Alignment) -> Dag:
-    """The aligned tasks, with the dependencies of both builds: the failing one may lack some that it needs.
-
-    A task without counterpart is passed over: what reads it depends on what it reads.
-    """
-    ordinals = sorted(alignment.reference_of)
-    failing_of = {theirs: ours for ours, theirs in alignment.reference_of.items()}
-    ours = passing_over(failing, alignment.reference_of.keys())
-    theirs = passing_over(reference, failing_of.keys())
-    nodes = {ordinal: node for node, ordinal in enumerate(ordinals)}
-    return Dag(
-        predecessors=tuple(
-            tuple(
-                sorted(
-                    nodes[above]
-                    for above in ours[ordinal]
-                    | {failing_of[one] for one in theirs[alignment.reference_of[ordinal]]}
-                )
-            )
-            for ordinal in ordinals
-        ),
-        sizes=tuple(
-            max(
-                failing.tasks[ordinal].result_bytes,
-                reference.tasks[alignment.reference_of[ordinal]].result_bytes,
-            )
-            for ordinal in ordinals
-        ),
-    )
-
-
-def passing_over(tasks: TaskList, kept: Set[int]) -> list[set[int]]:
-    """Predecessors of each task among the `kept` ones, directly or through others."""
-    found: list[set[int]] = []
-    for above in tasks.predecessors:
-        direct = {one for one in above if one in kept}
-        found.append(direct.union(*(found[one] for one in above if one not in kept)))
-    return found
 
 
 def _any_differs(

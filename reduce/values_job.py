@@ -29,6 +29,7 @@ def localize_by_values(request: ValuesRequest, *, on_progress: Callable[[str], N
     """
     others = [request.failing, *([request.reference_data] if request.reference_data else [])]
     work = fresh_work(request.output, others)
+    recorded = None if request.reference_data is None else TensorFolder.open(request.reference_data)
     golden = freeze(request.golden_data or request.failing / "data", work / "golden")
     on_progress("recording the task graph of the failing build")
     side = Side.open(
@@ -38,7 +39,6 @@ def localize_by_values(request: ValuesRequest, *, on_progress: Callable[[str], N
         folder=work / "failing",
         timeout=request.timeout,
     )
-    recorded = None if request.reference_data is None else TensorFolder.open(request.reference_data)
     known = KnownValues.of(side, recorded)
     edges = missing_edges(side.tasks)
     schedules = None
@@ -57,7 +57,7 @@ def localize_by_values(request: ValuesRequest, *, on_progress: Callable[[str], N
         on_progress=on_progress,
     ).search()
     runs, dumped = side.replayer.runs, side.replayer.dumped_bytes
-    firsts = _firsts(found, known, request, on_progress)
+    firsts = _firsts(found, known, request)
     race = None
     if schedules is not None:
         trials = schedules.try_all()
@@ -104,11 +104,10 @@ def localize_by_values(request: ValuesRequest, *, on_progress: Callable[[str], N
 
 
 def _firsts(
-    found: OffValues, known: KnownValues, request: ValuesRequest, on_progress: Callable[[str], None]
+    found: OffValues, known: KnownValues, request: ValuesRequest
 ) -> tuple[written.FirstDivergent, ...]:
     entries: list[written.FirstDivergent] = []
     for one in found.found:
-        on_progress(f"running {one.task.name} alone")
         folder = request.output / "work" / "alone" / str(one.task.ordinal)
         assessment = assess_value(one, known, request.tolerance, folder)
         entries += describe.first_divergent(

@@ -17,10 +17,10 @@ from .assess import Assessment
 from .classes import TaskClass
 from .comparison import NotWholeError, TaskValues, differs, distance, results_of, values_of
 from .known_values import KnownValues
-from .localize import passing_over
 from .search.dag import Dag
 from .search.evidence import Evidence
 from .settle import OnProgress, settle
+from .shared_graph import passing_over
 from .task_list import KernelTask
 from .task_replay import TaskReplayer
 

@@ -151,6 +151,7 @@ class Divergence(_Part):
     """The whole result."""
 
     failing_build: str
+    schedule: str | None = None
     first_divergent: tuple[FirstDivergent, ...]
     missing_edges: tuple[MissingEdge, ...] = ()
     race: Race | None = None

@@ -42,6 +42,11 @@ def _divergence(found: Divergence) -> Iterator[tuple[str, str]]:
             "no edge",
             f"{edge.after_kernel} does not wait for {edge.before_kernel}: {edge.hazard}; {edge.cause}",
         )
+    if found.schedule is not None:
+        yield (
+            "order",
+            f"compared under schedule {found.schedule}, in which it fails while it passes under another",
+        )
     if found.race is not None:
         yield (
             "race",

@@ -91,10 +91,7 @@ def dropped(tmp_path_factory: pytest.TempPathFactory, good_trees: Trees) -> Twin
     return Twins.make(tmp_path_factory.mktemp("dropped") / "twins", Scenario.DROPPED_DEP, good_trees)
 
 
-def test_a_dropped_dependency_is_named(
-    tmp_path: Path, dropped: Twins, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MINIRT_ORDER", "reverse")
+def test_a_dropped_dependency_is_named_however_the_first_runs_end(tmp_path: Path, dropped: Twins) -> None:
     found = localize(dropped.request(tmp_path / "out"), on_progress=quiet)
     (first,) = found.first_divergent
     assert (first.kernel, first.tensor, first.task_class) == ("product_acc", "product", "interaction")
@@ -102,6 +99,7 @@ def test_a_dropped_dependency_is_named(
     assert (edge.before_kernel, edge.after_kernel) == ("product", "product_acc")
     assert edge.ordered_in_reference
     assert "add_inout" in edge.cause
+    assert found.schedule == "reverse"
     assert found.race is not None
     assert found.race.confirmed
     assert found.race.confirmation is not None
@@ -110,7 +108,7 @@ def test_a_dropped_dependency_is_named(
     )
     failed = {trial.schedule: trial.failed for trial in found.race.trials}
     assert (failed["serial"], failed["reverse"]) == (0, 1)
-    assert failed[UNDER_LOAD] == failed[AS_IT_IS] == 3
+    assert {UNDER_LOAD, AS_IT_IS} < failed.keys()
     page = (tmp_path / "out" / PAGE).read_text()
     assert '"state":"first"' in page
     assert "//" not in re.sub(r"^\s*//.*$", "", page, flags=re.MULTILINE), "the page names no other host"

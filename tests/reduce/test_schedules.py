@@ -121,3 +121,16 @@ def test_a_flake_is_hardly_ever_taken_for_a_race(tmp_path: Path, rate: float) ->
         confirmation = found.confirm(found.try_all())
         confirmed += confirmation is not None and confirmation.holds
     assert confirmed <= 2
+
+
+def test_an_order_that_fails_is_provoked_where_another_passes(tmp_path: Path) -> None:
+    found, side = schedules(tmp_path, lambda order: order == "reverse")
+    assert found.provoke() == "reverse"
+    found.try_all()
+    assert side.runs == {None: 6, "serial": 1, "reverse": 1}, "no order is run twice"
+
+
+@pytest.mark.parametrize("outcome", [True, False, None])
+def test_orders_that_are_all_alike_provoke_nothing(tmp_path: Path, outcome: bool | None) -> None:
+    found, _ = schedules(tmp_path, lambda _order: outcome)
+    assert found.provoke() is None
