@@ -110,7 +110,7 @@ def _localize(
             if isinstance(made, FailedBuild):
                 return _left_out(f"step {made.step} failed for the {word}")
             assert build is not None
-            ready.append(JobSide(build=build, stack=made, python=slot.slot.python))
+            ready.append(JobSide(build=build, stack=made, python=slot.slot.python, slot=slot.slot.directory))
         job = LocalizationJob(
             failing=ready[0],
             reference=ready[1],

@@ -11,6 +11,7 @@ from rich.console import Console
 
 from ..runner.build_output.errors import BuildOutputError
 from ..runner.errors import UsageError, UserError
+from ..runner.fork_servers import ForkServers
 from ..runner.stack import load_stack
 from ..runner.tensors.statistics import Tolerance
 from .divergence import Divergence
@@ -68,11 +69,12 @@ def run_cli_job(
 
     def toolchain(name: str, python: Path) -> Toolchain:
         loaded = load_stack(name, overrides=_paths(overrides))
-        return Toolchain.of(loaded, python=python, platform=platform, device=device)
+        return Toolchain.of(loaded, python=python, platform=platform, device=device, servers=servers)
 
     def say(text: str) -> None:
         progress.print(text, style="dim", markup=False, highlight=False)
 
+    servers = ForkServers(on_refusal=say)
     try:
         if wrap_only:
             print(wrap(failing_build, golden_data, Tolerance(rtol=rtol or 1e-5, atol=atol or 1e-5)))
@@ -179,6 +181,8 @@ def run_cli_job(
         how = "begins anew" if localize_only else "with --resume goes on and repeats no test"
         print(f"interrupted; the same command {how}", file=sys.stderr)
         return INTERRUPTED
+    finally:
+        servers.close()
     return _told(found, output)
 
 

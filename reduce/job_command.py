@@ -10,7 +10,8 @@ from pathlib import Path
 
 from ..runner.build_output.errors import BuildOutputError
 from ..runner.errors import UserError
-from ..runner.localization import JobSide, LocalizationJob
+from ..runner.fork_servers import ForkServers
+from ..runner.localization import LocalizationJob
 from ..runner.tensors.statistics import Tolerance
 from .job import localize
 from .reduce_job import ReduceRequest, reduce_build
@@ -27,14 +28,25 @@ def main(file: Path) -> int:
     """Do the job; 0 found, 1 error, 3 nothing diverges."""
     job = LocalizationJob.model_validate_json(file.read_bytes())
     try:
-        return _run(job)
+        with ForkServers(on_refusal=_say) as servers:
+            return _run(job, servers)
     except (UserError, BuildOutputError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return ERROR
 
 
-def _run(job: LocalizationJob) -> int:
-    failing, reference = _toolchain(job, job.failing), _toolchain(job, job.reference)
+def _run(job: LocalizationJob, servers: ForkServers) -> int:
+    failing, reference = (
+        Toolchain.of(
+            side.stack,
+            python=side.python,
+            platform=job.platform,
+            device=job.device,
+            slot=side.slot,
+            servers=servers,
+        )
+        for side in (job.failing, job.reference)
+    )
     found = localize(
         LocalizeRequest(
             failing=job.failing.build,
@@ -73,10 +85,6 @@ def _run(job: LocalizationJob) -> int:
             on_progress=_say,
         )
     return FOUND
-
-
-def _toolchain(job: LocalizationJob, side: JobSide) -> Toolchain:
-    return Toolchain.of(side.stack, python=side.python, platform=job.platform, device=job.device)
 
 
 def _say(text: str) -> None:

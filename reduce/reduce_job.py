@@ -40,6 +40,7 @@ from .verify import Verifier
 
 RESULT = "reduction.json"
 _WORK = "work"
+_LEAST_TIMEOUT, _TIMES_THE_RUN = 60.0, 10
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +80,10 @@ def reduce_build(request: ReduceRequest, *, on_progress: Callable[[str], None]) 
     pair, program = recorded.pair, recorded.pair.failing.program
     whole = Reduction(tuple(range(len(program.tasks))))
     differing = _differing_kernels(request, recorded) if pair.has_twin else ()
-    runner = Runner(tolerance=request.tolerance, timeout=request.timeout)
+    # A candidate may go on for ever, and nobody wants to wait long for it.
+    usual = max(pair.failing.seconds, pair.reference.seconds)
+    timeout = min(request.timeout, max(_LEAST_TIMEOUT, _TIMES_THE_RUN * usual))
+    runner = Runner(tolerance=request.tolerance, timeout=timeout)
     maker = Maker(pair=pair, runner=runner, computed=work / "computed")
     reproducer = Reproducer(
         pair=pair,
@@ -149,6 +153,7 @@ def reduce_build(request: ReduceRequest, *, on_progress: Callable[[str], None]) 
         cached=driver.cached,
         invalid=outcomes.count(Outcome.INVALID),
         slipped=outcomes.count(Outcome.SLIPPED),
+        preloaded=request.failing_toolchain.preloaded,
         substituted=tuple(Substituted(**vars(one)) for one in ours.cut.boundaries),
         verified=verified,
     )

@@ -52,7 +52,8 @@ class ReductionResult(_Part):
     """The result. `failure` is what was looked for, `signature` what the result shows. `oracle_calls` were made by this
     call, `cached` were known from an earlier one; `invalid` and `slipped` count candidates' runs that could not be
     judged, or failed otherwise. `bytes` are those of all tensors. `extents` are sizes of dimensions and what they
-    became, `plain_inputs` tensors and what they hold, `statements_dropped` those of both builds' kernels."""
+    became, `plain_inputs` tensors and what they hold, `statements_dropped` those of both builds' kernels. `preloaded`
+    are modules that tests were forked with; the result was verified in processes that were started anew."""
 
     failing_build: str
     reference: str | None
@@ -73,6 +74,7 @@ class ReductionResult(_Part):
     invalid: int
     slipped: int
     substituted: tuple[Substituted, ...]
+    preloaded: tuple[str, ...]
     verified: Verified
 
 

@@ -186,13 +186,14 @@ class Replayer:
                 Command(
                     argv=command.argv,
                     cwd=Path(fill(stack.case.cwd, values)),
-                    environment=toolchain.environment(values),
+                    environment=toolchain.environment,
                     timeout=self.timeout,
                 ),
                 log=log,
                 on_line=lambda stream, line: classifier.feed(
                     "stdout" if stream == "stdout" else "stderr", line
                 ),
+                start=toolchain.start,
             )
         found = classifier.finish(finished.ending, read_harness_outcome(outcome))
         return Ran(classification=found, ending=finished.ending, seconds=finished.seconds, folder=folder)

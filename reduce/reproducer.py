@@ -114,8 +114,7 @@ class Reproducer:
         if toolchain.stack.case.scene_tests:
             shutil.copyfile(HARNESS, debug / HARNESS.name)
         write_specs(made.arguments, debug / "specs.json")
-        values = toolchain.values(case=debug / "run.py", folder=made.path)
-        environment = toolchain.environment(values)
+        environment = toolchain.environment
         exports = [
             f"export {name}={shlex.quote(environment[name])}" if name in environment else f"unset {name}"
             for name in sorted(toolchain.settings)

@@ -88,7 +88,7 @@ def build_of(
             *(str(toolchain.python), str(EXPORT), str(path.resolve()), "-p", toolchain.platform),
             *("--output", str(partial), *chosen),
         ],
-        env=toolchain.environment(toolchain.values(case=path.resolve(), folder=partial)),
+        env=toolchain.environment,
         capture_output=True,
         text=True,
         errors="replace",

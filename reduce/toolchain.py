@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..runner.errors import UsageError
+from ..runner.execute import Command, Started, start_anew
+from ..runner.fork_servers import ForkServers
 from ..runner.git import LOCAL_VARIABLES
 from ..runner.scene_tests import with_harness
 from ..runner.stack import Stack, fill
@@ -18,7 +20,8 @@ class Toolchain:
     """Where builds are replayed.
 
     `python` has the stack's packages installed: a slot's interpreter, or the user's own. `variables` are set on top of
-    what the stack file sets. `schedule` is one of the stack file; None: as the variables have it.
+    what the stack file sets. `slot` is the folder that variables of the stack file name so. `schedule` is one of the
+    stack file; None: as the variables have it. `servers` fork runs that need not be processes started anew.
     """
 
     stack: Stack
@@ -26,7 +29,9 @@ class Toolchain:
     platform: str
     device: int
     variables: Mapping[str, str]
+    slot: Path
     schedule: str | None = None
+    servers: ForkServers | None = None
 
     @classmethod
     def of(
@@ -37,8 +42,11 @@ class Toolchain:
         platform: str | None = None,
         device: int = 0,
         variables: Mapping[str, str] | None = None,
+        slot: Path | None = None,
+        servers: ForkServers | None = None,
     ) -> Toolchain:
-        """The stack's first platform by default. Raises `UsageError` where something is not there."""
+        """The stack's first platform and the current folder by default. Raises `UsageError` where something is not
+        there."""
         platform = platform or next(iter(stack.platforms))
         if platform not in stack.platforms:
             raise UsageError(f"--platform: expected one of {sorted(stack.platforms)}, found {platform!r}")
@@ -48,7 +56,13 @@ class Toolchain:
         if not os.access(python, os.X_OK):
             raise UsageError(f"--python {python}: expected an interpreter that has the stack installed")
         return cls(
-            stack=stack, python=python, platform=platform, device=device, variables=dict(variables or {})
+            stack=stack,
+            python=python,
+            platform=platform,
+            device=device,
+            variables=dict(variables or {}),
+            slot=slot or Path.cwd(),
+            servers=servers,
         )
 
     def on(self, platform: str) -> Toolchain:
@@ -70,23 +84,39 @@ class Toolchain:
             )
         return replace(self, schedule=schedule)
 
-    def values(self, *, case: Path, folder: Path) -> dict[str, str]:
-        """The stack file's placeholders for a run of the script `case` in `folder`."""
-        repositories = {name: str(entry.path) for name, entry in self.stack.repositories.items()}
-        return {
-            "python": str(self.python),
-            "slot": str(folder),
-            "jobs": str(os.cpu_count() or 1),
-            "case": str(case),
-            "platform": self.platform,
-            "device": str(self.device),
-            **repositories,
-        }
+    @property
+    def preloaded(self) -> tuple[str, ...]:
+        """Modules that runs are forked with. A board's driver, which may come with them, need not survive a fork."""
+        is_board = self.stack.platforms[self.platform].board
+        return () if self.servers is None or self.servers.refused or is_board else self.stack.case.preload
 
-    def environment(self, values: Mapping[str, str]) -> dict[str, str]:
-        """Variables of the processes: inherited ones, then the stack's, then `variables`, then the schedule's."""
+    @property
+    def anew(self) -> Toolchain:
+        """The same with processes that are started anew."""
+        return replace(self, servers=None)
+
+    def start(self, command: Command) -> Started:
+        """Starts a run."""
+        if self.servers is None or not self.preloaded:
+            return start_anew(command)
+        return self.servers.start(command, self.preloaded, late=self._knobs)
+
+    def values(self, *, case: Path, folder: Path) -> dict[str, str]:
+        """The stack file's placeholders in the command for a run of the script `case` in `folder`."""
+        own = {"case": str(case), "platform": self.platform, "device": str(self.device)}
+        return {**self._places(folder), **own}
+
+    def _places(self, slot: Path) -> dict[str, str]:
+        repositories = {name: str(entry.path) for name, entry in self.stack.repositories.items()}
+        common = {"python": str(self.python), "slot": str(slot), "jobs": str(os.cpu_count() or 1)}
+        return {**common, **repositories}
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Variables of all processes: inherited ones, then the stack's, then `variables`, then the schedule's."""
         inherited = {key: value for key, value in os.environ.items() if key not in LOCAL_VARIABLES}
         inherited["PATH"] = f"{self.python.parent}{os.pathsep}{inherited.get('PATH', os.defpath)}"
+        values = self._places(self.slot)
         own = {key: fill(text, values) for key, text in self.stack.environment.variables.items()}
         found = {**inherited, **own, **self.variables}
         if self.schedule is not None:

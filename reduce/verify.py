@@ -40,7 +40,7 @@ class Verifier:
                 failures, signature = failures + 1, found
             if theirs is not None:
                 twin = self.oracle.runner.run(
-                    theirs, self.pair.reference.toolchain, self.folder / f"passing-{number}"
+                    theirs, self.pair.reference.toolchain.anew, self.folder / f"passing-{number}"
                 )
                 passes += twin.classification.verdict is Verdict.PASS
         wanted = 0 if theirs is None or isinstance(self.oracle, Script) else self.runs
@@ -56,7 +56,7 @@ class Verifier:
     def worst_rows(self, ours: Folder) -> list[WorstRow]:
         """Of one run more; empty where it passes, or does not get to its end."""
         folder = self.folder / "worst"
-        ran = self.oracle.runner.run(ours, self.pair.failing.toolchain, folder, save_outputs=True)
+        ran = self.oracle.runner.run(ours, self.pair.failing.toolchain.anew, folder, save_outputs=True)
         if ran.outputs is None:
             return []
         return worst_rows(ran.outputs, TensorFolder.open(ours.path / "data" / "out"))
@@ -65,7 +65,7 @@ class Verifier:
         if isinstance(self.oracle, Script):
             folder.mkdir(parents=True)
             return self.oracle.ask(ours, folder / "script.log.gz", "result"), self.oracle.text
-        ran = self.oracle.runner.run(ours, self.pair.failing.toolchain, folder)
+        ran = self.oracle.runner.run(ours, self.pair.failing.toolchain.anew, folder)
         found = ran.classification
         signature = f"{found.verdict.value} {found.signature or ''}".strip()
         return self.oracle.failure.outcome(ran, ours), signature

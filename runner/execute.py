@@ -1,21 +1,20 @@
-"""Run one command under the supervisor: output streamed to a compressed log, a timeout, nothing left running."""
+"""Run one command to its end: output streamed to a compressed log, a timeout, nothing left running."""
 
 import gzip
 import os
 import selectors
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Protocol
 
+from .errors import UserError
 from .interrupt import Interrupt, InterruptedWorkError
 from .process_lock import ProcessLock
+from .supervised import Supervised
 from .verdict import Ending
 
-_SUPERVISOR = Path(__file__).with_name("supervise.py")
 _CHUNK = 1 << 16
 _LONGEST_LINE = 1 << 16
 """Bytes of a line that are kept; a line without end must not fill memory or disk."""
@@ -47,52 +46,64 @@ class Finished:
     seconds: float
 
 
-def execute(command: Command, *, log: Path, on_line: OnLine) -> Finished:
+class Started(Protocol):
+    """A command that runs, and what it prints."""
+
+    @property
+    def stdout(self) -> IO[bytes]: ...
+
+    @property
+    def stderr(self) -> IO[bytes]: ...
+
+    def finish(self) -> int | None:
+        """Let go of it. When this returns, every process of it is gone: its exit code, or minus the signal that ended
+        it. None: it was stopped by somebody else, and nobody knows how it would have ended."""
+        ...
+
+
+class LostRunError(UserError):
+    """A command's end is not known."""
+
+
+def start_anew(command: Command) -> Supervised:
+    """As a process of its own, below a supervisor of its own."""
+    return Supervised.start(
+        command.argv,
+        cwd=command.cwd,
+        environment=command.environment,
+        memory=command.memory or 0,
+        holds=[lock.fileno() for lock in command.holds],
+    )
+
+
+def execute(
+    command: Command, *, log: Path, on_line: OnLine, start: Callable[[Command], Started] = start_anew
+) -> Finished:
     """Run a command to its end or its timeout.
 
     Whatever ends this call, an exception included, every process of the command is gone when it returns. Raises
-    `InterruptedWorkError`.
+    `InterruptedWorkError`, and `LostRunError` where others stopped it.
     """
     begun = time.monotonic()
-    control_read, control_write = os.pipe()
-    try:
-        process = subprocess.Popen(
-            [
-                sys.executable,
-                "-I",
-                "-S",
-                str(_SUPERVISOR),
-                str(control_read),
-                str(command.memory or 0),
-                str(command.cwd),
-                *command.argv,
-            ],
-            env=dict(command.environment),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            pass_fds=(control_read, *(lock.fileno() for lock in command.holds)),
-        )
-    except BaseException:
-        os.close(control_write)
-        raise
-    finally:
-        os.close(control_read)
     timed_out = False
+    started = start(command)
     try:
         log.parent.mkdir(parents=True, exist_ok=True)
         with gzip.open(log, "wb", compresslevel=3) as sink:
             timed_out = not _pump(
-                process, sink, on_line, deadline=begun + command.timeout, interrupt=command.interrupt
+                started, sink, on_line, deadline=begun + command.timeout, interrupt=command.interrupt
             )
     finally:
-        os.close(control_write)
-        _drain(process)
-    return Finished(ending=_ending(process.returncode, timed_out=timed_out), seconds=time.monotonic() - begun)
+        code = started.finish()
+    if code is None and not timed_out:
+        raise LostRunError(
+            f"{' '.join(command.argv)[:200]}: expected an end, found it stopped from outside; run it again"
+        )
+    return Finished(ending=_ending(code, timed_out=timed_out), seconds=time.monotonic() - begun)
 
 
 def _pump(
-    process: subprocess.Popen[bytes],
+    started: Started,
     sink: gzip.GzipFile,
     on_line: OnLine,
     *,
@@ -104,8 +115,7 @@ def _pump(
         streams = 2
         if interrupt is not None:
             selector.register(interrupt, selectors.EVENT_READ)
-        for name, pipe in (("stdout", process.stdout), ("stderr", process.stderr)):
-            assert pipe is not None
+        for name, pipe in (("stdout", started.stdout), ("stderr", started.stderr)):
             os.set_blocking(pipe.fileno(), False)
             selector.register(pipe, selectors.EVENT_READ, _Lines(name, sink, on_line))
         while streams:
@@ -163,16 +173,8 @@ class _Lines:
         self._overlong = False
 
 
-def _drain(process: subprocess.Popen[bytes]) -> None:
-    """Wait for the supervisor, which kills what is left; its pipes may still hold unread output."""
-    pipes: list[IO[bytes]] = [pipe for pipe in (process.stdout, process.stderr) if pipe is not None]
-    for pipe in pipes:
-        pipe.close()
-    process.wait()
-
-
-def _ending(code: int, *, timed_out: bool) -> Ending:
-    if timed_out:
+def _ending(code: int | None, *, timed_out: bool) -> Ending:
+    if timed_out or code is None:
         return Ending(exit_code=None, signal=None, timed_out=True, cancelled=False)
     if code < 0:
         return Ending(exit_code=None, signal=-code, timed_out=False, cancelled=False)

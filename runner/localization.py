@@ -21,11 +21,12 @@ _BLOCKS = Field(max_length=64)
 
 class JobSide(Model):
     """A build directory and what runs it: the repositories of `stack` lie where the build's own commits are checked
-    out and built, for `python`."""
+    out and built, in `slot`, for `python`."""
 
     build: Path
     stack: Stack
     python: Path
+    slot: Path
 
 
 class LocalizationJob(Model):

@@ -156,6 +156,8 @@ class Case(Model):
     flags: CaseFlags = CaseFlags()
     build_output: RelativePath | None = None
     """Folder, from the slot's root, in which a run leaves its build directory."""
+    preload: tuple[str, ...] = ()
+    """Modules that take long to import, and may be imported once for many runs that are forks of one process."""
 
 
 class Platform(Model):
@@ -237,6 +239,8 @@ class Stack(Model):
             raise ValueError(
                 "case.command: expected the word {case}, in whose place the harness's shim is put"
             )
+        if self.case.preload and self.case.command[:2] != ("{python}", "{case}"):
+            raise ValueError("case.preload: expected a case.command that begins with {python} and {case}")
         return self
 
     @model_validator(mode="after")

@@ -1,11 +1,15 @@
-"""Run one command so that nothing of it outlives the driver. Started by `execute.py` as a process of its own.
+"""Run one command so that nothing of it outlives the driver. Started by `execute.py` as a process of its own, and a
+part of `fork_server.py`, which runs under a stack's own interpreter.
 
     python supervise.py CONTROL_FD MEMORY_BYTES FOLDER COMMAND...
 
 The command gets a session of its own. When the driver closes its end of the control pipe, or dies in whatever way, the
 pipe reads as ended and every descendant is killed, those that left the process group included: on Linux this
-process is their reaper. Exits as the command did; a death by signal is repeated on itself. Standard library only.
+process is their reaper. Exits as the command did; a death by signal is repeated on itself. Standard input is the
+command's. Standard library only.
 """
+
+from __future__ import annotations
 
 import contextlib
 import ctypes
@@ -18,11 +22,30 @@ import sys
 from pathlib import Path
 
 _PR_SET_CHILD_SUBREAPER = 36
+_TERMINAL = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-def _become_reaper() -> None:
+def become_reaper() -> None:
+    """Of all descendants, whom only the driver, not a terminal, stops."""
+    for number in _TERMINAL:
+        signal.signal(number, signal.SIG_IGN)
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def begin_command(memory: int) -> None:
+    """In the command's process: signals as usual, and `memory` bytes of address space; 0: no limit."""
+    for number in _TERMINAL:
+        signal.signal(number, signal.SIG_DFL)
+    if memory:
+        resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+
+
+def outlive(child: int, control: int) -> int | None:
+    """The wait status of a child that leads a session, or None when the driver let go first. Nothing of it is left."""
+    status = _wait(child, control)
+    _kill_all(child)
+    return status
 
 
 def _children(pid: int) -> list[int]:
@@ -69,25 +92,15 @@ def _wait(child: int, control: int) -> int | None:
 
 def main(arguments: list[str]) -> int:
     control, memory, folder, command = int(arguments[0]), int(arguments[1]), arguments[2], arguments[3:]
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
-    _become_reaper()
-
-    def limit() -> None:
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, signal.SIG_DFL)
-        if memory:
-            resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
-
+    become_reaper()
     try:
         process = subprocess.Popen(
-            command, cwd=folder, stdin=subprocess.DEVNULL, start_new_session=True, preexec_fn=limit
+            command, cwd=folder, start_new_session=True, preexec_fn=lambda: begin_command(memory)
         )
     except OSError as error:
         print(f"{error.filename}: {error.strerror}", file=sys.stderr)
         return 127
-    status = _wait(process.pid, control)
-    _kill_all(process.pid)
+    status = outlive(process.pid, control)
     if status is None:
         return 128 + signal.SIGKILL
     if os.WIFSIGNALED(status):

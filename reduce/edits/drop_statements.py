@@ -30,8 +30,9 @@ class DropStatements:
             statements = statements_of(text.failing)
             stay: set[int] = set()
             for position in reversed(range(len(statements))):
-                if statements[position].name not in shared or position in stay:
-                    stay |= {position, *statements[position].needs}
+                one = statements[position]
+                if one.stays or one.name not in shared or position in stay:
+                    stay |= {position, *one.needs}
             places: dict[int, int] = {}
             for position, one in enumerate(statements):
                 if position not in stay:

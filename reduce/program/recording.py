@@ -29,7 +29,7 @@ _ENDED = "ended.json"
 
 @dataclass(frozen=True, kw_only=True)
 class Recording:
-    """`copy` is the build's copy, unedited; `dump` and `tasks` are of the same run."""
+    """`copy` is the build's copy, unedited; `dump` and `tasks` are of the same run, which took `seconds`."""
 
     copy: WorkingCopy
     toolchain: Toolchain
@@ -37,6 +37,7 @@ class Recording:
     dump: ArgsDump
     tasks: TaskList
     data: GoldenData
+    seconds: float
 
     @cached_property
     def program(self) -> Program:
@@ -123,10 +124,10 @@ class Recorder:
             ran = replayer.classify(arguments, data=self.data, dump_level=2, dep_gen=True, save_outputs=True)
             replayer.keep_records(ran)
             found = ran.classification
-            text = json.dumps([found.verdict.value, found.signature, ran.why])
+            text = json.dumps([found.verdict.value, found.signature, ran.why, ran.seconds])
             (ran.folder / _ENDED).write_text(text, encoding="utf-8")
             ran.folder.rename(done)
-        verdict, signature, why = json.loads((done / _ENDED).read_text(encoding="utf-8"))
+        verdict, signature, why, seconds = json.loads((done / _ENDED).read_text(encoding="utf-8"))
         recording = None
         # A process that dies leaves nothing, or half of it.
         if (done / "dfx_outputs" / "deps.json").is_file() and (done / "dfx_outputs" / "args_dump").is_dir():
@@ -138,6 +139,7 @@ class Recorder:
                 dump=kept.args_dump(),
                 tasks=TaskList.of(_annotated(kept.task_graph(), self.build), parts.kernel_config()),
                 data=data,
+                seconds=seconds,
             )
         return Attempt(verdict=Verdict(verdict), signature=signature, why=why, recording=recording)
 

@@ -37,6 +37,8 @@ class Statement:
     span: Span
     needs: frozenset[int]
     in_block: bool
+    stays: bool
+    """It returns a value: a function that ends without doing so does whatever the compiler likes, for ever at times."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,7 @@ def statements_of(source: bytes) -> tuple[Statement, ...]:
                         span=span_of(child),
                         needs=needs(child, parent),
                         in_block=node.type == "compound_statement",
+                        stays=child.type == "return_statement" and child.named_child_count > 0,
                     )
                 )
                 seen[text] += 1

@@ -17,7 +17,7 @@ from precision_bisect.reduce.toolchain import Toolchain
 from precision_bisect.runner import shim
 from precision_bisect.runner.stack import load_stack
 from precision_bisect.runner.tensors.statistics import Tolerance
-from tests.reduce.quick_runs import SEED, run_python
+from tests.reduce.quick_runs import SERVERS, run_python
 
 _TREES = Path(__file__).resolve().parents[2] / "demo" / "trees"
 
@@ -72,7 +72,7 @@ class Trees:
 
     def toolchain(self) -> Toolchain:
         """Runs builds with this interpreter and these trees."""
-        return Toolchain.of(load_stack(str(self.stack_file)), python=Path(sys.executable))
+        return Toolchain.of(load_stack(str(self.stack_file)), python=Path(sys.executable), servers=SERVERS)
 
     def build(self, case: str, folder: Path, *options: str, seed: int = 0) -> Path:
         """Runs a case on inputs drawn from `seed`; its build directory."""
@@ -84,12 +84,8 @@ class Trees:
                 *(str(self.folder / Repository.LIBRARY / case), "-p", "a2a3sim", "-d", "0"),
             ],
             cwd=folder,
-            environment={
-                **os.environ,
-                "PYTHONPATH": path,
-                "PYTHONDONTWRITEBYTECODE": "1",
-                SEED: str(seed),
-            },
+            environment={**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"},
+            seed=seed,
         )
         (build,) = (folder / "build_output").iterdir()
         return build

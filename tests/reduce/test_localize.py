@@ -114,14 +114,11 @@ def test_a_dropped_dependency_is_named_however_the_first_runs_end(tmp_path: Path
     assert "//" not in re.sub(r"^\s*//.*$", "", page, flags=re.MULTILINE), "the page names no other host"
 
 
-def test_a_schedule_has_no_other_ones_variables(
-    tmp_path: Path, good_trees: Trees, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_schedule_has_no_other_ones_variables(good_trees: Trees, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MINIRT_ORDER", "reverse")
     toolchain = good_trees.toolchain()
-    values = toolchain.values(case=tmp_path / "case.py", folder=tmp_path)
-    assert toolchain.environment(values)["MINIRT_ORDER"] == "reverse"
-    found = toolchain.under("one-worker").environment(values)
+    assert toolchain.environment["MINIRT_ORDER"] == "reverse"
+    found = toolchain.under("one-worker").environment
     assert found["MINIRT_THREADS"] == "1"
     assert "MINIRT_ORDER" not in found
 

@@ -86,8 +86,15 @@ def test_outputs_of_a_signature() -> None:
     assert outputs_in("k[nan,inf],out") == {"k": frozenset({"nan", "inf"}), "out": frozenset()}
 
 
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("compiled")
+
+
 @pytest.fixture
-def reduced(tmp_path: Path, good_trees: Trees) -> Iterator[Callable[..., tuple[dict[str, Any], str]]]:
+def reduced(
+    tmp_path: Path, good_trees: Trees, compiled: Path
+) -> Iterator[Callable[..., tuple[dict[str, Any], str]]]:
     """Runs the command; the result, checked, and what it printed on the way."""
 
     def run(*arguments: Path | str) -> tuple[dict[str, Any], str]:
@@ -96,7 +103,7 @@ def reduced(tmp_path: Path, good_trees: Trees) -> Iterator[Callable[..., tuple[d
         assert done.exit_code == 0, done.output
         return checked(tmp_path / "out"), done.stderr
 
-    with quick_runs(tmp_path / "quick"):
+    with quick_runs(compiled):
         yield run
 
 

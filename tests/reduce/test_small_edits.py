@@ -62,6 +62,14 @@ def test_only_shared_statements_go_and_none_that_a_kept_one_needs() -> None:
     assert DropStatements((KernelText("k", KERNEL, other),)).count == 1
 
 
+def test_a_value_that_is_returned_stays_with_what_it_needs() -> None:
+    """A function that ends without its value may run for ever."""
+    source = b"int f(int x) { int a = x; a += 1; g(x); if (x) { return 3; } return a; } void h() { i(); return; }"
+    edit = DropStatements((KernelText("k", source, source),))
+    names = {text for _, text, _ in edit.apply(Reduction((0,)), frozenset()).statements}
+    assert names == {"g(x);", "i();", "return;"}
+
+
 @pytest.mark.parametrize("size", [2, 7, 8, 64, 72, 100, 256])
 def test_smaller_sizes_are_smaller_and_keep_the_rest_of_a_tile(size: int) -> None:
     sizes = smaller_sizes(size)

@@ -1,0 +1,122 @@
+"""Imports modules once, and makes each run a fork of itself. Started by `fork_servers.py`.
+
+    python fork_server.py MODULE ...
+
+This file and `supervise.py` run under the stack's own interpreter, CPython 3.9 or later, with nothing but the
+standard library. Standard input is a Unix socket. What importing came to is written to it: a line of JSON, null or why
+it failed. Each byte that then comes brings the three descriptors of a run: a connection, standard output and standard
+error. On the connection comes a line of JSON (`argv`, without the interpreter; `cwd`; `memory`, in bytes of address
+space, or 0; `variables` beyond those of this process), and the run's wait status goes back. As `supervise.py` does, a
+process between this and the run kills all that is left of the run at its end, or when the connection's other end is
+closed. Where standard input ends, so does this.
+"""
+
+from __future__ import annotations
+
+import sys
+
+if __name__ == "__main__" and not (sys.flags.isolated or getattr(sys.flags, "safe_path", False)):
+    # This file's neighbours must not stand in for other modules.
+    del sys.path[0]
+
+import contextlib
+import gc
+import importlib
+import json
+import os
+import runpy
+import socket
+from pathlib import Path
+from typing import Any
+
+_SUPERVISE: dict[str, Any] = runpy.run_path(str(Path(__file__).with_name("supervise.py")))
+
+
+def main(modules: list[str]) -> list[str] | None:
+    """In the process of a run, its arguments; None in the server, once there are no more runs to come."""
+    server = socket.socket(fileno=os.dup(0))
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
+    server.sendall(json.dumps(_import(modules)).encode() + b"\n")
+    gc.freeze()  # or the collections of each run, its last one above all, would visit and copy all that was imported
+    while True:
+        _, descriptors, _, _ = socket.recv_fds(server, 1, 3)
+        if not descriptors:
+            return None
+        if os.fork() == 0:
+            server.close()
+            return _supervise(*descriptors)
+        for descriptor in descriptors:
+            os.close(descriptor)
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+
+
+def _import(modules: list[str]) -> str | None:
+    try:
+        for name in modules:
+            importlib.import_module(name)
+    except BaseException as error:
+        return f"{type(error).__name__}: {error}"[:1000]
+    finally:
+        # What a module prints is not printed by every run.
+        sys.stdout.flush()
+        sys.stderr.flush()
+    return None
+
+
+def _supervise(connection: int, stdout: int, stderr: int) -> list[str]:
+    """Returns in the process of the run alone."""
+    _SUPERVISE["become_reaper"]()
+    with os.fdopen(connection, "rb", buffering=0, closefd=False) as request:
+        line = request.readline()
+    if not line:
+        os._exit(0)
+    asked = json.loads(line)
+    child = os.fork()
+    if child == 0:
+        os.close(connection)
+        return _begin(asked, stdout, stderr)
+    # Both streams stay open here: whoever sees their end knows that nothing of the run is left.
+    status = _SUPERVISE["outlive"](child, connection)
+    if status is not None:
+        os.write(connection, b"%d" % status)
+    os._exit(0)
+
+
+def _begin(asked: dict[str, Any], stdout: int, stderr: int) -> list[str]:
+    os.setsid()
+    for descriptor, number in ((stdout, 1), (stderr, 2)):
+        os.dup2(descriptor, number)
+        os.close(descriptor)
+    os.chdir(asked["cwd"])
+    os.environ.update(asked["variables"])
+    sys.path[:0] = map(os.path.abspath, filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)))
+    _SUPERVISE["begin_command"](asked["memory"])
+    _seed()
+    return asked["argv"]
+
+
+def _seed() -> None:
+    """Anew, as importing does; the standard library's `random` sees to itself."""
+    modules: dict[str, Any] = dict(sys.modules)
+    if "numpy" in modules:
+        modules["numpy"].random.seed()
+    if "torch" in modules:
+        modules["torch"].seed()
+
+
+def run(argv: list[str]) -> None:
+    """As the interpreter runs a script, up to its own way out of the process."""
+    sys.argv[:] = argv
+    if not (sys.flags.isolated or getattr(sys.flags, "safe_path", False)):
+        sys.path.insert(0, str(Path(argv[0]).resolve().parent))
+    runpy.run_path(argv[0], run_name="__main__")
+
+
+if __name__ == "__main__":
+    arguments = main(sys.argv[1:])
+    if arguments is not None:
+        run(arguments)
