@@ -145,6 +145,13 @@ class _Seconds(click.ParamType[float]):
     help="It failed if it exits with this code (128 + n: killed by signal n).",
 )
 @click.option(
+    "--with",
+    "external",
+    metavar="CMD",
+    help="Hand the text of each kernel that is left to a reducer of texts, shrinkray or cvise for instance: CMD is run "
+    "with a script and a file behind it, and makes the file smaller while the script exits with 0.",
+)
+@click.option(
     "--resume", is_flag=True, help="Go on with the reduction in the output folder; repeats no test."
 )
 @click.option(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shlex
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -59,6 +61,7 @@ def run_cli_job(
     interesting: Path | None,
     fail_regex: str | None,
     fail_code: int | None,
+    external: str | None,
     resume: bool,
     output: Path,
 ) -> int:
@@ -135,6 +138,7 @@ def run_cli_job(
                     timeout=timeout,
                     printed=printed,
                     interesting=script,
+                    external=_external(external, has_twin=bool(references)),
                 ),
                 say,
             )
@@ -190,6 +194,19 @@ def _told(found: Divergence, output: Path) -> int:
     print_summary(found, Console())
     print(output / RESULT)
     return FOUND if found.first_divergent or found.stall else NOTHING_DIVERGES
+
+
+def _external(command: str | None, *, has_twin: bool) -> str | None:
+    if command is None:
+        return None
+    if not has_twin:
+        raise UsageError(
+            "--with: expected a reference, whose kernels' texts become smaller alike, found none"
+        )
+    words = shlex.split(command)
+    if not words or shutil.which(words[0]) is None:
+        raise UsageError(f"--with {command}: expected a program that can be run")
+    return command
 
 
 def _printed(pattern: str | None, code: int | None) -> Printed | None:

@@ -46,8 +46,12 @@ class Driver:
     @property
     def stopped(self) -> bool:
         """Whether the budget is used up."""
-        over = self.budget is not None and time.monotonic() - self._began >= self.budget
-        return over or (self.most_tests is not None and self.calls >= self.most_tests)
+        return self.seconds_left == 0 or (self.most_tests is not None and self.calls >= self.most_tests)
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Of the budget."""
+        return None if self.budget is None else max(0.0, self.budget - (time.monotonic() - self._began))
 
     def baseline(self, whole: Reduction) -> tuple[int, int]:
         """Runs of the whole program and failures among them; more than the first few where not all fail.
@@ -79,16 +83,21 @@ class Driver:
 
     def guess(self, candidates: Sequence[Reduction]) -> None:
         """Take the first of the candidates that is interesting, if one is."""
-        for candidate in candidates:
-            for number in range(passes_to_reject(self.rate, 0.01)):
-                if self.stopped:
-                    return
-                (outcome,) = self._judge([(candidate, number)])
-                if outcome is Outcome.INTERESTING:
-                    self._improve(candidate)
-                    return
-                if outcome is Outcome.INVALID:  # the first run tells, however rare the failure is
-                    break
+        found = next(filter(self.shows, candidates), None)
+        if found is not None:
+            self.take(found)
+
+    def shows(self, candidate: Reduction) -> bool:
+        """Whether one of as many runs as the rate asks for is interesting."""
+        for number in range(passes_to_reject(self.rate, 0.01)):
+            if self.stopped:
+                return False
+            (outcome,) = self._judge([(candidate, number)])
+            if outcome is Outcome.INTERESTING:
+                return True
+            if outcome is Outcome.INVALID:  # the first run tells, however rare the failure is
+                return False
+        return False
 
     def run(self, edit: Edit) -> None:
         """Search with one kind of edit, from the best so far."""
@@ -98,15 +107,16 @@ class Driver:
         while not self.stopped and (runs := minimizer.ask(self.jobs)):
             outcomes = self._judge([(edit.apply(start, run.candidate), run.number) for run in runs])
             self._tell(minimizer, runs, outcomes)
-            self._take(edit.apply(start, minimizer.best))
+            self.take(edit.apply(start, minimizer.best))
             self.on_progress(self._line(edit.name, minimizer.best))
-        self._take(edit.apply(start, minimizer.best))
+        self.take(edit.apply(start, minimizer.best))
 
     def _tell(self, minimizer: Minimizer, runs: Sequence[Run], outcomes: Sequence[Outcome]) -> None:
         for run, outcome in zip(runs, outcomes, strict=True):
             minimizer.tell(run, outcome)
 
-    def _take(self, reduction: Reduction) -> None:
+    def take(self, reduction: Reduction) -> None:
+        """Makes it the best so far, which is written down."""
         if reduction != self.best:
             self._improve(reduction)
 
@@ -137,7 +147,7 @@ class Driver:
         outcomes = list(self.journal.outcomes.values())
         left = ""
         if self.budget is not None:
-            left = f", {max(0, self.budget - (time.monotonic() - self._began)):.0f} s left"
+            left = f", {self.seconds_left:.0f} s left"
         return (
             f"{phase}: {len(best)} left; {self.calls} tests, {self.cached} cached, "
             f"{outcomes.count(Outcome.INVALID)} invalid, {outcomes.count(Outcome.SLIPPED)} other failure{left}"

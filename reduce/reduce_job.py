@@ -21,6 +21,7 @@ from .edits.plain_data import PlainData
 from .edits.smaller_shapes import SmallerShapes
 from .edits.suspects import suspects
 from .expected import Expected
+from .external import ExternalReducer
 from .failure import Printed
 from .generated import compare_generated
 from .interesting import Script
@@ -49,7 +50,7 @@ class ReduceRequest:
 
     Without a `reference`, the golden data alone tell what is right. It may be the failing build itself, if its
     toolchain is another one: another target, or another schedule. `printed` or `interesting` say what counts as the
-    failure, in place of what the whole build's run shows.
+    failure, in place of what the whole build's run shows. `external` is a command that reduces texts of kernels.
     """
 
     failing: Path
@@ -66,6 +67,7 @@ class ReduceRequest:
     timeout: float
     printed: Printed | None = None
     interesting: Path | None = None
+    external: str | None = None
 
 
 def reduce_build(request: ReduceRequest, *, on_progress: Callable[[str], None]) -> ReductionResult:
@@ -126,7 +128,8 @@ def reduce_build(request: ReduceRequest, *, on_progress: Callable[[str], None]) 
     driver.run(_task_edit(recorded))
     used = {name for one in driver.best.tasks for name in program.tasks[one].kernels}
     driver.run(CollapseKernels(tuple(name for name in differing if name in used)))
-    stages = [driver.best, *(_smaller(driver, pair) if pair.has_twin else ())]
+    external = ExternalReducer(command=request.external, folder=work) if request.external else None
+    stages = [driver.best, *(_smaller(driver, pair, external) if pair.has_twin else ())]
     verifier = Verifier(
         oracle=oracle, pair=pair, runs=passes_to_reject(driver.rate, 0.01), folder=work / "verify"
     )
@@ -143,6 +146,7 @@ def reduce_build(request: ReduceRequest, *, on_progress: Callable[[str], None]) 
         extents=best.extents,
         plain_inputs=best.plain,
         statements_dropped=len(best.statements),
+        rewritten_kernels=tuple(name for name, _ in best.rewritten),
         kept_tasks=tuple(f"{one}: {program.tasks[one].name}" for one in best.tasks),
         kernels_of_failing_build=tuple(sorted(set(differing) & left - set(best.collapsed))),
         tasks=Size(before=len(program.tasks), after=len(best.tasks)),
@@ -180,7 +184,7 @@ def _record(request: ReduceRequest, work: Path, on_progress: Callable[[str], Non
     ).record()
 
 
-def _smaller(driver: Driver, pair: Pair) -> Iterator[Reduction]:
+def _smaller(driver: Driver, pair: Pair, external: ExternalReducer | None) -> Iterator[Reduction]:
     """Smaller shapes, plain inputs, fewer statements; what the reference makes of them is what is expected. The best
     after each."""
     shapes, data = SmallerShapes(pair), PlainData(pair)
@@ -194,6 +198,10 @@ def _smaller(driver: Driver, pair: Pair) -> Iterator[Reduction]:
     if statements.count:
         driver.run(statements)
     yield driver.best
+    if external is not None:
+        for text in pair.kernel_texts(driver.best):
+            external.reduce(driver, text)
+            yield driver.best
 
 
 def _verified(

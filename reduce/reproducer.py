@@ -82,6 +82,7 @@ class Reproducer:
             for one in ours.cut.boundaries
         ]
         outputs = [f"`{one.buffer.name}`" for one in ours.cut.tensors if one.expected is not None]
+        rewritten = [name for name, _ in reduction.rewritten]
         truth = "the values of the good build" if self.pair.has_twin else "the golden data"
         why = [
             "# Why it fails",
@@ -97,6 +98,7 @@ class Reproducer:
             f"Sizes made smaller: {', '.join(f'{one} to {other}' for one, other in reduction.extents) or 'none'}.",
             f"Inputs with plain values: {', '.join(f'`{one}`: {how}' for one, how in reduction.plain) or 'none'}.",
             f"Statements dropped from the kernels of both builds: {len(reduction.statements)}.",
+            f"Kernels with a text made smaller by another program: {', '.join(rewritten) or 'none'}.",
             "",
             "Recorded values in place of dropped tasks:",
             "",

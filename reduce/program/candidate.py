@@ -18,6 +18,7 @@ from ..working_copy import WorkingCopy
 from .convert import converted
 from .cut import Cut, cut
 from .kernel_list import keep_kernels
+from .merged import failing_text
 from .model import Reduction
 from .plain_values import Plain, with_plain_values
 from .recording import Recording, same_bits
@@ -138,14 +139,21 @@ class Pair:
         return converted(self.reference.values(self.alignment.reference_of[ordinal]), dtypes)
 
     def kernel_texts(self, reduction: Reduction) -> tuple[KernelText, ...]:
-        """Both builds' sources of the kernels that are left and lie in the builds, without what was collapsed."""
+        """Both builds' sources of the kernels that are left and lie in the builds, without what was collapsed or
+        dropped."""
         left = {name for task in reduction.tasks for name in self.failing.program.tasks[task].kernels}
         found: list[KernelText] = []
         for name in sorted(left):
             theirs = _source(name, self.reference.copy)
             ours = theirs if name in reduction.collapsed else _source(name, self.failing.copy)
             if ours is not None and theirs is not None:
-                found.append(KernelText(name, ours.read_bytes(), theirs.read_bytes()))
+                dropped = {
+                    StatementName(text, number)
+                    for kernel, text, number in reduction.statements
+                    if kernel == name
+                }
+                texts = (without(side.read_bytes(), dropped) for side in (ours, theirs))
+                found.append(KernelText(name, *texts))
         return tuple(found)
 
     def failing_cut(self, reduction: Reduction) -> Cut:
@@ -177,20 +185,20 @@ class Pair:
         copy = _make(self.failing, made, folder)
         for name in reduction.collapsed:
             take_kernel(name, self.reference.copy, copy)
-        _drop_statements(copy, reduction)
+        _edit_kernels(copy, reduction, fails=True)
         return Folder(path=folder, cut=made)
 
     def make_narrowed_reference(self, reduction: Reduction, folder: Path) -> Folder:
         """The twin with smaller shapes in buffers that kept their sizes."""
         extents = dict(reduction.extents)
         made = narrow(self.reference_cut(replace(reduction, extents=())), extents)
-        _drop_statements(_make(self.reference, made, folder), reduction)
+        _edit_kernels(_make(self.reference, made, folder), reduction, fails=False)
         return Folder(path=folder, cut=made)
 
     def make_reference(self, reduction: Reduction, folder: Path) -> Folder:
         """Its twin."""
         made = self.reference_cut(reduction)
-        _drop_statements(_make(self.reference, made, folder), reduction)
+        _edit_kernels(_make(self.reference, made, folder), reduction, fails=False)
         return Folder(path=folder, cut=made)
 
 
@@ -228,7 +236,7 @@ def _source(name: str, copy: WorkingCopy) -> Path | None:
     return None if kernel is None or kernel.external else build.folder.locate(kernel.source)
 
 
-def _drop_statements(copy: WorkingCopy, reduction: Reduction) -> None:
+def _edit_kernels(copy: WorkingCopy, reduction: Reduction, *, fails: bool) -> None:
     names: dict[str, set[StatementName]] = {}
     for kernel, text, occurrence in reduction.statements:
         names.setdefault(kernel, set()).add(StatementName(text, occurrence))
@@ -236,6 +244,10 @@ def _drop_statements(copy: WorkingCopy, reduction: Reduction) -> None:
         source = _source(kernel, copy)
         if source is not None:
             source.write_bytes(without(source.read_bytes(), dropped))
+    for kernel, text in reduction.rewritten:
+        source = _source(kernel, copy)
+        if source is not None:
+            source.write_bytes(failing_text(text.encode()) if fails else text.encode())
 
 
 def take_kernel(name: str, source: WorkingCopy, copy: WorkingCopy) -> None:

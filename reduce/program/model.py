@@ -70,8 +70,8 @@ class Program:
 @dataclass(frozen=True, order=True)
 class Reduction:
     """A reduced program: ordinals of the failing build's tasks that stay, kernels taken from the reference, sizes that
-    became smaller ones, inputs that hold plain values, and statements that both builds' kernels do without (the kernel,
-    the text, and which of that text).
+    became smaller ones, inputs that hold plain values, statements that both builds' kernels do without (the kernel,
+    the text, and which of that text), and kernels whose text is another one, merged as in `merged.py`.
     """
 
     tasks: tuple[int, ...]
@@ -79,11 +79,12 @@ class Reduction:
     extents: tuple[tuple[int, int], ...] = ()
     plain: tuple[tuple[str, str], ...] = ()
     statements: tuple[tuple[str, str, int], ...] = ()
+    rewritten: tuple[tuple[str, str], ...] = ()
 
     @property
     def is_new_to_the_reference(self) -> bool:
         """Whether what the reference makes of the inputs has to be computed anew."""
-        return bool(self.extents or self.plain or self.statements)
+        return bool(self.extents or self.plain or self.statements or self.rewritten)
 
     @property
     def key(self) -> str:
@@ -91,9 +92,11 @@ class Reduction:
         parts = [",".join(map(str, self.tasks)), ",".join(self.collapsed)]
         if self.is_new_to_the_reference:
             parts += [",".join(f"{one}={other}" for one, other in (*self.extents, *self.plain))]
-            parts += (
-                [hashlib.sha256(repr(self.statements).encode()).hexdigest()[:16]] if self.statements else []
-            )
+            parts += [
+                hashlib.sha256(repr(texts).encode()).hexdigest()[:16]
+                for texts in (self.statements, self.rewritten)
+                if texts
+            ]
         return ";".join(parts)
 
     @property

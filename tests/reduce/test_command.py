@@ -73,6 +73,8 @@ def test_one_reference_that_there_is(tmp_path: Path, options: tuple[str, ...], e
         (("--fail-regex", "("), "expected a regular expression"),
         (("--fail-code", "3", "--interesting", "/bin/true"), "found both"),
         (("--reference", ".", "--against-schedule", "serial"), "expected one reference"),
+        (("--fail-code", "3", "--with", "true"), "--with: expected a reference"),
+        (("--reference", ".", "--with", "no-such-reducer"), "expected a program that can be run"),
     ],
 )
 def test_what_counts_as_the_failure_is_said_once(

@@ -9,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.reduce.demo_builds import Trees
@@ -20,24 +21,12 @@ REDUCE = [sys.executable, "-c", "from precision_bisect.reduce.cli import main; m
 NEVER_DONE = "for (volatile int spin = 1; spin;) {} store(1, i, 0.0f);"
 
 
-def processes_below(folder: Path) -> list[str]:
-    """Command lines of living processes that name the folder."""
-    found: list[str] = []
-    for file in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            words = file.read_bytes().replace(b"\0", b" ").decode(errors="replace")
-        except OSError:
-            continue
-        found += [words] if str(folder) in words else []
-    return found
-
-
-def wait_for_the_end_of(folder: Path) -> None:
-    """What was killed takes a moment to be gone; what was not stays."""
-    deadline = time.monotonic() + 60
-    while left := processes_below(folder):
-        assert time.monotonic() < deadline, left
-        time.sleep(0.05)
+def is_in(folder: Path, process: psutil.Process) -> bool:
+    """Whether a process that may end at any time works in a folder."""
+    try:
+        return Path(process.cwd()) == folder
+    except psutil.Error:
+        return False
 
 
 def test_ctrl_c_leaves_nothing_behind(tmp_path: Path, good_trees: Trees) -> None:
@@ -56,13 +45,17 @@ def test_ctrl_c_leaves_nothing_behind(tmp_path: Path, good_trees: Trees) -> None
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
     running = output / "work" / "failing" / "runs" / "001"
-    while not processes_below(running):
+    below: list[psutil.Process] = []
+    while not any(is_in(running, one) for one in below):
         assert process.poll() is None, "it ended before the build ran"
         time.sleep(0.05)
+        below = psutil.Process(process.pid).children(recursive=True)
     process.send_signal(signal.SIGINT)
     _, said = process.communicate()
     assert process.returncode == 130, said
     assert said.splitlines()[-1] == "interrupted; the same command begins anew"
-    wait_for_the_end_of(tmp_path)
+    # What was killed takes a moment to be gone; what was not stays.
+    _, alive = psutil.wait_procs(below, timeout=60)
+    assert alive == []
     assert (hashes(bad), hashes(good)) == before
     assert not (output / "divergence.json").exists()

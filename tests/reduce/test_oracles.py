@@ -136,6 +136,42 @@ def test_a_kernel_with_its_shape_compiled_in_keeps_it(tmp_path: Path, reduced: C
     assert found["bytes"]["after"] == 64
 
 
+REDUCER = """#!/bin/sh
+# Called as: reducer SCRIPT FILE. Drops what it may, and what it may not: all, what differs, and a spare line.
+cp "$2" whole.txt
+for drop in '.' 'store(1, i, load' 'spare'; do
+    grep -v "$drop" whole.txt > "$2"
+    cp "$2" "$0.tried"
+    if "$1" "$2"; then echo "$drop" >> "$0.dropped"; cp "$2" whole.txt; fi
+done
+cp whole.txt "$2"
+"""
+
+
+def test_another_program_makes_a_kernel_smaller_and_keeps_what_fails(
+    tmp_path: Path, reduced: Callable[..., Any]
+) -> None:
+    bad, good = (small_build(tmp_path / name, body) for name, body in (("bad", WRONG), ("good", SHIFT)))
+    for build in (bad, good):
+        kernel = build / "kernels" / "aiv" / "middle.cpp"
+        kernel.write_text(f"static int spare = 1;\n{kernel.read_text()}")
+    reducer = tmp_path / "reducer"
+    reducer.write_text(REDUCER)
+    reducer.chmod(0o755)
+    found, _ = reduced(bad, "--reference", good, "--with", str(reducer))
+    assert (tmp_path / "reducer.dropped").read_text() == "spare\n"
+    assert found["rewritten_kernels"] == ["middle"]
+    assert found["signature"] == "mismatch b"
+    texts = [
+        (tmp_path / "out" / "result" / side / "kernels/aiv/middle.cpp").read_text()
+        for side in ("failing", "passing")
+    ]
+    assert texts[0] == f"#define PRECISION_BISECT_FAILING\n{texts[1]}"
+    assert "spare" not in texts[1]
+    assert "1.0f" in texts[1]
+    assert "1.5f" in texts[1]
+
+
 SCRIPT = """#!/bin/sh
 grep -q middle kernel_config.py && exec sh -c './run.sh && exit 101; exit 0'
 exit 101

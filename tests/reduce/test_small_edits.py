@@ -64,7 +64,9 @@ def test_only_shared_statements_go_and_none_that_a_kept_one_needs() -> None:
 
 def test_a_value_that_is_returned_stays_with_what_it_needs() -> None:
     """A function that ends without its value may run for ever."""
-    source = b"int f(int x) { int a = x; a += 1; g(x); if (x) { return 3; } return a; } void h() { i(); return; }"
+    source = (
+        b"int f(int x) { int a = x; a += 1; g(x); if (x) { return 3; } return a; } void h() { i(); return; }"
+    )
     edit = DropStatements((KernelText("k", source, source),))
     names = {text for _, text, _ in edit.apply(Reduction((0,)), frozenset()).statements}
     assert names == {"g(x);", "i();", "return;"}
