@@ -1,8 +1,12 @@
 """A night as GitHub-flavoured Markdown for an issue, with a block that machines read."""
 
 import json
+from collections import Counter
 
+from ...store.nightly import Status
+from ..progress import plural
 from ..report.markdown import escape
+from ..report.phrases import percent
 from .summary import IncidentReport, NightReport
 
 _MARKS = {"`": "\\u0060", "<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "@": "\\u0040"}
@@ -11,10 +15,10 @@ _MARKS = {"`": "\\u0060", "<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "@": "
 def markdown_text(report: NightReport) -> str:
     """The text. What others wrote is escaped; the block is JSON without a character of Markdown's or HTML's."""
     lines = [f"# Night {report.night} of {escape(report.job)}", ""]
-    lines += [
-        f"{len(report.cases)} results, {sum(incident.open for incident in report.incidents)} open incidents.",
-        "",
-    ]
+    counts = Counter(case.status for case in report.cases)
+    tally = ", ".join(f"{counts[status]} {status}" for status in Status if counts[status])
+    opened = plural(sum(incident.open for incident in report.incidents), "open incident")
+    lines += [f"{report.started:%Y-%m-%d}: {tally or 'nothing was judged'}; {opened}.", ""]
     for incident in report.incidents:
         lines += _incident(incident)
     lines += [
@@ -54,11 +58,12 @@ def machine_block(report: NightReport) -> str:
 
 def _incident(incident: IncidentReport) -> list[str]:
     state = "open" if incident.open else "closed"
+    sure = "" if incident.confidence is None else f", {percent(incident.confidence)} confidence"
     lines = [
         f"## Incident {incident.number}, {state}: {escape(incident.subject)}",
         "",
-        f"- culprit: {escape(incident.repository)} `{incident.culprit}`",
-        f"- bisection: `bisect-precision report {incident.bisection}`",
+        f"- culprit: {escape(incident.repository)} `{incident.culprit}`{sure}",
+        f"- since night {incident.opened_night}",
     ]
     if not incident.open:
         lines.append(f"- fixed by: `{incident.fixed_by}`" if incident.fixed_by else "- fixed by: not known")
@@ -67,4 +72,5 @@ def _incident(incident: IncidentReport) -> list[str]:
         f"{'passes again' if case.passes_again else 'fails'}"
         for case in incident.cases
     ]
+    lines.append(f"- more: `bisect-precision history {incident.bisection}`")
     return [*lines, ""]

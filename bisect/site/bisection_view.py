@@ -109,7 +109,7 @@ def _range(rows: Rows, standing: Standing, belief: RangeBelief | None, named: se
 
 
 def _curves(standing: Standing, places: dict[str, int]) -> tuple[plots.Curve, ...]:
-    """Each measured number over the commits of a range, those that moved most first."""
+    """Each measured number that is not the same in all runs, over the commits of a range; what moved most first."""
     points: dict[tuple[str, str], list[plots.Point]] = {}
     for sha, probes in standing.runs.items():
         for probe in probes:
@@ -125,7 +125,8 @@ def _curves(standing: Standing, places: dict[str, int]) -> tuple[plots.Curve, ..
                             value=float(value),
                         )
                     )
-    ranked = sorted(points, key=lambda key: (-_spread(points[key]), key))[:_MOST_CURVES]
+    moving = [key for key, each in points.items() if len({point.value for point in each}) > 1]
+    ranked = sorted(moving, key=lambda key: (-_spread(points[key]), key))[:_MOST_CURVES]
     drawn = (plots.curve(" ".join(key), points[key], places=len(places)) for key in ranked)
     return tuple(each for each in drawn if each is not None)
 

@@ -10,6 +10,8 @@ from ...store.schema import Judgement
 
 WIDTH, HEIGHT = 720, 170
 _MARGIN = 10
+_TICKS = 72
+"""Left of a curve, for the numbers of its scale."""
 _MOST_BARS = 180
 _LOG_SPAN = 50.0
 """Values that differ by more are drawn on a logarithmic scale."""
@@ -110,10 +112,10 @@ def curve(name: str, points: Sequence[Point], *, places: int) -> Curve | None:
         share = (at - low) / (high - low) if high - low > 0 else 0.5
         return _rounded(HEIGHT - 2 * _MARGIN - share * (HEIGHT - 4 * _MARGIN))
 
-    step = (WIDTH - 2 * _MARGIN) / max(1, places)
+    step = (WIDTH - _TICKS - _MARGIN) / max(1, places)
 
     def across(place: int) -> float:
-        return _rounded(_MARGIN + (place + 0.5) * step)
+        return _rounded(_TICKS + (place + 0.5) * step)
 
     by_place: dict[int, list[float]] = {}
     for point in points:
