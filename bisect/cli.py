@@ -1,25 +1,14 @@
 """`bisect-precision`: parse, call one library function, print."""
 
-import re
 import sys
 from pathlib import Path
 from typing import Any
 
 import click
 
+from ..runner.duration import DurationOption
+
 _PREDICATE = "precision_bisect.predicate"
-
-
-class _Duration(click.ParamType[float]):
-    """A time such as 90s, 20m, 6h, 1.5d; seconds without a unit."""
-
-    name = "time"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        found = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd]?)", str(value))
-        if found is None or not float(found[1]):
-            self.fail(f"expected a time such as 20m or 6h, found {value!r}", param, ctx)
-        return float(found[1]) * {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}[found[2]]
 
 
 class _MainGroup(click.Group):
@@ -130,7 +119,7 @@ class _MainGroup(click.Group):
 )
 @click.option(
     "--budget",
-    type=_Duration(),
+    type=DurationOption(),
     metavar="TIME",
     help="Stop after this time, such as 20m or 6h, with what is known.",
 )
@@ -251,7 +240,12 @@ def doctor(stack: str, overrides: tuple[str, ...]) -> None:
     envvar="PRECISION_BISECT_STORE",
     help="Database of results; one SQLite file a user by default.",
 )
-@click.option("--budget", metavar="TIME", help="No run starts after this time: 6h, 90m, 30s.")
+@click.option(
+    "--budget",
+    type=DurationOption(),
+    metavar="TIME",
+    help="No run starts after this time, such as 90m or 6h.",
+)
 @click.option(
     "--jobs",
     type=click.IntRange(min=1),
@@ -259,7 +253,7 @@ def doctor(stack: str, overrides: tuple[str, ...]) -> None:
     show_default=True,
     help="Runs of bisections at once, a slot each; the matrix is run by one.",
 )
-def nightly(file: Path, store: str | None, budget: str | None, jobs: int) -> None:
+def nightly(file: Path, store: str | None, budget: float | None, jobs: int) -> None:
     """Run the matrix of FILE, bisect what regressed, keep incidents. Exit code 7: a case that passed fails."""
     from .nightly.command import run_nightly
 

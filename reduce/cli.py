@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from pathlib import Path
 from typing import Any
 
 import click
 
+from ..runner.duration import DurationOption
 from .byte_size import parse_bytes
 
 
@@ -22,16 +22,6 @@ class _Bytes(click.ParamType[int]):
             return parse_bytes(value)
         except ValueError as error:
             self.fail(str(error), param, ctx)
-
-
-class _Seconds(click.ParamType[float]):
-    name = "time"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        match = re.fullmatch(r"(\d+(?:\.\d+)?)([smh])", str(value))
-        if match is None:
-            self.fail(f"expected a time such as 90s, 20m or 2h, found {value!r}", param, ctx)
-        return float(match[1]) * {"s": 1, "m": 60, "h": 3600}[match[2]]
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -122,7 +112,7 @@ class _Seconds(click.ParamType[float]):
 @click.option("--jobs", type=click.IntRange(min=1), default=2, show_default=True, help="Tests run at once.")
 @click.option(
     "--budget",
-    type=_Seconds(),
+    type=DurationOption(),
     help="Stop after this time with the best so far: 90s, 20m, 2h.",
     metavar="TIME",
 )

@@ -11,7 +11,7 @@ from rich.console import Console
 from sqlalchemy.orm import Session, sessionmaker
 
 from ...runner.content import StackContent
-from ...runner.errors import UsageError, UserError
+from ...runner.errors import UserError
 from ...runner.home import Home, user_home
 from ...runner.probe import Prober
 from ...runner.stack import Stack
@@ -23,7 +23,7 @@ from ..command_errors import run_command
 from ..main_job import terminated_like_interrupted
 from ..session import open_sessions
 from ..stage import commit_row
-from .config import NightlyConfig, duration, load_config
+from .config import NightlyConfig, load_config
 from .examine import Examiner
 from .hooks import call_hook
 from .incidents import Investigator
@@ -38,22 +38,18 @@ FAILING = 7
 """Exit code of a night after which a case that passed before still fails."""
 
 
-def run_nightly(file: Path, *, store: str | None, budget: str | None, jobs: int = 1) -> int:
+def run_nightly(file: Path, *, store: str | None, budget: float | None, jobs: int = 1) -> int:
     """Run a night, or go on with one that was cut short; the exit code."""
 
     def body() -> int:
         config, stack = load_config(file)
-        try:
-            seconds = duration(budget) if budget is not None else None
-        except ValueError as error:
-            raise UsageError(f"--budget: {error}") from error
         home = user_home()
         folder = home.state / "nightly"
         folder.mkdir(parents=True, exist_ok=True)
         try:
             with FileLock(folder / f"{config.job}.lock", blocking=False), terminated_like_interrupted():
                 sessions = open_sessions(store or sqlite_url(home.store))
-                limits = Limits(config, begun=datetime.now().astimezone(), budget=seconds)
+                limits = Limits(config, begun=datetime.now().astimezone(), budget=budget)
                 report = _night(config, stack, sessions=sessions, home=home, limits=limits, jobs=jobs)
         except Timeout:
             print(f"{config.job}: another start of this job is at work; nothing was done", file=sys.stderr)

@@ -1,39 +1,19 @@
 """The nightly file: what is run, when, and who is told. Every key is checked."""
 
-import re
 import tomllib
 from collections.abc import Mapping
 from datetime import datetime, time, timedelta
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, ValidationError, field_validator
+from pydantic import BeforeValidator, Field, ValidationError, field_validator
 
+from ...runner.duration import parse_duration
 from ...runner.errors import UsageError
 from ...runner.stack import Model, Stack, first_error, is_plain_name, load_stack
 
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(s|m|h)")
-_SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0}
-
-
-def duration(text: str) -> float:
-    """Seconds of a text such as `6h`, `90m` or `30s`. Raises `ValueError`.
-
-    >>> duration("1.5h")
-    5400.0
-    """
-    found = _DURATION.fullmatch(text.strip())
-    if found is None or not float(found[1]):
-        raise ValueError(f"expected a time such as 6h, 90m or 30s, found {text!r}")
-    return float(found[1]) * _SECONDS[found[2]]
-
-
-def _checked_duration(text: str) -> str:
-    duration(text)
-    return text
-
-
-Duration = Annotated[str, AfterValidator(_checked_duration)]
+_Duration = Annotated[float, BeforeValidator(lambda text: parse_duration(str(text)))]
+"""In the file a text such as `6h`; seconds."""
 
 
 class Target(Model):
@@ -87,9 +67,9 @@ class NightlyConfig(Model):
     """Runs after a new failure: one pass among them makes it flaky."""
     unchanged: Literal["reuse", "run"] = "reuse"
     """Where neither the content nor the environment has changed since the last run: take its result, or run again."""
-    budget: Duration | None = None
+    budget: _Duration | None = None
     window: Window | None = None
-    timeout: Duration | None = None
+    timeout: _Duration | None = None
     """Of one run; the stack's own by default."""
     confidence: float = Field(default=0.99, ge=0.5, lt=1)
     output: Path = Path("nightly")

@@ -22,7 +22,7 @@ from ..hand_over import localize_culprit
 from ..report.write import write_report
 from ..run_costs import Timings
 from ..session import Question, StoredBisection, open_crew, prepare
-from .config import NightlyConfig, duration
+from .config import NightlyConfig
 from .limits import Limits, OutOfTimeError
 from .runs import question_case
 from .terminal import Transcript, Voice
@@ -175,7 +175,7 @@ class Investigator:
                 device=config.platforms[cell.platform].device,
                 bad_when=regression.bad_when,
                 golden_data=None,
-                timeout=duration(config.timeout) if config.timeout else None,
+                timeout=config.timeout,
                 confidence=config.confidence,
                 output=config.output / "bisections" / f"regression-{regression.id}",
             ),

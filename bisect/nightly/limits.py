@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 from ..company import BudgetSpentError
-from .config import NightlyConfig, duration
+from .config import NightlyConfig
 
 
 class OutOfTimeError(BudgetSpentError):
@@ -27,7 +27,7 @@ class Limits:
 
     def __init__(self, config: NightlyConfig, *, begun: datetime, budget: float | None) -> None:
         """`budget` is seconds for this start and replaces the file's."""
-        seconds = budget if budget is not None else duration(config.budget) if config.budget else None
+        seconds = budget if budget is not None else config.budget
         ends = [begun + timedelta(seconds=seconds)] if seconds is not None else []
         self.opened: datetime | None = None
         """When the window did, where there is one and it is open."""

@@ -18,7 +18,7 @@ from ...store.journal import storable
 from ...store.night_journal import CaseRunRow, NightJournal
 from ...store.nightly import CaseRun, Cell
 from ...store.vocabulary import Verdict
-from .config import NightlyConfig, duration
+from .config import NightlyConfig
 from .limits import Limits, QuotaSpentError
 
 _EVIDENCE_LINES = 20
@@ -72,7 +72,6 @@ class Runner:
             return None
         revisions: Mapping[str, str] = self.complete(commit)
         started = now()
-        timeout = self._config.timeout
         directory = self._directory / f"{cell.id}-{commit[:12]}-{started:%H%M%S%f}"
         result = self._prober.probe(
             ProbeRequest(
@@ -83,7 +82,7 @@ class Runner:
                 golden=None,
                 bad_when=BadWhen(verdict=Verdict.MISMATCH),
                 options=RunOptions(),
-                timeout=duration(timeout) if timeout else self._stack.limits.run_timeout,
+                timeout=self._config.timeout or self._stack.limits.run_timeout,
                 directory=directory,
             )
         )

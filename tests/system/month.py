@@ -179,7 +179,7 @@ class Month:
             text=True,
         )
 
-    def night(self, *, device: bool = True, budget: str | None = None) -> int:
+    def night(self, *, device: bool = True, budget: float | None = None) -> int:
         """Run a night to its end in this process (what it runs are processes all the same); its exit code."""
         with pytest.MonkeyPatch.context() as patch:
             for name in ("PRECISION_BISECT_HOME", "MONTH_STATE", "ASCEND_HOME_PATH"):

@@ -59,7 +59,7 @@ def test_a_budget_stops_in_a_bisection_and_the_next_night_goes_on(
         month.work(f"Add: behind {step}")
     # Eight runs of the matrix (two cases fail three times, and their last good commit runs again), and as many more.
     monkeypatch.setattr(limits, "datetime", Clock)
-    assert month.night(budget="16m") == 7
+    assert month.night(budget=16 * 60) == 7
     monkeypatch.undo()
     cut = month.report(2)
     assert cut["incidents"] == []
