@@ -41,15 +41,8 @@ class Cell:
 
 
 @lru_cache(maxsize=2 * _HISTORIES)
-def _history(
-    n: int, merge_rate: float, skip_share: float, skip_cluster: int, number: int
-) -> tuple[CommitGraph, frozenset[int], tuple[int, ...]]:
-    """A graph, the commits that cannot be tested, and the culprits that can be told: they and their parents can."""
-    rng = random.Random(number)
-    graph = CommitGraph(branching(n, merge_rate, rng))
-    skips = frozenset(untestable(n, skip_share, skip_cluster, rng)) if skip_share else frozenset[int]()
-    told = tuple(commit for commit in range(n) if not skips & {commit, *graph.parents[commit]})
-    return graph, skips, told
+def _history(n: int, merge_rate: float, number: int) -> CommitGraph:
+    return CommitGraph(branching(n, merge_rate, random.Random(number)))
 
 
 @dataclass
@@ -68,9 +61,8 @@ class World:
     def __post_init__(self) -> None:
         cell, rng = self.cell, random.Random(self.seed)
         # A few histories, each used by many seeds: what is planned or asked of git once serves again.
-        self.graph, self.skips, told = _history(
-            cell.n, cell.merge_rate, cell.skip_share, cell.skip_cluster, self.seed % _HISTORIES
-        )
+        self.graph = _history(cell.n, cell.merge_rate, self.seed % _HISTORIES)
+        self.skips, told = self._untestable()
         self.culprit = None if rng.random() < cell.innocent else rng.choice(told)
         bad = [False] * (cell.n + 1)
         if self.culprit is not None:
@@ -78,6 +70,15 @@ class World:
                 bad[commit] = commit == self.culprit or any(bad[of] for of in self.graph.parents[commit])
         self._bad = bad
         self._rng = rng
+
+    def _untestable(self) -> tuple[frozenset[int], tuple[int, ...]]:
+        """Commits that cannot be tested, and culprits that can be told: they and their parents can."""
+        cell, skips = self.cell, frozenset[int]()
+        if cell.skip_share:
+            rng = random.Random(f"untestable {self.seed}")
+            skips = frozenset(untestable(cell.n, cell.skip_share, cell.skip_cluster, rng))
+        parents = self.graph.parents
+        return skips, tuple(commit for commit in range(cell.n) if not skips & {commit, *parents[commit]})
 
     def run(self, commit: int) -> Outcome:
         """One run of a commit, or of `GOOD_END`."""

@@ -5,6 +5,7 @@ import numpy as np
 from .decision import as_if_certain, rerun_worth, testable_chance
 from .graph import Floats
 from .information import information_gain
+from .planner import suspicion
 from .posterior import Belief, Posterior
 
 
@@ -20,7 +21,7 @@ def planning_belief(posterior: Posterior) -> Belief:
     certain = as_if_certain(posterior)
     if certain is None or certain.suspects.sum() == 1:
         return posterior.guess
-    weights = certain.suspects * (1.0 if posterior.weights is None else posterior.weights)
+    weights = suspicion(certain, posterior.weights)
     return Belief(
         commits=weights / weights.sum(),
         fail_if_bad=np.ones(len(weights)),

@@ -35,6 +35,9 @@ class OnlySkipped:
     candidates: tuple[int, ...]
 
 
+_NOT_TO_BE_NAMED = 0.25
+"""What a suspect that cannot be named alone weighs beside one that can."""
+
 Step: TypeAlias = Probe | Found | OnlySkipped
 
 
@@ -68,12 +71,24 @@ def next_step(knowledge: Knowledge, *, weights: Floats | None = None, costs: Flo
     if weights is None and costs is None and not knowledge.skipped:
         commit = halving_commit(knowledge.graph, suspects, reach)
     else:
-        if weights is None:
-            share = reach / total
-        else:
-            share = knowledge.graph.ancestor_sums(weights * suspects) / weights[suspects].sum()
+        weighed = suspicion(knowledge, weights)
+        share = knowledge.graph.ancestor_sums(weighed) / weighed.sum()
         commit = _most_informative(knowledge, informative, share, 1.0 if costs is None else costs)
     return Probe(commit, expected_steps(int(untried.sum())))
+
+
+def suspicion(knowledge: Knowledge, weights: Floats | None) -> Floats:
+    """How much each commit counts where a test is to divide the suspects; `weights` as of `next_step`. Shape [n].
+
+    A suspect that cannot be tested itself, or has a parent that cannot, can at most be named together with others, and
+    only once each of them was tried, in whatever order. It counts for less than those that can be named.
+    """
+    weighed = knowledge.suspects.astype(np.float64) * (1.0 if weights is None else weights)
+    beside = [
+        commit for skipped in knowledge.skipped for commit in (skipped, *knowledge.graph.children[skipped])
+    ]
+    weighed[[*set(beside)]] *= _NOT_TO_BE_NAMED
+    return weighed
 
 
 def _most_left(knowledge: Knowledge) -> int:

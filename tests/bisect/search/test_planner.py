@@ -107,11 +107,19 @@ def test_a_cluster_of_skips_is_left_in_few_strides():
     n = 1024
     graph = CommitGraph(line(n))
     stretch = set(range(412, 612))
-    for culprit, tests_in_it in ((5, 1), (200, 1), (411, 11), (613, 11), (800, 1), (1023, 1)):
+    for culprit, tests_in_it in ((5, 1), (200, 1), (411, 8), (613, 12), (800, 1), (1023, 1)):
         answer, tested = search(graph, truth(graph, culprit, stretch))
         assert answer == Found(culprit)
         assert len(stretch & set(tested)) <= tests_in_it
         assert len(tested) <= 11 + tests_in_it
+
+
+def test_what_can_be_named_is_divided_first():
+    """Of 64 suspects 16 are left that are not known to be untestable: these are halved, as nearly as is safe."""
+    skips = [Observation(commit, Outcome.SKIP) for commit in range(16, 63)]
+    step = next_step(Knowledge.start(CommitGraph(line(64)), skips))
+    assert isinstance(step, Probe)
+    assert 4 <= step.commit <= 8
 
 
 def test_only_skipped_commits_and_the_fail_above_them_are_candidates():
@@ -173,6 +181,26 @@ def test_skips_make_their_neighbours_doubtful():
     tested = skip_probability(graph, {100: True, 104: False, 199: False})
     assert tested[102] < one[102]
     assert tested[110] < one[110]
+
+
+def test_skip_probabilities_come_true():
+    """Where a fourth of all commits is untestable, in half of the ranges in stretches, and a few were tried."""
+    n, rng = 128, random.Random(5)
+    graph = CommitGraph(line(n))
+    said: dict[str, list[float]] = {"near": [], "beside": [], "far": []}
+    came: dict[str, list[float]] = {"near": [], "beside": [], "far": []}
+    for _ in range(400):
+        skips = untestable(n, 0.25, rng.choice([1, 1, 10, 20]), rng)
+        tried = {commit: commit in skips for commit in (*rng.sample(range(n - 1), 5), n - 1)}
+        chance = skip_probability(graph, tried)
+        for commit in set(range(n)) - set(tried):
+            away = min((abs(commit - other) for other in tried if tried[other]), default=n)
+            where = "near" if away <= 3 else "beside" if away <= 12 else "far" if away > 24 else None
+            if where is not None:
+                said[where].append(float(chance[commit]))
+                came[where].append(commit in skips)
+    for where in said:
+        assert abs(np.mean(said[where]) - np.mean(came[where])) < 0.12, where
 
 
 def test_skips_on_one_branch_say_less_of_another_once_that_was_seen():
