@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..runner.errors import EndsError, UserError
-from ..runner.golden import FrozenGolden, freeze, thaw
+from ..runner.golden import FrozenGolden, freeze, load_reader, thaw
 from ..store.journal import Journal
 from ..store.schema import Judgement, Phase, Probe, Seeks
 from ..store.vocabulary import Verdict
@@ -51,6 +51,7 @@ def _capture(experiments: Experiments, good: Experiment) -> Path:
     """The data folder that a run of the good end saved."""
     probe = next(iter(experiments.finished(good.content)), None)
     if probe is None:
+        load_reader()
         probe = experiments.run(good, Phase.ENDPOINT, save_golden=True)
     _require_good_verdict(probe, good)
     build = experiments.build_directory(probe)

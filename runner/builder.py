@@ -112,7 +112,7 @@ class Builder:
         else:
             source = BuildSource.PRESENT if keys else BuildSource.NONE
         return Toolchain(
-            key=_digest(keys),
+            key=digest(keys),
             source=source,
             seconds=time.monotonic() - begun,
             step_seconds=step_seconds,
@@ -132,7 +132,7 @@ class Builder:
             repository, _, path = entry.partition(":")
             paths = (path,) if path else ()
             inputs[entry] = self._content.of_input(revisions, repository, paths)
-        return _digest(
+        return digest(
             {
                 "name": name,
                 "step": step.model_dump(exclude={"timeout"}),
@@ -288,7 +288,8 @@ class BuildCache:
             shutil.rmtree(outgoing, ignore_errors=True)
 
 
-def _digest(value: Mapping[str, object]) -> str:
+def digest(value: Mapping[str, object]) -> str:
+    """A key of whatever JSON can hold, 64 hexadecimal digits."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 

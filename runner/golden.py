@@ -3,10 +3,13 @@
 Kept by content: a folder is named by the SHA-256 of its manifest, and is checked before every use.
 """
 
+import contextlib
 import hashlib
+import importlib
 import json
 import shutil
 import stat
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,6 +40,17 @@ class FrozenGolden:
                     f"{self.files.get(name, 'none')[:16]}, found {found.get(name, 'no file')[:16]}; "
                     "remove this folder and start again with the original data (--golden-data)"
                 )
+
+
+def load_reader() -> None:
+    """Begin to load what reads tensors, which takes a second, beside what the caller does before it freezes."""
+
+    def load() -> None:
+        # What is wrong with it is said where it is needed.
+        with contextlib.suppress(ImportError, OSError):
+            importlib.import_module("torch")
+
+    threading.Thread(target=load).start()
 
 
 def freeze(source: Path, store: Path) -> FrozenGolden:

@@ -32,6 +32,11 @@ class Home:
         return self.cache / "builds"
 
     @property
+    def options(self) -> Path:
+        """What cases said of their options, by content key."""
+        return self.cache / "options"
+
+    @property
     def golden(self) -> Path:
         """Frozen golden data, by manifest digest."""
         return self.state / "golden"

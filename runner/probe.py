@@ -11,8 +11,8 @@ from types import TracebackType
 from typing import Self
 
 from ..store.schema import Judgement
-from .builder import Builder, FailedBuild, Toolchain
-from .case import CaseCommand, CaseName, case_command, options_in_help
+from .builder import Builder, FailedBuild, Toolchain, digest
+from .case import CaseCommand, case_command, options_in_help
 from .cherry_picks import PatchConflictError, patches_in
 from .content import StackContent
 from .environment import EnvironmentReader
@@ -23,6 +23,7 @@ from .harness_outcome import HarnessOutcome, HarnessOutcomeError, read_harness_o
 from .home import Home
 from .interrupt import Interrupt
 from .judgement import Listener, case_missing, not_frozen, patch_conflict
+from .offered_options import OfferedOptions
 from .probe_records import ProbeRequest, ProbeResult
 from .slot import Slot, remove
 from .stack import Stack, fill
@@ -54,7 +55,7 @@ class _Ready:
 class Prober:
     """Makes probes in one slot, which it holds until it is closed.
 
-    The same prober makes many probes, so that incremental builds and looked-up options are used again.
+    The same prober makes many probes, so that incremental builds are used again.
     """
 
     def __init__(
@@ -77,7 +78,8 @@ class Prober:
         self._environment = EnvironmentReader(workspace.stack, variables)
         self._builder = Builder(workspace.stack, content, home.builds, interrupt=interrupt)
         self._on_activity = on_activity
-        self._offered: dict[tuple[CaseName | None, frozenset[tuple[str, str]]], frozenset[str]] = {}
+        self._content = content
+        self._options = OfferedOptions(home.options)
         self._slot = workspace.acquire()
 
     def __enter__(self) -> Self:
@@ -204,7 +206,9 @@ class Prober:
             self._stack,
             request.case,
             options,
-            offered=self._options_offered(request, environment=environment, values=values),
+            offered=self._options_offered(
+                request, toolchain, surroundings=surroundings, environment=environment, values=values
+            ),
             outcome=outcome_file,
             values=values,
         )
@@ -332,18 +336,37 @@ class Prober:
         return None if limit is None else int(limit * (1 << 30))
 
     def _options_offered(
-        self, request: ProbeRequest, *, environment: Mapping[str, str], values: Mapping[str, str]
+        self,
+        request: ProbeRequest,
+        toolchain: Toolchain,
+        *,
+        surroundings: Mapping[str, str],
+        environment: Mapping[str, str],
+        values: Mapping[str, str],
     ) -> frozenset[str]:
-        """The options in the case's `--help` at this very commit."""
-        if not self._stack.case.help:
+        """The options in the case's `--help` at this very content."""
+        case = self._stack.case
+        if not case.help:
             return frozenset()
-        key = (request.case, frozenset(request.revisions.items()))
-        if key not in self._offered:
+        key = digest(
+            {
+                "help": case.help,
+                "cwd": case.cwd,
+                "case": str(request.case),
+                "platform": request.platform,
+                "content": self._content.of_revisions(request.revisions),
+                "toolchain": toolchain.key,
+                "surroundings": dict(surroundings),
+                "variables": self._environment.variables(),
+            }
+        )
+        offered = self._options.get(key)
+        if offered is None:
             lines: list[str] = []
             finished = execute(
                 Command(
-                    argv=[fill(word, values) for word in self._stack.case.help],
-                    cwd=self._slot.directory / fill(self._stack.case.cwd, values),
+                    argv=[fill(word, values) for word in case.help],
+                    cwd=self._slot.directory / fill(case.cwd, values),
                     environment=environment,
                     timeout=_HELP_TIMEOUT,
                     holds=(self._slot.lock,),
@@ -354,8 +377,9 @@ class Prober:
             )
             if finished.ending.exit_code != 0:
                 return frozenset()
-            self._offered[key] = options_in_help("\n".join(lines))
-        return self._offered[key]
+            offered = options_in_help("\n".join(lines))
+            self._options.put(key, offered)
+        return offered
 
     def _clear_build_output(self) -> None:
         """Remove what a run that was killed here has left."""

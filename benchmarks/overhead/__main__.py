@@ -1,8 +1,8 @@
 """python -m benchmarks.overhead: bisect a demo stack, and tell what of each probe's time went neither into its build
 nor into its run: choosing, checking out, verifying, classifying, storing.
 
-Where the stack file says how, a case is asked for its options once at each content, by a run of its own; the last line
-is without."""
+Where the stack file says how, a case is asked for its options once at each content, by a run of its own: in the first
+line. What it said is kept, as builds are; the last line is of a stack that asks for none."""
 
 import argparse
 import json
@@ -25,7 +25,7 @@ from precision_bisect.store.schema import Probe
 
 _PROGRAM = "from precision_bisect.bisect.cli import main; main()"
 _MOST = 0.1
-"""Seconds that the tool may take of a probe in the middle; the first ones make the slot, once for all."""
+"""Seconds that the tool may take of a probe in the mean, the first ones included, which make the slot."""
 
 
 def bisect(folder: Path, truth: Truth, *, stack: Path, store: str) -> None:
@@ -57,7 +57,7 @@ def overheads(store: str) -> list[float]:
 
 
 def main() -> int:
-    """Exit code 1 where the median of the last line is over 100 ms."""
+    """Exit code 1 where the mean of a line is over 100 ms."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--commits", type=int, default=60, help="in the range; at least 24")
     commits = parser.parse_args().commits
@@ -68,15 +68,15 @@ def main() -> int:
         silent = folder / "stack" / "silent.toml"
         silent.write_text(re.sub(r"(?m)^help = .*$", "", asking.read_text()))
         print(f"{'builds':<27}probes{'mean ms':>12}{'median ms':>12}{'longest ms':>12}")
-        medians: list[float] = []
-        for label, stack in (("made", asking), ("cached, options looked up", asking), ("cached", silent)):
-            store = sqlite_url(folder / f"{len(medians)}.sqlite")
+        means: list[float] = []
+        for label, stack in (("made", asking), ("cached", asking), ("cached, without options", silent)):
+            store = sqlite_url(folder / f"{len(means)}.sqlite")
             bisect(folder, truth, stack=stack, store=store)
             found = overheads(store)
-            medians.append(statistics.median(found))
-            numbers = [statistics.mean(found), medians[-1], max(found)]
+            means.append(statistics.mean(found))
+            numbers = [means[-1], statistics.median(found), max(found)]
             print(f"{label:<27}{len(found):>6}{''.join(f'{1000 * seconds:>12.1f}' for seconds in numbers)}")
-    return medians[-1] > _MOST
+    return max(means) > _MOST
 
 
 if __name__ == "__main__":

@@ -125,7 +125,13 @@ def test_options_are_looked_up_at_the_commit(small: SmallStack, flags: str, give
             lines.extend(line.text for line in result.classification.evidence)
         assert result.command[2:] == tuple(given.split()[1:])
         assert result.missing_options == (() if "--dump" in flags else ("--dump-args",))
+    with small.prober() as another:
+        assert small.probe(another, options=RunOptions(dump_level=2)).command == result.command
     assert asked.read_text() == "asked\n", "once for equal content"
+    small.cases.commit("a helper that the case may read", {"helper.sh": "true"})
+    with small.prober() as another:
+        small.probe(another, options=RunOptions(dump_level=2))
+    assert asked.read_text() == "asked\n" * 2
 
 
 def test_options_are_those_of_the_case_that_runs(small: SmallStack) -> None:
