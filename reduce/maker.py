@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -52,11 +53,7 @@ class Maker:
             outputs = self._outputs(theirs, folder / "runs")
             if inside is not None and not _equal(inside, outputs):
                 raise UnfitCutError("a kernel of the reference depends on what lies around its tensors")
-            self.computed.mkdir(parents=True, exist_ok=True)
-            partial = self.computed / f"{reduction.digest}.partial"
-            shutil.rmtree(partial, ignore_errors=True)
-            shutil.copytree(outputs.folder.root, partial)
-            partial.replace(kept)
+            keep(outputs.folder.root, kept)
         return TensorFolder.open(kept)
 
     def _outputs(self, made: Folder, folder: Path) -> TensorFolder:
@@ -91,6 +88,19 @@ class Maker:
                 raise UnfitCutError(f"a kernel of the reference writes around its {one.buffer.name}")
             found[one.buffer.name] = left[places]
         return found
+
+
+def keep(folder: Path, kept: Path) -> None:
+    """Copies a folder to `kept`, where it is there wholly or not at all; runs of one candidate do so at once."""
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=kept.parent) as name:
+        partial = Path(name) / kept.name
+        shutil.copytree(folder, partial)
+        try:
+            partial.replace(kept)
+        except OSError:
+            if not kept.exists():
+                raise
 
 
 def _regions(cut: Cut) -> dict[int, Region]:
