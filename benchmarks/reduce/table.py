@@ -98,7 +98,7 @@ def _row(cell: Cell, method: str, graph: bool, group: Sequence[Result]) -> Row:
 
 def _verdicts(rows: Sequence[Row]) -> list[str]:
     """Ours, with the graph, against the fewest calls of those that do the same job, against picire, and against the
-    fewest calls of all, whatever they end with. What is not as it should be is set in bold."""
+    fewest calls of all, whatever they end with; and `Cell.bits`. What is not as it should be is set in bold."""
     lines: list[list[object]] = []
     for cell in dict.fromkeys((one.kind, one.n, one.rate) for one in rows):
         here = [one for one in rows if (one.kind, one.n, one.rate) == cell]
@@ -124,10 +124,18 @@ def _verdicts(rows: Sequence[Row]) -> list[str]:
                     for graph in (True, False)
                 ),
                 f"{fewest.name}: {_at_most(ours.calls / fewest.calls, 1.05)}, at the optimum in {fewest.optimal:.0%}",
+                Cell(kind=ours.kind, n=ours.n, rate=ours.rate).bits,
             ]
         )
     names = ["kind", "n", "rate", "calls of ours", "median", "optimal", "failing", "best other"]
-    more = ["calls by its", "medians", "median by picire's", "by picire's, raw", "calls by the fewest of all"]
+    more = [
+        "calls by its",
+        "medians",
+        "median by picire's",
+        "by picire's, raw",
+        "calls by the fewest of all",
+        "bits",
+    ]
     return markdown([*names, *more], lines)
 
 

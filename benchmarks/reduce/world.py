@@ -2,6 +2,7 @@
 
 import random
 from dataclasses import dataclass
+from math import comb, log2
 
 from precision_bisect.reduce.minimize.graph import Graph
 from precision_bisect.reduce.minimize.outcome import Candidate, Outcome, Run
@@ -11,6 +12,8 @@ JOINS = 0.15  # share of the tasks that read a task of another chain, too
 TRAPS = 4
 CONTRIBUTIONS = (10, 1, 1, 1, -1, -1, -1, -1)
 THRESHOLD = 8
+FAULTS = {"edge": 2, "scattered": 3}
+"""Tasks that are at fault; one elsewhere."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +29,11 @@ class Cell:
     n: int
     rate: float = 1.0
 
+    @property
+    def bits(self) -> float:
+        """About what an answer tells: so many tests with two outcomes any method needs in the mean to end at it."""
+        return log2(comb(self.n, 2 if self.kind == "value" else FAULTS.get(self.kind, 1)))
+
 
 class World:
     """One reduction. `optimum` is the least size at which the failure shows, and the only such candidate."""
@@ -34,8 +42,7 @@ class World:
         self.cell, self.seed = cell, seed
         rng = random.Random(f"{cell.kind} {cell.n} {seed}")
         self.graph = _graph(cell.n, rng)
-        count = {"edge": 2, "scattered": 3}.get(cell.kind, 1)
-        self.faults = self._independent(rng, count)
+        self.faults = self._independent(rng, FAULTS.get(cell.kind, 1))
         tasks = [task for task in range(cell.n) if task not in self.graph.with_ancestors(self.faults)]
         self.contributions: dict[int, int] = {}
         self.traps: dict[int, int] = {}
