@@ -11,6 +11,8 @@ def one_line(text: str) -> str:
     >>> one_line("fix\\ttiling\\x1b[31m \\u202eSSAP")
     'fix tiling\\\\x1b[31m \\\\u202eSSAP'
     """
+    if text.isprintable():
+        return text.strip()
     return "".join(_visible(character) for character in text).strip()
 
 

@@ -101,6 +101,14 @@ class Site:
         }
         return known
 
+    @cached_property
+    def _shas(self) -> dict[str, set[str]]:
+        """Those commits by their repository."""
+        found: dict[str, set[str]] = {}
+        for repository, sha in self._commits:
+            found.setdefault(repository, set()).add(sha)
+        return found
+
     def _render(self, template: str, here: str, **values: Any) -> bytes:
         sections = (
             ("Overview", addresses.INDEX),
@@ -201,7 +209,7 @@ class Site:
             "commit.html.j2",
             addresses.commit(repository, sha),
             view=commit_view(self._session, repository, sha),
-            linked={known for of, known in self._commits if of == repository},
+            linked=self._shas[repository],
         )
 
 
