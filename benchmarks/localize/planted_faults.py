@@ -27,6 +27,7 @@ from precision_bisect.runner.tensors.statistics import Tolerance
 from tests.reduce.demo_builds import Trees, Twins
 from tests.reduce.quick_runs import quick_runs
 
+from . import any_kernel
 from .table import Row, read_rows, write_table
 from .truth import planted
 
@@ -38,7 +39,7 @@ SCENARIOS = (
     Scenario.DROPPED_DEP,
     Scenario.RUNTIME_BUMP,
 )
-"""Those with a numeric fault."""
+"""Those with a numeric fault; each has its one place."""
 
 
 def main() -> None:
@@ -49,7 +50,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--first-seed", type=int, default=1000)
     parser.add_argument("--share", type=float, default=0.2)
-    parser.add_argument("--scenario", type=Scenario, action="append")
+    parser.add_argument("--scenario", choices=[*SCENARIOS, any_kernel.NAME], action="append")
     arguments = parser.parse_args()
     journal = arguments.out / "planted_faults.jsonl"
     arguments.out.mkdir(parents=True, exist_ok=True)
@@ -58,21 +59,25 @@ def main() -> None:
         good = Trees.make(Path(folder) / "trees")
         bad: dict[Scenario, Trees] = {}
         for seed in range(arguments.first_seed, arguments.first_seed + arguments.seeds):
-            for scenario in arguments.scenario or SCENARIOS:
-                if (scenario, seed) in done:
+            for name in arguments.scenario or (*SCENARIOS, any_kernel.NAME):
+                if (name, seed) in done:
                     continue
-                if scenario not in bad:
-                    bad[scenario] = good.with_fault_of(scenario, Path(folder) / f"{scenario}-trees")
-                root = Path(folder) / scenario
-                twins = Twins.make(root / "twins", scenario, good, bad[scenario], seed=seed)
-                row = one(twins, scenario, seed, root, arguments.share)
+                root = Path(folder) / name
+                if name == any_kernel.NAME:
+                    twins = any_kernel.any_kernel(root / "twins", good, seed)
+                else:
+                    scenario = Scenario(name)
+                    if scenario not in bad:
+                        bad[scenario] = good.with_fault_of(scenario, Path(folder) / f"{scenario}-trees")
+                    twins = Twins.make(root / "twins", scenario, good, bad[scenario], seed=seed)
+                row = one(twins, name, seed, root, arguments.share)
                 with journal.open("a") as stream:
                     stream.write(json.dumps(row) + "\n")
                 shutil.rmtree(root)
                 write_table(read_rows(journal), arguments.out / "results.md")
 
 
-def one(twins: Twins, scenario: Scenario, seed: int, root: Path, share: float) -> Row:
+def one(twins: Twins, scenario: str, seed: int, root: Path, share: float) -> Row:
     """One localization, what it should have found, and what the plain walk finds."""
     everything, walked = walk(twins, root / "walk")
     begun = time.monotonic()
@@ -98,7 +103,7 @@ def one(twins: Twins, scenario: Scenario, seed: int, root: Path, share: float) -
         "edges": edges,
         "schedule": found.schedule,
         "race_confirmed": found.race is not None and found.race.confirmed,
-        "right": kernels == [kernel] and (scenario is not Scenario.DROPPED_DEP or edges == [kernel]),
+        "right": kernels == [kernel] and (scenario != Scenario.DROPPED_DEP or edges == [kernel]),
         "class_right": classes == [verdict],
         "reasons": sorted({entry.reason for entry in found.first_divergent}),
         "tasks": found.tasks,
