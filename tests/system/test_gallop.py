@@ -68,6 +68,19 @@ def test_it_finds_both_ends(
     assert f"{commits[BROKEN_FROM]} is the first bad commit" in replayed
 
 
+def test_two_workers(repository: TestRepository, tmp_path: Path) -> None:
+    """The gallop goes step by step, what follows by two at once; no run is made twice."""
+    commits = history(repository)
+    log = tmp_path / "log"
+    done = bisect(repository, tmp_path, "--jobs", "2", check=f"echo $(cat n) >> {log}; {CHECK}")
+    assert done.returncode == 0, done.stderr
+    assert found(tmp_path / "out") == commits[BROKEN_FROM]
+    report = json.loads((tmp_path / "out" / "report.json").read_text())
+    assert report["good"] == commits[-1 - 16]
+    # Runs that lost their value were stopped, perhaps after they had written.
+    assert sum(runs_of(tmp_path).values()) <= len(log.read_text().split())
+
+
 def test_a_resume_repeats_nothing(repository: TestRepository, tmp_path: Path) -> None:
     """A run in the middle of the gallop stops the tool; what ran before does not run again."""
     commits = history(repository)

@@ -83,10 +83,12 @@ def pinned(tmp_path: Path) -> Pinned:
 
 
 def history(pinned: Pinned, *, isa: str | None = None, version: str | None = None) -> str:
-    """Four commits, of which the third moves a pin; its id."""
+    """Four commits, of which the third moves the pins that are given; its id."""
     pinned.tool.commit("one", {"a": "1"})
     pinned.tool.commit("two", {"a": "2"})
-    files = {"isa.pin": f"{isa}\n"} if isa else {"versions.env": f"ASSEMBLER='{version}' # the\n"}
+    files = {"isa.pin": f"{isa}\n"} if isa else {}
+    if version:
+        files["versions.env"] = f"ASSEMBLER='{version}' # the\n"
     moving = pinned.tool.commit("move a pin", files)
     pinned.tool.commit("four", {"a": "4"})
     return moving
@@ -180,6 +182,27 @@ def test_a_version_is_named_with_the_commit_that_moves_it(pinned: Pinned) -> Non
     assert "by moving assembler from v1 to wrong-v2" in (pinned.output / "report.md").read_text()
     script = subprocess.run(["sh", str(pinned.output / "reproduce-good.sh")], capture_output=True, text=True)
     assert script.stdout.splitlines()[-1] == "RIGHT", script.stderr
+
+
+@pytest.mark.parametrize("guilty", ["isa", "assembler"])
+def test_a_commit_that_moves_two_pins(pinned: Pinned, guilty: str) -> None:
+    """Each is put back alone: the one at fault is told from the other."""
+    broken = " wrong" if guilty == "isa" else ""
+    commits = [pinned.isa.commit(f"isa {n}", {"isa.txt": f"{n}{broken * (n > 1)}\n"}) for n in range(1, 4)]
+    moving = history(pinned, isa=commits[-1], version="v2" if guilty == "isa" else "wrong-v2")
+    done = pinned.bisect()
+    assert done.returncode == 0, done.stderr
+    report = pinned.report()
+    (named,) = report["culprits"]
+    blames = {finding["repository"]: finding["blame"] for finding in report["counterfactuals"]}
+    if guilty == "isa":
+        assert (named["repository"], named["commit"]) == ("isa", commits[1])
+        assert report["through"]["commit"] == moving
+        assert blames["isa"] == "submodule"
+    else:
+        assert (named["repository"], named["commit"]) == ("tool", moving)
+        assert blames == {"isa": "superproject", "assembler": "version"}
+        assert "by moving assembler from v1 to wrong-v2" in report["message"]
 
 
 def test_a_frozen_pin_is_held_at_what_the_bad_end_says(pinned: Pinned) -> None:
