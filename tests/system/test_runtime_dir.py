@@ -5,10 +5,13 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from precision_bisect.demo.scenarios import Scenario
 from tests.system.conftest import DemoStack
 
 
+@pytest.mark.long
 def test_the_runtime_is_searched_under_a_frozen_build(make: Callable[..., DemoStack], tmp_path: Path) -> None:
     """The fault is in a header of the runtime, which the frozen kernels include: binaries must not be reused."""
     stack = make(Scenario.RUNTIME_BUMP)
