@@ -42,13 +42,6 @@ class CommitRange:
         """How many commits need no test of their own."""
         return len(self.good_side) + sum(len(node.members) - 1 for node in self.nodes)
 
-    def node_of(self, sha: str) -> int | None:
-        """The node that a commit belongs to, None for the good side."""
-        for index, node in enumerate(self.nodes):
-            if any(member.sha == sha for member in node.members):
-                return index
-        return None
-
 
 def collapse(commits: Sequence[CommitInfo], content: Callable[[str], str]) -> CommitRange | None:
     """Fold each commit whose content equals that of its only parent into it.

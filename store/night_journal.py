@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Integer, cast, func, select
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session, joinedload, selectinload, sessionmaker
 
 from .clock import now
@@ -62,15 +62,6 @@ class CaseResultRow:
     message: str
     same_as: int | None = None
     regression: int | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class FlakeCount:
-    """Judged runs of a cell in all nights, those that failed, and the nights in which it was flaky."""
-
-    runs: int
-    failures: int
-    flaky_nights: int
 
 
 class NightJournal:
@@ -280,21 +271,6 @@ class NightJournal:
         with self._sessions() as session:
             query = select(CaseResult).where(CaseResult.cell_id == cell)
             return list(session.scalars(query.order_by(CaseResult.night_id)))
-
-    def flakes(self) -> dict[int, FlakeCount]:
-        """How often each cell ran and failed, by the cell's id."""
-        flaky = func.sum(cast(CaseResult.status == Status.FLAKY, Integer))
-        query = (
-            select(CaseResult.cell_id, func.sum(CaseResult.runs), func.sum(CaseResult.failures), flaky)
-            .join(Cell)
-            .where(Cell.job == self.job)
-            .group_by(CaseResult.cell_id)
-        )
-        with self._sessions() as session:
-            return {
-                cell: FlakeCount(runs=runs, failures=failures, flaky_nights=nights)
-                for cell, runs, failures, nights in session.execute(query)
-            }
 
     def open_regression(
         self, night: int, cell: int, *, last_good: str, first_bad: str, bad_when: str

@@ -86,10 +86,6 @@ class TaskGraph:
         """Listed tasks that `task_id` waits for, in topological order."""
         return self._in_order(self._predecessors[task_id])
 
-    def successors(self, task_id: int) -> list[int]:
-        """Tasks that wait for `task_id`, in topological order."""
-        return self._in_order(self._successors[task_id])
-
     def ancestors(self, task_id: int) -> list[int]:
         """All listed tasks that must end before `task_id` starts, in topological order."""
         return self._in_order(_reachable(task_id, self._predecessors))
@@ -97,14 +93,6 @@ class TaskGraph:
     def descendants(self, task_id: int) -> list[int]:
         """All tasks that `task_id` can reach, in topological order."""
         return self._in_order(_reachable(task_id, self._successors))
-
-    def edges_into(self, task_id: int) -> list[Edge]:
-        """Every edge that makes `task_id` wait, those from unlisted tasks too."""
-        return [self.edges[index] for index in self._edges_into[task_id]]
-
-    def uses_of(self, tensor_id: int) -> list[tuple[GraphTask, GraphArgument]]:
-        """Arguments that name `tensor_id`, in submission order."""
-        return self._uses.get(tensor_id, [])
 
     def tensors_created_by(self, task_id: int) -> list[int]:
         """Ids of the buffers that the runtime allocated for `task_id`, as far as a later task used them."""
@@ -125,22 +113,6 @@ class TaskGraph:
     @cached_property
     def _successors(self) -> defaultdict[int, set[int]]:
         return _adjacency((edge.predecessor, edge.successor) for edge in self.edges if self._is_listed(edge))
-
-    @cached_property
-    def _edges_into(self) -> defaultdict[int, list[int]]:
-        into: defaultdict[int, list[int]] = defaultdict(list)
-        for index, edge in enumerate(self.edges):
-            into[edge.successor].append(index)
-        return into
-
-    @cached_property
-    def _uses(self) -> dict[int, list[tuple[GraphTask, GraphArgument]]]:
-        uses: dict[int, list[tuple[GraphTask, GraphArgument]]] = {}
-        for task in self.tasks.values():
-            for argument in task.arguments:
-                if argument.tensor_id is not None:
-                    uses.setdefault(argument.tensor_id, []).append((task, argument))
-        return uses
 
     @cached_property
     def _created(self) -> dict[int, list[int]]:

@@ -36,8 +36,3 @@ def format_task_id(task_id: int) -> str:
 def ring_of(task_id: int) -> int:
     """The ring the task was submitted on, the upper half of its id."""
     return task_id >> 32
-
-
-def local_of(task_id: int) -> int:
-    """The task's number on its ring, the lower half of its id."""
-    return task_id & 0xFFFFFFFF

@@ -7,7 +7,7 @@ import pytest
 
 from precision_bisect.store.database import open_store
 from precision_bisect.store.journal import Journal
-from precision_bisect.store.night_journal import CaseResultRow, CaseRunRow, CellKey, FlakeCount, NightJournal
+from precision_bisect.store.night_journal import CaseResultRow, CaseRunRow, CellKey, NightJournal
 from precision_bisect.store.nightly import Status
 from precision_bisect.store.vocabulary import Verdict
 
@@ -82,7 +82,6 @@ def test_runs_and_results_are_read_back(journal: NightJournal) -> None:
     journal.set_result(night, one, result_row(Status.REGRESSED, 2))
     journal.set_result(night, one, result_row(Status.FLAKY, 1))
     assert [result.status for result in journal.history(one)] == [Status.FLAKY]
-    assert journal.flakes() == {one: FlakeCount(runs=2, failures=1, flaky_nights=1)}
 
 
 def test_one_culprit_is_one_incident_while_it_is_open(url: str) -> None:
