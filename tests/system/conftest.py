@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -21,6 +22,11 @@ from precision_bisect.demo.scenarios import Scenario
 
 COMMITS = 24
 PROGRAM = [sys.executable, "-c", "from precision_bisect.bisect.cli import main; main()"]
+
+
+def obey_interrupts() -> None:
+    """In a new process: where tests run in the background of a shell, SIGINT is ignored, and that is inherited."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @dataclass(frozen=True)
@@ -60,6 +66,7 @@ class DemoStack:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            preexec_fn=obey_interrupts,
         )
 
     def run(self, *arguments: str) -> Run:

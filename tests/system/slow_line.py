@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +13,7 @@ from sqlalchemy import select
 from precision_bisect.store.database import read_store, sqlite_url
 from precision_bisect.store.schema import Judgement, Probe, ProbeState
 from tests.conftest import TestRepository
-from tests.system.conftest import PROGRAM
+from tests.system.conftest import PROGRAM, obey_interrupts
 
 STACK = """
 name = "line"
@@ -109,8 +108,7 @@ class SlowLine:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            # Where tests run in the background of a shell, SIGINT is ignored, and that is inherited.
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+            preexec_fn=obey_interrupts,
         )
 
     def run(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
