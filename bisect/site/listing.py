@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import cast
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from ...store.schema import Bisection, Commit
@@ -37,7 +37,10 @@ def list_bisections(session: Session, *, limit: int | None = None, offset: int =
             Bisection.outcome,
             Bisection.repository,
             Bisection.conclusion,
-            Bisection.request["case"].label("case"),
+            # A build directory may itself be the case.
+            func.coalesce(
+                Bisection.request["case"].as_string(), Bisection.request["runtime_dir"].as_string()
+            ).label("case"),
             Bisection.request["platform"].label("platform"),
         )
         .order_by(Bisection.id.desc())
