@@ -157,11 +157,11 @@ def _require_judged(probe: Probe, end: Experiment) -> None:
 
 
 def _describe(probe: Probe) -> str:
-    said = [evidence.text for evidence in probe.evidence[:1]]
-    if probe.evidence and probe.evidence[0].stream == "ending":
+    said = probe.evidence[:1]
+    if said and said[0].stream == "ending" and len(probe.evidence) > 1:
         # How it ended tells little; what it printed last may.
-        said += [evidence.text for evidence in probe.evidence[1:][-1:]]
-    texts = "".join(f": {text[:300]}" for text in said)
+        said = [said[0], probe.evidence[-1]]
+    texts = "".join(f": {evidence.text[:300]}" for evidence in said)
     return f"{probe.verdict}{f' ({probe.signature})' if probe.signature else ''}{texts}"
 
 

@@ -280,7 +280,7 @@ def terminated_like_interrupted() -> Generator[None]:
 def _print_plan(plan: Plan) -> None:
     request, stage = plan.request, plan.stage
     print(f"stack:     {request.stack.name}")
-    print(f"case:      {request.case or request.runtime_dir or shlex.join(request.stack.case.command)}")
+    print(f"case:      {request.case_text or shlex.join(request.stack.case.command)}")
     print(f"platform:  {request.platform}, device {request.device}")
     old, new = ("", request.bad) if stage is None else (stage.range.old, stage.range.new)
     print(f"range:     {request.repository} {old[:12]}..{new[:12]}")

@@ -56,6 +56,11 @@ class BisectRequest(Model):
         return self.case is None and self.runtime_dir is not None
 
     @property
+    def case_text(self) -> str | None:
+        """How the case is named: a script with its arguments, or a build directory. None: the stack's command is it."""
+        return str(self.runtime_dir) if self.replays else self.case
+
+    @property
     def script(self) -> CaseName | None:
         """What the stack's command for cases runs; None where that command is the whole case."""
         if self.case is not None:

@@ -61,7 +61,7 @@ def report_of_rows(rows: Rows) -> Report:
         repository=bisection.repository,
         good=bisection.good,
         bad=bisection.bad,
-        case=str(request.runtime_dir) if request.replays else request.case,
+        case=request.case_text,
         platform=request.platform,
         device=request.device,
         bad_when=request.bad_when,

@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.interrupts import obey_interrupts
 from tests.reduce.demo_builds import Trees
 from tests.reduce.small_builds import SHIFT, small_build
 from tests.reduce.test_localize import hashes
@@ -41,8 +42,7 @@ def test_ctrl_c_leaves_nothing_behind(tmp_path: Path, good_trees: Trees) -> None
         env={**os.environ, "SIMPLER_SCHEDULER_TIMEOUT_MS": "3600000"},
         stderr=subprocess.PIPE,
         text=True,
-        # Where tests run in the background of a shell, SIGINT is ignored, and that is inherited.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        preexec_fn=obey_interrupts,
     )
     running = output / "work" / "failing" / "runs" / "001"
     below: list[psutil.Process] = []

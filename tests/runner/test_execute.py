@@ -46,6 +46,26 @@ def marked(mark: str) -> list[psutil.Process]:
     return found
 
 
+def kill_driver(
+    code: str, folder: Path, mark: str, *, patience: float
+) -> tuple[list[psutil.Process], list[psutil.Process]]:
+    """Run a driver's code until a command of its says `ready`, and kill it alone: what ran then, and what still runs
+    after so many seconds at most."""
+    driver = subprocess.Popen(
+        [sys.executable, "-c", code],
+        cwd=folder,
+        env={**os.environ, MARK: mark},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert driver.stdout is not None
+    assert driver.stdout.readline() == "ready\n"
+    left = marked(mark)
+    driver.send_signal(signal.SIGKILL)
+    driver.wait()
+    return left, psutil.wait_procs(left, timeout=patience)[1]
+
+
 def test_streams_lines_and_exit_code(tmp_path: Path) -> None:
     finished, lines = run(tmp_path, "sh", "-c", "echo one; echo two >&2; printf 'no end'; exit 3")
     assert finished.ending.exit_code == 3
@@ -102,20 +122,8 @@ def test_nothing_outlives_a_driver_that_is_killed(tmp_path: Path) -> None:
         "execute(Command(argv=['sh', '-c', 'setsid sleep 600 & echo ready; sleep 601'], cwd=Path('.'),\n"
         "    environment=dict(os.environ), timeout=600), log=Path('x.gz'), on_line=lambda s, l: print(l, flush=True))\n"
     )
-    driver = subprocess.Popen(
-        [sys.executable, "-c", code],
-        cwd=tmp_path,
-        env={**os.environ, MARK: mark},
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert driver.stdout is not None
-    assert driver.stdout.readline() == "ready\n"
-    left = marked(mark)
+    left, alive = kill_driver(code, tmp_path, mark, patience=30)
     assert len(left) >= 4, "driver, supervisor, shell and its sleepers"
-    driver.send_signal(signal.SIGKILL)
-    driver.wait()
-    _, alive = psutil.wait_procs(left, timeout=30)
     assert alive == []
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -15,7 +14,7 @@ import pytest
 
 from precision_bisect.runner.execute import Command, Finished, LostRunError, execute
 from precision_bisect.runner.fork_servers import ForkServers
-from tests.runner.test_execute import MARK, marked
+from tests.runner.test_execute import MARK, kill_driver, marked
 
 
 class Forks:
@@ -231,18 +230,6 @@ def test_nothing_outlives_a_driver_that_is_killed(tmp_path: Path) -> None:
         "    timeout=600), log=Path('x.gz'), on_line=lambda s, l: print(l, flush=True),\n"
         "    start=lambda command: servers.start(command, ['json']))\n"
     )
-    driver = subprocess.Popen(
-        [sys.executable, "-c", code],
-        cwd=tmp_path,
-        env={**os.environ, MARK: mark},
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert driver.stdout is not None
-    assert driver.stdout.readline() == "ready\n"
-    left = marked(mark)
+    left, alive = kill_driver(code, tmp_path, mark, patience=60)
     assert len(left) >= 6, "driver, the server and its supervisor, the run and its supervisor, and a sleeper"
-    driver.send_signal(signal.SIGKILL)
-    driver.wait()
-    _, alive = psutil.wait_procs(left, timeout=60)
     assert alive == []

@@ -8,7 +8,6 @@ import hashlib
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -19,14 +18,10 @@ import pytest
 
 from precision_bisect.demo.make import Truth, make_demo
 from precision_bisect.demo.scenarios import Scenario
+from tests.interrupts import obey_interrupts
 
 COMMITS = 24
 PROGRAM = [sys.executable, "-c", "from precision_bisect.bisect.cli import main; main()"]
-
-
-def obey_interrupts() -> None:
-    """In a new process: where tests run in the background of a shell, SIGINT is ignored, and that is inherited."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @dataclass(frozen=True)

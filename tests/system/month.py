@@ -7,6 +7,7 @@ second; repositories, checkouts, build steps and processes are those of any demo
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -164,20 +165,27 @@ class Month:
             ["git", "-C", str(self.compiler), "reset", "--quiet", "--hard", f"HEAD~{commits}"], check=True
         )
 
-    def start(self, *, device: bool = True) -> "subprocess.Popen[str]":
-        """Start a night; `device` says whether the board is there."""
-        environment = dict(self.environment)
-        if not device:
-            del environment["ASCEND_HOME_PATH"]
+    def start(self) -> "subprocess.Popen[str]":
+        """Start a night in a process of its own."""
         return subprocess.Popen(
             [*PROGRAM, "nightly", str(self.config)],
             cwd=self.directory,
-            env=environment,
+            env=self.environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
         )
+
+    def kill_in_bisection(self) -> None:
+        """Start a night, and kill it when a bisection of it is in its third run."""
+        process = self.start()
+        assert process.stderr is not None
+        for line in process.stderr:
+            if line.startswith("  run 3 "):
+                break
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
 
     def night(self, *, device: bool = True, budget: float | None = None) -> int:
         """Run a night to its end in this process (what it runs are processes all the same); its exit code."""

@@ -13,7 +13,8 @@ from sqlalchemy import select
 from precision_bisect.store.database import read_store, sqlite_url
 from precision_bisect.store.schema import Judgement, Probe, ProbeState
 from tests.conftest import TestRepository
-from tests.system.conftest import PROGRAM, obey_interrupts
+from tests.interrupts import obey_interrupts
+from tests.system.conftest import PROGRAM
 
 STACK = """
 name = "line"

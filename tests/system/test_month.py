@@ -1,7 +1,6 @@
 """Thirty nights: exactly the right incidents, with the right culprits, whatever dies on the way."""
 
 import json
-import signal
 import sqlite3
 from collections.abc import Generator
 from pathlib import Path
@@ -83,13 +82,7 @@ def test_a_month(month: Month) -> None:
             month.write_docs(f"Docs: day {night}")
         before = {platform: month.flaky_runs(platform) for platform in ("a2a3sim", "a2a3")}
         if night == 16:
-            killed = month.start()
-            assert killed.stderr is not None
-            for line in killed.stderr:
-                if line.startswith("  run 3 "):
-                    break
-            killed.send_signal(signal.SIGKILL)
-            killed.communicate()
+            month.kill_in_bisection()
         code = month.night(device=device)
         assert code == (0 if night < 4 or 12 <= night < 16 else 7), night
         report = month.report(night)

@@ -1,6 +1,5 @@
 """Nights that are cut short, doubled, or missed; and builds that bisections share."""
 
-import signal
 import sqlite3
 import time
 from collections.abc import Generator
@@ -97,13 +96,7 @@ def test_a_device_s_runs_are_counted_in_bisections_and_in_a_start_that_was_kille
     month.plant(BF16, "Update: narrower accumulators")
     month.work("Add: behind")
     month.limit_runs("a2a3sim", 9)
-    killed = month.start()
-    assert killed.stderr is not None
-    for line in killed.stderr:
-        if line.startswith("  run 3 "):
-            break
-    killed.send_signal(signal.SIGKILL)
-    killed.communicate()
+    month.kill_in_bisection()
     assert month.night() == 7
     cut = month.report(2)
     assert cut["attempts"] == 2
