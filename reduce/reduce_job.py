@@ -17,6 +17,7 @@ from .driver import Driver
 from .edits.collapse_kernels import CollapseKernels
 from .edits.drop_statements import DropStatements
 from .edits.drop_tasks import DropTasks
+from .edits.fewer_blocks import FewerBlocks
 from .edits.plain_data import PlainData
 from .edits.smaller_shapes import SmallerShapes
 from .edits.suspects import suspects
@@ -144,6 +145,7 @@ def reduce_build(request: ReduceRequest, *, on_progress: Callable[[str], None]) 
         failure=oracle.text,
         signature=signature,
         extents=best.extents,
+        blocks=best.blocks,
         plain_inputs=best.plain,
         statements_dropped=len(best.statements),
         rewritten_kernels=tuple(name for name, _ in best.rewritten),
@@ -185,9 +187,12 @@ def _record(request: ReduceRequest, work: Path, on_progress: Callable[[str], Non
 
 
 def _smaller(driver: Driver, pair: Pair, external: ExternalReducer | None) -> Iterator[Reduction]:
-    """Smaller shapes, plain inputs, fewer statements; what the reference makes of them is what is expected. The best
-    after each."""
-    shapes, data = SmallerShapes(pair), PlainData(pair)
+    """Fewer blocks, smaller shapes, plain inputs, fewer statements; what the reference makes of them is what is
+    expected. The best after each."""
+    blocks, shapes, data = FewerBlocks(pair), SmallerShapes(pair), PlainData(pair)
+    for task in blocks.tasks(driver.best):
+        driver.guess(blocks.alternatives(driver.best, task))
+    yield driver.best
     for size in shapes.sizes(driver.best):
         driver.guess(shapes.alternatives(driver.best, size))
     yield driver.best
@@ -305,4 +310,5 @@ def _better(
 ) -> None:
     reproducer.write(reduction)
     changed = [f"{one} to {other}" for one, other in (*reduction.extents, *reduction.plain)]
+    changed += [f"task {one} in {count}" for one, count in reduction.blocks]
     on_progress(f"tasks {before} -> {len(reduction.tasks)}{''.join(f', {one}' for one in changed)}")

@@ -52,9 +52,10 @@ class ReductionResult(_Part):
     """The result. `failure` is what was looked for, `signature` what the result shows. `oracle_calls` were made by this
     call, `cached` were known from an earlier one; `invalid` and `slipped` count candidates' runs that could not be
     judged, or failed otherwise. `bytes` are those of all tensors. `extents` are sizes of dimensions and what they
-    became, `plain_inputs` tensors and what they hold, `statements_dropped` those of both builds' kernels,
-    `rewritten_kernels` those whose text another program has made smaller. `preloaded`
-    are modules that tests were forked with; the result was verified in processes that were started anew."""
+    became, `blocks` tasks by number and in how many blocks they run now, `plain_inputs` tensors and what they hold,
+    `statements_dropped` those of both builds' kernels, `rewritten_kernels` those whose text another program has made
+    smaller. `preloaded` are modules that tests were forked with; the result was verified in processes that were
+    started anew."""
 
     failing_build: str
     reference: str | None
@@ -62,6 +63,7 @@ class ReductionResult(_Part):
     failure: str
     signature: str
     extents: tuple[tuple[int, int], ...]
+    blocks: tuple[tuple[int, int], ...]
     plain_inputs: tuple[tuple[str, str], ...]
     statements_dropped: int
     rewritten_kernels: tuple[str, ...]

@@ -96,6 +96,7 @@ class Reproducer:
             f"Outputs: {', '.join(outputs) or 'none'}, against {truth}.",
             f"Kernels taken from the good build: {', '.join(reduction.collapsed) or 'none'}.",
             f"Sizes made smaller: {', '.join(f'{one} to {other}' for one, other in reduction.extents) or 'none'}.",
+            f"Tasks in fewer blocks: {', '.join(f'{one} in {count}' for one, count in reduction.blocks) or 'none'}.",
             f"Inputs with plain values: {', '.join(f'`{one}`: {how}' for one, how in reduction.plain) or 'none'}.",
             f"Statements dropped from the kernels of both builds: {len(reduction.statements)}.",
             f"Kernels with a text made smaller by another program: {', '.join(rewritten) or 'none'}.",

@@ -9,6 +9,7 @@ from ..runner.build_output.graph_model import ArgumentType
 from ..runner.build_output.orchestration import Orchestration
 from ..runner.build_output.orchestration_model import Argument, BlockKind, Submit, SubmitKind, Usage
 from ..runner.errors import UserError
+from .launch import launch_statements
 from .task_list import KernelTask
 
 ADD_METHODS = {
@@ -69,11 +70,16 @@ def _straight_line(orchestration: Orchestration) -> tuple[Submit, ...]:
 
 
 def alone(
-    orchestration: Orchestration, submit: Submit, *, scalars: Mapping[int, int | float | bool | None]
+    orchestration: Orchestration,
+    submit: Submit,
+    *,
+    scalars: Mapping[int, int | float | bool | None],
+    blocks: int | None,
 ) -> bytes:
     """The source with an entry function that submits one task; tensor i of the entry is tensor i of the task.
 
-    `scalars` are the values recorded for the task, by argument index: they stand in for variables of loops.
+    `scalars` are the values recorded for the task, by argument index, and `blocks` how many it ran in: they stand in
+    for variables of loops.
 
     Raises:
         SingleTaskError: the dialect or the submit is not understood well enough.
@@ -96,8 +102,7 @@ def alone(
         for index, argument in enumerate(tensors)
     ]
     lines += _scalars(parameters, submit.arguments, len(tensors), scalars)
-    others = [orchestration.text(span) for span in submit.other_statements]
-    lines += [text for text in others if "set_dependencies" not in text]
+    lines += launch_statements(orchestration, submit, blocks)
     lines += [orchestration.text(submit.statement), "}"]
     entry, count = orchestration.entry, orchestration.expected_arg_count.span
     body = "{\n" + "\n".join(f"    {line}" for line in lines) + "\n}"

@@ -33,7 +33,10 @@ class TaskReplayer:
             SingleTaskError: the task cannot be told in the orchestration, or taken out of it.
         """
         candidates = submits_of(side.orchestration, task)
-        sources = {alone(side.orchestration, submit, scalars=scalars) for submit in candidates}
+        sources = {
+            alone(side.orchestration, submit, scalars=scalars, blocks=task.task.blocks)
+            for submit in candidates
+        }
         if len(sources) != 1:
             raise SingleTaskError(
                 f"{side.build}: expected one way to submit {task.name} alone, found {len(sources)}"

@@ -15,6 +15,7 @@ from ...runner.tensors.view import TensorView
 from ..alignment import Alignment, align
 from ..comparison import TaskValues, differs
 from ..working_copy import WorkingCopy
+from .blocks import with_blocks
 from .convert import converted
 from .cut import Cut, cut
 from .kernel_list import keep_kernels
@@ -158,26 +159,21 @@ class Pair:
 
     def failing_cut(self, reduction: Reduction) -> Cut:
         """The reduced failing program; `UnfitCutError` where the tasks cannot be taken alone."""
-        return _edited(
-            reduction,
-            cut(
-                self.failing.program,
-                set(reduction.tasks),
-                _FailingValues(pair=self),
-                _given(self.failing.data),
-                None if self.golden is None else _golden(self.failing.data),
-            ),
+        made = cut(
+            self.failing.program,
+            set(reduction.tasks),
+            _FailingValues(pair=self),
+            _given(self.failing.data),
+            None if self.golden is None else _golden(self.failing.data),
         )
+        return _edited(reduction, made, dict(reduction.blocks))
 
     def reference_cut(self, reduction: Reduction) -> Cut:
         """The same tasks of the reference."""
-        kept = {
-            self.alignment.reference_of[one] for one in reduction.tasks if one in self.alignment.reference_of
-        }
-        return _edited(
-            reduction,
-            cut(self.reference.program, kept, _ReferenceValues(pair=self), _given(self.reference.data)),
-        )
+        aligned = self.alignment.reference_of
+        kept = {aligned[one] for one in reduction.tasks if one in aligned}
+        made = cut(self.reference.program, kept, _ReferenceValues(pair=self), _given(self.reference.data))
+        return _edited(reduction, made, {aligned[one]: count for one, count in reduction.blocks})
 
     def make_failing(self, reduction: Reduction, folder: Path) -> Folder:
         """The failing build of a reduction, in the new folder `folder`."""
@@ -202,9 +198,9 @@ class Pair:
         return Folder(path=folder, cut=made)
 
 
-def _edited(reduction: Reduction, made: Cut) -> Cut:
+def _edited(reduction: Reduction, made: Cut, blocks: Mapping[int, int]) -> Cut:
     plain = {name: Plain(kind) for name, kind in reduction.plain}
-    return with_plain_values(shrink(made, dict(reduction.extents)), plain)
+    return with_plain_values(with_blocks(shrink(made, dict(reduction.extents)), blocks), plain)
 
 
 def _given(data: GoldenData) -> Mapping[str, TensorView]:

@@ -153,6 +153,7 @@ class _Walk:
                 submit=task.submit,
                 arguments=arguments,
                 scalars=task.scalars,
+                blocks=task.blocks,
             )
         )
         for argument in arguments:

@@ -14,6 +14,7 @@ from ...runner.build_output.orchestration import Orchestration
 from ...runner.build_output.orchestration_model import BlockKind, Submit, Usage
 from ...runner.entry_arguments import EntryArgument, EntryTensor
 from ...runner.tensors.view import contiguous_strides
+from ..launch import tells_blocks
 from ..single_task import scalar_text, submits_of
 from ..task_list import KernelTask, TaskList
 from ..tensor_names import tensor_name
@@ -60,6 +61,7 @@ def extract(
                 submit=submits[task.ordinal][0],
                 arguments=tuple(_argument(one, numbers) for one in placed[task.ordinal]),
                 scalars=_scalars(submits[task.ordinal], dump, task),
+                blocks=task.task.blocks if tells_blocks(orchestration, submits[task.ordinal][0]) else None,
             )
             for task in tasks.tasks
         ),

@@ -43,13 +43,17 @@ class ProgramArgument:
 
 @dataclass(frozen=True, kw_only=True)
 class ProgramTask:
-    """One submitted task; `scalars` are C++ expressions of the values it was given, `kernels` names."""
+    """One submitted task; `scalars` are C++ expressions of the values it was given, `kernels` names.
+
+    `blocks`: how many it ran in, where both the source and the recorded graph tell; else None.
+    """
 
     ordinal: int
     kernels: tuple[str, ...]
     submit: Submit
     arguments: tuple[ProgramArgument, ...]
     scalars: tuple[str, ...]
+    blocks: int | None
 
     @property
     def name(self) -> str:
@@ -71,7 +75,8 @@ class Program:
 class Reduction:
     """A reduced program: ordinals of the failing build's tasks that stay, kernels taken from the reference, sizes that
     became smaller ones, inputs that hold plain values, statements that both builds' kernels do without (the kernel,
-    the text, and which of that text), and kernels whose text is another one, merged as in `merged.py`.
+    the text, and which of that text), kernels whose text is another one, merged as in `merged.py`, and tasks that run
+    in fewer blocks.
     """
 
     tasks: tuple[int, ...]
@@ -80,11 +85,12 @@ class Reduction:
     plain: tuple[tuple[str, str], ...] = ()
     statements: tuple[tuple[str, str, int], ...] = ()
     rewritten: tuple[tuple[str, str], ...] = ()
+    blocks: tuple[tuple[int, int], ...] = ()
 
     @property
     def is_new_to_the_reference(self) -> bool:
         """Whether what the reference makes of the inputs has to be computed anew."""
-        return bool(self.extents or self.plain or self.statements or self.rewritten)
+        return bool(self.extents or self.plain or self.statements or self.rewritten or self.blocks)
 
     @property
     def key(self) -> str:
@@ -97,6 +103,7 @@ class Reduction:
                 for texts in (self.statements, self.rewritten)
                 if texts
             ]
+            parts += [f"{task} in {count}" for task, count in self.blocks]
         return ";".join(parts)
 
     @property

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from ...runner.build_output.kernel_config import Direction
 from ...runner.entry_arguments import EntryTensor
+from ..launch import launch_statements
 from ..single_task import ADD_METHODS, USAGES, entry_tensor
 from .cut import Cut, CutTensor
 from .geometry import view_of
@@ -79,8 +80,7 @@ def _task(cut: Cut, task: ProgramTask, buffers: dict[int, Buffer], names: dict[i
     lines.append(f"    {original.text(submit.declaration)}")
     lines += added
     lines += [f"    {submit.parameters}.add_scalar({scalar});" for scalar in task.scalars]
-    others = [original.text(span) for span in submit.other_statements]
-    lines += [f"    {text}" for text in others if "set_dependencies" not in text]
+    lines += [f"    {text}" for text in launch_statements(original, submit, task.blocks)]
     lines += [f"    {text}" for text in standing_dependencies(original, submit)]
     return [*lines, f"    {original.text(submit.statement)}", "}"]
 

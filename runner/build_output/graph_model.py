@@ -80,14 +80,14 @@ class GraphTask:
         kernels: function ids on (cube core, first vector core, second), -1 where the task has none there;
             None where the graph does not say.
         in_manual_scope: whether its dependencies are only the ones it was told.
-        blocks: how many instances of the kernel ran.
+        blocks: how many instances of the kernel ran; None where the graph does not say.
     """
 
     task_id: int
     position: int
     kernels: tuple[int, ...] | None
     in_manual_scope: bool
-    blocks: int
+    blocks: int | None
     arguments: tuple[GraphArgument, ...]
 
     @property

@@ -38,7 +38,7 @@ class SpelledTask(msgspec.Struct, gc=False):
     args: list[SpelledArgument]
     scope: Word = "auto"
     kernel_ids: Triple | None = None
-    block_num: Int64 = 1
+    block_num: Int64 | None = None
     early_dispatch: bool = False
 
 

@@ -167,7 +167,7 @@ def _bare_tasks(named: set[int], edges: tuple[Edge, ...]) -> dict[int, GraphTask
                 position=position,
                 kernels=None,
                 in_manual_scope=False,
-                blocks=1,
+                blocks=None,
                 arguments=(),
             )
             for position, task_id in enumerate(order)

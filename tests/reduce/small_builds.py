@@ -18,6 +18,8 @@ _HARD = """
 HARD_SHIFT = _HARD.replace("SHIFT", "1.0")
 """As SHIFT, for 8 elements whatever it is given."""
 HARD_WRONG = _HARD.replace("SHIFT", "1.5")
+BLOCK_SHIFT, BLOCK_WRONG = (f"if (i / 2 == args.block_idx) {{ {body} }}" for body in (SHIFT, WRONG))
+"""As SHIFT and WRONG, a block two elements."""
 _ELEMENTS = 8
 _BODY = """
 PTO2_SCOPE() {
@@ -34,6 +36,7 @@ PTO2_SCOPE() {
     CoreTaskArgs p1;
     p1.add_input(a);
     p1.add_output(b);
+    LAUNCH
     rt_submit_aiv_task(1, p1);
     CoreTaskArgs p2;
     p2.add_input(b);
@@ -51,10 +54,10 @@ PTO2_SCOPE() {
 """
 
 
-def small_build(folder: Path, middle: str) -> Path:
-    """x1 = 2 middle(2 x0) and x2 = 4 x0; the golden data say that `middle` adds 1."""
+def small_build(folder: Path, middle: str, launch: str = "") -> Path:
+    """x1 = 2 middle(2 x0) and x2 = 4 x0; the golden data say that `middle` adds 1. `launch` is said to its task p1."""
     kernels = {"scale": elementwise(SCALE), "middle": elementwise(middle)}
-    build = write_build(folder, orchestration(_BODY, 3), kernels)
+    build = write_build(folder, orchestration(_BODY.replace("LAUNCH", launch), 3), kernels)
     config = build / "kernel_config.py"
     named = '"function_name": "aicpu_orchestration_entry"'
     signature = f'{named}, "signature": [_D.IN, _D.OUT, _D.OUT]'

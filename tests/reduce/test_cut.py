@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from precision_bisect.reduce.comparison import TaskValues
+from precision_bisect.reduce.program.blocks import with_blocks
 from precision_bisect.reduce.program.cut import Cut, UnfitCutError, cut
 from precision_bisect.reduce.program.model import Buffer, Program, ProgramArgument, ProgramTask
 from precision_bisect.runner.build_output.graph_model import ArgumentType, Region
@@ -56,7 +57,12 @@ def accumulated(kept: set[int]) -> Cut:
     argument = ProgramArgument(index=0, type=ArgumentType.INOUT, buffer=0, region=REGION)
     tasks = tuple(
         ProgramTask(
-            ordinal=ordinal, kernels=("add",), submit=cast(Any, None), arguments=(argument,), scalars=()
+            ordinal=ordinal,
+            kernels=("add",),
+            submit=cast(Any, None),
+            arguments=(argument,),
+            scalars=(),
+            blocks=None,
         )
         for ordinal in range(3)
     )
@@ -97,7 +103,7 @@ def test_what_an_output_is_not_written_with_is_no_ones_memory(
 ) -> None:
     argument = ProgramArgument(index=0, type=ArgumentType.OUTPUT, buffer=0, region=region)
     task = ProgramTask(
-        ordinal=0, kernels=("fill",), submit=cast(Any, None), arguments=(argument,), scalars=()
+        ordinal=0, kernels=("fill",), submit=cast(Any, None), arguments=(argument,), scalars=(), blocks=None
     )
     made = dataclasses.replace(SUM, is_entry=False)
     program = Program(orchestration=cast(Any, None), config=cast(Any, None), tasks=(task,), buffers=(made,))
@@ -105,3 +111,17 @@ def test_what_an_output_is_not_written_with_is_no_ones_memory(
     assert tensor.expected is not None
     assert tensor.expected.tolist() == [1.0, 1.0 if region is REGION else 0.0]
     assert (None if tensor.initial is None else tensor.initial.tolist()) == initial
+
+
+def test_what_fewer_blocks_do_not_write_is_no_ones_memory_either() -> None:
+    argument = ProgramArgument(index=0, type=ArgumentType.OUTPUT, buffer=0, region=REGION)
+    task = ProgramTask(
+        ordinal=0, kernels=("fill",), submit=cast(Any, None), arguments=(argument,), scalars=(), blocks=2
+    )
+    made = dataclasses.replace(SUM, is_entry=False)
+    program = Program(orchestration=cast(Any, None), config=cast(Any, None), tasks=(task,), buffers=(made,))
+    before = cut(program, {0}, Written(REGION.shape), {})
+    after = with_blocks(before, {0: 1})
+    assert (before.tensors[0].initial, before.tasks[0].blocks) == (None, 2)
+    assert after.tensors[0].initial is not None
+    assert (after.tensors[0].initial.tolist(), after.tasks[0].blocks) == ([0.0, 0.0], 1)

@@ -27,7 +27,16 @@ from precision_bisect.runner.verdict import Classification
 from precision_bisect.store.vocabulary import Verdict
 from tests.reduce.demo_builds import Trees
 from tests.reduce.quick_runs import quick_runs
-from tests.reduce.small_builds import CRASH, HARD_SHIFT, HARD_WRONG, SHIFT, WRONG, small_build
+from tests.reduce.small_builds import (
+    BLOCK_SHIFT,
+    BLOCK_WRONG,
+    CRASH,
+    HARD_SHIFT,
+    HARD_WRONG,
+    SHIFT,
+    WRONG,
+    small_build,
+)
 from tests.reduce.test_reduction import checked
 
 pytestmark = pytest.mark.xdist_group("reduction")
@@ -134,6 +143,24 @@ def test_a_kernel_with_its_shape_compiled_in_keeps_it(tmp_path: Path, reduced: C
     assert found["kept_tasks"] == ["1: middle"]
     assert found["extents"] == []
     assert found["bytes"]["after"] == 64
+
+
+LAUNCH = """
+    const int32_t blocks = 4;
+    p1.launch_spec.set_block_num(blocks);
+"""
+
+
+def test_a_task_of_several_blocks_in_one_block(tmp_path: Path, reduced: Callable[..., Any]) -> None:
+    bodies = (("bad", BLOCK_WRONG), ("good", BLOCK_SHIFT))
+    bad, good = (small_build(tmp_path / name, body, LAUNCH) for name, body in bodies)
+    found, _ = reduced(bad, "--reference", good)
+    assert found["kept_tasks"] == ["1: middle"]
+    assert (found["blocks"], found["extents"]) == ([[1, 1]], [[8, 1]])
+    for side in ("failing", "passing"):
+        text = (tmp_path / "out" / "result" / side / "orchestration" / "main.cpp").read_text()
+        assert "p1.launch_spec.set_block_num(1);" in text
+        assert "int32_t blocks" not in text
 
 
 REDUCER = """#!/bin/sh

@@ -98,7 +98,7 @@ def test_a_submit_that_is_no_statement_of_a_block_is_refused() -> None:
 def test_one_task_alone(tmp_path: Path) -> None:
     copy = WorkingCopy.of(build(tmp_path / "build", LOOP.replace("MARKER", "")), tmp_path / "copy")
     source = copy.orchestration()
-    copy.write_orchestration(alone(source, source.submits[0], scalars={}))
+    copy.write_orchestration(alone(source, source.submits[0], scalars={}, blocks=None))
     refresh(copy.path)
     given, kept = np.arange(4, dtype=np.float32), np.full(4, 10, np.float32)
     execute(copy.path, given, kept, dump_args=0, dep_gen=True)
@@ -109,11 +109,23 @@ def test_one_task_alone(tmp_path: Path) -> None:
 def test_a_scalar_that_is_a_variable_takes_its_recorded_value() -> None:
     body = "for (long n = 0; n < 3; ++n) { CoreTaskArgs p; p.add_scalar(n, to_u64(0.5f)); rt_submit_aiv_task(0, p); }"
     source = Orchestration.parse(orchestration(body, 1).encode())
-    text = alone(source, source.submits[0], scalars={0: 2, 1: 0.5}).decode()
+    text = alone(source, source.submits[0], scalars={0: 2, 1: 0.5}, blocks=None).decode()
     assert "p.add_scalar(static_cast<uint64_t>(2ull));" in text
     assert "p.add_scalar(to_u64(0.5f));" in text
     with pytest.raises(SingleTaskError, match="exact value"):
-        alone(source, source.submits[0], scalars={0: 2.5})
+        alone(source, source.submits[0], scalars={0: 2.5}, blocks=None)
+
+
+@pytest.mark.parametrize("method", ["set_block_num", "set_core_num"])
+def test_a_number_of_blocks_that_is_an_expression_takes_its_recorded_value(method: str) -> None:
+    told = f"p.launch_spec.{method}((rows / 8) * 4);"
+    body = f"CoreTaskArgs p; {told} p.launch_spec.set_require_sync_start(true); rt_submit_aiv_task(0, p);"
+    source = Orchestration.parse(orchestration(body, 1).encode())
+    text = alone(source, source.submits[0], scalars={}, blocks=12).decode()
+    assert f"    p.launch_spec.{method}(12);\n" in text
+    assert "    p.launch_spec.set_require_sync_start(true);\n" in text
+    assert "rows" not in text
+    assert told in alone(source, source.submits[0], scalars={}, blocks=None).decode()
 
 
 def test_the_copy_is_edited_and_not_the_build(tmp_path: Path) -> None:
