@@ -127,17 +127,12 @@ class Builder:
         values: Mapping[str, str],
     ) -> str:
         step = self._stack.steps[name]
-        inputs: dict[str, str] = {}
-        for entry in step.inputs:
-            repository, _, path = entry.partition(":")
-            paths = (path,) if path else ()
-            inputs[entry] = self._content.of_input(revisions, repository, paths)
         return digest(
             {
                 "name": name,
                 "step": step.model_dump(exclude={"timeout"}),
                 "platform": values["platform"] if step.is_for_one_platform else None,
-                "inputs": inputs,
+                "inputs": {entry: self._content.of_input(revisions, entry) for entry in step.inputs},
                 "variables": dict(self._stack.environment.variables),
                 "tool variables": {
                     tool: dict(found.variables) for tool, found in self._stack.environment.tools.items()

@@ -90,14 +90,15 @@ class StackContent:
                 parts.append(f"{holder}:{path} {self._of_pin_file(holder, path, revisions)}")
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
-    def of_input(self, revisions: Mapping[str, str], repository: str, paths: tuple[str, ...]) -> str:
-        """The key of a build step's input: a repository, or what of it lies below `paths`, with its pin files."""
+    def of_input(self, revisions: Mapping[str, str], entry: str) -> str:
+        """The key of an input of the stack file, `repository` or `repository:path`, with the pin files in it."""
+        repository, _, path = entry.partition(":")
+        paths = (path,) if path else ()
         parts = [f"{self.of_commit(repository, revisions[repository], paths):064x}"]
         parts += [f"with {patch}" for patch in patches_in(revisions, repository)]
-        for holder, path in self._stack.pin_files:
-            within = not paths or any(path == below or path.startswith(f"{below}/") for below in paths)
-            if holder == repository and within:
-                parts.append(f"{path} {self._of_pin_file(holder, path, revisions)}")
+        for holder, file in self._stack.pin_files:
+            if holder == repository and (not path or file == path or file.startswith(f"{path}/")):
+                parts.append(f"{file} {self._of_pin_file(holder, file, revisions)}")
         return "\n".join(parts)
 
     def _of_pin_file(self, holder: str, path: str, revisions: Mapping[str, str]) -> str:

@@ -1,4 +1,4 @@
-"""The options that a case offers, asked for once at each content."""
+"""The options that a case offers, asked for once where what decides them is the same."""
 
 import json
 import os

@@ -344,7 +344,7 @@ class Prober:
         environment: Mapping[str, str],
         values: Mapping[str, str],
     ) -> frozenset[str]:
-        """The options in the case's `--help` at this very content."""
+        """The options in the case's `--help`, asked for where nothing that decides them has been seen yet."""
         case = self._stack.case
         if not case.help:
             return frozenset()
@@ -354,8 +354,7 @@ class Prober:
                 "cwd": case.cwd,
                 "case": str(request.case),
                 "platform": request.platform,
-                "content": self._content.of_revisions(request.revisions),
-                "toolchain": toolchain.key,
+                "inputs": self._help_inputs(request, toolchain),
                 "surroundings": dict(surroundings),
                 "variables": self._environment.variables(),
             }
@@ -380,6 +379,14 @@ class Prober:
             offered = options_in_help("\n".join(lines))
             self._options.put(key, offered)
         return offered
+
+    def _help_inputs(self, request: ProbeRequest, toolchain: Toolchain) -> Mapping[str, str]:
+        case = self._stack.case
+        if not case.help_inputs:
+            return {"content": self._content.of_revisions(request.revisions), "toolchain": toolchain.key}
+        script = () if request.case is None else (f"{case.repository}:{request.case.path}",)
+        entries = (*case.help_inputs, *script)
+        return {entry: self._content.of_input(request.revisions, entry) for entry in entries}
 
     def _clear_build_output(self) -> None:
         """Remove what a run that was killed here has left."""

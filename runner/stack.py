@@ -148,6 +148,9 @@ class Case(Model):
     """Without the interpreter's shim; `{case}` is the script's path in the slot."""
     help: tuple[str, ...] = ()
     """Prints the options the case has at the commit at hand. Without it the case has none of `flags`."""
+    help_inputs: tuple[str, ...] = ()
+    """Repositories, or paths in them, that decide beside the case's own script what `help` prints: it is asked again
+    where they change. By default it is asked at each content of the whole stack."""
     cwd: str
     harness: bool = True
     """The case calls `golden.run` or `golden.run_jit`: it is run under the shim, which reports what they returned."""
@@ -278,6 +281,8 @@ class Stack(Model):
         for name, step in self.steps.items():
             for entry in step.inputs:
                 yield f"steps.{name}.inputs", entry.partition(":")[0]
+        for entry in self.case.help_inputs:
+            yield "case.help_inputs", entry.partition(":")[0]
 
     def _templates(self) -> Iterator[tuple[str, str, frozenset[str]]]:
         none: frozenset[str] = frozenset()

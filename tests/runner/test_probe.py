@@ -134,6 +134,29 @@ def test_options_are_looked_up_at_the_commit(small: SmallStack, flags: str, give
     assert asked.read_text() == "asked\n" * 2
 
 
+def test_options_are_looked_up_where_what_decides_them_changes(small: SmallStack) -> None:
+    asked = small.folder / "asked"
+    small.environment = {"variables": {"ASKED": str(asked)}}
+    case = {
+        "help": ["sh", "{case}", "--help"],
+        "help_inputs": ["cases:parser.sh"],
+        "flags": {"dump": ["--dump-args", "--dump-tensor"]},
+    }
+    with_script(small, HELP.format(flags="--dump-tensor", code=0), **case)
+    changes = [
+        ("a helper", {"helper.sh": "true"}, "--dump-tensor", 1),
+        ("the parser", {"parser.sh": "true"}, "--dump-tensor", 2),
+        ("the case itself", {"case.sh": HELP.format(flags="--dump-args", code=0)}, "--dump-args", 3),
+    ]
+    with small.prober() as prober:
+        small.probe(prober, options=RunOptions(dump_level=1))
+        for message, files, spelling, times in changes:
+            small.cases.commit(message, files)
+            result = small.probe(prober, options=RunOptions(dump_level=1))
+            assert result.command[-2:] == (spelling, "1"), message
+            assert asked.read_text() == "asked\n" * times, message
+
+
 def test_options_are_those_of_the_case_that_runs(small: SmallStack) -> None:
     small.environment = {"variables": {"ASKED": "/dev/null"}}
     case = {"help": ["sh", "{case}", "--help"], "flags": {"dump": ["--dump-args", "--dump-tensor"]}}

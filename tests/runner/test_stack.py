@@ -73,6 +73,11 @@ def test_a_sound_file() -> None:
         ('searched = "tool"', 'searched = "tol"', "searched: expected one of the repositories"),
         ('inputs = ["rt", ', 'inputs = ["rtx:y", ', "steps.rt.inputs"),
         ('inputs = ["rt", "tool:Makefile"]', "inputs = []", "steps.rt.inputs"),
+        (
+            'cwd = "{slot}"',
+            'cwd = "{slot}"\nhelp_inputs = ["case"]',
+            "case.help_inputs: expected one of the rep",
+        ),
         ("{jobs}", "{job}", "{job}"),
         ('"{platform}"', '"{golden}"', "{golden}"),
         ('"{case}", ', '"--file={case}", ', "expected the word {case}"),
