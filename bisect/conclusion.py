@@ -3,7 +3,7 @@
 from typing import Literal
 
 from ..runner.localization import Localization
-from ..runner.stack import Model
+from ..runner.stack_parts import Model
 from ..store.schema import Judgement, Outcome
 
 Blame = Literal["submodule", "version", "superproject", "interaction", "either", "unknown"]

@@ -15,7 +15,9 @@ from ..runner.environment import EnvironmentReader
 from ..runner.errors import UserError
 from ..runner.git import GitRepository
 from ..runner.home import Home, user_home
-from ..runner.stack import GitlinkPin, Platform, Stack, Tool, load_stack
+from ..runner.stack import Stack
+from ..runner.stack_file import load_stack
+from ..runner.stack_parts import GitlinkPin, Platform, Tool
 from ..runner.virtual_environment import base_packages
 from .command_errors import run_command
 from .main_job import parse_overrides

@@ -28,7 +28,8 @@ from ..runner.localization import (
     read_divergence,
     read_reduction,
 )
-from ..runner.probe import OF_ANOTHER_PYTHON, Prober
+from ..runner.preparation import OF_ANOTHER_PYTHON
+from ..runner.probe import Prober
 from ..runner.probe_records import ProbeRequest
 from ..runner.workspace import Workspace
 from ..store.schema import Probe

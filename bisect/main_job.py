@@ -19,7 +19,8 @@ from ..runner.backends import Backend, check_backend
 from ..runner.errors import EndsError, UsageError, UserError
 from ..runner.git import GitRepository
 from ..runner.home import Home, user_home
-from ..runner.stack import Stack, load_stack, stack_of_checkout
+from ..runner.stack import Stack
+from ..runner.stack_file import load_stack, stack_of_checkout
 from ..store.database import sqlite_url
 from ..store.schema import Outcome, Seeks
 from .command_errors import INTERRUPTED, run_command

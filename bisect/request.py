@@ -7,7 +7,9 @@ from typing import Literal
 from ..runner.case import CaseName
 from ..runner.cherry_picks import CherryPick
 from ..runner.runtime_dir import replay_of
-from ..runner.stack import Case, Model, Platform, Repository, Stack, is_plain_name, literal
+from ..runner.stack import Stack, is_plain_name
+from ..runner.stack_parts import Case, Model, Platform, Repository
+from ..runner.templates import literal
 from ..store.schema import Seeks
 
 PREDICATE_PLATFORM = "host"

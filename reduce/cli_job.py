@@ -14,7 +14,7 @@ from rich.console import Console
 from ..runner.build_output.errors import BuildOutputError
 from ..runner.errors import UsageError, UserError
 from ..runner.fork_servers import ForkServers
-from ..runner.stack import load_stack
+from ..runner.stack_file import load_stack
 from ..runner.tensors.statistics import Tolerance
 from .divergence import Divergence
 from .failure import Printed

@@ -18,8 +18,8 @@ from ..runner.errors import UserError
 from ..runner.execute import Command, execute
 from ..runner.harness_outcome import read_harness_outcome
 from ..runner.runtime_dir import REPLAY_CASE
-from ..runner.stack import fill
 from ..runner.targets import lease
+from ..runner.templates import fill
 from ..runner.tensors.statistics import Tolerance
 from ..runner.verdict import Classification, Classifier
 from ..store.vocabulary import Verdict

@@ -12,7 +12,8 @@ from ..runner.execute import Command, Started, start_anew
 from ..runner.fork_servers import ForkServers
 from ..runner.git import LOCAL_VARIABLES
 from ..runner.scene_tests import with_harness
-from ..runner.stack import Stack, fill
+from ..runner.stack import Stack
+from ..runner.templates import fill
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,7 +17,8 @@ from .content import StackContent
 from .execute import Command, execute
 from .interrupt import Interrupt, try_lock
 from .slot import Slot, remove
-from .stack import Stack, fill
+from .stack import Stack
+from .templates import fill
 from .verdict import Classification, Ending, classify_build_failure
 
 _SIZE_FILE = "size"

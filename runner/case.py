@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from .errors import UsageError
-from .stack import Stack, fill
+from .stack import Stack
+from .templates import fill
 
 _SHIM = Path(__file__).with_name("shim.py")
 _OPTION = re.compile(r"(?<![\w-])--[a-z][\w-]*")

@@ -5,7 +5,7 @@ from functools import cached_property
 
 from .errors import UserError
 from .git import GitError, GitRepository
-from .stack import Model
+from .stack_parts import Model
 
 
 class CherryPick(Model):

@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 
-from .stack import Stack, Tool
+from .stack import Stack
+from .stack_parts import Tool
 
 _VERSION_TIMEOUT = 30
 NOT_FOUND = "not found"

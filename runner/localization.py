@@ -10,7 +10,8 @@ from typing import Annotated, Literal, TypeVar
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
-from .stack import Model, Stack
+from .stack import Stack
+from .stack_parts import Model
 
 DIVERGENCE, TASK_GRAPH, REDUCTION = "divergence.json", "task_graph.html", "reduction.json"
 _T = TypeVar("_T", bound=BaseModel)

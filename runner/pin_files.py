@@ -4,7 +4,8 @@ import re
 from collections.abc import Mapping, Sequence
 
 from .git import CommitInfo, GitRepository, is_commit_id
-from .stack import CommitFilePin, GitlinkPin, Stack, VersionFilePin
+from .stack import Stack
+from .stack_parts import CommitFilePin, GitlinkPin, VersionFilePin
 
 _GITLINK_MODE = "160000"
 _ABSENT = ("", "")

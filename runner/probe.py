@@ -5,51 +5,38 @@ import platform as host_platform
 import secrets
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from ..store.schema import Judgement
-from .builder import Builder, FailedBuild, Toolchain, digest
-from .case import CaseCommand, case_command, options_in_help
-from .cherry_picks import PatchConflictError, patches_in
+from .builder import Builder, FailedBuild, Toolchain
+from .case import CaseCommand, case_command
 from .content import StackContent
 from .environment import EnvironmentReader
 from .errors import UserError
 from .execute import Command, execute
-from .git import LOCAL_VARIABLES
 from .harness_outcome import HarnessOutcome, HarnessOutcomeError, read_harness_outcome
 from .home import Home
 from .interrupt import Interrupt
-from .judgement import Listener, case_missing, not_frozen, patch_conflict
+from .judgement import Listener, case_missing, not_frozen
 from .offered_options import OfferedOptions
+from .preparation import NOT_STARTED, Preparation, Prepared
 from .probe_records import ProbeRequest, ProbeResult
 from .slot import Slot, remove
-from .stack import Stack, fill
+from .stack import Stack
 from .targets import lease
+from .templates import fill
 from .verdict import Classification, Classifier, Ending, Evidence
 from .workspace import Workspace
 
-_HELP_TIMEOUT = 300
 _BUILD = "build"
 """Of a probe's folder: the build directory that its run left, or was given."""
-OF_ANOTHER_PYTHON = frozenset({"PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV"})
 
-_NOT_STARTED = Ending(exit_code=None, signal=None, timed_out=False, cancelled=False)
 
 OnActivity = Callable[[str], None]
 """Told what a slot does now, in a few words."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Ready:
-    """A slot that was checked out and built, and what commands in it are given."""
-
-    surroundings: Mapping[str, str]
-    environment: Mapping[str, str]
-    values: Mapping[str, str]
-    built: Toolchain | FailedBuild
 
 
 class Prober:
@@ -70,17 +57,22 @@ class Prober:
         interrupt: Interrupt | None = None,
     ) -> None:
         """`variables` are what commands inherit, `share` is how many probers the machine's cores are for."""
-        self._stack = workspace.stack
-        self._workspace = workspace
-        self._variables = variables
-        self._cores = max(1, (os.cpu_count() or 1) // share)
+        stack = self._stack = workspace.stack
         self._interrupt = interrupt
-        self._environment = EnvironmentReader(workspace.stack, variables)
-        self._builder = Builder(workspace.stack, content, home.builds, interrupt=interrupt)
         self._on_activity = on_activity
-        self._content = content
-        self._options = OfferedOptions(home.options)
+        reader = EnvironmentReader(stack, variables)
+        self._options = OfferedOptions(home.options, stack, content, reader, interrupt=interrupt)
+        builder = Builder(stack, content, home.builds, interrupt=interrupt)
         self._slot = workspace.acquire()
+        self._preparation = Preparation(
+            workspace,
+            self._slot,
+            builder,
+            reader,
+            variables=variables,
+            cores=max(1, (os.cpu_count() or 1) // share),
+            says=self._says,
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -115,7 +107,7 @@ class Prober:
         Raises `UserError`, and `InterruptedWorkError`.
         """
         request.directory.mkdir(parents=True, exist_ok=True)
-        built = self._build(request).built
+        built = self._preparation.prepare(request).built
         if isinstance(built, FailedBuild):
             return built
         there = {
@@ -128,69 +120,28 @@ class Prober:
         shutil.rmtree(request.directory, ignore_errors=True)
         # An earlier attempt, whose worker was killed, may still be dying and write there.
         request.directory.mkdir(parents=True, exist_ok=True)
-        ready = self._build(request)
-        surroundings, built = ready.surroundings, ready.built
+        prepared = self._preparation.prepare(request)
+        built = prepared.built
         if isinstance(built, FailedBuild):
             return self._result(
                 request,
-                surroundings,
+                prepared.surroundings,
                 classification=built.classification,
                 ending=built.ending,
                 build_seconds=built.seconds,
                 log=request.directory / f"build-{built.step}.log.gz",
             )
-        return self._run(
-            request, built, surroundings=surroundings, environment=ready.environment, values=ready.values
-        )
+        return self._run(request, prepared, built)
 
-    def _build(self, request: ProbeRequest) -> "_Ready":
-        if request.golden is not None:
-            request.golden.verify()
-        self._says("checking out")
-        for name in self._stack.repositories:
-            for sha in (request.revisions[name], *patches_in(request.revisions, name)):
-                self._workspace.ensure_commit(name, sha)
-        conflict: PatchConflictError | None = None
-        try:
-            self._slot.check_out(request.revisions)
-        except PatchConflictError as error:
-            conflict = error
-        if self._stack.needs_python:
-            self._slot.ensure_python()
-        surroundings = self._environment.read(packages_path=self._slot.packages_path())
-        values = self._values(request)
-        environment = self._process_environment(values)
-        built = (
-            _conflict_of_patches(conflict)
-            if conflict is not None
-            else self._builder.build(
-                self._slot,
-                request.revisions,
-                surroundings=surroundings,
-                environment=environment,
-                values=values,
-                logs=request.directory,
-                on_step=lambda step: self._says(f"building {step}"),
-            )
-        )
-        return _Ready(surroundings=surroundings, environment=environment, values=values, built=built)
-
-    def _run(
-        self,
-        request: ProbeRequest,
-        toolchain: Toolchain,
-        *,
-        surroundings: Mapping[str, str],
-        environment: Mapping[str, str],
-        values: Mapping[str, str],
-    ) -> ProbeResult:
+    def _run(self, request: ProbeRequest, prepared: Prepared, toolchain: Toolchain) -> ProbeResult:
+        surroundings, values = prepared.surroundings, prepared.values
         log = request.directory / "run.log.gz"
         if request.case is not None and not Path(values["case"]).is_file():
             return self._result(
                 request,
                 surroundings,
                 classification=case_missing(request.case),
-                ending=_NOT_STARTED,
+                ending=NOT_STARTED,
                 toolchain=toolchain,
                 build_seconds=toolchain.seconds,
                 log=log,
@@ -206,9 +157,7 @@ class Prober:
             self._stack,
             request.case,
             options,
-            offered=self._options_offered(
-                request, toolchain, surroundings=surroundings, environment=environment, values=values
-            ),
+            offered=self._options.of_case(self._slot, request, prepared, toolchain),
             outcome=outcome_file,
             values=values,
         )
@@ -219,7 +168,7 @@ class Prober:
                 request,
                 surroundings,
                 classification=not_frozen(refused[0], "the case has no option for it at this commit"),
-                ending=_NOT_STARTED,
+                ending=NOT_STARTED,
                 toolchain=toolchain,
                 build_seconds=toolchain.seconds,
                 log=log,
@@ -239,7 +188,7 @@ class Prober:
                 Command(
                     argv=command.argv,
                     cwd=self._slot.directory / fill(self._stack.case.cwd, values),
-                    environment=environment,
+                    environment=prepared.environment,
                     timeout=request.timeout,
                     memory=self._memory_limit(),
                     holds=(self._slot.lock, *leases),
@@ -307,86 +256,9 @@ class Prober:
             build_directory=build_directory,
         )
 
-    def _values(self, request: ProbeRequest) -> dict[str, str]:
-        case = self._slot.path(self._stack.case.repository)
-        if request.case is not None:
-            case /= request.case.path
-        return {
-            "python": str(self._slot.python),
-            "slot": str(self._slot.directory),
-            "jobs": str(self._cores),
-            "case": str(case),
-            "platform": request.platform,
-            "device": str(request.device),
-            **{name: str(self._slot.path(name)) for name in self._stack.repositories},
-        }
-
-    def _process_environment(self, values: Mapping[str, str]) -> dict[str, str]:
-        environment = {key: value for key, value in self._variables.items() if key not in LOCAL_VARIABLES}
-        if self._stack.needs_python:
-            scripts = self._slot.python.parent
-            environment = {key: environment[key] for key in environment.keys() - OF_ANOTHER_PYTHON}
-            environment["PATH"] = f"{scripts}{os.pathsep}{environment.get('PATH', os.defpath)}"
-            environment["VIRTUAL_ENV"] = str(scripts.parent)
-        own = {key: fill(text, values) for key, text in self._environment.variables().items()}
-        return environment | own
-
     def _memory_limit(self) -> int | None:
         limit = self._stack.limits.memory_gib
         return None if limit is None else int(limit * (1 << 30))
-
-    def _options_offered(
-        self,
-        request: ProbeRequest,
-        toolchain: Toolchain,
-        *,
-        surroundings: Mapping[str, str],
-        environment: Mapping[str, str],
-        values: Mapping[str, str],
-    ) -> frozenset[str]:
-        """The options in the case's `--help`, asked for where nothing that decides them has been seen yet."""
-        case = self._stack.case
-        if not case.help:
-            return frozenset()
-        key = digest(
-            {
-                "help": case.help,
-                "cwd": case.cwd,
-                "case": str(request.case),
-                "platform": request.platform,
-                "inputs": self._help_inputs(request, toolchain),
-                "surroundings": dict(surroundings),
-                "variables": self._environment.variables(),
-            }
-        )
-        offered = self._options.get(key)
-        if offered is None:
-            lines: list[str] = []
-            finished = execute(
-                Command(
-                    argv=[fill(word, values) for word in case.help],
-                    cwd=self._slot.directory / fill(case.cwd, values),
-                    environment=environment,
-                    timeout=_HELP_TIMEOUT,
-                    holds=(self._slot.lock,),
-                    interrupt=self._interrupt,
-                ),
-                log=request.directory / "help.log.gz",
-                on_line=lambda _stream, line: lines.append(line) if len(lines) < 10_000 else None,
-            )
-            if finished.ending.exit_code != 0:
-                return frozenset()
-            offered = options_in_help("\n".join(lines))
-            self._options.put(key, offered)
-        return offered
-
-    def _help_inputs(self, request: ProbeRequest, toolchain: Toolchain) -> Mapping[str, str]:
-        case = self._stack.case
-        if not case.help_inputs:
-            return {"content": self._content.of_revisions(request.revisions), "toolchain": toolchain.key}
-        script = () if request.case is None else (f"{case.repository}:{request.case.path}",)
-        entries = (*case.help_inputs, *script)
-        return {entry: self._content.of_input(request.revisions, entry) for entry in entries}
 
     def _clear_build_output(self) -> None:
         """Remove what a run that was killed here has left."""
@@ -405,15 +277,6 @@ class Prober:
             return None
         newest = max(made, key=lambda path: path.stat().st_mtime_ns)
         return Path(shutil.move(newest, directory / _BUILD))
-
-
-def _conflict_of_patches(conflict: PatchConflictError) -> FailedBuild:
-    return FailedBuild(
-        step="cherry-pick",
-        ending=_NOT_STARTED,
-        classification=patch_conflict(str(conflict)),
-        seconds=0.0,
-    )
 
 
 def _reason(error: OSError) -> str:

@@ -6,7 +6,8 @@ from .cherry_picks import CherryPicks, patch_name
 from .errors import UserError
 from .git import CommitInfo, GitRepository
 from .pin_files import PinReader
-from .stack import GitlinkPin, Stack
+from .stack import Stack
+from .stack_parts import GitlinkPin
 
 
 class NoPinError(UserError):

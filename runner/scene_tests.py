@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from .stack import CaseFlags, Stack, literal
+from .stack import Stack
+from .stack_parts import CaseFlags
+from .templates import literal
 
 _FOLDER = Path(__file__).with_name("scene_harness")
 HARNESS = _FOLDER / "golden.py"

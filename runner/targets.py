@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator
 from .home import device_locks
 from .interrupt import Interrupt
 from .process_lock import ProcessLock
-from .stack import Platform
+from .stack_parts import Platform
 
 
 @contextlib.contextmanager

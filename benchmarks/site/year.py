@@ -14,7 +14,8 @@ from sqlalchemy.orm import Session, sessionmaker
 
 from precision_bisect.bisect.conclusion import Conclusion, EndRate, NamedCommit, PinRecord
 from precision_bisect.bisect.request import BisectRequest
-from precision_bisect.runner.stack import Case, CaseFlags, GitlinkPin, Platform, Repository, Stack, Step
+from precision_bisect.runner.stack import Stack
+from precision_bisect.runner.stack_parts import Case, CaseFlags, GitlinkPin, Platform, Repository, Step
 from precision_bisect.store.journal import (
     CandidateRow,
     CommitRow,

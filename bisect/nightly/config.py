@@ -10,7 +10,9 @@ from pydantic import BeforeValidator, Field, ValidationError, field_validator
 
 from ...runner.duration import parse_duration
 from ...runner.errors import UsageError
-from ...runner.stack import Model, Stack, first_error, is_plain_name, load_stack
+from ...runner.stack import Stack, is_plain_name
+from ...runner.stack_file import first_error, load_stack
+from ...runner.stack_parts import Model
 
 _Duration = Annotated[float, BeforeValidator(lambda text: parse_duration(str(text)))]
 """In the file a text such as `6h`; seconds."""

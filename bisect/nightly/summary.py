@@ -6,7 +6,7 @@ python -m precision_bisect.bisect.nightly.summary > docs/nightly.schema.json
 from datetime import datetime
 
 from ...runner.json_schema import published_schema
-from ...runner.stack import Model
+from ...runner.stack_parts import Model
 from ...store.night_journal import NightJournal
 from ...store.nightly import CaseResult, Incident, Night, Regression, Status
 from ...store.vocabulary import Verdict

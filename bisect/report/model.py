@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from ...runner.localization import Localization
-from ...runner.stack import Model
+from ...runner.stack_parts import Model
 from ...store.schema import BuildSource, Judgement, Outcome, Phase, Seeks
 from ...store.vocabulary import Verdict
 from ..conclusion import Counterfactual, EndRate, PinRecord

@@ -10,7 +10,9 @@ from pathlib import Path, PurePosixPath
 from ...runner.case import CaseName, RunOptions, case_command
 from ...runner.cherry_picks import patches_in
 from ...runner.environment import NOT_FOUND
-from ...runner.stack import CommitFilePin, GitlinkPin, Stack, fill
+from ...runner.stack import Stack
+from ...runner.stack_parts import CommitFilePin, GitlinkPin
+from ...runner.templates import fill
 from ..request import BisectRequest
 from .plain_text import one_line
 

@@ -15,7 +15,7 @@ from precision_bisect.demo.scenarios import SETTINGS, Repository, Scenario
 from precision_bisect.reduce.request import LocalizeRequest
 from precision_bisect.reduce.toolchain import Toolchain
 from precision_bisect.runner import shim
-from precision_bisect.runner.stack import load_stack
+from precision_bisect.runner.stack_file import load_stack
 from precision_bisect.runner.tensors.statistics import Tolerance
 from tests.reduce.quick_runs import SERVERS, run_python
 

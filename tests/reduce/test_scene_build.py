@@ -16,7 +16,7 @@ from precision_bisect.runner.build_output.build_directory import BuildDirectory
 from precision_bisect.runner.build_output.kernel_config import Direction
 from precision_bisect.runner.entry_arguments import entry_arguments
 from precision_bisect.runner.errors import UserError
-from precision_bisect.runner.stack import load_stack
+from precision_bisect.runner.stack_file import load_stack
 from precision_bisect.store.vocabulary import Verdict
 
 HERE = Path(__file__).parent

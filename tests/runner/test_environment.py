@@ -10,7 +10,7 @@ import pytest
 
 from precision_bisect.runner.environment import EnvironmentReader, fingerprint, moved
 from precision_bisect.runner.errors import UserError
-from precision_bisect.runner.stack import Tool
+from precision_bisect.runner.stack_parts import Tool
 from precision_bisect.runner.virtual_environment import VirtualEnvironment, base_packages
 from tests.runner.small_stack import SmallStack
 

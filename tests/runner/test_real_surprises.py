@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from precision_bisect.runner.content import ContentKeys
-from precision_bisect.runner.stack import fill, load_stack
+from precision_bisect.runner.stack_file import load_stack
+from precision_bisect.runner.templates import fill
 from precision_bisect.store.schema import BuildSource
 from precision_bisect.store.vocabulary import Verdict
 from tests.runner.small_stack import SmallStack

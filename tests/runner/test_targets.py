@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from precision_bisect.runner.stack import Platform
+from precision_bisect.runner.stack_parts import Platform
 from precision_bisect.runner.targets import lease
 
 BOARD = Platform(board=True)
@@ -15,7 +15,7 @@ BOARD = Platform(board=True)
 HOLD = """
 import sys
 from precision_bisect.runner import targets
-from precision_bisect.runner.stack import Platform
+from precision_bisect.runner.stack_parts import Platform
 targets.device_locks = lambda: __import__("pathlib").Path(sys.argv[1])
 with targets.lease("a2a3", Platform(board=True), int(sys.argv[2]), on_wait=lambda text: print(text, flush=True)):
     print("held", flush=True)

@@ -8,13 +8,13 @@ import pytest
 
 from precision_bisect.bisect.report.reproduce import reproduction_script
 from precision_bisect.bisect.request import BisectRequest, predicate_stack, with_predicate
-from precision_bisect.runner.stack import (
+from precision_bisect.runner.stack import Stack
+from precision_bisect.runner.stack_parts import (
     Case,
     Environment,
     GitlinkPin,
     Platform,
     Repository,
-    Stack,
     Step,
     Tool,
 )

@@ -1,0 +1,171 @@
+"""The tables of a stack file: repositories, pins, steps, the case, platforms. Each is validated data."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from .layout import RelativePath
+
+
+class Model(BaseModel):
+    """Frozen, and strict about keys: a misspelt key is an error, not a silence."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Repository(Model):
+    """One git repository of the stack, as it is checked out on this machine."""
+
+    path: Path
+    """The user's checkout. Objects are borrowed from it; nothing is ever written to it."""
+    revision: str = "HEAD"
+    """What is used where the repository is neither searched nor pinned by another one."""
+    ignore: tuple[str, ...] = ()
+    """Paths that cannot change a result (docs, tests, CI), as `**` globs from the repository's root."""
+    keep: tuple[str, ...] = ()
+    """Untracked files that cleaning a slot spares (caches of incremental builds), as gitignore patterns."""
+
+
+class GitlinkPin(Model):
+    """A submodule: `holder`'s commit names the commit of `target`, checked out at `path` inside it."""
+
+    kind: Literal["gitlink"]
+    holder: str
+    path: RelativePath
+    target: str
+    search: bool = True
+    """A pin that is searched follows its holder's commits, and is looked into where the culprit moves it. One that is
+    not is frozen: held at what the bad end says for the whole bisection."""
+
+
+class CommitFilePin(Model):
+    """A file of `holder` that holds the full commit id of another repository, and nothing else."""
+
+    kind: Literal["commit-file"]
+    holder: str
+    path: RelativePath
+    target: str | None = None
+    """The repository, where it belongs to the stack: it is checked out beside the others, and can be searched."""
+    search: bool = True
+
+
+class VersionFilePin(Model):
+    """A `KEY=VALUE` line in a file of `holder` that names the version of a tool."""
+
+    kind: Literal["version-file"]
+    holder: str
+    path: RelativePath
+    key: str
+    search: bool = True
+
+
+Pin = Annotated[GitlinkPin | CommitFilePin | VersionFilePin, Field(discriminator="kind")]
+
+
+class Tool(Model):
+    """A program that the stack needs. Its version is part of the environment fingerprint."""
+
+    command: tuple[str, ...] = Field(min_length=1)
+    """Prints the version."""
+    required: bool = True
+    variables: Mapping[str, str] = {}
+    """Set for every step and run where the tool is found, such as cmake's compiler launcher for ccache."""
+    hint: str = ""
+    """How to get it, shown by `doctor`."""
+
+
+class Environment(Model):
+    """The processes' surroundings: interpreter, variables, tools."""
+
+    python: str | None = None
+    """The interpreter a slot's virtual environment is made from; its packages stay visible there. By default the
+    one that runs this tool."""
+    variables: Mapping[str, str] = {}
+    """Set for every step and run. Placeholders are replaced."""
+    matters: tuple[str, ...] = ()
+    """Inherited variables that can change a result: they enter the build key and the fingerprint."""
+    packages: tuple[str, ...] = ()
+    """Python distributions whose versions enter the fingerprint."""
+    tools: Mapping[str, Tool] = {}
+
+
+class Step(Model):
+    """One build step, run in a slot when what it depends on has changed there."""
+
+    command: tuple[str, ...] = Field(min_length=1)
+    cwd: str = "{slot}"
+    inputs: tuple[str, ...] = Field(min_length=1)
+    """Repositories (`minirt`) or paths in them (`minipto:pyproject.toml`) whose content decides the result."""
+    outputs: tuple[RelativePath, ...] = ()
+    """Folders or files, from the slot's root, that hold all the step makes. They are removed before it runs, and cached
+    by content; what an incremental build goes on from belongs under `keep`. A step without outputs is never taken
+    from the cache, only skipped where the slot already holds it."""
+    timeout: float = Field(default=3600, gt=0)
+    """Seconds."""
+
+    @property
+    def is_for_one_platform(self) -> bool:
+        """Whether it builds for the platform that is asked for, and not for all."""
+        return any("{platform}" in text for text in (*self.command, self.cwd))
+
+
+class CaseFlags(Model):
+    """Every spelling an option of the case has had, newest first. The case's `--help` decides which is used."""
+
+    golden_data: tuple[str, ...] = ()
+    save_data: tuple[str, ...] = ()
+    dump: tuple[str, ...] = ()
+    dep_gen: tuple[str, ...] = ()
+    dump_passes: tuple[str, ...] = ()
+    runtime_dir: tuple[str, ...] = ()
+
+
+class Case(Model):
+    """How one case is run."""
+
+    repository: str
+    command: tuple[str, ...] = Field(min_length=1)
+    """Without the interpreter's shim; `{case}` is the script's path in the slot."""
+    help: tuple[str, ...] = ()
+    """Prints the options the case has at the commit at hand. Without it the case has none of `flags`."""
+    help_inputs: tuple[str, ...] = ()
+    """Repositories, or paths in them, that decide beside the case's own script what `help` prints: it is asked again
+    where they change. By default it is asked at each content of the whole stack."""
+    cwd: str
+    harness: bool = True
+    """The case calls `golden.run` or `golden.run_jit`: it is run under the shim, which reports what they returned."""
+    scene_tests: bool = False
+    """Cases are scene tests of the runtime: `reduce` takes their scripts, and runs what it makes of them as such."""
+    flags: CaseFlags = CaseFlags()
+    build_output: RelativePath | None = None
+    """Folder, from the slot's root, in which a run leaves its build directory."""
+    preload: tuple[str, ...] = ()
+    """Modules that take long to import, and may be imported once for many runs that are forks of one process."""
+
+
+class Platform(Model):
+    """A target the case runs on."""
+
+    board: bool = False
+    """A board is leased: one run at a time, whichever bisection it belongs to."""
+    needs: tuple[str, ...] = ()
+    """Inherited variables without which nothing can be built or run for it."""
+
+
+class Schedule(Model):
+    """A way to make the runtime run its tasks: an order, a number of workers."""
+
+    variables: Mapping[str, str] = Field(min_length=1)
+    """Set for the run."""
+
+
+class Limits(Model):
+    """Bounds on what the tool takes from the machine."""
+
+    build_cache_gib: float = Field(default=20, gt=0)
+    memory_gib: float | None = Field(default=None, gt=0)
+    """Address space of one run; none by default."""
+    run_timeout: float = Field(default=3600, gt=0)
+    """Seconds for the first run at an end. Later runs get ten times what that run took."""
