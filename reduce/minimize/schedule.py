@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from .ancestors import Ancestors
-from .bisection import Bisection
+from .cuts import Cuts
 from .graph import Graph
 from .outcome import Candidate, Outcome, Query
 from .patience import passes_to_reject
@@ -62,7 +62,7 @@ def minimize(
     rate: float = 1.0,
     error: float = 0.01,
 ) -> State:
-    """The whole search: ancestors of the failing output, closed-cut bisection, a sweep to 1-minimality.
+    """The whole search: ancestors of the failing output, closed cuts, a sweep to 1-minimality.
 
     Args:
         best: what to start from, interesting; all elements if not given.
@@ -74,6 +74,6 @@ def minimize(
     best = graph.everything if best is None else best
     return Schedule.of(
         Ancestors.start(graph, best, best if targets is None else targets, runs=runs),
-        lambda left: Bisection.start(graph, left, rate=rate),
+        lambda left: Cuts.start(graph, left, rate=rate),
         lambda left: Sweep.start(graph, left, runs=runs),
     )

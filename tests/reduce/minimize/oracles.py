@@ -35,6 +35,16 @@ def needing(*elements: int, rate: float = 1.0, seed: int = 0) -> Oracle:
     return oracle
 
 
+def trapped(oracle: Oracle, *traps: tuple[int, int]) -> Oracle:
+    """Of each trap, the first fails otherwise while the second is dropped."""
+
+    def judged(run: Run) -> Outcome:
+        slips = any(task in run.candidate and need not in run.candidate for task, need in traps)
+        return Outcome.SLIPPED if slips else oracle(run)
+
+    return judged
+
+
 def lawless(seed: int, whole: Candidate) -> Oracle:
     """The whole is interesting, anything else is what a die says, yet always the same."""
 

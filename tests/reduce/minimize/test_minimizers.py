@@ -11,6 +11,7 @@ from math import ceil, log2
 import pytest
 
 from precision_bisect.reduce.minimize.bisection import Bisection
+from precision_bisect.reduce.minimize.cuts import Cuts
 from precision_bisect.reduce.minimize.ddmin import Ddmin
 from precision_bisect.reduce.minimize.graph import Graph
 from precision_bisect.reduce.minimize.memory import Memory
@@ -27,6 +28,7 @@ from tests.reduce.minimize.oracles import Caller, lawless, needing, random_graph
 STARTS: dict[str, Callable[[Graph], State]] = {
     "schedule": minimize,
     "bisection": Bisection.start,
+    "cuts": lambda graph: Cuts.start(graph, graph.everything),
     "ddmin": Ddmin.start,
     "probdd": ProbDD.start,
     "probdd .1": lambda graph: ProbDD.start(graph, prior=0.1),

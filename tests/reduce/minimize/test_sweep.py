@@ -11,24 +11,13 @@ from precision_bisect.reduce.minimize.graph import Graph
 from precision_bisect.reduce.minimize.outcome import Candidate, Outcome, Run
 from precision_bisect.reduce.minimize.schedule import minimize
 from precision_bisect.reduce.minimize.sweep import Sweep
-from tests.reduce.minimize.oracles import Caller, Oracle, lawless, needing, random_graph
+from tests.reduce.minimize.oracles import Caller, lawless, needing, random_graph, trapped
 
 
 def closed_sets(graph: Graph) -> set[Candidate]:
     elements = range(len(graph))
     subsets = (frozenset(kept) for size in range(len(graph) + 1) for kept in combinations(elements, size))
     return {kept for kept in subsets if all(set(graph.predecessors[one]) <= kept for one in kept)}
-
-
-def trapped(fault: int, *traps: tuple[int, int]) -> Oracle:
-    """Of each trap, the first fails otherwise while the second is dropped."""
-
-    def oracle(run: Run) -> Outcome:
-        if any(task in run.candidate and need not in run.candidate for task, need in traps):
-            return Outcome.SLIPPED
-        return Outcome.INTERESTING if fault in run.candidate else Outcome.NOT
-
-    return oracle
 
 
 def test_no_closed_candidate_that_lacks_one_element_is_interesting_whatever_the_oracle() -> None:
@@ -78,7 +67,7 @@ def test_what_only_a_vain_element_needs_goes_with_it_at_once() -> None:
 def test_elements_that_are_there_for_each_other_go_together() -> None:
     """0 needs 4, of which 1 is an ancestor, which needs 3, of which 0 is one; the fault is 2."""
     graph = Graph(((), (), (), (0,), (1,)))
-    oracle = trapped(2, (0, 4), (1, 3))
+    oracle = trapped(needing(2), (0, 4), (1, 3))
     assert oracle(Run(graph.everything, 0)) is Outcome.INTERESTING
     assert {oracle(Run(graph.everything - {one}, 0)) for one in (3, 4)} == {Outcome.SLIPPED}
     assert Caller(oracle).minimize(Sweep.start(graph, graph.everything)) == {2}
@@ -117,7 +106,7 @@ def test_traps_are_left_at_the_optimum_or_the_sweep_saw_each_step_slip() -> None
         if len(others) < 4:
             continue
         traps = [tuple[int, int](sorted(rng.sample(others, 2))) for _ in range(3)]
-        oracle = trapped(fault, *traps)
+        oracle = trapped(needing(fault), *traps)
         best = Caller(oracle).minimize(minimize(graph))
         assert oracle(Run(best, 0)) is Outcome.INTERESTING
         if best == graph.with_ancestors({fault}):

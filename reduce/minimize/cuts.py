@@ -1,0 +1,59 @@
+"""Closed-cut bisection, and what to do where a cut fails otherwise."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from .bisection import Bisection
+from .graph import Graph
+from .lone_task import LoneTask
+from .outcome import Candidate, Outcome, Query
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cuts:
+    """Bisection up to the first cut that fails otherwise; then, once, the search for a lone task at fault; then
+    bisection of what that left, to which a cut that fails otherwise is one that does not fail.
+
+    Where failures are rare, or a needed element is known already, it is bisection to the end.
+    """
+
+    state: Bisection | LoneTask
+    may_be_lone: bool
+
+    @staticmethod
+    def start(graph: Graph, best: Candidate, *, rate: float = 1.0) -> Cuts:
+        """From an interesting candidate that is closed; it fails at `rate`."""
+        return Cuts(state=Bisection.start(graph, best, rate=rate), may_be_lone=rate == 1)
+
+    @property
+    def best(self) -> Candidate:
+        """Of the search under way."""
+        return self.state.best
+
+    @property
+    def query(self) -> Query | None:
+        """Of the search under way."""
+        return self.state.query
+
+    @property
+    def chance(self) -> float:
+        """Of the search under way."""
+        return self.state.chance
+
+    def after(self, outcome: Outcome) -> Cuts:
+        """Its next state, or the next search."""
+        state = self.state
+        if not (isinstance(state, Bisection) and self._turns_at(state, outcome)):
+            return replace(self, state=state.after(outcome))._settled()
+        cleared = max((cut for cut, _ in state.seen), default=0)
+        search = LoneTask.start(state.graph, state.best, frozenset(state.open[cleared:]))
+        return replace(self, state=search, may_be_lone=False)._settled()
+
+    def _turns_at(self, state: Bisection, outcome: Outcome) -> bool:
+        return self.may_be_lone and state.found == 0 and outcome is Outcome.SLIPPED
+
+    def _settled(self) -> Cuts:
+        if isinstance(self.state, LoneTask) and self.state.query is None:
+            return replace(self, state=Bisection.start(self.state.graph, self.state.best))
+        return self
