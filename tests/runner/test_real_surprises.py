@@ -66,6 +66,17 @@ def test_a_commit_that_names_no_pto_isa_fails_to_build(tmp_path: Path) -> None:
     assert "expected the commit of pto-isa" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("setting", "asked"), [('cmake.minimum-version = "3.15"', True), ('cmake.version = ">=3.15"', False)]
+)
+def test_the_compiler_is_built_as_its_own_revision_asks(tmp_path: Path, setting: str, asked: bool) -> None:
+    (tmp_path / "pyproject.toml").write_text(f"[tool.scikit-build]\n{setting}\n")
+    command = load_stack("pypto").steps["compiler"].command
+    argv = [fill(word, {"python": "echo", "slot": "/slot", "pypto": "/slot/pypto"}) for word in command]
+    said = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    assert ("--target /slot/compiler /slot/pypto" in said, "-Cminimum-version" in said) == (True, asked)
+
+
 @pytest.mark.parametrize(("stack", "repository"), [("simpler", "simpler"), ("pypto", "runtime")])
 def test_no_input_of_a_step_is_ignored(stack: str, repository: str) -> None:
     """CI's workflow pins pto-isa in old revisions: to ignore it would join commits that differ."""
