@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import product
 from math import ceil, log2
 
@@ -27,7 +28,7 @@ class _Neighbours:
 
 
 def skip_probability(graph: CommitGraph, skipped: Mapping[int, bool]) -> Floats:
-    """For each commit, the chance that it cannot be tested.
+    """For each commit, the chance that it cannot be tested; not to be written to.
 
     `skipped` says of each commit that was tried, the bad end among them, whether it had to be skipped.
 
@@ -38,6 +39,12 @@ def skip_probability(graph: CommitGraph, skipped: Mapping[int, bool]) -> Floats:
     a broken dependency does not care for branches. Which of the two holds, q and l are unknown and averaged over,
     weighted by how well each explains the commits tried so far.
     """
+    return _skip_probability(graph, frozenset(skipped.items()))
+
+
+@lru_cache(maxsize=1)  # One choice asks up to three times.
+def _skip_probability(graph: CommitGraph, known: frozenset[tuple[int, bool]]) -> Floats:
+    skipped = dict(known)
     tried = np.array(sorted(skipped), dtype=np.int64)
     states = np.array([skipped[int(commit)] for commit in tried], dtype=np.bool_)
     evidence: list[float] = []
@@ -51,7 +58,9 @@ def skip_probability(graph: CommitGraph, skipped: Mapping[int, bool]) -> Floats:
     weights = np.exp(np.array(evidence) - max(evidence))
     chance = sum((w * c for w, c in zip(weights / weights.sum(), chances, strict=True)), np.zeros(len(graph)))
     chance[tried] = states
-    return np.clip(chance, 0.0, 1.0)
+    chance = np.clip(chance, 0.0, 1.0)
+    chance.setflags(write=False)
+    return chance
 
 
 def _lengths(commits: int) -> list[tuple[float, float]]:
