@@ -10,6 +10,13 @@ from ..runner.duration import DurationOption
 
 _PREDICATE = "precision_bisect.predicate"
 
+_STORE = click.option(
+    "--store",
+    metavar="URL",
+    envvar="PRECISION_BISECT_STORE",
+    help="Database of results, SQLite or PostgreSQL; one SQLite file a user by default.",
+)
+
 
 class _MainGroup(click.Group):
     """A group whose own call is the main job, with git's `-- COMMAND` for a predicate."""
@@ -89,12 +96,7 @@ class _MainGroup(click.Group):
     help="Asked before a culprit is named.",
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Folder for the report.")
-@click.option(
-    "--store",
-    metavar="URL",
-    envvar="PRECISION_BISECT_STORE",
-    help="Database of results, SQLite or PostgreSQL; one SQLite file a user by default.",
-)
+@_STORE
 @click.option(
     "--resume",
     metavar="NAME",
@@ -166,7 +168,7 @@ def demo(directory: Path, scenario: str, commits: int, seed: int) -> None:
 
 @main.command()
 @click.argument("name", required=False)
-@click.option("--store", metavar="URL", envvar="PRECISION_BISECT_STORE", help="Database of results.")
+@_STORE
 def history(name: str | None, store: str | None) -> None:
     """List past bisections, or show NAME with all its probes."""
     from .history_command import show_history
@@ -185,7 +187,7 @@ def history(name: str | None, store: str | None) -> None:
     metavar="DIR",
     help="Write pages of all that the store holds to DIR, in place of one report.",
 )
-@click.option("--store", metavar="URL", envvar="PRECISION_BISECT_STORE", help="Database of results.")
+@_STORE
 def report(name: str | None, output: Path | None, html: Path | None, store: str | None) -> None:
     """Write the report of bisection NAME again, or a site of everything, from the store."""
     if html is not None:
@@ -208,7 +210,7 @@ def report(name: str | None, output: Path | None, html: Path | None, store: str 
 @click.option(
     "--port", default=8000, show_default=True, type=click.IntRange(0, 65535), help="0 takes a free one."
 )
-@click.option("--store", metavar="URL", envvar="PRECISION_BISECT_STORE", help="Database of results.")
+@_STORE
 def serve(host: str, port: int, store: str | None) -> None:
     """Show the site of `report --html` live from the store, which is only read."""
     from .site.commands import serve as serve_site
@@ -234,12 +236,7 @@ def doctor(stack: str, overrides: tuple[str, ...]) -> None:
 
 @main.command()
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option(
-    "--store",
-    metavar="URL",
-    envvar="PRECISION_BISECT_STORE",
-    help="Database of results; one SQLite file a user by default.",
-)
+@_STORE
 @click.option(
     "--budget",
     type=DurationOption(),

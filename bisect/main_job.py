@@ -28,10 +28,11 @@ from .conclusion import Conclusion
 from .hand_over import localize_culprit
 from .pins import choose_pins
 from .progress import LiveProgress, PlainProgress, describe_stage
+from .question import Plan, Question, prepare
 from .report.terminal import print_summary
 from .report.write import write_report
 from .request import predicate_stack, with_predicate
-from .session import CrewOptions, Plan, Question, StoredBisection, open_sessions, prepare
+from .session import CrewOptions, StoredBisection, open_sessions
 
 EXIT_CODES = {
     Outcome.CULPRIT: 0,

@@ -19,9 +19,10 @@ from ...store.nightly import Cell, Incident, Night, Regression
 from ...store.schema import Outcome
 from ..conclusion import Conclusion, NamedCommit
 from ..hand_over import localize_culprit
+from ..question import Question, prepare
 from ..report.write import write_report
 from ..run_costs import Timings
-from ..session import Question, StoredBisection, open_crew, prepare
+from ..session import StoredBisection, open_crew
 from .config import NightlyConfig
 from .limits import Limits, OutOfTimeError
 from .runs import question_case

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from precision_bisect.bisect.doctor import Finding, examine, examine_stack
-from precision_bisect.bisect.session import Question, prepare
+from precision_bisect.bisect.question import Question, prepare
 from precision_bisect.runner.stack import Stack
 from precision_bisect.runner.workspace import MissingCommitError
 from tests.runner.small_stack import SmallStack, snapshot
