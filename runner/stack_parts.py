@@ -8,6 +8,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from .layout import RelativePath
 
+ModuleName = Annotated[str, Field(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$")]
+"""As in an import statement."""
+
 
 class Model(BaseModel):
     """Frozen, and strict about keys: a misspelt key is an error, not a silence."""
@@ -141,7 +144,7 @@ class Case(Model):
     flags: CaseFlags = CaseFlags()
     build_output: RelativePath | None = None
     """Folder, from the slot's root, in which a run leaves its build directory."""
-    preload: tuple[str, ...] = ()
+    preload: tuple[ModuleName, ...] = ()
     """Modules that take long to import, and may be imported once for many runs that are forks of one process."""
 
 

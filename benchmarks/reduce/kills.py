@@ -1,10 +1,12 @@
-"""A reduction killed with SIGKILL at random instants and resumed: is a test repeated, is a result ever broken?
+"""Reductions killed with SIGKILL at random instants and resumed: is a test repeated, is a result ever broken?
 
     python -m benchmarks.reduce.kills [--kills 25] [--seed 0]
 
-A small program with a wrong kernel is reduced with shapes and data. After each kill, `result` must be there once it was
-there before, with all its files; in the end, each run of each candidate must stand in the journal once, and `check.sh`
-must reproduce the failure.
+A small program with a wrong kernel is reduced with shapes, data and statements, in rounds of a new output folder each.
+A kill comes at any instant of what is left, from the first test of the call on. After it, `result` must be there once
+it was there before, with all its files; at the end of a round, each run of each candidate must stand in the journal
+once, the last call must have made those that it added and no more, `check.sh` must reproduce the failure, and the
+result must be that of a reduction that was never killed.
 """
 
 from __future__ import annotations
@@ -19,13 +21,87 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 
 from precision_bisect.reduce.reduction import ReductionResult
 from tests.reduce.demo_builds import Trees
-from tests.reduce.small_builds import SHIFT, WRONG, small_build
+from tests.reduce.small_builds import small_build
 
 FILES = ("run.sh", "check.sh", "why.md", "README.md", "failing/kernel_config.py", "passing/kernel_config.py")
+STATEMENTS, NEEDED = 16, (1, 6, 9, 14)
+"""Of the wrong kernel: what is wrong in it shows with all those that are needed."""
+
+
+def kernel(wrong: str) -> str:
+    """Statements that share no name, so that each can be dropped without the others."""
+    defined = [f"#define HIT{i} {'hits += 1' if i in NEEDED else '(void)0'}" for i in range(STATEMENTS)]
+    used = [f"HIT{i};" for i in range(STATEMENTS)]
+    shown = f"store(1, i, load(0, i) + (hits == {len(NEEDED)} ? {wrong} : 1.0f));"
+    return "\n".join(["", *defined, "int hits = 0;", *used, shown])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Undisturbed:
+    """A reduction that was not killed; `seconds` from its first test to the end."""
+
+    tests: int
+    seconds: float
+    result: ReductionResult
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reducer:
+    """The command, up to its output folder."""
+
+    command: tuple[str, ...]
+    chance: random.Random
+
+    def undisturbed(self, output: Path) -> Undisturbed:
+        """From the beginning to the end."""
+        process = self._start(output)
+        self._first_test(process, output, 0)
+        began = time.monotonic()
+        assert process.wait() == 0
+        return Undisturbed(tests=len(runs(output)), seconds=time.monotonic() - began, result=result(output))
+
+    def killed(self, output: Path, whole: Undisturbed, most: int) -> int:
+        """Kills and resumes until it ends, at most so often; how often that was."""
+        for kills in range(most):
+            before = runs(output)
+            process = self._start(output)
+            self._first_test(process, output, len(before))
+            left = whole.seconds * (1 - len(before) / whole.tests)
+            try:
+                assert process.wait(self.chance.uniform(0, left)) == 0
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+            else:
+                _check(output, len(before), whole)
+                return kills
+            after = runs(output)
+            assert after[: len(before)] == before, "the journal lost a run"
+            if (output / "result").exists():
+                assert all((output / "result" / name).exists() for name in FILES), "a result without a part"
+            print(f"killed: {len(before)} -> {len(after)} runs known", flush=True)
+        before = runs(output)
+        assert self._start(output).wait() == 0
+        _check(output, len(before), whole)
+        return most
+
+    def _start(self, output: Path) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [*self.command, "-o", str(output), "--resume"],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+    def _first_test(self, process: subprocess.Popen[bytes], output: Path, known: int) -> None:
+        """Waits until a test that was not known is journaled, or the process has ended."""
+        while process.poll() is None and len(runs(output)) <= known:
+            time.sleep(0.01)
 
 
 def main() -> None:
@@ -36,48 +112,30 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=25)
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()
-    chance = random.Random(asked.seed)
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         trees = Trees.make(root / "trees")
-        bad, good = (small_build(root / name, body) for name, body in (("bad", WRONG), ("good", SHIFT)))
-        output = root / "out"
-        command = [
-            *(sys.executable, "-c", "from precision_bisect.reduce.cli import main; main()", str(bad)),
-            *("--reference", str(good), "--stack", str(trees.stack_file), "-o", str(output), "--resume"),
-        ]
-        began = time.monotonic()
-        subprocess.run([*command[:-2], str(root / "whole")], check=True, stdout=subprocess.DEVNULL)
-        whole = time.monotonic() - began
-        expected = result(root / "whole")
-        killed = repeated = 0
-        while killed < asked.kills:
-            before = runs(output)
-            process = subprocess.Popen(
-                command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
-            )
-            try:
-                process.wait(chance.uniform(0, whole / 4))
-                break
-            except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
-            killed += 1
-            after = runs(output)
-            assert after[: len(before)] == before, "the journal lost a run"
-            if (output / "result").exists():
-                assert all((output / "result" / name).exists() for name in FILES), "a result without a part"
-            print(f"kill {killed}: {len(before)} -> {len(after)} runs known", flush=True)
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        repeated = sum(count - 1 for count in Counter(runs(output)).values())
-        found = result(output)
-        check = subprocess.run([output / "result" / "check.sh"], capture_output=True, text=True)
-        print(
-            f"{killed} kills, {len(runs(output))} runs, {repeated} repeated; check.sh: {check.stdout.strip()}"
+        bad, good = (
+            small_build(root / name, kernel(wrong)) for name, wrong in (("bad", "1.5f"), ("good", "1.0f"))
         )
-        same = (found.kept_tasks, found.extents) == (expected.kept_tasks, expected.extents)
-        print(f"the result {'is' if same else 'is not'} that of an undisturbed reduction: {found.kept_tasks}")
-        sys.exit(bool(repeated or check.returncode or not same))
+        reducer = Reducer(
+            command=(
+                *(sys.executable, "-c", "from precision_bisect.reduce.cli import main; main()", str(bad)),
+                *("--reference", str(good), "--stack", str(trees.stack_file)),
+            ),
+            chance=random.Random(asked.seed),
+        )
+        whole = reducer.undisturbed(root / "whole")
+        print(
+            f"undisturbed: {whole.tests} tests in {whole.seconds:.0f} s: {_answer(whole.result)}", flush=True
+        )
+        kills = rounds = 0
+        while kills < asked.kills:
+            kills += reducer.killed(root / f"round-{rounds}", whole, asked.kills - kills)
+            rounds += 1
+        print(
+            f"{kills} kills in {rounds} rounds: no test was repeated, all results are the undisturbed one's"
+        )
 
 
 def runs(output: Path) -> list[tuple[str, int]]:
@@ -91,6 +149,20 @@ def runs(output: Path) -> list[tuple[str, int]]:
 def result(output: Path) -> ReductionResult:
     """What was written in the end."""
     return ReductionResult.model_validate_json((output / "reduction.json").read_text())
+
+
+def _answer(found: ReductionResult) -> tuple[object, ...]:
+    return found.kept_tasks, found.extents, found.plain_inputs, found.statements_dropped, found.signature
+
+
+def _check(output: Path, known: int, whole: Undisturbed) -> None:
+    """Of a round that has ended, and whose last call knew so many runs."""
+    made, found = runs(output), result(output)
+    assert max(Counter(made).values()) == 1, "a run that was known was made again"
+    assert found.oracle_calls == len(made) - known, "the last call made runs that it did not journal"
+    assert _answer(found) == _answer(whole.result), f"another result: {_answer(found)}"
+    subprocess.run([output / "result" / "check.sh"], check=True, stdout=subprocess.DEVNULL)
+    print(f"ended: {known} -> {len(made)} runs known, the same result", flush=True)
 
 
 if __name__ == "__main__":

@@ -54,6 +54,8 @@ def test_a_sound_file() -> None:
     assert str(stack.directory("rt")) == "tool/rt"
     assert str(stack.directory("tool")) == "tool"
     assert stack.needs_python
+    loaded = parse_stack(SOUND.replace("[case]", '[case]\npreload = ["torch.nn", "numpy"]'), where="x")
+    assert loaded.case.preload == ("torch.nn", "numpy")
     assert Stack.model_validate(stack.model_dump(mode="json")) == stack
 
 
@@ -71,6 +73,15 @@ def test_a_sound_file() -> None:
             'cwd = "{slot}"',
             'cwd = "{slot}"\nhelp_inputs = ["case"]',
             "case.help_inputs: expected one of the rep",
+        ),
+        ('cwd = "{slot}"', 'cwd = "{slot}"\npreload = "torch"', "case.preload: Input should be"),
+        ('cwd = "{slot}"', 'cwd = "{slot}"\npreload = ["numpy", 3]', "case.preload.1: Input should be"),
+        ('cwd = "{slot}"', 'cwd = "{slot}"\npreload = ["torch; x"]', "case.preload.0: String should match"),
+        ('cwd = "{slot}"', 'cwd = "{slot}"\npreload = ["../torch"]', "case.preload.0: String should match"),
+        (
+            'command = ["{python}", "{case}", ',
+            'preload = ["torch"]\ncommand = ["nice", "{case}", ',
+            "case.preload: expected a case.command that begins",
         ),
         ("{jobs}", "{job}", "{job}"),
         ('"{platform}"', '"{golden}"', "{golden}"),
