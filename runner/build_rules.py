@@ -20,6 +20,7 @@ _NOT_A_WARNING = r"^(?!\s*WARNING\b).*"
 
 _TOOLS = r"cmake|ninja|make|git|ccache|cc|c\+\+|gcc|g\+\+(?:-\d+)?|clang(?:\+\+)?|ptoas|pip|python3?"
 
+# Lines may be indented: pip shows what a failed build printed that way.
 BUILD_RULES = (
     _environment(r"\b[Nn]o space left on device\b|\b[Dd]isk quota exceeded\b", "disk full"),
     _environment(r"\b(?:Read-only file system|Too many open files)\b", "file system"),
@@ -35,13 +36,13 @@ BUILD_RULES = (
         "network",
     ),
     _environment(
-        r"^ERROR: (?:Could not find a version that satisfies the requirement|No matching distribution found)"
+        r"^\s*ERROR: (?:Could not find a version that satisfies the requirement|No matching distribution found)"
         r" (?:for )?(?P<package>[\w.-]+)",
         "missing package {package}",
     ),
     _environment(
-        r"^(?:\S*/)?(?:ba|da|z)?sh: .*\b(?P<tool>[\w.+-]+): (?:command )?not found$"
-        rf"|^make(?:\[\d+\])?: (?P<program>{_TOOLS}): No such file or directory$"
+        r"^\s*(?:\S*/)?(?:ba|da|z)?sh: .*\b(?P<tool>[\w.+-]+): (?:command )?not found$"
+        rf"|^\s*make(?:\[\d+\])?: (?P<program>{_TOOLS}): No such file or directory$"
         rf"|\[Errno 2\] No such file or directory: '(?P<command>{_TOOLS})'$",
         "missing tool {tool}{program}{command}",
     ),
@@ -57,7 +58,9 @@ BUILD_RULES = (
     ),
     VerdictRule(
         verdict=Verdict.BUILD_ERROR,
-        pattern=re.compile(r"^(?:\S*/)?(?P<file>[^\s/:]+):\d+(?::\d+)?: (?:fatal )?error: (?P<message>.*)"),
+        pattern=re.compile(
+            r"^\s*(?:\S*/)?(?P<file>[^\s/:]+):\d+(?::\d+)?: (?:fatal )?error: (?P<message>.*)"
+        ),
         signature="{file}: {message}",
     ),
 )

@@ -45,6 +45,12 @@ def test_the_commit_is_at_fault(signature: str | None, line: str) -> None:
     assert line in [evidence.text for evidence in found.evidence]
 
 
+@pytest.mark.parametrize(("signature", "line"), (MACHINE | COMMIT).items())
+def test_what_pip_shows_of_a_failed_build_is_indented(signature: str | None, line: str) -> None:
+    found = classify_build_failure([(1, f"      {line}")], read_ending("exit 1"))
+    assert found.signature == signature
+
+
 @pytest.mark.parametrize(
     "warning",
     [
