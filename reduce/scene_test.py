@@ -9,7 +9,7 @@ from pathlib import Path
 from ..runner.build_output.build_directory import BuildDirectory
 from ..runner.build_output.golden_data import GoldenData
 from ..runner.build_output.kernel_config import Direction
-from ..runner.entry_arguments import EntryArgument, EntryScalar, entry_arguments
+from ..runner.entry_arguments import EntryArgument, EntryScalar, EntryTensor, entry_arguments
 from ..runner.errors import UserError
 from ..runner.tensors.statistics import Tolerance
 
@@ -81,13 +81,11 @@ def write_scene_test(
     """Writes the file, and says where. `data` is where the frozen data lies, None: in the build's own `data/`.
 
     Raises:
-        UserError: the kernel list gives no directions of the orchestration's tensors.
-        BuildOutputError: it cannot be read.
+        BuildOutputError: the kernel list cannot be read.
     """
     config = BuildDirectory.open(build).kernel_config()
     entry = config.orchestration
-    if entry.signature is None:
-        raise UserError(f"{build}: expected a signature of the orchestration, found none; build it anew")
+    tensors = [one for one in arguments if not isinstance(one, EntryScalar)]
     incores = [
         {
             "func_id": kernel.func_id,
@@ -102,19 +100,15 @@ def write_scene_test(
         "orchestration": {
             "source": str(entry.source),
             "function_name": entry.function_name,
-            "signature": list(map(_Name, entry.signature)),
+            "signature": list(map(_Name, entry.signature or map(_direction, tensors))),
         },
         "incores": incores,
     }
-    tensors = [
-        (one.name, one.shape, one.dtype, one.has_input, one.is_output)
-        for one in arguments
-        if not isinstance(one, EntryScalar)
-    ]
+    described_tensors = [(one.name, one.shape, one.dtype, one.has_input, one.is_output) for one in tensors]
     runtime = config.runtime.get("runtime", "tensormap_and_ringbuffer")
     texts = {
         "DATA": 'Path(__file__).resolve().parent / "data"' if data is None else f"Path({str(data)!r})",
-        "TENSORS": pprint.pformat(tensors, width=100),
+        "TENSORS": pprint.pformat(described_tensors, width=100),
         "SCALARS": repr([one.name for one in arguments if isinstance(one, EntryScalar)]),
         "RUNTIME": repr(runtime),
         "RTOL": repr(tolerance.rtol),
@@ -128,6 +122,13 @@ def write_scene_test(
     path = build / FILE_NAME
     path.write_text(text, encoding="utf-8")
     return path
+
+
+def _direction(tensor: EntryTensor) -> Direction:
+    """As the frozen data tell it: kernel lists of before July 2026 do not."""
+    if not tensor.is_output:
+        return Direction.IN
+    return Direction.INOUT if tensor.has_input else Direction.OUT
 
 
 class _Name:

@@ -49,17 +49,24 @@ class WorkingCopy:
             file.write_bytes(source)
 
     def write_signature(self, directions: Sequence[Direction]) -> None:
-        """Replaces the directions of the orchestration's tensors in the kernel list.
+        """Replaces the directions of the orchestration's tensors in the kernel list. Lists of before July 2026 give
+        none, and their runtime asks for none.
 
         Raises:
-            MalformedFileError: the list gives none (it was written before July 2026).
+            MalformedFileError: the list gives them in a way that is not understood.
         """
-        file = self.build().folder.locate(FILE_NAME)
+        build = self.build()
+        if build.kernel_config().orchestration.signature is None:
+            return
+        file = build.folder.locate(FILE_NAME)
         source = file.read_bytes()
         node = _signature(ast.parse(source))
         if node is None or not node.elts:
             raise MalformedFileError(
-                path=file, expected="a signature of the orchestration", found="none", remedy="build it anew"
+                path=file,
+                expected="a list as the orchestration's signature",
+                found="none",
+                remedy="build it anew",
             )
         first = ast.unparse(node.elts[0]).rpartition(".")[0]
         members = ", ".join(f"{first}.{direction.value}" for direction in directions)

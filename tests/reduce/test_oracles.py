@@ -22,6 +22,7 @@ from precision_bisect.reduce.program.candidate import Folder
 from precision_bisect.reduce.program.cut import Cut
 from precision_bisect.reduce.program.model import Reduction
 from precision_bisect.reduce.replay import Ran
+from precision_bisect.runner.build_output.build_directory import BuildDirectory
 from precision_bisect.runner.execute import Command, execute
 from precision_bisect.runner.verdict import Classification
 from precision_bisect.store.vocabulary import Verdict
@@ -216,8 +217,13 @@ def test_a_script_without_a_good_build(tmp_path: Path, reduced: Callable[..., An
     assert any((tmp_path / "out" / "kept").iterdir())
 
 
-def test_a_wrapped_build_is_a_scene_test(tmp_path: Path, good_trees: Trees) -> None:
+@pytest.mark.parametrize("signed", [True, False], ids=["", "of before July"])
+def test_a_wrapped_build_is_a_scene_test(tmp_path: Path, good_trees: Trees, signed: bool) -> None:
     build = small_build(tmp_path / "build", WRONG)
+    if not signed:
+        config = build / "kernel_config.py"
+        config.write_text(config.read_text().replace(', "signature": [_D.IN, _D.OUT, _D.OUT]', "", 1))
+        assert BuildDirectory.open(build).kernel_config().orchestration.signature is None
     wrapped = subprocess.run([*REDUCE, str(build), "--wrap-only"], check=True, capture_output=True, text=True)
     path = os.pathsep.join(str(good_trees.folder / name) for name in Repository)
     done = subprocess.run(

@@ -147,6 +147,12 @@ def test_the_copy_is_edited_and_not_the_build(tmp_path: Path) -> None:
     assert (original / "orchestration" / "main.cpp").read_bytes() == source
 
 
+def test_a_kernel_list_of_before_july_has_no_signature_to_edit(tmp_path: Path) -> None:
+    copy = WorkingCopy.of(build(tmp_path / "build", LOOP.replace("MARKER", "")), tmp_path / "copy")
+    copy.write_signature([Direction.INOUT])
+    assert (copy.path / "kernel_config.py").read_text() == (tmp_path / "build/kernel_config.py").read_text()
+
+
 def test_a_link_in_a_build_is_not_followed(tmp_path: Path) -> None:
     original = build(tmp_path / "build", LOOP.replace("MARKER", ""))
     secret = tmp_path / "secret.cpp"
