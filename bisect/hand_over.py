@@ -34,6 +34,7 @@ from ..runner.probe_records import ProbeRequest
 from ..runner.workspace import Workspace
 from ..store.schema import Probe
 from ..store.vocabulary import Verdict
+from .pass_dumps import build_with_passes, compiled_differently
 from .report.model import Side
 from .report.plain_text import one_line
 from .report.rows import Rows, load_rows
@@ -86,8 +87,8 @@ def _localize(
         return _left_out("the runs had no frozen data")
     golden = thaw(rows.bisection.golden, home.golden)
     bad, good = _shown(rows, sides.bad), _shown(rows, sides.good)
-    builds = [_build(probe) for probe in (bad, good)]
-    if None in builds:
+    builds = [build for probe in (bad, good) if (build := _build(probe)) is not None]
+    if len(builds) < 2:
         return _left_out("a build directory of the culprit's or its parent's runs is not there any more")
     folder = home.bisections / rows.bisection.name / "localized"
     shutil.rmtree(folder, ignore_errors=True)
@@ -101,17 +102,24 @@ def _localize(
 
     # Two slots at once: each build is run by the toolchain of its own commit.
     with prober() as failing, prober() as reference:
+        both = (
+            (sides.bad, bad, failing, builds[0], "culprit"),
+            (sides.good, good, reference, builds[1], "parent"),
+        )
         ready: list[JobSide] = []
-        for side, slot, build, word in (
-            (sides.bad, failing, builds[0], "culprit"),
-            (sides.good, reference, builds[1], "parent"),
-        ):
+        for side, _, slot, build, word in both:
             say(f"localizing: preparing the toolchain of the {word}, {side.repository} {side.commit[:12]}")
             made = slot.prepare(_probe_request(rows, side, golden, folder / word, timeout))
             if isinstance(made, FailedBuild):
                 return _left_out(f"step {made.step} failed for the {word}")
-            assert build is not None
             ready.append(JobSide(build=build, stack=made, python=slot.slot.python, slot=slot.slot.directory))
+        if request.frozen_runtime_dir is None and compiled_differently(builds):
+            for index, (side, probe, slot, build, word) in enumerate(both):
+                say(f"localizing: compiling with the {word} once more, to see the program after each pass")
+                left = min(timeout, max(1.0, deadline - time.monotonic()))
+                again = _probe_request(rows, side, golden, folder / f"{word}-passes", left)
+                dumped = build_with_passes(slot, again, probe.verdict)
+                ready[index] = ready[index].model_copy(update={"build": dumped or build})
         job = LocalizationJob(
             failing=ready[0],
             reference=ready[1],
@@ -199,7 +207,7 @@ def _probe_request(
         device=request.device,
         golden=golden,
         bad_when=None,
-        options=RunOptions(),
+        options=RunOptions(golden_data=golden.directory),
         timeout=timeout,
         directory=directory,
     )

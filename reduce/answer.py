@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ..runner.build_output.build_directory import BuildDirectory
+from ..runner.build_output.generated_sources import compare_generated
 from . import describe
 from . import divergence as written
 from .assess import Assessment
 from .beyond import Found
-from .generated import compare_generated
 from .localize import Divergence
 from .request import LocalizeRequest
 from .side import Side

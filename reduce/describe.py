@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Literal
 
+from ..runner.build_output.generated_sources import GeneratedDifference
 from ..runner.build_output.task_id import format_task_id
 from ..runner.tensors.patterns.recognize import recognize
 from ..runner.tensors.rows import breakdown, heat_map
@@ -16,7 +17,6 @@ from .alignment import Alignment
 from .assess import Assessment
 from .classes import Distances
 from .comparison import TaskValues, alike, differs
-from .generated import GeneratedDifference
 from .localize import Divergence
 from .races import MissingEdge
 from .schedules import Confirmation, Trial

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..runner.build_output.build_directory import BuildDirectory
+from ..runner.build_output.generated_sources import compare_generated
 from ..runner.errors import UsageError, UserError
 from ..runner.golden import freeze
 from ..runner.tensors.statistics import Tolerance
@@ -24,7 +25,6 @@ from .edits.suspects import suspects
 from .expected import Expected
 from .external import ExternalReducer
 from .failure import Printed
-from .generated import compare_generated
 from .interesting import Script
 from .journal import Journal
 from .maker import Maker

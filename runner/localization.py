@@ -120,9 +120,17 @@ class Race(_Part):
     confirmed: bool
 
 
+class FirstPass(_Part):
+    """The first pass of the compiler after which the program differs, by its number and name."""
+
+    number: int
+    name: str
+
+
 class Generated(_Part):
     """Whether compiler or runtime is at fault, where that is settled, and what it rests on."""
 
+    first_pass: FirstPass | None = None
     origin: str | None
     shown: str
 

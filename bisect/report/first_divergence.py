@@ -56,6 +56,8 @@ def _divergence(found: Divergence) -> Iterator[tuple[str, str]]:
         )
     if found.generated is not None:
         yield "due to", f"{found.generated.origin or 'compiler or runtime: open'}: {found.generated.shown}"
+        if (first := found.generated.first_pass) is not None:
+            yield "pass", f"{first.name} ({first.number}), the first after which the program differs"
 
 
 def _stall(found: Stall) -> Iterator[tuple[str, str]]:

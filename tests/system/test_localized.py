@@ -38,3 +38,14 @@ def test_the_first_wrong_tensor_is_in_every_report(make: Callable[..., DemoStack
     assert stack.report()["outcome"] == "culprit"
     assert stack.report()["localization"]["status"] == "left out"
     assert "dumped whole" in stack.report()["localization"]["message"]
+
+
+def test_a_fault_of_the_compiler_is_followed_to_its_pass(make: Callable[..., DemoStack]) -> None:
+    stack = make(Scenario.ROUNDING)
+    done = stack.run(*localizing(stack))
+    assert done.code == 0, done.err
+    found = stack.report()["localization"]
+    assert found["status"] == "found", found["message"]
+    assert found["divergence"]["generated"]["first_pass"]["name"] == "LegalizeCasts"
+    for text in (done.out, (stack.output / "report.md").read_text()):
+        assert "LegalizeCasts" in text

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ..runner.build_output.build_directory import BuildDirectory
+from .build_directory import BuildDirectory
 
 _GENERATED = ("kernel_config.py", "orchestration", "kernels")
 _SUFFIXES = (".cpp", ".py", ".h")
