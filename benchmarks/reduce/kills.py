@@ -3,10 +3,10 @@
     python -m benchmarks.reduce.kills [--kills 25] [--seed 0]
 
 A small program with a wrong kernel is reduced with shapes, data and statements, in rounds of a new output folder each.
-A kill comes at any instant of what is left, from the first test of the call on. After it, `result` must be there once
-it was there before, with all its files; at the end of a round, each run of each candidate must stand in the journal
-once, the last call must have made those that it added and no more, `check.sh` must reproduce the failure, and the
-result must be that of a reduction that was never killed.
+A kill comes at a random instant after a random one of the tests that a call has yet to make. After it, `result` must
+be there once it was there before, with all its files; at the end of a round, each run of each candidate must stand in
+the journal once, the last call must have made those that it added and no more, `check.sh` must reproduce the failure,
+and the result must be that of a reduction that was never killed.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def kernel(wrong: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Undisturbed:
-    """A reduction that was not killed; `seconds` from its first test to the end."""
+    """A reduction that was not killed; `seconds` of a test in the mean."""
 
     tests: int
     seconds: float
@@ -60,20 +60,22 @@ class Reducer:
     def undisturbed(self, output: Path) -> Undisturbed:
         """From the beginning to the end."""
         process = self._start(output)
-        self._first_test(process, output, 0)
+        self._journaled(process, output, 1)
         began = time.monotonic()
         assert process.wait() == 0
-        return Undisturbed(tests=len(runs(output)), seconds=time.monotonic() - began, result=result(output))
+        tests = len(runs(output))
+        seconds = (time.monotonic() - began) / tests
+        return Undisturbed(tests=tests, seconds=seconds, result=result(output))
 
     def killed(self, output: Path, whole: Undisturbed, most: int) -> int:
         """Kills and resumes until it ends, at most so often; how often that was."""
         for kills in range(most):
             before = runs(output)
             process = self._start(output)
-            self._first_test(process, output, len(before))
-            left = whole.seconds * (1 - len(before) / whole.tests)
+            left = max(1, whole.tests - len(before))
+            self._journaled(process, output, len(before) + self.chance.randint(1, left))
             try:
-                assert process.wait(self.chance.uniform(0, left)) == 0
+                assert process.wait(self.chance.uniform(0, whole.seconds)) == 0
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
@@ -98,9 +100,9 @@ class Reducer:
             start_new_session=True,
         )
 
-    def _first_test(self, process: subprocess.Popen[bytes], output: Path, known: int) -> None:
-        """Waits until a test that was not known is journaled, or the process has ended."""
-        while process.poll() is None and len(runs(output)) <= known:
+    def _journaled(self, process: subprocess.Popen[bytes], output: Path, tests: int) -> None:
+        """Waits until so many tests are, or the process has ended."""
+        while process.poll() is None and len(runs(output)) < tests:
             time.sleep(0.01)
 
 
@@ -127,7 +129,8 @@ def main() -> None:
         )
         whole = reducer.undisturbed(root / "whole")
         print(
-            f"undisturbed: {whole.tests} tests in {whole.seconds:.0f} s: {_answer(whole.result)}", flush=True
+            f"undisturbed: {whole.tests} tests, {whole.seconds:.1f} s each: {_answer(whole.result)}",
+            flush=True,
         )
         kills = rounds = 0
         while kills < asked.kills:
