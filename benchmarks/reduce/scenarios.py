@@ -1,6 +1,6 @@
 """Every faulty demo scenario reduced, and each result checked by runs that the reducer has no part in.
 
-    python -m benchmarks.reduce.scenarios [--out DIR] [SCENARIO ...]
+    python -m benchmarks.reduce.scenarios [--out FILE] [--against-schedule NAME] [SCENARIO ...]
 
 For each scenario a good and a bad build are made on inputs drawn anew, the bad one is reduced (its runs are processes
 forked from one that has torch loaded, as in the tests), and then `check.sh` runs the failing build and its twin, and
@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -26,6 +26,7 @@ from click.testing import CliRunner
 from precision_bisect.demo.scenarios import SETTINGS, Repository, Scenario
 from precision_bisect.reduce.cli import main as reduce_command
 from precision_bisect.reduce.reduction import ReductionResult
+from precision_bisect.runner.stack_file import load_stack
 from tests.reduce.demo_builds import Trees, Twins
 from tests.reduce.quick_runs import quick_runs
 
@@ -81,6 +82,11 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--out", type=Path, help="file for the table")
+    parser.add_argument(
+        "--against-schedule",
+        metavar="NAME",
+        help="the bad build in that order in place of the good one: races",
+    )
     parser.add_argument("scenarios", nargs="*", type=Scenario, default=list(PLANTED))
     asked = parser.parse_args()
     rows: list[Row] = []
@@ -88,7 +94,8 @@ def main() -> None:
         good = Trees.make(Path(folder) / "good")
         for scenario in asked.scenarios:
             twins = Twins.make(Path(folder) / scenario, scenario, good)
-            rows.append(one(scenario, twins, Path(folder) / f"{scenario}-reduced"))
+            output = Path(folder) / f"{scenario}-reduced"
+            rows.append(one(scenario, twins, output, asked.against_schedule))
             print(rows[-1], flush=True)
             if asked.out is not None:
                 asked.out.write_text("\n".join(_table(rows)) + "\n")
@@ -96,13 +103,18 @@ def main() -> None:
     sys.exit(not all(one.check and one.scene_fails and one.scene_passes and one.small for one in rows))
 
 
-def one(scenario: Scenario, twins: Twins, output: Path) -> Row:
-    """Reduce and check one pair of builds."""
+def one(scenario: Scenario, twins: Twins, output: Path, schedule: str | None) -> Row:
+    """Reduce and check one pair of builds, or a bad one against itself in the order that `schedule` makes."""
     began = time.monotonic()
+    bad_stack, good_stack = (str(trees.stack_file) for trees in (twins.bad_trees, twins.good_trees))
+    reference = ["--reference", str(twins.good), "--reference-stack", good_stack]
+    good_trees, variables = twins.good_trees, dict[str, str]()
+    if schedule is not None:
+        reference, good_trees = ["--against-schedule", schedule], twins.bad_trees
+        variables = dict(load_stack(bad_stack).schedules[schedule].variables)
     arguments = [
-        *(str(twins.bad), "--reference", str(twins.good), "--golden-data", str(twins.good / "data")),
-        *("--stack", str(twins.bad_trees.stack_file), "--reference-stack", str(twins.good_trees.stack_file)),
-        *("-o", str(output)),
+        *(str(twins.bad), *reference, "--golden-data", str(twins.good / "data")),
+        *("--stack", bad_stack, "-o", str(output)),
     ]
     with quick_runs(output.with_name("quick")):
         done = CliRunner().invoke(reduce_command, arguments)
@@ -131,22 +143,22 @@ def one(scenario: Scenario, twins: Twins, output: Path) -> Row:
         signature=found.signature,
         check=checked,
         scene_fails=any(
-            re.search(shown, scene(result / "failing", twins.bad_trees)) for _ in range(SCENE_RUNS)
+            re.search(shown, scene(result / "failing", twins.bad_trees, {})) for _ in range(SCENE_RUNS)
         ),
-        scene_passes="::default PASSED" in scene(result / "passing", twins.good_trees),
+        scene_passes="::default PASSED" in scene(result / "passing", good_trees, variables),
         small=found.tasks.after <= 1.2 * tasks and found.kernels.after <= 1.2 * kernels,
         seconds=seconds,
     )
 
 
-def scene(build: Path, trees: Trees) -> str:
-    """What the runtime's own tool prints when it runs the build's scene test."""
+def scene(build: Path, trees: Trees, variables: Mapping[str, str]) -> str:
+    """What the runtime's own tool prints when it runs the build's scene test with these variables set."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.pathsep.join(str(trees.folder / name) for name in Repository)
         done = subprocess.run(
             [sys.executable, str((build / "test_reduced.py").resolve()), "-p", "a2a3sim"],
             cwd=folder,
-            env={**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"},
+            env={**os.environ, **variables, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

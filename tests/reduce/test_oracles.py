@@ -124,17 +124,28 @@ def test_a_crash_against_a_good_build(tmp_path: Path, reduced: Callable[..., Any
     assert found["kept_tasks"] == ["1: middle"]
 
 
-def test_wrong_values_in_the_smallest_shape_on_plain_data(
+LAUNCH = """
+    const int32_t blocks = 4;
+    p1.launch_spec.set_block_num(blocks);
+"""
+
+
+def test_wrong_values_in_one_block_in_the_smallest_shape_on_plain_data(
     tmp_path: Path, reduced: Callable[..., Any]
 ) -> None:
-    bad, good = (small_build(tmp_path / name, body) for name, body in (("bad", WRONG), ("good", SHIFT)))
+    bodies = (("bad", BLOCK_WRONG), ("good", BLOCK_SHIFT))
+    bad, good = (small_build(tmp_path / name, body, LAUNCH) for name, body in bodies)
     found, _ = reduced(bad, "--reference", good)
     assert found["signature"] == "mismatch b"
     assert found["kept_tasks"] == ["1: middle"]
-    assert found["extents"] == [[8, 1]]
+    assert (found["blocks"], found["extents"]) == ([[1, 1]], [[8, 1]])
     assert found["bytes"]["after"] == 8
-    why = (tmp_path / "out" / "result" / "why.md").read_text()
-    assert "| `b` | [] | 1 of 1 | 0 |" in why
+    result = tmp_path / "out" / "result"
+    assert "| `b` | [] | 1 of 1 | 0 |" in (result / "why.md").read_text()
+    for side in ("failing", "passing"):
+        text = (result / side / "orchestration" / "main.cpp").read_text()
+        assert "p1.launch_spec.set_block_num(1);" in text
+        assert "int32_t blocks" not in text
 
 
 def test_a_kernel_with_its_shape_compiled_in_keeps_it(tmp_path: Path, reduced: Callable[..., Any]) -> None:
@@ -144,24 +155,6 @@ def test_a_kernel_with_its_shape_compiled_in_keeps_it(tmp_path: Path, reduced: C
     assert found["kept_tasks"] == ["1: middle"]
     assert found["extents"] == []
     assert found["bytes"]["after"] == 64
-
-
-LAUNCH = """
-    const int32_t blocks = 4;
-    p1.launch_spec.set_block_num(blocks);
-"""
-
-
-def test_a_task_of_several_blocks_in_one_block(tmp_path: Path, reduced: Callable[..., Any]) -> None:
-    bodies = (("bad", BLOCK_WRONG), ("good", BLOCK_SHIFT))
-    bad, good = (small_build(tmp_path / name, body, LAUNCH) for name, body in bodies)
-    found, _ = reduced(bad, "--reference", good)
-    assert found["kept_tasks"] == ["1: middle"]
-    assert (found["blocks"], found["extents"]) == ([[1, 1]], [[8, 1]])
-    for side in ("failing", "passing"):
-        text = (tmp_path / "out" / "result" / side / "orchestration" / "main.cpp").read_text()
-        assert "p1.launch_spec.set_block_num(1);" in text
-        assert "int32_t blocks" not in text
 
 
 REDUCER = """#!/bin/sh
