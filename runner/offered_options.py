@@ -1,5 +1,6 @@
 """The options that a case offers, asked for once where what decides them is the same."""
 
+import hashlib
 import json
 import os
 from collections.abc import Mapping
@@ -86,9 +87,13 @@ class OfferedOptions:
         case = self._stack.case
         if not case.help_inputs:
             return {"content": self._content.of_revisions(request.revisions), "toolchain": toolchain.key}
-        script = () if request.case is None else (f"{case.repository}:{request.case.path}",)
-        entries = (*case.help_inputs, *script)
-        return {entry: self._content.of_input(request.revisions, entry) for entry in entries}
+        inputs = {entry: self._content.of_input(request.revisions, entry) for entry in case.help_inputs}
+        script = None if request.case is None else request.case.path
+        if script is not None and script.is_absolute():  # the tool's own, which no commit holds
+            inputs["script"] = hashlib.sha256(Path(script).read_bytes()).hexdigest()
+        elif script is not None:
+            inputs["script"] = self._content.of_input(request.revisions, f"{case.repository}:{script}")
+        return inputs
 
     def _kept(self, key: str) -> frozenset[str] | None:
         try:

@@ -4,7 +4,7 @@ import multiprocessing
 import resource
 import signal
 import subprocess
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import psutil
@@ -167,6 +167,23 @@ def test_options_are_those_of_the_case_that_runs(small: SmallStack) -> None:
             script = CaseName.parse(name, small.stack())
             result = small.probe(prober, case=script, options=RunOptions(dump_level=1))
             assert result.command[-2:] == (spelling, "1")
+
+
+def test_a_script_of_the_tool_itself_is_no_commit_s(small: SmallStack) -> None:
+    """As a build directory that is itself the case is run."""
+    small.environment = {"variables": {"ASKED": "/dev/null"}}
+    case = {
+        "help": ["sh", "{case}", "--help"],
+        "help_inputs": ["cases"],
+        "flags": {"dump": ["--dump-tensor"]},
+    }
+    with_script(small, "exit 1", **case)
+    script = small.folder / "own.sh"
+    script.write_text(HELP.format(flags="--dump-tensor", code=0))
+    own = CaseName(path=PurePosixPath(script), arguments=())
+    with small.prober() as prober:
+        result = small.probe(prober, case=own, options=RunOptions(dump_level=1))
+    assert result.command[-2:] == ("--dump-tensor", "1")
 
 
 def test_a_flag_renamed_midway(small: SmallStack) -> None:
