@@ -14,7 +14,7 @@ from ..runner.entry_arguments import entry_arguments
 from ..store.vocabulary import Verdict
 from . import divergence as written
 from .replay import Ran, Replayer
-from .stall_log import OpenTask, StallLog, read_stall
+from .stall_log import OpenTask, read_stall
 from .tensor_names import submit_lines
 from .toolchain import Toolchain
 from .working_copy import WorkingCopy
@@ -42,16 +42,19 @@ def examine_stall(
         UserError: a build cannot be run.
         BuildOutputError: a part of it cannot be read.
     """
-    logs: list[StallLog | None] = []
+    runs: list[Ran] = []
     for number in range(1, RUNS_OF_A_STALL + 1):
         on_progress(f"it stalled: running it again, {number} of {RUNS_OF_A_STALL}")
-        logs.append(_stall(_run(failing, data, toolchains[0], folder / f"again-{number}", timeout)))
+        runs.append(_run(failing, data, toolchains[0], folder / f"again-{number}", timeout))
     on_progress("running the reference, which should not stall")
     control = _run(reference, data, toolchains[1], folder / "control", timeout).classification.verdict
-    seen = [log for log in logs if log is not None]
+    stalled = [ran for ran in runs if ran.classification.verdict is Verdict.STALL]
+    seen = [log for ran in stalled if (log := read_stall(_lines(ran.log))) is not None]
     places = {tuple(task.task_id for task in log.stuck) for log in seen}
-    if len(seen) < RUNS_OF_A_STALL:
-        why = f"only {len(seen)} of {RUNS_OF_A_STALL} further runs stalled"
+    if len(stalled) < RUNS_OF_A_STALL:
+        why = f"only {len(stalled)} of {RUNS_OF_A_STALL} further runs stalled"
+    elif len(seen) < RUNS_OF_A_STALL:
+        why = f"{RUNS_OF_A_STALL} further runs stalled, but not all say which tasks are stuck"
     elif len(places) > 1:
         why = "further runs stalled at other tasks"
     elif control is Verdict.STALL:
@@ -76,10 +79,6 @@ def _run(build: Path, data: Path, toolchain: Toolchain, folder: Path, timeout: f
     return Replayer(copy=copy, toolchain=toolchain, folder=folder / "runs", timeout=timeout).classify(
         arguments, data=data
     )
-
-
-def _stall(ran: Ran) -> StallLog | None:
-    return read_stall(_lines(ran.log)) if ran.classification.verdict is Verdict.STALL else None
 
 
 def _lines(log: Path) -> Iterator[str]:

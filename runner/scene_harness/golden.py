@@ -135,6 +135,9 @@ def _run_scene_test(build: Path, values: Mapping[str, Any], runtime_cfg: Mapping
         options += ["--dump-args", *level] if known else ["--dump-tensor"]
     if runtime_cfg.get("enable_dep_gen"):
         options.append("--enable-dep-gen")
+    # What is said of each task that is stuck in a stall is left out by default since then.
+    if "timing" in getattr(scene, "LOG_LEVEL_CHOICES", ()):
+        options += ["--log-level", "info"]
     words, sys.argv = sys.argv, [sys.argv[0], *options]
     try:
         scene.SceneTestCase.run_module(__name__)

@@ -10,6 +10,7 @@ import pytest
 
 from precision_bisect.reduce.replay import Replayer
 from precision_bisect.reduce.scene_build import build_of
+from precision_bisect.reduce.stall_log import read_stall
 from precision_bisect.reduce.toolchain import Toolchain
 from precision_bisect.reduce.working_copy import WorkingCopy
 from precision_bisect.runner.build_output.build_directory import BuildDirectory
@@ -102,3 +103,7 @@ def test_a_build_directory_is_run_as_a_scene_test(
     assert (ran.classification.verdict, ran.classification.signature) == (verdict, signature), ran.log
     assert (copy.path / "dfx_outputs" / "deps.json").is_file()
     assert (ran.folder / "outputs" / "y.pt").is_file() == (verdict is not Verdict.STALL)
+    stall = read_stall(ran.lines())
+    assert (None if stall is None else [task.task_id for task in stall.stuck]) == (
+        [1] if verdict is Verdict.STALL else None
+    ), "at the runtime's own level of logging no task is named"

@@ -31,6 +31,10 @@ class TaskArgsBuilder:
         return TaskArgsBuilder(*(type(one)(one.name, copy.deepcopy(one.value)) for one in self.specs))
 
 
+LOG_LEVEL_CHOICES = ["info", "timing"]
+STUCK = "[STALL thread=0 idle_iterations=9] TASK ring=0 task_id=1 state=WAIT    fanin_refcount=0/1"
+
+
 def _build_output_prefix(case_label):
     raise AssertionError(f"a run of ours writes {case_label} into the user's checkout")
 
@@ -48,6 +52,7 @@ class SceneTestCase:
         parser.add_argument("--skip-golden", action="store_true")
         parser.add_argument("--dump-args", type=int, default=0)
         parser.add_argument("--enable-dep-gen", action="store_true")
+        parser.add_argument("--log-level", choices=LOG_LEVEL_CHOICES, default="timing")
         args = parser.parse_args()
         ok = True
         for scene in list(vars(sys.modules[module_name]).values()):
@@ -70,6 +75,8 @@ def _run(scene, case, args):
     given = scene.generate_args(case["params"])
     text = Path(scene.CALLABLE["orchestration"]["source"]).read_text()
     if "// stall" in text:
+        if args.log_level == "info":
+            print(STUCK)
         raise RuntimeError("run failed with code -100")
     factor = re.search(r"// y = x \* (\d+)", text)
     given.y[:] = given.x * int(factor[1]) + given.offset.value
