@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from ..runner.duration import DurationOption
+from ..runner.process.duration import DurationOption
 
 _PREDICATE = "precision_bisect.predicate"
 
@@ -147,7 +147,7 @@ def main(ctx: click.Context, **options: Any) -> None:
         ):
             click.echo(ctx.get_help())
             ctx.exit(2)
-        from .main_job import run_main_job
+        from .commands.bisect import run_main_job
 
         ctx.exit(run_main_job(predicate=ctx.meta.get(_PREDICATE), **options))
 
@@ -161,7 +161,7 @@ def main(ctx: click.Context, **options: Any) -> None:
 @click.option("--seed", default=0, show_default=True, help="Decides the histories.")
 def demo(directory: Path, scenario: str, commits: int, seed: int) -> None:
     """Make a small stack with a planted regression in DIRECTORY."""
-    from .demo_command import make
+    from .commands.demo import make
 
     sys.exit(make(directory, scenario=scenario, commits=commits, seed=seed))
 
@@ -171,7 +171,7 @@ def demo(directory: Path, scenario: str, commits: int, seed: int) -> None:
 @_STORE
 def history(name: str | None, store: str | None) -> None:
     """List past bisections, or show NAME with all its probes."""
-    from .history_command import show_history
+    from .commands.history import show_history
 
     sys.exit(show_history(name, store=store))
 
@@ -193,14 +193,14 @@ def report(name: str | None, output: Path | None, html: Path | None, store: str 
     if html is not None:
         if name is not None or output is not None:
             raise click.UsageError("expected --html alone: the site shows all bisections")
-        from .site.commands import write_html
+        from .commands.site import write_html
 
         sys.exit(write_html(html, store=store))
     if name is None:
         raise click.UsageError(
             "expected the NAME of a bisection, or --html DIR; see bisect-precision history"
         )
-    from .history_command import write_report
+    from .commands.history import write_report
 
     sys.exit(write_report(name, output=output, store=store))
 
@@ -213,7 +213,7 @@ def report(name: str | None, output: Path | None, html: Path | None, store: str 
 @_STORE
 def serve(host: str, port: int, store: str | None) -> None:
     """Show the site of `report --html` live from the store, which is only read."""
-    from .site.commands import serve as serve_site
+    from .commands.site import serve as serve_site
 
     sys.exit(serve_site(store=store, host=host, port=port))
 
@@ -229,7 +229,7 @@ def serve(host: str, port: int, store: str | None) -> None:
 )
 def doctor(stack: str, overrides: tuple[str, ...]) -> None:
     """Say what is missing on this machine before anything runs."""
-    from .doctor import examine
+    from .commands.doctor import examine
 
     sys.exit(examine(stack, overrides=overrides))
 
@@ -252,6 +252,6 @@ def doctor(stack: str, overrides: tuple[str, ...]) -> None:
 )
 def nightly(file: Path, store: str | None, budget: float | None, jobs: int) -> None:
     """Run the matrix of FILE, bisect what regressed, keep incidents. Exit code 7: a case that passed fails."""
-    from .nightly.command import run_nightly
+    from .commands.nightly import run_nightly
 
     sys.exit(run_nightly(file, store=store, budget=budget, jobs=jobs))

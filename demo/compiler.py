@@ -3,11 +3,11 @@
 import random
 from collections.abc import Mapping
 
-from . import growth, growth_compiler
-from .edit import Edit
-from .eras import STANDING, SWITCHES
-from .evolution import evolve
-from .history import Commit, Pointer, Switch, plan_history
+from .history import growth, growth_compiler
+from .history.edit import Edit
+from .history.eras import STANDING, SWITCHES
+from .history.evolution import evolve
+from .history.history import Commit, Pointer, Switch, plan_history
 from .layout import CompilerLayout, Role
 from .scenarios import SETTINGS, Repository, Scenario, faults_in
 from .trees import load_tree

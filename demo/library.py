@@ -2,9 +2,9 @@
 
 import random
 
-from . import growth
-from .evolution import evolve
-from .history import Commit, plan_history
+from .history import growth
+from .history.evolution import evolve
+from .history.history import Commit, plan_history
 from .layout import Role, Slot
 from .scenarios import Repository
 from .trees import load_tree

@@ -10,11 +10,11 @@ from itertools import pairwise
 from pathlib import Path
 
 from .compiler import SUBMODULE_PATH, compiler_history, culprit_slots
-from .fast_import import git, write_repository
-from .history import Pointer
+from .history.fast_import import git, write_repository
+from .history.history import Pointer
+from .history.people import RUNTIME_LEAD, SPAN, START, spread
 from .layout import MIN_COMMITS, CompilerLayout, compiler_layout, runtime_layout
 from .library import SLOTS, library_history
-from .people import RUNTIME_LEAD, SPAN, START, spread
 from .runtime import runtime_history
 from .scenarios import SETTINGS, Repository, Scenario
 

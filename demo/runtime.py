@@ -2,10 +2,10 @@
 
 import random
 
-from . import growth, growth_runtime
-from .edit import Edit
-from .evolution import evolve
-from .history import Commit, Switch, plan_history
+from .history import growth, growth_runtime
+from .history.edit import Edit
+from .history.evolution import evolve
+from .history.history import Commit, Switch, plan_history
 from .layout import Role, RuntimeLayout
 from .scenarios import SETTINGS, Repository, Scenario, faults_in
 from .trees import load_tree

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from .edit import Edit, Replace
+from .history.edit import Edit, Replace
 
 
 class Repository(StrEnum):

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from .edit import Tree
+from .history.edit import Tree
 
 _TREES = Path(__file__).parent / "trees"
 _LEFTOVERS = frozenset({"__pycache__", "build", "build_output"})

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from ..runner.duration import DurationOption
+from ..runner.process.duration import DurationOption
 from .byte_size import parse_bytes
 
 
@@ -164,6 +164,6 @@ def main(**options: Any) -> None:
     taken, and written as one beside the output folder. Exit code: 0 found, 1 error, 2 usage, 3 nothing diverges, 6
     stopped by its budget, 130 interrupted.
     """
-    from .cli_job import run_cli_job
+    from .command import run_cli_job
 
     sys.exit(run_cli_job(**options))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..runner.errors import UsageError
-from .divergence import Divergence
+from .localize.report.divergence import Divergence
 
 RESULT = "divergence.json"
 PAGE = "task_graph.html"

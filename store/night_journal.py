@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session, joinedload, selectinload, sessionmaker
 
 from .clock import now
 from .journal import CommitRow, Journal, commit_ids, environment_id, storable
-from .nightly import CaseResult, CaseRun, Cell, HookCall, Incident, Night, Regression, Status
+from .nights_schema import CaseResult, CaseRun, Cell, HookCall, Incident, Night, Regression, Status
 from .schema import BuildSource, Probe
 from .vocabulary import Verdict
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from precision_bisect.runner.home import Home, user_home
+from precision_bisect.runner.workspace.home import Home, user_home
 
 _IDENTITY = {
     "GIT_AUTHOR_NAME": "Ada Example",

@@ -48,7 +48,7 @@ def test_imports_run_one_way(room: str) -> None:
     for module in modules(room):
         for other in imported_rooms(module, room):
             if other == "demo":
-                assert module == ROOT / "bisect" / "demo_command.py", f"{module} knows of the demo stack"
+                assert module == ROOT / "bisect" / "commands" / "demo.py", f"{module} knows of the demo stack"
             elif other != "configs":
                 assert FLOORS[other] < FLOORS[room], f"{module} imports {other}"
 
@@ -58,7 +58,7 @@ def test_the_demo_imports_no_room() -> None:
         assert imported_rooms(module, "demo") <= {"configs"}, module
 
 
-@pytest.mark.parametrize("folder", ["bisect/search", "reduce/minimize"])
+@pytest.mark.parametrize("folder", ["bisect/search", "reduce/shrink/minimize"])
 def test_algorithms_are_pure(folder: str) -> None:
     """No path, process, clock or database where candidates are chosen."""
     impure = {
@@ -146,8 +146,8 @@ def test_an_installed_wheel_works(tmp_path: Path) -> None:
     code = (
         f"import sys; sys.path.insert(0, {str(target)!r})\n"
         "import random, bisect\n"
-        "from precision_bisect.bisect import session\n"
-        "from precision_bisect.runner.stack_file import named_stacks\n"
+        "from precision_bisect.bisect.run import session\n"
+        "from precision_bisect.runner.stack.file import named_stacks\n"
         "from precision_bisect.store.database import open_store\n"
         "from precision_bisect.demo import make\n"
         f"open_store('sqlite:///{tmp_path}/store.sqlite')\n"

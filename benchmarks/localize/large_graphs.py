@@ -16,9 +16,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from precision_bisect.reduce.search.choice import next_tasks
-from precision_bisect.reduce.search.dag import Dag
-from precision_bisect.reduce.search.evidence import Evidence
+from precision_bisect.reduce.graph.dag import Dag
+from precision_bisect.reduce.localize.search.choice import next_tasks
+from precision_bisect.reduce.localize.search.evidence import Evidence
 
 Wiring = Callable[[random.Random, int], set[int]]
 

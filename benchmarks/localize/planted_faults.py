@@ -18,18 +18,17 @@ import tempfile
 import time
 from pathlib import Path
 
+from benchmarks.localize import any_kernel
+from benchmarks.localize.table import Row, read_rows, write_table
+from benchmarks.localize.truth import planted
 from precision_bisect.demo.scenarios import Scenario
-from precision_bisect.reduce.alignment import align
-from precision_bisect.reduce.comparison import differs
-from precision_bisect.reduce.job import localize
-from precision_bisect.reduce.side import Side
-from precision_bisect.runner.tensors.statistics import Tolerance
+from precision_bisect.reduce.graph.alignment import align
+from precision_bisect.reduce.localize.job import localize
+from precision_bisect.reduce.replay.comparison import differs
+from precision_bisect.reduce.replay.side import Side
+from precision_bisect.runner.compare.statistics.statistics import Tolerance
 from tests.reduce.demo_builds import Trees, Twins
 from tests.reduce.quick_runs import quick_runs
-
-from . import any_kernel
-from .table import Row, read_rows, write_table
-from .truth import planted
 
 SCENARIOS = (
     Scenario.ROUNDING,

@@ -11,11 +11,11 @@ from pathlib import Path
 
 from joblib import Parallel, delayed
 
-from .interruptions import kill_and_resume
-from .results import append, measure, read
-from .table import markdown, write
-from .wall import wall
-from .world import Cell
+from benchmarks.reduce.kills.interruptions import kill_and_resume
+from benchmarks.reduce.kills.wall import wall
+from benchmarks.reduce.results import append, measure, read
+from benchmarks.reduce.table import markdown, write
+from benchmarks.reduce.world import Cell
 
 SIZES = [64, 256, 1024]
 WALL_SIZE = 64

@@ -3,18 +3,17 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from precision_bisect.reduce.minimize.ddmin import Ddmin
-from precision_bisect.reduce.minimize.graph import Graph
-from precision_bisect.reduce.minimize.memory import Memory
-from precision_bisect.reduce.minimize.minimizer import Minimizer
-from precision_bisect.reduce.minimize.outcome import Candidate, Outcome, Query, Run
-from precision_bisect.reduce.minimize.patience import passes_to_reject
-from precision_bisect.reduce.minimize.probdd import ProbDD
-from precision_bisect.reduce.minimize.schedule import minimize
-from precision_bisect.reduce.minimize.state import State
-from precision_bisect.reduce.minimize.window import Window
-
-from .world import World
+from benchmarks.reduce.minimizers.ddmin import Ddmin
+from benchmarks.reduce.minimizers.probdd import ProbDD
+from benchmarks.reduce.minimizers.window import Window
+from benchmarks.reduce.world import World
+from precision_bisect.reduce.shrink.minimize.graph import Graph
+from precision_bisect.reduce.shrink.minimize.memory import Memory
+from precision_bisect.reduce.shrink.minimize.minimizer import Minimizer
+from precision_bisect.reduce.shrink.minimize.outcome import Candidate, Outcome, Query, Run
+from precision_bisect.reduce.shrink.minimize.patience import passes_to_reject
+from precision_bisect.reduce.shrink.minimize.schedule import minimize
+from precision_bisect.reduce.shrink.minimize.state import State
 
 ERROR = 0.01
 

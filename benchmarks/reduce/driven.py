@@ -5,14 +5,13 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from precision_bisect.reduce.driver import Driver
-from precision_bisect.reduce.journal import Journal
-from precision_bisect.reduce.minimize.outcome import Candidate, Outcome, Run
-from precision_bisect.reduce.minimize.schedule import minimize
-from precision_bisect.reduce.minimize.state import State
-from precision_bisect.reduce.program.model import Reduction
-
-from .world import World
+from benchmarks.reduce.world import World
+from precision_bisect.reduce.shrink.driver import Driver
+from precision_bisect.reduce.shrink.journal import Journal
+from precision_bisect.reduce.shrink.minimize.outcome import Candidate, Outcome, Run
+from precision_bisect.reduce.shrink.minimize.schedule import minimize
+from precision_bisect.reduce.shrink.minimize.state import State
+from precision_bisect.reduce.shrink.program.model import Reduction
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,9 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from precision_bisect.reduce.minimize.outcome import Outcome, Run
-
-from .contenders import NAMES, run
-from .world import Cell, draw
+from benchmarks.reduce.contenders import NAMES, run
+from benchmarks.reduce.world import Cell, draw
+from precision_bisect.reduce.shrink.minimize.outcome import Outcome, Run
 
 
 @dataclass(frozen=True, kw_only=True)

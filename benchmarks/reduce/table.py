@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import mean, median
 
-from .results import Result
-from .world import Cell
+from benchmarks.reduce.results import Result
+from benchmarks.reduce.world import Cell
 
 OPTIMAL = 0.9  # share of its results at the optimum, from which on another contender does the same job
 

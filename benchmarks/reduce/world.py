@@ -4,8 +4,8 @@ import random
 from dataclasses import dataclass
 from math import comb, log2
 
-from precision_bisect.reduce.minimize.graph import Graph
-from precision_bisect.reduce.minimize.outcome import Candidate, Outcome, Run
+from precision_bisect.reduce.shrink.minimize.graph import Graph
+from precision_bisect.reduce.shrink.minimize.outcome import Candidate, Outcome, Run
 
 CHAIN = 8  # tasks in a block's chain
 JOINS = 0.15  # share of the tasks that read a task of another chain, too

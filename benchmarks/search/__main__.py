@@ -11,15 +11,14 @@ from time import process_time
 
 from joblib import Parallel, delayed
 
-from precision_bisect.bisect.search import rounds
-
-from . import bayesect, facf, git_runs, ours
-from .criteria import criteria
-from .large_range import LargeRange, measure
-from .ours import Answer
-from .plot import plot
-from .table import Row, markdown, row, write_csv
-from .world import Cell, World
+from benchmarks.search import bayesect, facf, git_runs, ours
+from benchmarks.search.criteria import criteria
+from benchmarks.search.large_range import LargeRange, measure
+from benchmarks.search.ours import Answer
+from benchmarks.search.plot import plot
+from benchmarks.search.table import Row, markdown, row, write_csv
+from benchmarks.search.world import Cell, World
+from precision_bisect.bisect.search.choose import rounds
 
 RATES = [(0, 1), (0.05, 1), (0.2, 1), (0, 0.5), (0, 0.2), (0.1, 0.9), (0.2, 0.8)]
 SIZES = [16, 128, 1024]

@@ -4,11 +4,10 @@ from importlib.util import find_spec
 
 import numpy as np
 
-from precision_bisect.bisect.search.knowledge import Outcome
-from precision_bisect.bisect.search.posterior import GOOD_END
-
-from .ours import CONFIDENCE, Answer
-from .world import World
+from benchmarks.search.ours import CONFIDENCE, Answer
+from benchmarks.search.world import World
+from precision_bisect.bisect.search.evidence.knowledge import Outcome
+from precision_bisect.bisect.search.evidence.posterior import GOOD_END
 
 INSTALLED = find_spec("git_bayesect") is not None
 _MOST_PROBES = 1_000

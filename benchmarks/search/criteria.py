@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import log2
 
-from .large_range import LargeRange
-from .table import Row
+from benchmarks.search.large_range import LargeRange
+from benchmarks.search.table import Row
 
 
 @dataclass(frozen=True)

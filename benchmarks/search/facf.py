@@ -2,10 +2,9 @@
 
 import numpy as np
 
-from precision_bisect.bisect.search.knowledge import Outcome
-
-from .ours import CONFIDENCE, Answer
-from .world import World
+from benchmarks.search.ours import CONFIDENCE, Answer
+from benchmarks.search.world import World
+from precision_bisect.bisect.search.evidence.knowledge import Outcome
 
 _MOST_PROBES = 1_000
 

@@ -8,11 +8,10 @@ from tempfile import mkdtemp
 
 import numpy as np
 
-from precision_bisect.bisect.search.knowledge import Outcome
+from benchmarks.search.ours import Answer
+from benchmarks.search.world import World
+from precision_bisect.bisect.search.evidence.knowledge import Outcome
 from tests.bisect.search.git_bisect import GitBisect
-
-from .ours import Answer
-from .world import World
 
 
 def search(world: World, *, repeats: int) -> Answer:

@@ -5,11 +5,11 @@ import resource
 from dataclasses import dataclass
 from time import process_time
 
-from precision_bisect.bisect.search.graph import CommitGraph
-from precision_bisect.bisect.search.knowledge import Observation, Outcome
-from precision_bisect.bisect.search.posterior import GOOD_END, Posterior
-from precision_bisect.bisect.search.rates import Rates
-from precision_bisect.bisect.search.rounds import Round, next_round
+from precision_bisect.bisect.search.choose.rounds import Round, next_round
+from precision_bisect.bisect.search.evidence.knowledge import Observation, Outcome
+from precision_bisect.bisect.search.evidence.posterior import GOOD_END, Posterior
+from precision_bisect.bisect.search.evidence.rates import Rates
+from precision_bisect.bisect.search.graph.graph import CommitGraph
 from tests.bisect.search.search_histories import branching
 
 _COMMITS = 100_000

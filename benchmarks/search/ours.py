@@ -4,15 +4,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from precision_bisect.bisect.search.calibration import ends_differ, next_end
-from precision_bisect.bisect.search.knowledge import Observation
-from precision_bisect.bisect.search.planner import Found
-from precision_bisect.bisect.search.posterior import GOOD_END, Posterior
-from precision_bisect.bisect.search.rates import Rates
-from precision_bisect.bisect.search.rounds import Answer as Decided
-from precision_bisect.bisect.search.rounds import Round, next_round
-
-from .world import World
+from benchmarks.search.world import World
+from precision_bisect.bisect.search.choose.planner import Found
+from precision_bisect.bisect.search.choose.rounds import Answer as Decided
+from precision_bisect.bisect.search.choose.rounds import Round, next_round
+from precision_bisect.bisect.search.evidence.calibration import ends_differ, next_end
+from precision_bisect.bisect.search.evidence.knowledge import Observation
+from precision_bisect.bisect.search.evidence.posterior import GOOD_END, Posterior
+from precision_bisect.bisect.search.evidence.rates import Rates
 
 CONFIDENCE = 0.99
 

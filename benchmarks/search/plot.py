@@ -6,7 +6,7 @@ from pathlib import Path
 from matplotlib import use
 from matplotlib.figure import Figure
 
-from .table import Row
+from benchmarks.search.table import Row
 
 use("svg")
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from .ours import Answer
-from .world import Cell, capacity
+from benchmarks.search.ours import Answer
+from benchmarks.search.world import Cell, capacity
 
 
 @dataclass(frozen=True, kw_only=True)

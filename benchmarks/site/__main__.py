@@ -7,11 +7,10 @@ import tempfile
 import time
 from pathlib import Path
 
+from benchmarks.site.browser import Browser
+from benchmarks.site.year import fill_incidents, fill_nights
 from precision_bisect.bisect.site.folder import write_site
 from precision_bisect.store.database import open_store, sqlite_url
-
-from .browser import Browser
-from .year import fill_incidents, fill_nights
 
 NIGHTS, CASES, INCIDENTS = 365, 100, 24
 

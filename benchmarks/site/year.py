@@ -12,10 +12,10 @@ from typing import Any
 from sqlalchemy import insert, update
 from sqlalchemy.orm import Session, sessionmaker
 
-from precision_bisect.bisect.conclusion import Conclusion, EndRate, NamedCommit, PinRecord
-from precision_bisect.bisect.request import BisectRequest
-from precision_bisect.runner.stack import Stack
-from precision_bisect.runner.stack_parts import Case, CaseFlags, GitlinkPin, Platform, Repository, Step
+from precision_bisect.bisect.plan.request import BisectRequest
+from precision_bisect.bisect.result import Conclusion, EndRate, NamedCommit, PinRecord
+from precision_bisect.runner.stack.parts import Case, CaseFlags, GitlinkPin, Platform, Repository, Step
+from precision_bisect.runner.stack.stack import Stack
 from precision_bisect.store.journal import (
     CandidateRow,
     CommitRow,
@@ -25,7 +25,15 @@ from precision_bisect.store.journal import (
     ProbeRow,
     commit_ids,
 )
-from precision_bisect.store.nightly import CaseResult, CaseRun, Cell, Incident, Night, Regression, Status
+from precision_bisect.store.nights_schema import (
+    CaseResult,
+    CaseRun,
+    Cell,
+    Incident,
+    Night,
+    Regression,
+    Status,
+)
 from precision_bisect.store.schema import BuildSource, EnvironmentRecord, Judgement, Outcome, Phase, Seeks
 from precision_bisect.store.vocabulary import Verdict
 

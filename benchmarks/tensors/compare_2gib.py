@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from precision_bisect.runner.tensors.view import DType, TensorView
+from precision_bisect.runner.tensor.view import DType, TensorView
 
 COLUMNS = 4096
 TORCH_SHARE = {DType.FLOAT32: 1, DType.BFLOAT16: 1, DType.INT8: 16}
@@ -57,8 +57,8 @@ def anonymous_mib() -> float:
 
 
 def time_ours(folder: Path, dtype: DType) -> None:
-    from precision_bisect.runner.tensors.rows import breakdown
-    from precision_bisect.runner.tensors.statistics import Tolerance, measure
+    from precision_bisect.runner.compare.statistics.rows import breakdown
+    from precision_bisect.runner.compare.statistics.statistics import Tolerance, measure
 
     actual, expected = mapped(folder / "actual", dtype), mapped(folder / "expected", dtype)
     tolerance = Tolerance(rtol=1e-3, atol=1e-3)

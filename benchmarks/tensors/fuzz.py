@@ -22,14 +22,14 @@ from pathlib import Path
 
 import torch
 
-from precision_bisect.runner.build_output.args_dump import ArgsDump
-from precision_bisect.runner.build_output.errors import BuildOutputError
-from precision_bisect.runner.build_output.folder import Folder
+from precision_bisect.runner.build_output.args.dump import ArgsDump
+from precision_bisect.runner.build_output.files.errors import BuildOutputError
+from precision_bisect.runner.build_output.files.folder import Folder
 from precision_bisect.runner.build_output.golden_data import TensorFolder
+from precision_bisect.runner.build_output.graph.task_graph import TaskGraph
 from precision_bisect.runner.build_output.kernel_config import KernelConfig
 from precision_bisect.runner.build_output.name_map import NameMap
-from precision_bisect.runner.build_output.orchestration import Orchestration
-from precision_bisect.runner.build_output.task_graph import TaskGraph
+from precision_bisect.runner.build_output.orchestration.orchestration import Orchestration
 from tests.runner.build_output.build_files import KERNEL_CONFIG, ORCHESTRATION, graph, manifest, record
 
 PIECES = [

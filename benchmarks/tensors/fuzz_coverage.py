@@ -15,7 +15,7 @@ from pathlib import Path
 import atheris
 
 with atheris.instrument_imports(
-    include=["precision_bisect.runner.build_output", "precision_bisect.runner.tensors"]
+    include=["precision_bisect.runner.build_output", "precision_bisect.runner.compare"]
 ):
     from benchmarks.tensors.fuzz import Tally, feed, targets
 

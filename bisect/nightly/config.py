@@ -8,11 +8,11 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, ValidationError, field_validator
 
-from ...runner.duration import parse_duration
 from ...runner.errors import UsageError
-from ...runner.stack import Stack, is_plain_name
-from ...runner.stack_file import first_error, load_stack
-from ...runner.stack_parts import Model
+from ...runner.process.duration import parse_duration
+from ...runner.stack.file import first_error, load_stack
+from ...runner.stack.parts import Model
+from ...runner.stack.stack import Stack, is_plain_name
 
 _Duration = Annotated[float, BeforeValidator(lambda text: parse_duration(str(text)))]
 """In the file a text such as `6h`; seconds."""

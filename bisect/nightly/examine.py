@@ -6,16 +6,16 @@ there again after the failure.
 
 from collections.abc import Sequence
 
-from ...runner.git import GitError, GitRepository
-from ...runner.revisions import NoPinError
-from ...runner.workspace import MissingCommitError
+from ...runner.git.repository import GitError, GitRepository
+from ...runner.git.revisions import NoPinError
+from ...runner.workspace.workspace import MissingCommitError
 from ...store.night_journal import CaseResultRow, NightJournal
-from ...store.nightly import CaseResult, CaseRun, Cell, Night, Regression, Status
+from ...store.nights_schema import CaseResult, CaseRun, Cell, Night, Regression, Status
 from ...store.vocabulary import Verdict
-from ..good_end import gallop_distances
-from ..search.gallop import gallop
-from ..search.knowledge import Outcome
-from ..stage import Range, load_stage
+from ..commits.stage import Range, load_stage
+from ..run.good_end import gallop_distances
+from ..search.choose.gallop import gallop
+from ..search.evidence.knowledge import Outcome
 from .config import NightlyConfig
 from .runs import Runner
 

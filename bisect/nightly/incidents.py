@@ -11,18 +11,18 @@ from rich.console import Console
 from sqlalchemy.orm import Session, sessionmaker
 
 from ...runner.errors import EndsError, UserError
-from ...runner.home import Home
-from ...runner.stack import Stack
-from ...runner.workspace import Workspace
+from ...runner.stack.stack import Stack
+from ...runner.workspace.home import Home
+from ...runner.workspace.workspace import Workspace
 from ...store.night_journal import NightJournal
-from ...store.nightly import Cell, Incident, Night, Regression
+from ...store.nights_schema import Cell, Incident, Night, Regression
 from ...store.schema import Outcome
-from ..conclusion import Conclusion, NamedCommit
-from ..hand_over import localize_culprit
-from ..question import Question, prepare
+from ..after.hand_over import localize_culprit
+from ..plan.question import Question, prepare
 from ..report.write import write_report
-from ..run_costs import Timings
-from ..session import StoredBisection, open_crew
+from ..result import Conclusion, NamedCommit
+from ..run.costs import Timings
+from ..run.session import StoredBisection, open_crew
 from .config import NightlyConfig
 from .limits import Limits, OutOfTimeError
 from .runs import question_case

@@ -3,7 +3,7 @@
 import re
 from xml.etree import ElementTree
 
-from ...store.nightly import Status
+from ...store.nights_schema import Status
 from .summary import CaseReport, IncidentReport, NightReport
 
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

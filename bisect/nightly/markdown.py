@@ -3,10 +3,10 @@
 import json
 from collections import Counter
 
-from ...store.nightly import Status
-from ..progress import plural
+from ...store.nights_schema import Status
 from ..report.markdown import escape
 from ..report.phrases import percent
+from ..run.progress import plural
 from .summary import IncidentReport, NightReport
 
 _MARKS = {"`": "\\u0060", "<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "@": "\\u0040"}

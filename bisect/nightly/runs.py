@@ -4,19 +4,19 @@ import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
-from ...runner.bad_when import BadWhen
-from ...runner.case import CaseName, RunOptions
-from ...runner.content import StackContent
-from ...runner.environment import EnvironmentReader, fingerprint
-from ...runner.probe import Prober
-from ...runner.probe_records import ProbeRequest
-from ...runner.revisions import Revisions, fixed_revisions
-from ...runner.stack import Stack
-from ...runner.workspace import Workspace
+from ...runner.case.case import CaseName, RunOptions
+from ...runner.git.revisions import Revisions, fixed_revisions
+from ...runner.probe.probe import Prober
+from ...runner.probe.records import ProbeRequest
+from ...runner.stack.stack import Stack
+from ...runner.verdict.bad_when import BadWhen
+from ...runner.workspace.content import StackContent
+from ...runner.workspace.environment import EnvironmentReader, fingerprint
+from ...runner.workspace.workspace import Workspace
 from ...store.clock import now
 from ...store.journal import storable
 from ...store.night_journal import CaseRunRow, NightJournal
-from ...store.nightly import CaseRun, Cell
+from ...store.nights_schema import CaseRun, Cell
 from ...store.vocabulary import Verdict
 from .config import NightlyConfig
 from .limits import Limits, QuotaSpentError

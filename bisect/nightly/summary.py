@@ -5,10 +5,10 @@ python -m precision_bisect.bisect.nightly.summary > docs/nightly.schema.json
 
 from datetime import datetime
 
-from ...runner.json_schema import published_schema
-from ...runner.stack_parts import Model
+from ...runner.stack.parts import Model
+from ...store.json_schema import published_schema
 from ...store.night_journal import NightJournal
-from ...store.nightly import CaseResult, Incident, Night, Regression, Status
+from ...store.nights_schema import CaseResult, Incident, Night, Regression, Status
 from ...store.vocabulary import Verdict
 
 

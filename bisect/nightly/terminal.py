@@ -6,11 +6,11 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from ...runner.probe_records import ProbeResult
-from ...store.nightly import Status
-from ..progress import STYLES, PlainProgress, describe_result, plural
+from ...runner.probe.records import ProbeResult
+from ...store.nights_schema import Status
 from ..report.phrases import percent
 from ..report.plain_text import shortened
+from ..run.progress import STYLES, PlainProgress, describe_result, plural
 from .summary import IncidentReport, NightReport
 
 _STYLES = {

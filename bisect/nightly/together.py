@@ -11,14 +11,14 @@ from dataclasses import dataclass
 import numpy as np
 from greenlet import greenlet
 
-from ...runner.crew import Event
 from ...runner.errors import UserError
-from ...runner.probe_records import ProbeRequest
-from ...runner.worker import Activity
-from ..company import Outlook, Workers
-from ..run_costs import Timings
-from ..search.graph import Floats
-from ..search.sharing import shared_costs, shared_rates
+from ...runner.probe.records import ProbeRequest
+from ...runner.probe.workers.crew import Event
+from ...runner.probe.workers.worker import Activity
+from ..run.company import Outlook, Workers
+from ..run.costs import Timings
+from ..search.evidence.sharing import shared_costs, shared_rates
+from ..search.graph.graph import Floats
 
 MOST_OPEN = 12
 """Bisections at once: each holds a lock, on PostgreSQL a connection too."""

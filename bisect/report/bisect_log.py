@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 
 from ...store.schema import Seeks
-from ..search.knowledge import Outcome
-from ..stage import outcome_of
+from ..commits.stage import outcome_of
+from ..search.evidence.knowledge import Outcome
+from .model.standing import Standing
 from .plain_text import one_line
-from .standing import Standing
 
 _WORDS = {Seeks.REGRESSION: ("good", "bad"), Seeks.FIX: ("broken", "fixed")}
 """Of what is as at the old end, and as at the new one."""

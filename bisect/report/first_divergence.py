@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from ...runner.localization import Divergence, FirstDivergent, Localization, Stall
+from ...runner.handover import Divergence, FirstDivergent, Localization, Stall
 
 _MOST = 4
 """Tensors, and missing edges, that are told of; divergence.json has all."""

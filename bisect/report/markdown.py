@@ -6,10 +6,10 @@ from importlib import resources
 
 from jinja2 import Environment, StrictUndefined
 
-from ..progress import duration, plural
+from ..run.progress import duration, plural
 from . import phrases
 from .first_divergence import localization_lines
-from .model import Report
+from .model.model import Report
 from .plain_text import one_line, shortened
 
 _PACKAGE = "precision_bisect.bisect.report"

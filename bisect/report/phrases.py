@@ -4,8 +4,8 @@ import math
 from datetime import datetime
 
 from ...store.schema import Outcome, Seeks
-from ..conclusion import PinRecord
-from .model import AnswerCommit, RangeReport, Report, RunReport, Side
+from ..result import PinRecord
+from .model.model import AnswerCommit, RangeReport, Report, RunReport, Side
 
 OUTCOMES = {
     "culprit": "culprit found",

@@ -11,10 +11,10 @@ from rich.text import Text
 from sqlalchemy.orm import Session, sessionmaker
 
 from ...store.schema import Judgement, Seeks
-from ..progress import STYLES, duration, plural
-from .build import build_report
+from ..run.progress import STYLES, duration, plural
 from .first_divergence import localization_lines
-from .model import AnswerCommit, CommitReference, ProbeReport, Report, RunReport, Side
+from .model.build import build_report
+from .model.model import AnswerCommit, CommitReference, ProbeReport, Report, RunReport, Side
 from .phrases import (
     confidence,
     day,

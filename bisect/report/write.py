@@ -6,12 +6,12 @@ from pathlib import Path
 from sqlalchemy.orm import Session, sessionmaker
 
 from ...runner.errors import UserError
-from ..conclusion import NamedCommit
+from ..result import NamedCommit
 from .bisect_log import bisect_log
-from .build import report_of_rows
 from .markdown import render_markdown
-from .model import Report
-from .rows import Rows, load_rows
+from .model.build import report_of_rows
+from .model.model import Report
+from .model.rows import Rows, load_rows
 
 BAD_SCRIPT, GOOD_SCRIPT = "reproduce-bad.sh", "reproduce-good.sh"
 

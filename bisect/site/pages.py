@@ -10,18 +10,19 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from ...runner.errors import UserError
-from ...store.nightly import Cell, Incident
+from ...store.nights_schema import Cell, Incident
 from ...store.schema import Bisection, Commit, Judgement, Probe, Stage
 from ...store.vocabulary import Verdict
+from ..report.model.rows import load_rows
+from ..report.model.sides import both_sides
 from ..report.plain_text import shortened
-from ..report.rows import load_rows
-from ..report.sides import both_sides
-from . import addresses, nights, plots
-from .bisection_view import bisection_view
-from .commit_view import commit_view
-from .listing import list_bisections
+from . import addresses, plots
 from .render import policy, render
 from .report_files import TASK_GRAPH_POLICY, archive, reduced_files, task_graph
+from .views import nights
+from .views.bisection import bisection_view
+from .views.commit import commit_view
+from .views.listing import list_bisections
 
 _FIRST_BISECTIONS = 12
 _MOST_RUNS = 300

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from ...runner.localization import HeatMap
+from ...runner.handover import HeatMap
 from ...store.schema import Judgement
 
 WIDTH, HEIGHT = 720, 170

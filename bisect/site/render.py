@@ -12,12 +12,12 @@ from typing import Any, cast
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from ...store.nightly import Status
+from ...store.nights_schema import Status
 from ...store.schema import Judgement
-from ..progress import duration, plural
 from ..report import phrases
 from ..report.phrases import OUTCOMES, day, evidence_texts, percent, pin_state, side_verdict
 from ..report.plain_text import one_line, shortened
+from ..run.progress import duration, plural
 from . import addresses, plots
 
 _PACKAGE = "precision_bisect.bisect.site"
@@ -108,12 +108,12 @@ def _digest(text: str) -> str:
 
 @cache
 def _style() -> str:
-    return resources.files(_PACKAGE).joinpath("templates", "style.css").read_text(encoding="utf-8").strip()
+    return resources.files(_PACKAGE).joinpath("static", "style.css").read_text(encoding="utf-8").strip()
 
 
 @cache
 def _script() -> str:
-    return resources.files(_PACKAGE).joinpath("templates", "grid.js").read_text(encoding="utf-8").strip()
+    return resources.files(_PACKAGE).joinpath("static", "grid.js").read_text(encoding="utf-8").strip()
 
 
 def _short(sha: str) -> str:

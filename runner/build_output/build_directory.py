@@ -10,17 +10,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 
-from .args_dump import ArgsDump
-from .errors import MalformedFileError, MissingFileError
-from .folder import Folder
+from .args.dump import ArgsDump
+from .files.errors import MalformedFileError, MissingFileError
+from .files.folder import Folder
+from .files.json_text import JsonError, json_reader
 from .golden_data import GoldenData
-from .json_text import JsonError, json_reader
+from .graph.task_graph import TaskGraph
 from .kernel_config import FILE_NAME as KERNEL_CONFIG
 from .kernel_config import KernelConfig
 from .name_map import NameMap
-from .orchestration import Orchestration
+from .orchestration.orchestration import Orchestration
 from .passes_dump import PassesDump
-from .task_graph import TaskGraph
 
 _DFX = ("dfx_outputs", ".")
 _DISTRIBUTED = "distributed_meta.json"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..tensors.view import TensorView
-from .errors import MissingFileError
-from .folder import Folder
-from .torch_file import load_tensor
+from ..tensor.view import TensorView
+from .files.errors import MissingFileError
+from .files.folder import Folder
+from .files.torch_file import load_tensor
 
 _SUFFIX = ".pt"
 

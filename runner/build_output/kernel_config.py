@@ -8,9 +8,9 @@ from enum import Enum
 from pathlib import Path, PurePosixPath
 from typing import TypeAlias, TypeVar
 
-from .errors import MalformedFileError, UnsafePathError
-from .folder import Folder
-from .python_literals import FolderPath, Literal, Member, NotUnderstoodError, assigned_literals
+from .files.errors import MalformedFileError, UnsafePathError
+from .files.folder import Folder
+from .files.python_literals import FolderPath, Literal, Member, NotUnderstoodError, assigned_literals
 
 FILE_NAME = "kernel_config.py"
 MOST_BYTES = 2**20

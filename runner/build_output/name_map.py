@@ -9,9 +9,9 @@ from typing import Annotated
 
 import msgspec
 
-from .errors import MalformedFileError
-from .folder import Folder
-from .json_text import JsonError, json_reader
+from .files.errors import MalformedFileError
+from .files.folder import Folder
+from .files.json_text import JsonError, json_reader
 
 MOST_BYTES = 4 * 2**20
 

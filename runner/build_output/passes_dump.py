@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from .folder import Folder
+from .files.folder import Folder
 
 MOST_BYTES = 64 * 2**20
 

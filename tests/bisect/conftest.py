@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from precision_bisect.runner.home import Home
+from precision_bisect.runner.workspace.home import Home
 from tests.runner.small_stack import SmallStack
 
 

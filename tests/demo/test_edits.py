@@ -6,10 +6,10 @@ import random
 
 import pytest
 
-from precision_bisect.demo import edit as edit_module
-from precision_bisect.demo.edit import Edit, EditError, Remove, Replace, ReplaceAll, Write
-from precision_bisect.demo.eras import STANDING, SWITCHES
-from precision_bisect.demo.python_edits import drop_log, log_entry, rename_local
+from precision_bisect.demo.history import edit as edit_module
+from precision_bisect.demo.history.edit import Edit, EditError, Remove, Replace, ReplaceAll, Write
+from precision_bisect.demo.history.eras import STANDING, SWITCHES
+from precision_bisect.demo.history.python_edits import drop_log, log_entry, rename_local
 from precision_bisect.demo.scenarios import SETTINGS, Repository, Scenario, faults_in
 from precision_bisect.demo.trees import load_tree
 

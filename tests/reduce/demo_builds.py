@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
-from precision_bisect.demo.edit import Edit, Replace
+from precision_bisect.demo.history.edit import Edit, Replace
 from precision_bisect.demo.scenarios import SETTINGS, Repository, Scenario
-from precision_bisect.reduce.request import LocalizeRequest
-from precision_bisect.reduce.toolchain import Toolchain
-from precision_bisect.runner import shim
-from precision_bisect.runner.stack_file import load_stack
-from precision_bisect.runner.tensors.statistics import Tolerance
+from precision_bisect.reduce.localize.request import LocalizeRequest
+from precision_bisect.reduce.replay.toolchain import Toolchain
+from precision_bisect.runner.case import shim
+from precision_bisect.runner.compare.statistics.statistics import Tolerance
+from precision_bisect.runner.stack.file import load_stack
 from tests.reduce.quick_runs import SERVERS, run_python
 
 _TREES = Path(__file__).resolve().parents[2] / "demo" / "trees"

@@ -14,9 +14,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from unittest.mock import patch
 
-from precision_bisect.reduce import cli_job
-from precision_bisect.runner.execute import Command, execute
-from precision_bisect.runner.fork_servers import ForkServers
+from precision_bisect.reduce import command as reduce_command
+from precision_bisect.runner.process.execute import Command, execute
+from precision_bisect.runner.process.fork_servers import ForkServers
 
 _SEEDED = Path(__file__).with_name("seeded.py")
 _COMPILER = """\
@@ -58,7 +58,7 @@ def quick_runs(folder: Path) -> Generator[None]:
     compiler = folder / "c++"
     compiler.write_text(_COMPILER.replace("@FOLDER@", str(folder)))
     compiler.chmod(0o755)
-    shared = patch.object(cli_job, "ForkServers", lambda on_refusal: SERVERS)  # pyright: ignore[reportUnknownLambdaType]
+    shared = patch.object(reduce_command, "ForkServers", lambda on_refusal: SERVERS)  # pyright: ignore[reportUnknownLambdaType]
     with patch.dict(os.environ, {"CXX": str(compiler)}), shared:
         yield
 

@@ -7,17 +7,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from precision_bisect.runner.bad_when import BadWhen
-from precision_bisect.runner.builder import Builder, FailedBuild, Toolchain
-from precision_bisect.runner.case import CaseName, RunOptions
-from precision_bisect.runner.content import StackContent
-from precision_bisect.runner.home import Home
-from precision_bisect.runner.probe import Prober
-from precision_bisect.runner.probe_records import ProbeRequest, ProbeResult
-from precision_bisect.runner.revisions import Revisions, fixed_revisions
-from precision_bisect.runner.slot import Slot
-from precision_bisect.runner.stack import Stack
-from precision_bisect.runner.workspace import Workspace
+from precision_bisect.runner.case.case import CaseName, RunOptions
+from precision_bisect.runner.git.revisions import Revisions, fixed_revisions
+from precision_bisect.runner.probe.builder import Builder, FailedBuild, Toolchain
+from precision_bisect.runner.probe.probe import Prober
+from precision_bisect.runner.probe.records import ProbeRequest, ProbeResult
+from precision_bisect.runner.stack.stack import Stack
+from precision_bisect.runner.verdict.bad_when import BadWhen
+from precision_bisect.runner.workspace.content import StackContent
+from precision_bisect.runner.workspace.home import Home
+from precision_bisect.runner.workspace.slot import Slot
+from precision_bisect.runner.workspace.workspace import Workspace
 from tests.conftest import TestRepository
 
 VERDICTS = [

@@ -8,7 +8,7 @@ import pytest
 from precision_bisect.store.database import open_store
 from precision_bisect.store.journal import Journal
 from precision_bisect.store.night_journal import CaseResultRow, CaseRunRow, CellKey, NightJournal
-from precision_bisect.store.nightly import Status
+from precision_bisect.store.nights_schema import Status
 from precision_bisect.store.vocabulary import Verdict
 
 SHA = "a" * 40

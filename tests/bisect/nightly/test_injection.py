@@ -22,7 +22,7 @@ from precision_bisect.bisect.nightly.summary import (
     IncidentReport,
     NightReport,
 )
-from precision_bisect.store.nightly import Status
+from precision_bisect.store.nights_schema import Status
 from precision_bisect.store.vocabulary import Verdict
 
 HOSTILE = [

@@ -13,21 +13,21 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from precision_bisect.bisect.company import Outlook
 from precision_bisect.bisect.nightly.together import MOST_OPEN, Seat, Table, Task
-from precision_bisect.bisect.run_costs import Timings
-from precision_bisect.bisect.search.calibration import FEWEST_RUNS, next_end
-from precision_bisect.bisect.search.graph import CommitGraph
-from precision_bisect.bisect.search.knowledge import Observation, Outcome
-from precision_bisect.bisect.search.planner import Found
-from precision_bisect.bisect.search.posterior import GOOD_END, Posterior
-from precision_bisect.bisect.search.rates import Rates
-from precision_bisect.bisect.search.rounds import Round, next_round
-from precision_bisect.bisect.search.sharing import suspected_too
-from precision_bisect.runner.crew import Event
+from precision_bisect.bisect.run.company import Outlook
+from precision_bisect.bisect.run.costs import Timings
+from precision_bisect.bisect.search.choose.planner import Found
+from precision_bisect.bisect.search.choose.rounds import Round, next_round
+from precision_bisect.bisect.search.evidence.calibration import FEWEST_RUNS, next_end
+from precision_bisect.bisect.search.evidence.knowledge import Observation, Outcome
+from precision_bisect.bisect.search.evidence.posterior import GOOD_END, Posterior
+from precision_bisect.bisect.search.evidence.rates import Rates
+from precision_bisect.bisect.search.evidence.sharing import suspected_too
+from precision_bisect.bisect.search.graph.graph import CommitGraph
 from precision_bisect.runner.errors import UserError
-from precision_bisect.runner.probe_records import ProbeRequest
-from precision_bisect.runner.worker import Done
+from precision_bisect.runner.probe.records import ProbeRequest
+from precision_bisect.runner.probe.workers.crew import Event
+from precision_bisect.runner.probe.workers.worker import Done
 from tests.bisect.search.search_histories import line
 
 BUILD, RUN = 10.0, 1.0

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from precision_bisect.bisect.conclusion import Conclusion, Counterfactual, NamedCommit, PinRecord
+from precision_bisect.bisect.result import Conclusion, Counterfactual, NamedCommit, PinRecord
 from precision_bisect.store.schema import Judgement, Outcome, Phase
 from precision_bisect.store.vocabulary import Verdict
 from tests.bisect.report.stored_bisection import StoredBisection, described, sha

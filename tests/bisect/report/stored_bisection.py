@@ -6,12 +6,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from precision_bisect.bisect.conclusion import Conclusion
-from precision_bisect.bisect.report.build import build_report
-from precision_bisect.bisect.report.model import Report
-from precision_bisect.bisect.request import BisectRequest
-from precision_bisect.runner.stack import Stack
-from precision_bisect.runner.stack_parts import Case, CaseFlags, GitlinkPin, Platform, Repository, Step
+from precision_bisect.bisect.plan.request import BisectRequest
+from precision_bisect.bisect.report.model.build import build_report
+from precision_bisect.bisect.report.model.model import Report
+from precision_bisect.bisect.result import Conclusion
+from precision_bisect.runner.stack.parts import Case, CaseFlags, GitlinkPin, Platform, Repository, Step
+from precision_bisect.runner.stack.stack import Stack
 from precision_bisect.store.database import open_store, sqlite_url
 from precision_bisect.store.journal import CandidateRow, CommitRow, EvidenceRow, Journal, ProbeKey, ProbeRow
 from precision_bisect.store.schema import BuildSource, Judgement, Phase

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from precision_bisect.bisect.conclusion import Conclusion, NamedCommit
 from precision_bisect.bisect.report.write import write_report
+from precision_bisect.bisect.result import Conclusion, NamedCommit
 from precision_bisect.store.schema import Outcome, Phase
 from precision_bisect.store.vocabulary import Verdict
 from tests.bisect.report.real_history import History, random_history, search

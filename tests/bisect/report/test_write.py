@@ -10,11 +10,11 @@ import jsonschema
 import pytest
 from markdown_it import MarkdownIt
 
-from precision_bisect.bisect.conclusion import Conclusion, NamedCommit
 from precision_bisect.bisect.report.markdown import block, escape
-from precision_bisect.bisect.report.model import Report
-from precision_bisect.bisect.report.schema import schema_text
+from precision_bisect.bisect.report.model.model import Report
+from precision_bisect.bisect.report.model.schema import schema_text
 from precision_bisect.bisect.report.write import write_report
+from precision_bisect.bisect.result import Conclusion, NamedCommit
 from precision_bisect.runner.errors import UserError
 from precision_bisect.store.journal import EvidenceRow
 from precision_bisect.store.schema import Outcome, Phase
@@ -41,7 +41,7 @@ def files(stored: StoredBisection) -> dict[str, str]:
 
 def test_the_published_schema_is_current() -> None:
     assert PUBLISHED.read_text() == schema_text(), (
-        "run: python -m precision_bisect.bisect.report.schema > docs/report.schema.json"
+        "run: python -m precision_bisect.bisect.report.model.schema > docs/report.schema.json"
     )
 
 
@@ -184,7 +184,7 @@ def test_no_line_break_or_control_character_gets_through(tmp_path: Path) -> None
 
 def test_reports_import_no_torch() -> None:
     code = (
-        "import sys, precision_bisect.bisect.history_command, precision_bisect.bisect.report.schema\n"
+        "import sys, precision_bisect.bisect.commands.history, precision_bisect.bisect.report.model.schema\n"
         "print('torch' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)

@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 from hypothesis import strategies as st
 
-from precision_bisect.bisect.search.graph import CommitGraph
-from precision_bisect.bisect.search.knowledge import Knowledge, Observation, Outcome
-from precision_bisect.bisect.search.planner import Found, OnlySkipped, Probe, next_step
+from precision_bisect.bisect.search.choose.planner import Found, OnlySkipped, Probe, next_step
+from precision_bisect.bisect.search.evidence.knowledge import Knowledge, Observation, Outcome
+from precision_bisect.bisect.search.graph.graph import CommitGraph
 
 Parents = list[list[int]]
 

@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from precision_bisect.bisect.search.calibration import ends_differ, next_end
-from precision_bisect.bisect.search.graph import CommitGraph
-from precision_bisect.bisect.search.information import information_gain
-from precision_bisect.bisect.search.knowledge import Observation, Outcome
-from precision_bisect.bisect.search.planner import Found, OnlySkipped
-from precision_bisect.bisect.search.posterior import GOOD_END, Belief, Posterior
-from precision_bisect.bisect.search.rates import Rates
-from precision_bisect.bisect.search.rounds import Answer, Round, next_round
+from precision_bisect.bisect.search.choose.information import information_gain
+from precision_bisect.bisect.search.choose.planner import Found, OnlySkipped
+from precision_bisect.bisect.search.choose.rounds import Answer, Round, next_round
+from precision_bisect.bisect.search.evidence.calibration import ends_differ, next_end
+from precision_bisect.bisect.search.evidence.knowledge import Observation, Outcome
+from precision_bisect.bisect.search.evidence.posterior import GOOD_END, Belief, Posterior
+from precision_bisect.bisect.search.evidence.rates import Rates
+from precision_bisect.bisect.search.graph.graph import CommitGraph
+from tests.bisect.search.evidence.test_prior import number_of_tests
 from tests.bisect.search.search_histories import branching, graphs, line, untestable
-from tests.bisect.test_prior import number_of_tests
 
 
 def ask(

@@ -13,7 +13,7 @@ from precision_bisect.store.database import read_store
 from tests.bisect.report.conftest import culprit  # noqa: F401
 from tests.bisect.report.stored_bisection import StoredBisection
 from tests.bisect.site.test_folder import DIVERGENCE_OF_EVIL, ELEMENTS
-from tests.bisect.site.test_nights import fill_with_incident
+from tests.bisect.site.views.test_nights import fill_with_incident
 
 PAGES = {
     "overview": "index.html",

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from precision_bisect.bisect.cli import main
-from precision_bisect.bisect.conclusion import Conclusion
+from precision_bisect.bisect.result import Conclusion
 from precision_bisect.bisect.site.folder import write_site
 from precision_bisect.store.journal import EvidenceRow
 from precision_bisect.store.schema import Outcome, Phase

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from precision_bisect.runner.build_output.build_directory import BuildDirectory
-from precision_bisect.runner.build_output.errors import (
+from precision_bisect.runner.build_output.files.errors import (
     FileTooLargeError,
     MalformedFileError,
     MissingFileError,

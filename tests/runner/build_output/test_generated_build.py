@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from precision_bisect.runner.build_output.args_records import ArgRecord, Role, Stage
+from precision_bisect.runner.build_output.args.records import ArgRecord, Role, Stage
 from precision_bisect.runner.build_output.build_directory import BuildDirectory
-from precision_bisect.runner.build_output.directions import kernel_directions
-from precision_bisect.runner.build_output.graph_model import ArgumentType, GraphArgument, GraphTask, Region
-from precision_bisect.runner.build_output.orchestration_model import SubmitKind, Usage
+from precision_bisect.runner.build_output.graph.model import ArgumentType, GraphArgument, GraphTask, Region
+from precision_bisect.runner.build_output.orchestration.directions import kernel_directions
+from precision_bisect.runner.build_output.orchestration.model import SubmitKind, Usage
 
 TREES = Path(__file__).parents[3] / "demo" / "trees"
 USAGE = {

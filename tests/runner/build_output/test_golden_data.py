@@ -6,8 +6,8 @@ import zipfile
 import pytest
 import torch
 
-from precision_bisect.runner.build_output import torch_file
-from precision_bisect.runner.build_output.errors import (
+from precision_bisect.runner.build_output.files import torch_file
+from precision_bisect.runner.build_output.files.errors import (
     BuildOutputError,
     FileTooLargeError,
     MalformedFileError,
@@ -15,7 +15,7 @@ from precision_bisect.runner.build_output.errors import (
     UnsafePathError,
 )
 from precision_bisect.runner.build_output.golden_data import GoldenData, TensorFolder
-from precision_bisect.runner.tensors.view import DType
+from precision_bisect.runner.tensor.view import DType
 
 
 @pytest.mark.parametrize("dtype", DType)

@@ -4,7 +4,11 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from precision_bisect.runner.build_output.errors import BuildOutputError, MalformedFileError, UnsafePathError
+from precision_bisect.runner.build_output.files.errors import (
+    BuildOutputError,
+    MalformedFileError,
+    UnsafePathError,
+)
 from precision_bisect.runner.build_output.kernel_config import CoreType, Direction, KernelConfig
 from tests.runner.build_output.build_files import KERNEL_CONFIG
 

@@ -5,11 +5,11 @@ from collections import Counter
 import pytest
 import torch
 
-from precision_bisect.runner.build_output.args_records import Kind, Role, Stage
+from precision_bisect.runner.build_output.args.records import Kind, Role, Stage
 from precision_bisect.runner.build_output.build_directory import BuildDirectory
-from precision_bisect.runner.build_output.errors import MissingFileError
-from precision_bisect.runner.build_output.graph_model import EdgeSource
-from precision_bisect.runner.tensors.view import DType
+from precision_bisect.runner.build_output.files.errors import MissingFileError
+from precision_bisect.runner.build_output.graph.model import EdgeSource
+from precision_bisect.runner.tensor.view import DType
 
 CHAINS = ["chain_level2_good", "chain_level2_bad", "chain_level1_good"]
 

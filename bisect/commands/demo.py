@@ -1,0 +1,40 @@
+"""`bisect-precision demo`: the only place outside `demo/` that knows it exists."""
+
+import shlex
+from pathlib import Path
+
+from ...demo.make import Truth, make_demo
+from ...demo.scenarios import Scenario
+from ...runner.errors import UsageError
+from .errors import run_command
+
+
+def make(directory: Path, *, scenario: str, commits: int, seed: int) -> int:
+    """Make a demo stack and print how to bisect it."""
+
+    def body() -> int:
+        if scenario not in list(Scenario):
+            raise UsageError(f"--scenario {scenario}: expected one of {', '.join(Scenario)}")
+        try:
+            truth = make_demo(directory, scenario=Scenario(scenario), commits=commits, seed=seed)
+        except ValueError as error:
+            raise UsageError(f"demo {directory}: {error}") from error
+        command = _bisect_command(directory, truth)
+        script = directory / "find.sh"
+        script.write_text(f'#!/bin/sh\nexec {command} "$@"\n')
+        script.chmod(0o755)
+        print(
+            f"made {directory}: minipto, minirt, minilib, stack.toml; the truth is in truth.json. To find it:"
+        )
+        print(f"  {command}")
+        return 0
+
+    return run_command(body)
+
+
+def _bisect_command(directory: Path, truth: Truth) -> str:
+    words = ["bisect-precision", "--stack", str(directory.absolute() / "stack.toml"), "--case", truth.case]
+    words += ["--good", truth.good[:12], "--bad", truth.bad[:12]]
+    if truth.bad_when != "mismatch":
+        words += ["--bad-when", truth.bad_when]
+    return shlex.join(words)

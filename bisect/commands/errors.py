@@ -1,0 +1,25 @@
+"""What every command does with errors: one line on standard error, and the documented exit code."""
+
+import sys
+from collections.abc import Callable
+
+from sqlalchemy.exc import DBAPIError
+
+from ...runner.errors import UserError
+from ...store.database import StoreError
+
+INTERRUPTED = 130
+
+
+def run_command(function: Callable[[], int]) -> int:
+    """Call a command's body and turn its errors into an exit code."""
+    try:
+        return function()
+    except (UserError, StoreError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return error.exit_code if isinstance(error, UserError) else 1
+    except DBAPIError as error:
+        print(f"error: expected a store that can be read and written, found: {error.orig}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return INTERRUPTED

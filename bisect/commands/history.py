@@ -1,0 +1,107 @@
+"""`bisect-precision history` and `report`: what the store remembers."""
+
+from pathlib import Path
+from typing import cast
+
+from rich.console import Console
+from rich.text import Text
+from sqlalchemy import make_url, select
+from sqlalchemy.exc import ArgumentError
+from sqlalchemy.orm import Session, sessionmaker
+
+from ...runner.errors import UserError
+from ...runner.workspace.home import user_home
+from ...store.database import read_store, sqlite_url
+from ...store.schema import Bisection, Commit, Seeks
+from ..report import write
+from ..report.model.build import report_of_rows
+from ..report.model.rows import load_rows
+from ..report.plain_text import shortened
+from ..report.terminal import print_probes, print_report
+from .errors import run_command
+
+_LONGEST_SUBJECT = 60
+
+
+def show_history(name: str | None, *, store: str | None) -> int:
+    """List all bisections, the newest first, or show one in full; the exit code."""
+
+    def body() -> int:
+        console = Console()
+        url = store or sqlite_url(user_home().store)
+        if name is None and not _exists(url):
+            print(f"no bisections yet in {url}")
+            return 0
+        with _open(url)() as session:
+            if name is None:
+                _print_list(session, console)
+                return 0
+            rows = load_rows(session, name)
+            report = report_of_rows(rows)
+        print_report(report, rows.request.output, console)
+        print_probes(report, console)
+        return 0
+
+    return run_command(body)
+
+
+def write_report(name: str, *, output: Path | None, store: str | None) -> int:
+    """Write the report of a bisection again, into its own folder or `output`; the exit code."""
+
+    def body() -> int:
+        sessions = _open(store or sqlite_url(user_home().store))
+        with sessions() as session:
+            directory = output or load_rows(session, name).request.output
+        for path in write.write_report(sessions, name, directory):
+            print(path)
+        return 0
+
+    return run_command(body)
+
+
+def _open(url: str) -> sessionmaker[Session]:
+    if not _exists(url):
+        raise UserError(f"expected a store at {url}, found none; name another one with --store")
+    return read_store(url)
+
+
+def _exists(url: str) -> bool:
+    """Whether there is a store to read: opening a file that is missing would make one."""
+    try:
+        parsed = make_url(url)
+    except ArgumentError:
+        return True  # for read_store to complain of
+    return parsed.get_backend_name() != "sqlite" or not parsed.database or Path(parsed.database).exists()
+
+
+def _print_list(session: Session, console: Console) -> None:
+    bisections = session.scalars(select(Bisection).order_by(Bisection.id.desc())).all()
+    if not bisections:
+        print("no bisections yet")
+    for bisection in bisections:
+        request = bisection.request
+        outcome = bisection.outcome.value if bisection.outcome else "unfinished"
+        console.print(Text(f"{bisection.name}  {outcome}{_culprit(session, bisection)}"), soft_wrap=True)
+        details = (
+            f"{bisection.created:%Y-%m-%d %H:%M} UTC",
+            request["stack"]["name"],
+            request["case"] or request.get("runtime_dir") or "predicate",
+            f"{bisection.repository} {_ends(bisection)}",
+        )
+        console.print(Text(f"    {shortened('  '.join(details), 400)}", style="dim"), soft_wrap=True)
+
+
+def _ends(bisection: Bisection) -> str:
+    ends = bisection.good[:12], bisection.bad[:12]
+    return "..".join(
+        ends if bisection.request.get("seeks", Seeks.REGRESSION) == Seeks.REGRESSION else ends[::-1]
+    )
+
+
+def _culprit(session: Session, bisection: Bisection) -> str:
+    culprits = cast(list[dict[str, str]], (bisection.conclusion or {}).get("culprits", []))
+    if not culprits:
+        return ""
+    repository, sha = culprits[0]["repository"], culprits[0]["commit"]
+    subject = session.scalar(select(Commit.subject).where(Commit.repository == repository, Commit.sha == sha))
+    return f"  {repository} {sha[:12]} {shortened(subject or '', _LONGEST_SUBJECT)}".rstrip()

@@ -1,0 +1,81 @@
+"""Pins: what a commit of one repository says about the versions of others."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ...runner.errors import UsageError
+from ...runner.git.pin_files import PinReader
+from ...runner.git.revisions import Revisions
+from ...runner.stack.stack import Stack
+from ..result import PinRecord
+
+
+@dataclass(frozen=True, kw_only=True)
+class MovedPin:
+    """A pin that a commit moves from one value to another. `held_name` is what it is called among revisions."""
+
+    path: str
+    held_name: str
+    old: str
+    new: str
+
+
+def choose_pins(stack: Stack, *, freeze: tuple[str, ...], search: tuple[str, ...]) -> Stack:
+    """The stack with some pins frozen, or searched, whatever its file says. Raises `UsageError`."""
+    pins = dict(stack.pins)
+    for option, names in (("--freeze", freeze), ("--search", search)):
+        for name in names:
+            if name not in pins:
+                known = f"one of the pins {sorted(pins)}" if pins else "no pin: the stack has none"
+                raise UsageError(f"{option} {name}: expected {known}")
+            if name in freeze and name in search:
+                raise UsageError(f"--freeze {name} --search {name}: expected one of them, found both")
+            pins[name] = pins[name].model_copy(update={"search": option == "--search"})
+    return stack.model_copy(update={"pins": pins})
+
+
+def frozen_values(stack: Stack, revisions: Revisions, *, searched: str, bad: str) -> dict[str, str]:
+    """What frozen pins are held at, by their names among revisions: what they say at the bad end, which stays as it
+    failed. A pin that says nothing there is not held, nor one that holds the searched repository itself."""
+    held: dict[str, str] = {}
+    at_bad = revisions.complete({searched: bad})
+    for name, pin in stack.pins.items():
+        held_name = stack.held_name(name)
+        value = revisions.pins.value(name, at_bad[pin.holder])
+        if not pin.search and held_name != searched and value is not None:
+            held[held_name] = value
+    return held
+
+
+def pin_records(
+    stack: Stack,
+    pins: PinReader,
+    *,
+    good: Mapping[str, str],
+    bad: Mapping[str, str],
+    frozen: Mapping[str, str],
+) -> tuple[PinRecord, ...]:
+    """All pins of the stack, at the revisions of both ends."""
+    return tuple(
+        PinRecord(
+            name=name,
+            holder=pin.holder,
+            path=pin.path,
+            value_good=pins.value(name, good[pin.holder]),
+            value_bad=pins.value(name, bad[pin.holder]),
+            searched=pin.search,
+            frozen_at=frozen.get(stack.held_name(name)),
+        )
+        for name, pin in stack.pins.items()
+    )
+
+
+def moved_pins(stack: Stack, pins: PinReader, *, repository: str, old: str, new: str) -> list[MovedPin]:
+    """The pins that differ between two commits of their holder, among those that are searched."""
+    moved: list[MovedPin] = []
+    for name, pin in stack.pins.items():
+        if pin.holder == repository and pin.search:
+            before, after = pins.value(name, old), pins.value(name, new)
+            if before is not None and after is not None and before != after:
+                moved.append(MovedPin(path=pin.path, held_name=stack.held_name(name), old=before, new=after))
+    return moved

@@ -1,0 +1,198 @@
+"""From the rows of one bisection to its report."""
+
+from importlib import metadata
+from itertools import pairwise
+from typing import Literal
+
+from sqlalchemy.orm import Session
+
+from ....runner.git.cherry_picks import CherryPick, patches_in
+from ....runner.workspace.environment import moved
+from ....store.schema import Judgement, Phase, Seeks
+from ...result import EndRate, NamedCommit
+from ...run.progress import plural
+from .model import (
+    UNFINISHED,
+    AnswerCommit,
+    CollapsedCommit,
+    CommitReference,
+    EnvironmentReport,
+    PatchReport,
+    RangeReport,
+    Report,
+    Surroundings,
+    Timing,
+)
+from .probes import probe_reports, skipped_commits
+from .rows import Rows, load_rows
+from .sides import both_sides
+from .standing import Standing
+
+_DISTRIBUTION = "precision-bisect"
+
+
+def build_report(session: Session, name: str) -> Report:
+    """The report of a bisection, finished or not. Raises `UserError` where the store has none by this name."""
+    return report_of_rows(load_rows(session, name))
+
+
+def report_of_rows(rows: Rows) -> Report:
+    """The report of a bisection that is read already."""
+    bisection, request, conclusion = rows.bisection, rows.request, rows.conclusion
+    return Report(
+        format=1,
+        tool_version=metadata.version(_DISTRIBUTION),
+        name=bisection.name,
+        created=bisection.created,
+        finished=bisection.finished,
+        outcome=conclusion.outcome if conclusion else UNFINISHED,
+        message=conclusion.message if conclusion else _unfinished(rows),
+        culprits=tuple(_answer(rows, named) for named in conclusion.culprits) if conclusion else (),
+        through=_answer(rows, conclusion.through) if conclusion and conclusion.through else None,
+        lost=_answer(rows, conclusion.lost) if conclusion and conclusion.lost else None,
+        suspects=tuple(_answer(rows, named) for named in conclusion.suspects) if conclusion else (),
+        earlier_failures=tuple(
+            _reference(rows, bisection.repository, sha) for sha in conclusion.earlier_failures
+        )
+        if conclusion
+        else (),
+        seeks=request.seeks,
+        stack=request.stack.name,
+        repository=bisection.repository,
+        good=bisection.good,
+        bad=bisection.bad,
+        case=request.case_text,
+        platform=request.platform,
+        device=request.device,
+        bad_when=request.bad_when,
+        asked_confidence=request.confidence,
+        golden=bisection.golden,
+        ranges=tuple(_range(standing) for standing in rows.ranges),
+        rates=_rates(rows),
+        counterfactuals=conclusion.counterfactuals if conclusion else (),
+        probes=probe_reports(rows),
+        cherry_picks=tuple(_patch(rows, pick) for pick in request.cherry_picks),
+        skipped=skipped_commits(rows),
+        collapsed=tuple(commit for standing in rows.ranges for commit in _collapsed(rows, standing)),
+        pins=conclusion.pins if conclusion else (),
+        environment=_environment(rows),
+        notices=tuple(notice.text for notice in bisection.notices),
+        localization=conclusion.localization if conclusion else None,
+        reproduce=both_sides(rows),
+        timing=_timing(rows),
+    )
+
+
+def _unfinished(rows: Rows) -> str:
+    so_far = plural(len(rows.probes), "run")
+    return f"{so_far} so far; if it does not run, go on with bisect-precision --resume {rows.bisection.name}"
+
+
+def _reference(rows: Rows, repository: str, sha: str) -> CommitReference:
+    return CommitReference(repository=repository, commit=sha, subject=rows.subject(repository, sha))
+
+
+def _answer(rows: Rows, named: NamedCommit) -> AnswerCommit:
+    known = rows.commits.get((named.repository, named.commit))
+    return AnswerCommit(
+        repository=named.repository,
+        commit=named.commit,
+        subject=known.subject if known else None,
+        parent=named.parent,
+        confidence=named.confidence,
+        merge=named.merge,
+        author=known.author if known else None,
+        email=known.email if known else None,
+        date=known.date if known else None,
+        files=tuple(known.files) if known else (),
+    )
+
+
+def _patch(rows: Rows, pick: CherryPick) -> PatchReport:
+    repository = rows.bisection.repository
+    used = (
+        probe.revisions[repository]
+        for probe in rows.probes
+        if pick.commit in patches_in(probe.revisions, repository)
+    )
+    return PatchReport(
+        repository=repository,
+        commit=pick.commit,
+        subject=rows.subject(repository, pick.commit),
+        old=pick.old,
+        new=pick.new,
+        used_at=tuple(dict.fromkeys(used)),
+    )
+
+
+def _range(standing: Standing) -> RangeReport:
+    stage = standing.stage
+    return RangeReport(
+        repository=stage.repository,
+        seeks=stage.seeks,
+        good=stage.old if stage.seeks is Seeks.REGRESSION else stage.new,
+        bad=stage.new if stage.seeks is Seeks.REGRESSION else stage.old,
+        held=stage.held,
+        commits=len(stage.candidates),
+        candidates=sum(sha in standing for sha in standing.members),
+    )
+
+
+def _collapsed(rows: Rows, standing: Standing) -> list[CollapsedCommit]:
+    repository = standing.stage.repository
+    return [
+        CollapsedCommit(
+            repository=repository, commit=sha, subject=rows.subject(repository, sha), same_as=standing.of(sha)
+        )
+        for sha in (candidate.commit.sha for candidate in standing.stage.candidates)
+        if standing.of(sha) != sha
+    ]
+
+
+def _rates(rows: Rows) -> tuple[EndRate, ...]:
+    """Counted anew, so that an end which did not differ is told of too."""
+    bisection = rows.bisection
+    measured = [probe for probe in rows.probes if probe.phase is Phase.ENDPOINT]
+
+    def rate(end: Literal["good", "bad"], sha: str) -> EndRate:
+        judgements = [probe.judgement for probe in measured if probe.commit == sha]
+        failures = judgements.count(Judgement.BAD)
+        return EndRate(
+            end=end, commit=sha, runs=failures + judgements.count(Judgement.GOOD), failures=failures
+        )
+
+    return rate("good", bisection.good), rate("bad", bisection.bad)
+
+
+def _environment(rows: Rows) -> EnvironmentReport:
+    met: dict[str, list[int]] = {}
+    details: dict[str, dict[str, str]] = {}
+    for probe in rows.probes:
+        if probe.environment is not None:
+            met.setdefault(probe.environment.fingerprint, []).append(probe.ordinal)
+            details[probe.environment.fingerprint] = probe.environment.details
+    changes = [change for before, after in pairwise(details.values()) for change in moved(before, after)]
+    return EnvironmentReport(
+        moved=len(met) > 1,
+        changes=tuple(changes),
+        surroundings=tuple(
+            Surroundings(fingerprint=fingerprint, details=details[fingerprint], runs=tuple(ordinals))
+            for fingerprint, ordinals in met.items()
+        ),
+    )
+
+
+def _timing(rows: Rows) -> Timing:
+    bisection = rows.bisection
+    ends = [probe.finished for probe in rows.probes if probe.finished is not None]
+    last = bisection.finished or max(ends, default=bisection.created)
+    total = sum((probe.finished - probe.started).total_seconds() for probe in rows.probes if probe.finished)
+    build = sum(probe.build_seconds or 0.0 for probe in rows.probes)
+    run = sum(probe.run_seconds or 0.0 for probe in rows.probes)
+    return Timing(
+        elapsed=(last - bisection.created).total_seconds(),
+        total=total,
+        build=build,
+        run=run,
+        overhead=max(0.0, total - build - run),
+    )

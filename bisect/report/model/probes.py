@@ -1,0 +1,122 @@
+"""Finished runs as the report gives them, and the commits that they could not judge."""
+
+import math
+from collections.abc import Mapping, Sequence
+
+from ....store.schema import Judgement, Phase, Probe
+from ...run.error_scale import error_size
+from .model import EvidenceLine, Metric, ProbeReport, RunError, RunReport, SkippedCommit
+from .rows import Rows
+
+
+def probe_reports(rows: Rows) -> tuple[ProbeReport, ...]:
+    """All finished runs, by the commit (or equal content) that they tested and the reason for it, in order."""
+    groups: dict[tuple[Phase, int, str], list[Probe]] = {}
+    for probe in rows.probes:
+        groups.setdefault((probe.phase, probe.stage_id, probe.content), []).append(probe)
+    return tuple(_probe_report(rows, runs) for runs in groups.values())
+
+
+def _probe_report(rows: Rows, stored: Sequence[Probe]) -> ProbeReport:
+    first = stored[0]
+    runs = tuple(_run_report(probe) for probe in stored)
+    by_weight = (Judgement.BAD, Judgement.GOOD, Judgement.SKIP)
+    deciding = min(runs, key=lambda run: by_weight.index(run.judgement))
+    return ProbeReport(
+        repository=first.repository,
+        commit=first.commit,
+        subject=rows.subject(first.repository, first.commit),
+        phase=first.phase,
+        revisions=first.revisions,
+        verdict=deciding.verdict,
+        judgement=deciding.judgement,
+        signature=deciding.signature,
+        seconds=sum(run.build_seconds + run.run_seconds for run in runs),
+        build=runs[0].build,
+        runs=runs,
+    )
+
+
+def _run_report(probe: Probe) -> RunReport:
+    assert probe.finished is not None
+    assert probe.verdict is not None
+    assert probe.judgement is not None
+    assert probe.build_source is not None
+    artifacts = {artifact.kind: artifact.path for artifact in probe.artifacts}
+    return RunReport(
+        ordinal=probe.ordinal,
+        verdict=probe.verdict,
+        judgement=probe.judgement,
+        signature=probe.signature,
+        metrics=_metrics(probe.metrics or {}),
+        error=_error(probe),
+        build_seconds=probe.build_seconds or 0.0,
+        run_seconds=probe.run_seconds or 0.0,
+        build=probe.build_source,
+        build_key=probe.build.key if probe.build else None,
+        exit_code=probe.exit_code,
+        slot=probe.slot or 0,
+        host=probe.host or "",
+        attempt=probe.attempt,
+        started=probe.started,
+        finished=probe.finished,
+        evidence=tuple(
+            EvidenceLine(stream=line.stream, line=line.line, text=line.text, why=line.why)
+            for line in probe.evidence
+        ),
+        log=artifacts.get("log"),
+        build_directory=artifacts.get("build_directory"),
+        command=tuple(probe.command or ()),
+    )
+
+
+def skipped_commits(rows: Rows) -> tuple[SkippedCommit, ...]:
+    """The commits that cannot be run, and those whose every run ended in a verdict that is neither good nor bad."""
+    known = {probe.content for probe in rows.probes if probe.judgement is not Judgement.SKIP}
+    skipped: dict[tuple[str, str], SkippedCommit] = {}
+    for standing in rows.ranges:
+        repository = standing.stage.repository
+        for sha in standing.untestable:
+            skipped[repository, sha] = SkippedCommit(
+                repository=repository,
+                commit=sha,
+                subject=rows.subject(repository, sha),
+                verdict=None,
+                reason="it pins no commit of a submodule",
+            )
+    for probe in rows.probes:
+        if probe.content in known or probe.phase is Phase.COUNTERFACTUAL or probe.verdict is None:
+            continue
+        skipped[probe.repository, probe.commit] = SkippedCommit(
+            repository=probe.repository,
+            commit=probe.commit,
+            subject=rows.subject(probe.repository, probe.commit),
+            verdict=probe.verdict,
+            reason=_reason(probe),
+        )
+    return tuple(skipped.values())
+
+
+def _reason(probe: Probe) -> str:
+    if probe.signature:
+        return probe.signature
+    return probe.evidence[0].text if probe.evidence else "no line of its output says why"
+
+
+def _metrics(stored: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, Metric]]:
+    return {
+        output: {name: _metric(value) for name, value in values.items()} for output, values in stored.items()
+    }
+
+
+def _error(probe: Probe) -> RunError | None:
+    size = error_size(probe.metrics or {})
+    return RunError(measure=size.measure, value=_metric(size.value)) if size else None
+
+
+def _metric(value: float) -> Metric:
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    return value

@@ -1,0 +1,200 @@
+"""A shell script that shows one side of the answer again, without the tool and away from the user's checkouts."""
+
+import re
+import shlex
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path, PurePosixPath
+
+from ....runner.case.case import CaseName, RunOptions, case_command
+from ....runner.git.cherry_picks import patches_in
+from ....runner.stack.parts import CommitFilePin, GitlinkPin
+from ....runner.stack.stack import Stack
+from ....runner.stack.templates import fill
+from ....runner.workspace.environment import NOT_FOUND
+from ...plan.request import BisectRequest
+from ..plain_text import one_line
+
+_VARIABLE = re.compile("\0([a-z]+)\0")
+_ROOT, _JOBS = "\0root\0", "\0jobs\0"
+_ENVIRONMENT_VARIABLE = "variable "
+"""How the environment's description names an inherited variable."""
+_TOOL = "tool "
+
+_PREPARE = """\
+set -eu
+root=${1:-$(mktemp -d "${TMPDIR:-/tmp}/reproduce-XXXXXX")}
+mkdir -p "$root"
+root=$(cd "$root" && pwd)
+jobs=$(getconf _NPROCESSORS_ONLN)
+echo "working in $root" >&2
+unset GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE
+
+check_out() {
+    git clone --quiet --shared --no-checkout "$1" "$2"
+    git -C "$2" cat-file -e "$3^{commit}" 2> /dev/null ||
+        git -C "$2" fetch --quiet --no-tags "$(git -C "$1" remote get-url origin)" "$3"
+    git -C "$2" checkout --quiet --detach "$3"
+}
+"""
+
+_PYTHON = """\
+python=${PYTHON:-%s}
+unset PYTHONPATH PYTHONHOME
+"$python" -m venv --without-pip "$root/venv"
+"$python" -c 'import sys; print(*(p for p in sys.path if p.endswith("-packages")), sep="\\n")' \\
+    > "$("$root/venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/base.pth"
+export VIRTUAL_ENV="$root/venv" PATH="$root/venv/bin:$PATH"
+"""
+
+
+def reproduction_script(
+    request: BisectRequest,
+    *,
+    about: str,
+    revisions: Mapping[str, str],
+    recorded: Sequence[str],
+    environment: Mapping[str, str],
+) -> str:
+    """The script for one set of revisions.
+
+    `about` says in a line what is to be seen. `recorded` is the command of a run that showed it: it tells which options
+    the case has at that commit, and where the frozen data are. `environment` is that run's description.
+    """
+    stack = request.stack
+    case = request.script
+    values = _values(request, case)
+    lines = [
+        "#!/bin/sh",
+        f"# {one_line(about)}",
+        "# Works in the folder given, or in a new temporary one.",
+        _PREPARE,
+    ]
+    repositories = revisions.keys() & stack.repositories.keys()
+    for name in sorted(repositories, key=lambda name: (len(stack.directory(name).parts), name)):
+        path = _word(str(stack.repositories[name].path))
+        lines.append(f"check_out {path} {_word(values[name])} {revisions[name]}")
+    for name in stack.repositories:
+        picked = (
+            f"git -C {_word(values[name])} cherry-pick --no-commit {sha}"
+            for sha in patches_in(revisions, name)
+        )
+        lines.extend(picked)
+    lines.extend(_held_pins(stack, revisions, values))
+    lines.append("")
+    if stack.needs_python:
+        lines.append(_PYTHON % _word(stack.environment.python or sys.executable))
+    lines.extend(_inherited(environment))
+    variables = {**stack.environment.variables, **_of_tools(stack, environment)}
+    lines.extend(f"export {name}={_word(fill(text, values))}" for name, text in variables.items())
+    for name, step in stack.steps.items():
+        command = [fill(word, values) for word in step.command]
+        lines.extend(("", f"# step {name}", f"(cd {_word(fill(step.cwd, values))} && {_command(command)})"))
+    lines.extend(
+        ("", f"cd {_word(fill(stack.case.cwd, values))}", _command(_run(stack, case, recorded, values)))
+    )
+    return "\n".join(lines) + "\n"
+
+
+def _held_pins(stack: Stack, revisions: Mapping[str, str], values: Mapping[str, str]) -> Iterator[str]:
+    """Pin files with the values that the runs were held at; where the commit says the same, nothing changes."""
+    for name, pin in stack.pins.items():
+        value, file = revisions.get(stack.held_name(name)), _word(f"{values[pin.holder]}/{pin.path}")
+        if value is None or isinstance(pin, GitlinkPin):
+            continue
+        if isinstance(pin, CommitFilePin):
+            yield f"[ ! -f {file} ] || echo {_word(value)} > {file}"
+        else:
+            # What stands before a value may be quoted; the new value is put in as a whole assignment.
+            start = rf"[[:blank:]]*\(export[[:blank:]]\{{1,\}}\)\{{0,1\}}{re.escape(pin.key)}[[:blank:]]*="
+            line = rf"s/^\({start}\).*/\1{_in_sed(value)}/"
+            yield f"[ ! -f {file} ] || sed -i {_word(line)} {file}"
+
+
+def _in_sed(value: str) -> str:
+    """A value, quoted for a shell, as the replacement of a sed command."""
+    return re.sub(r"[\\/&]", lambda found: f"\\{found[0]}", shlex.quote(value))
+
+
+def _values(request: BisectRequest, case: CaseName | None) -> dict[str, str]:
+    """The placeholders, with repositories laid out below the script's folder as in a slot."""
+    stack = request.stack
+    places = {name: f"{_ROOT}/{stack.directory(name)}" for name in stack.repositories}
+    home = places[stack.case.repository]
+    return {
+        "python": f"{_ROOT}/venv/bin/python",
+        "slot": _ROOT,
+        "jobs": _JOBS,
+        "case": home if case is None else str(PurePosixPath(home) / case.path),
+        "platform": request.platform,
+        "device": str(request.device),
+        **places,
+    }
+
+
+def _run(
+    stack: Stack, case: CaseName | None, recorded: Sequence[str], values: Mapping[str, str]
+) -> tuple[str, ...]:
+    """The case's command, under the harness shim only where the case cannot take frozen data by itself."""
+    own = _behind_shim(recorded) if stack.case.harness else tuple(recorded)
+    flags = stack.case.flags
+    golden, golden_offered = _given(recorded, own, (*flags.golden_data, "--golden-data"))
+    build, build_offered = _given(recorded, own, (*flags.runtime_dir, "--runtime-dir"))
+    if (golden is None or golden_offered) and (build is None or build_offered):
+        plain = stack.case.model_copy(update={"harness": False})
+        stack = stack.model_copy(update={"case": plain})
+    return case_command(
+        stack,
+        case,
+        RunOptions(golden_data=golden, runtime_dir=build),
+        offered=golden_offered | build_offered,
+        outcome=Path(f"{_ROOT}/outcome.json"),
+        values=values,
+    ).argv
+
+
+def _given(
+    recorded: Sequence[str], own: Sequence[str], spellings: Sequence[str]
+) -> tuple[Path | None, frozenset[str]]:
+    """The folder that an option named, and the spellings in which the case itself took it."""
+    folder = next((Path(after) for word, after in pairwise(recorded) if word in spellings), None)
+    return folder, frozenset(own) & set(spellings)
+
+
+def _behind_shim(recorded: Sequence[str]) -> tuple[str, ...]:
+    """The case's own words: the shim's end at the first `--`."""
+    return tuple(recorded[recorded.index("--") + 1 :]) if "--" in recorded else tuple(recorded)
+
+
+def _inherited(environment: Mapping[str, str]) -> list[str]:
+    """The inherited variables that can change a result, as they were."""
+    variables = {
+        name.removeprefix(_ENVIRONMENT_VARIABLE): value
+        for name, value in environment.items()
+        if name.startswith(_ENVIRONMENT_VARIABLE)
+    }
+    return [
+        f"export {name}={_word(value)}" if value else f"unset {name}" for name, value in variables.items()
+    ]
+
+
+def _of_tools(stack: Stack, environment: Mapping[str, str]) -> dict[str, str]:
+    """What the tools that the run found set for every step and run."""
+    return {
+        name: text
+        for tool_name, tool in stack.environment.tools.items()
+        if environment.get(f"{_TOOL}{tool_name}", NOT_FOUND) != NOT_FOUND
+        for name, text in tool.variables.items()
+    }
+
+
+def _command(words: Sequence[str]) -> str:
+    return " ".join(_word(word) for word in words)
+
+
+def _word(text: str) -> str:
+    """A word of a shell command; the script's own variables stay variables."""
+    parts = _VARIABLE.split(text)
+    quoted = [f'"${part}"' if index % 2 else shlex.quote(part) for index, part in enumerate(parts) if part]
+    return "".join(quoted) or "''"

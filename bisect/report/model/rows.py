@@ -1,0 +1,100 @@
+"""All that the store holds of one bisection, read once."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pydantic import ValidationError
+from sqlalchemy import select
+from sqlalchemy.orm import Session, joinedload, selectinload
+
+from ....runner.errors import UserError
+from ....store.schema import Bisection, Candidate, Commit, Probe, ProbeState, Stage
+from ...plan.request import BisectRequest
+from ...result import Conclusion
+from .standing import Standing
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rows:
+    """A bisection with what belongs to it. `probes` are the finished ones, in the order they were started."""
+
+    bisection: Bisection
+    request: BisectRequest
+    conclusion: Conclusion | None
+    ranges: Sequence[Standing]
+    probes: Sequence[Probe]
+    commits: Mapping[tuple[str, str], Commit]
+    """By repository and id: every commit that has a description."""
+
+    def subject(self, repository: str, sha: str) -> str | None:
+        """A commit's subject, None where the store does not describe it."""
+        commit = self.commits.get((repository, sha))
+        return None if commit is None else commit.subject
+
+
+def load_rows(session: Session, name: str) -> Rows:
+    """Read a bisection by its name. Raises `UserError`."""
+    bisection = session.scalar(select(Bisection).where(Bisection.name == name))
+    if bisection is None:
+        raise UserError(
+            f"expected a bisection of the store, found none by the name {name}; see bisect-precision history"
+        )
+    try:
+        request = BisectRequest.model_validate(bisection.request)
+        conclusion = Conclusion.model_validate(bisection.conclusion) if bisection.conclusion else None
+    except ValidationError as error:
+        raise UserError(
+            f"bisection {name}: expected what this version of the tool stores, found that of another version "
+            f"({error.errors()[0]['msg']}); use the version that made it"
+        ) from error
+    probes = _probes(session, bisection)
+    stages = session.scalars(
+        select(Stage)
+        .where(Stage.bisection_id == bisection.id)
+        .order_by(Stage.ordinal)
+        .options(
+            selectinload(Stage.candidates).options(
+                joinedload(Candidate.commit), joinedload(Candidate.representative)
+            )
+        )
+    ).all()
+    return Rows(
+        bisection=bisection,
+        request=request,
+        conclusion=conclusion,
+        ranges=[Standing(stage, probes) for stage in stages],
+        probes=probes,
+        commits=_commits(session, stages, probes, request),
+    )
+
+
+def _probes(session: Session, bisection: Bisection) -> Sequence[Probe]:
+    return session.scalars(
+        select(Probe)
+        .where(Probe.bisection_id == bisection.id, Probe.state == ProbeState.FINISHED)
+        .order_by(Probe.ordinal)
+        .options(
+            selectinload(Probe.evidence),
+            selectinload(Probe.artifacts),
+            joinedload(Probe.build),
+            joinedload(Probe.environment),
+        )
+    ).all()
+
+
+def _commits(
+    session: Session, stages: Sequence[Stage], probes: Sequence[Probe], request: BisectRequest
+) -> dict[tuple[str, str], Commit]:
+    found = {
+        (candidate.commit.repository, candidate.commit.sha): candidate.commit
+        for stage in stages
+        for candidate in stage.candidates
+    }
+    wanted = {(probe.repository, probe.commit) for probe in probes}
+    wanted |= {(stage.repository, sha) for stage in stages for sha in (stage.old, stage.new)}
+    wanted |= {(request.repository, pick.commit) for pick in request.cherry_picks}
+    for repository, sha in wanted - found.keys():
+        commit = session.scalar(select(Commit).where(Commit.repository == repository, Commit.sha == sha))
+        if commit is not None:
+            found[repository, sha] = commit
+    return found

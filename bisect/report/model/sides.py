@@ -1,0 +1,62 @@
+"""Both sides of the answer: what was good, what was bad, and how to see it again."""
+
+from ....store.schema import Judgement, Seeks
+from .model import Reproduction, Side
+from .reproduce import reproduction_script
+from .rows import Rows
+from .standing import Standing
+
+
+def both_sides(rows: Rows) -> Reproduction:
+    """The culprit and its parent; the end of the range where there is no culprit, or its parent was not judged."""
+    conclusion = rows.conclusion
+    if not rows.ranges:
+        return Reproduction(good=None, bad=None)
+    named = conclusion and (conclusion.culprits[0] if conclusion.culprits else conclusion.through)
+    standing = rows.ranges[0]
+    if named is not None:
+        standing = next(each for each in reversed(rows.ranges) if each.stage.repository == named.repository)
+    old, new = Judgement.GOOD, Judgement.BAD
+    if standing.stage.seeks is Seeks.FIX:
+        old, new = new, old
+    shown: dict[Judgement, Side | None] = {old: None, new: None}
+    if named is not None:
+        shown[new] = _side(rows, standing, named.commit, new)
+        shown[old] = _side(rows, standing, named.parent, old) if named.parent else None
+    for judgement, end in ((old, standing.stage.old), (new, standing.stage.new)):
+        shown[judgement] = shown[judgement] or _side(rows, standing, end, judgement)
+    return Reproduction(good=shown[Judgement.GOOD], bad=shown[Judgement.BAD])
+
+
+def _side(rows: Rows, standing: Standing, sha: str, wanted: Judgement) -> Side | None:
+    """A commit that was found so at least once, in runs of its own or of equal content."""
+    runs = standing.runs.get(standing.of(sha), [])
+    fitting = [probe for probe in runs if probe.judgement is wanted]
+    if not fitting:
+        return None
+    # The newest run that shows it, of the very commit if there is one.
+    shown = next((probe for probe in reversed(fitting) if probe.commit == sha), fitting[-1])
+    repository = standing.stage.repository
+    # The runs of a commit with equal content stand for it: with its own id put in, their revisions are its own.
+    revisions = {**shown.revisions, repository: sha}
+    assert shown.verdict is not None
+    subject = rows.subject(repository, sha)
+    signature = f" ({shown.signature})" if shown.signature else ""
+    return Side(
+        repository=repository,
+        commit=sha,
+        subject=subject,
+        revisions=revisions,
+        verdict=shown.verdict,
+        signature=shown.signature,
+        runs=tuple(probe.ordinal for probe in runs if probe.judgement is not Judgement.SKIP),
+        failures=sum(probe.judgement is Judgement.BAD for probe in runs),
+        shown=shown.ordinal,
+        script=reproduction_script(
+            rows.request,
+            about=f"{repository} {sha} is {wanted}: {shown.verdict}{signature}",
+            revisions=revisions,
+            recorded=shown.command or (),
+            environment=shown.environment.details if shown.environment else {},
+        ),
+    )

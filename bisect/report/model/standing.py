@@ -1,0 +1,83 @@
+"""Which finished probes speak for which commits of a range."""
+
+from collections.abc import Sequence
+from functools import cached_property
+
+from ....store.schema import Phase, Probe, Stage
+
+
+class Standing:
+    """A range with its runs. A commit is known by the one that stands for it, whose content it has."""
+
+    def __init__(self, stage: Stage, probes: Sequence[Probe]) -> None:
+        self.stage = stage
+        self._probes = probes
+        self._candidates = {candidate.commit.sha: candidate for candidate in stage.candidates}
+
+    def of(self, sha: str) -> str:
+        """The commit that stands for another: the first of its content, which may lie outside of the range."""
+        while (candidate := self._candidates.get(sha)) is not None:
+            if candidate.representative is not None:
+                return candidate.representative.sha
+            sha = candidate.commit.parents[0]
+        return sha
+
+    def __contains__(self, sha: str) -> bool:
+        return sha in self._candidates
+
+    @cached_property
+    def members(self) -> dict[str, list[str]]:
+        """The commits of the range by the commit that stands for them, parents before children."""
+        members: dict[str, list[str]] = {}
+        for sha in self._candidates:
+            members.setdefault(self.of(sha), []).append(sha)
+        return members
+
+    @cached_property
+    def untestable(self) -> list[str]:
+        """The commits of the range that pin no submodule, so that there is nothing to run."""
+        return [sha for sha, candidate in self._candidates.items() if candidate.content is None]
+
+    @cached_property
+    def runs(self) -> dict[str, list[Probe]]:
+        """The finished probes that speak for each standing commit, in the order they were started.
+
+        Equal content is one experiment: runs that were made for another commit, or another range, count too.
+        """
+        contents: dict[str, set[str]] = {}
+        for sha, candidate in self._candidates.items():
+            if candidate.content is not None:
+                contents.setdefault(self.of(sha), set()).add(candidate.content)
+        for probe in self._probes:
+            sha = self._tested(probe)
+            if sha is not None and sha not in self:
+                contents.setdefault(sha, set()).add(probe.content)
+        runs = {
+            sha: [probe for probe in self._probes if probe.content in of_commit]
+            for sha, of_commit in contents.items()
+        }
+        return {sha: probes for sha, probes in runs.items() if probes}
+
+    def _tested(self, probe: Probe) -> str | None:
+        """The commit of this repository that a probe had checked out, with all that is held for the range."""
+        stage = self.stage
+        if probe.stage_id == stage.id:
+            return None if probe.phase is Phase.COUNTERFACTUAL else probe.commit
+        if stage.held and all(probe.revisions.get(name) == sha for name, sha in stage.held.items()):
+            return probe.revisions.get(stage.repository)
+        return None
+
+    def parents(self, sha: str) -> list[str]:
+        """The parents of a commit of the range, those outside of it included."""
+        return self._candidates[sha].commit.parents
+
+    def ancestors(self, sha: str) -> set[str]:
+        """The commits of the range that a commit builds on, itself included."""
+        seen: set[str] = set()
+        todo = [sha]
+        while todo:
+            commit = todo.pop()
+            if commit in self and commit not in seen:
+                seen.add(commit)
+                todo.extend(self.parents(commit))
+        return seen

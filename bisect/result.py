@@ -1,0 +1,82 @@
+"""How a bisection ended, as it is kept in the store and printed in reports."""
+
+from typing import Literal
+
+from ..runner.handover import Localization
+from ..runner.stack.parts import Model
+from ..store.schema import Judgement, Outcome
+
+Blame = Literal["submodule", "version", "superproject", "interaction", "either", "unknown"]
+
+
+class NamedCommit(Model):
+    """A commit that is named. `confidence` is the posterior probability that it made the change, after confirmation."""
+
+    repository: str
+    commit: str
+    parent: str | None
+    """Its first parent, which was run beside it."""
+    confidence: float | None
+    merge: bool
+    """It has several parents, none of which fails by itself: an interaction of what it merges."""
+
+
+class Counterfactual(Model):
+    """What a pin that the culprit moves has to do with it: the 2 x 2 of the pin and the commit that holds it.
+
+    `repository` is what is pinned: a repository of the stack, else the pin's own name, and then the blame for it is
+    "version": there is no history in which to look further.
+    """
+
+    pin: str
+    repository: str
+    old: str
+    new: str
+    new_holder_old_target: Judgement
+    old_holder_new_target: Judgement
+    blame: Blame
+
+
+class EndRate(Model):
+    """How often an end failed: of `runs` that could be judged."""
+
+    end: Literal["good", "bad"]
+    commit: str
+    runs: int
+    failures: int
+
+
+class PinRecord(Model):
+    """What a pin says at both ends. One that is searched follows its holder's commits; one that is frozen is held at
+    `frozen_at` in every run (None: it says nothing at the bad end, so that there was nothing to hold)."""
+
+    name: str
+    holder: str
+    path: str
+    value_good: str | None
+    value_bad: str | None
+    searched: bool
+    frozen_at: str | None = None
+
+
+class Conclusion(Model):
+    """The answer. `culprits` are confirmed; `suspects` are what is left where nothing could be confirmed."""
+
+    outcome: Outcome
+    message: str
+    """One line."""
+    culprits: tuple[NamedCommit, ...] = ()
+    through: NamedCommit | None = None
+    """The superproject's commit that brought the culprit in, where the culprit lies in a submodule."""
+    lost: NamedCommit | None = None
+    """What the culprit took away by moving a pin back, or to another line: the fix of what fails now; where a fix was
+    sought, the fault. The commit that moves the pin is the culprit."""
+    suspects: tuple[NamedCommit, ...] = ()
+    earlier_failures: tuple[str, ...] = ()
+    """Commits that failed before a later one passed: the range broke, was mended, and broke again. Where a
+    fix is sought, those that passed before a later one failed."""
+    counterfactuals: tuple[Counterfactual, ...] = ()
+    rates: tuple[EndRate, ...] = ()
+    pins: tuple[PinRecord, ...] = ()
+    localization: Localization | None = None
+    """Where in the culprit's build the failure begins; None where that was not asked, or there is no culprit."""

@@ -1,0 +1,170 @@
+"""A bisection in the store: begun, driven by one process, and taken up again after a stop."""
+
+import os
+import time
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+
+from filelock import FileLock, Timeout
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.orm import Session as DatabaseSession
+from sqlalchemy.orm import sessionmaker
+
+from ...runner.case.runtime_dir import freeze_runtime_dir
+from ...runner.errors import UserError
+from ...runner.probe.workers.backends import Backend
+from ...runner.probe.workers.crew import Crew
+from ...runner.probe.workers.worker import Setup
+from ...runner.stack.stack import Stack
+from ...runner.workspace.home import Home
+from ...runner.workspace.workspace import Workspace
+from ...store.database import StoreError, open_store
+from ...store.journal import Journal
+from ...store.schema import Outcome
+from ..plan.question import Plan, views
+from ..plan.request import BisectRequest
+from ..result import Conclusion
+from .company import Alone, Company, Workers
+from .driver import Driver
+from .experiments import Experiments
+from .progress import Progress
+
+
+@dataclass(frozen=True, kw_only=True)
+class CrewOptions:
+    """Who works on a bisection this time, and for how many seconds at most."""
+
+    jobs: int = 1
+    backend: Backend = "loky"
+    budget: float | None = None
+
+
+class StoredBisection:
+    """A bisection in the store that this process, and no other, may drive."""
+
+    def __init__(self, journal: Journal, name: str, home: Home) -> None:
+        self.journal = journal
+        self.name = name
+        self.directory = home.bisections / name
+        self._home = home
+
+    @classmethod
+    def begin(cls, plan: Plan, *, sessions: sessionmaker[DatabaseSession], home: Home) -> "StoredBisection":
+        """Note a new one."""
+        request = plan.request
+        journal = Journal.begin(
+            sessions,
+            name=plan.name,
+            repository=request.repository,
+            good=request.good,
+            bad=request.bad,
+            request=request.model_dump(mode="json"),
+        )
+        for notice in plan.notices:
+            journal.add_notice(notice)
+        return cls(journal, plan.name, home)
+
+    @classmethod
+    def find(
+        cls, name: str | None, *, sessions: sessionmaker[DatabaseSession], home: Home
+    ) -> "StoredBisection":
+        """One to go on with: by name, or the newest that is not finished. Raises `UserError`."""
+        journal = Journal.find(sessions, name)
+        if journal is None:
+            raise UserError(
+                f"--resume {name or ''}: expected a bisection in the store, found none"
+                f"{'' if name else ' that is unfinished'}; see bisect-precision history"
+            )
+        row = journal.row()
+        if row.outcome not in (None, Outcome.BUDGET):
+            raise UserError(
+                f"--resume {row.name}: expected an unfinished bisection, found one that ended ({row.outcome}); "
+                f"see bisect-precision report {row.name}"
+            )
+        return cls(journal, row.name, home)
+
+    @property
+    def request(self) -> BisectRequest:
+        """What was asked."""
+        return BisectRequest.model_validate(self.journal.row().request)
+
+    @contextmanager
+    def lock(self) -> Generator[None]:
+        """Held while driving. Raises `UserError` where another process drives this bisection."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        busy = UserError(
+            f"bisection {self.name}: expected to be its only driver, found another process at it; wait for that one"
+        )
+        with ExitStack() as held:
+            try:
+                held.enter_context(FileLock(self.directory / "driver.lock", blocking=False))
+            except Timeout as error:
+                raise busy from error
+            if not held.enter_context(self.journal.sole_driver()):
+                raise busy
+            yield
+
+    def drive(self, progress: Progress, crew: CrewOptions) -> Conclusion:
+        """Run it to its end, or to that of its budget. The caller holds the lock."""
+        deadline = None if crew.budget is None else time.monotonic() + crew.budget
+        with open_crew(self.request.stack, self._home, jobs=crew.jobs, backend=crew.backend) as workers:
+            return self.drive_beside(Alone(), workers, progress, deadline=deadline)
+
+    def drive_beside(
+        self, company: Company, workers: Workers, progress: Progress, *, deadline: float | None = None
+    ) -> Conclusion:
+        """Run it as `company` lets it, or to a deadline (of `time.monotonic`). The caller holds the lock."""
+        request = self.request
+        if request.runtime_dir is not None:
+            assert request.frozen_runtime_dir is not None
+            freeze_runtime_dir(
+                request.runtime_dir,
+                request.frozen_runtime_dir,
+                replayed_on=request.golden_data if request.replays else None,
+            )
+        workspace = Workspace(request.stack, self._home)
+        content, revisions = views(request, workspace)
+        experiments = Experiments(
+            request=request,
+            journal=self.journal,
+            crew=workers,
+            revisions=revisions,
+            content=content,
+            directory=self.directory,
+            progress=progress,
+            deadline=deadline,
+            company=company,
+        )
+        driver = Driver(
+            request=request,
+            journal=self.journal,
+            experiments=experiments,
+            workspace=workspace,
+            content=content,
+            revisions=revisions,
+            home=self._home,
+            progress=progress,
+        )
+        conclusion = driver.run()
+        self.journal.conclude(conclusion.outcome, conclusion.model_dump(mode="json"))
+        return conclusion
+
+
+def open_crew(stack: Stack, home: Home, *, jobs: int, backend: Backend) -> Crew:
+    """Workers of a stack, to be entered. Here they share the cores of one machine."""
+    setup = Setup(
+        stack=stack,
+        home=home,
+        variables=dict(os.environ),
+        share=jobs if backend == "loky" else 1,
+    )
+    return Crew(setup, jobs=jobs, backend=backend)
+
+
+def open_sessions(url: str) -> sessionmaker[DatabaseSession]:
+    """The store. Raises `UserError`."""
+    try:
+        return open_store(url)
+    except (StoreError, SQLAlchemyError) as error:
+        raise UserError(str(error)) from error

@@ -1,0 +1,33 @@
+"""What a further run is expected to tell, whether the runs so far agree with each other or not."""
+
+import numpy as np
+
+from ..evidence.posterior import Belief, Posterior
+from ..graph.graph import Floats
+from .decision import as_if_certain, rerun_worth, testable_chance
+from .information import information_gain
+from .planner import suspicion
+
+
+def expected_bits(posterior: Posterior) -> Floats:
+    """Of one run of each commit and, last, of `GOOD_END`: its information, by the chance that it can be had. Shape
+    [n + 1]."""
+    information = information_gain(posterior.graph, planning_belief(posterior))
+    return information * testable_chance(posterior) * rerun_worth(posterior)
+
+
+def planning_belief(posterior: Posterior) -> Belief:
+    """The belief; or, while the runs agree with rates of 0 and 1, what it would be at these rates."""
+    certain = as_if_certain(posterior)
+    if certain is None or certain.suspects.sum() == 1:
+        return posterior.guess
+    weights = suspicion(certain, posterior.weights)
+    return Belief(
+        commits=weights / weights.sum(),
+        fail_if_bad=np.ones(len(weights)),
+        fail_if_good=np.zeros(len(weights)),
+        no_culprit=0.0,
+        fail_if_no_culprit=0.0,
+        environment=0.0,
+        fail_if_environment=0.0,
+    )

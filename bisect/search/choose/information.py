@@ -1,0 +1,31 @@
+"""Information, in bits."""
+
+import numpy as np
+
+from ..evidence.posterior import Belief
+from ..graph.graph import CommitGraph, Floats
+
+
+def entropy(probability: Floats) -> Floats:
+    """The entropy of a yes-or-no outcome, elementwise: 1 at 1/2, 0 at 0 and 1."""
+    yes = np.clip(probability, 0.0, 1.0)
+    no = 1.0 - yes
+    return -(yes * np.log2(yes, where=yes > 0, out=np.zeros_like(yes))) - (
+        no * np.log2(no, where=no > 0, out=np.zeros_like(no))
+    )
+
+
+def information_gain(graph: CommitGraph, belief: Belief) -> Floats:
+    """What one run of each commit, the last being `GOOD_END`, tells of the hypothesis. Shape [n + 1].
+
+    With b(v) the ancestors of v, a run of v fails with chance m, the sum of P(c) r(c) over c in b(v), of
+    P(c) a(c) over the others, and of what the other hypotheses predict. The mutual information is
+    H(m) - H(run | hypothesis), where the second term is the same sum over H(r) and H(a).
+    """
+    commits, bad, good = belief.commits, belief.fail_if_bad, belief.fail_if_good
+    others = np.array([belief.no_culprit, belief.environment])
+    rates = np.array([belief.fail_if_no_culprit, belief.fail_if_environment])
+    fails = np.append(graph.ancestor_sums(commits * (bad - good)), 0.0) + commits @ good + others @ rates
+    inherent = np.append(graph.ancestor_sums(commits * (entropy(bad) - entropy(good))), 0.0)
+    inherent += commits @ entropy(good) + others @ entropy(rates)
+    return np.maximum(entropy(fails) - inherent, 0)

@@ -1,0 +1,109 @@
+"""What any number of workers run next, which runs in flight are worth no more, or the answer."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from ..evidence.knowledge import Observation
+from ..evidence.posterior import Posterior
+from ..graph.graph import Floats
+from .batch import lost_their_value, next_runs
+from .confirmation import compared_in_one_place, confirmed_by, next_confirming_runs
+from .decision import EnvironmentMoved, NoCulprit, Undecided, as_if_certain, credible_set, next_run
+from .planner import Found, OnlySkipped, Probe, next_step
+from .windows import Window, sidestep, sidestep_beside, undoing
+
+
+@dataclass(frozen=True, kw_only=True)
+class Round:
+    """Start runs of the commits in `start`, and cancel those at the places `cancel` of the runs in flight.
+
+    confirming: the culprit that the runs confirm; None while it is searched. expected_steps: about how many
+    tests the search still takes, one after the other.
+    """
+
+    start: tuple[int, ...]
+    cancel: tuple[int, ...] = ()
+    confirming: int | None = None
+    expected_steps: float = 0.0
+
+
+Answer: TypeAlias = Found | OnlySkipped | NoCulprit | EnvironmentMoved | Undecided
+
+
+def next_round(
+    posterior: Posterior,
+    *,
+    confirming: Sequence[Observation] = (),
+    in_flight: Sequence[int] = (),
+    workers: int = 1,
+    confidence: float = 0.99,
+    costs: Floats | None = None,
+    windows: Sequence[Window] = (),
+) -> Round | Answer:
+    """The next runs, or the answer, a culprit only once it is confirmed.
+
+    confirming: the runs so far that were started to confirm a culprit, of `posterior.observations`.
+    in_flight: the commits whose runs are not finished; with none, at least one run is started.
+    costs: as of `decision.next_run`. windows: what the certain search steps around.
+    """
+    decision = next_run(posterior, confidence=confidence, costs=costs)
+    if isinstance(decision, Probe):
+        return _search(posterior, decision, in_flight, workers, costs, windows)
+    if isinstance(decision, Found):
+        certain = as_if_certain(posterior)
+        undone = None if certain is None else undoing(windows, certain, decision.culprit)
+        if undone is not None:
+            kept, lost = _split(in_flight, {undone})
+            return Round(start=() if kept else (undone,), cancel=lost, expected_steps=1.0)
+        kept, lost = _split(in_flight, {*confirmed_by(posterior, decision.culprit)})
+        start = next_confirming_runs(
+            posterior,
+            decision.culprit,
+            fresh=confirming,
+            in_flight=kept,
+            count=max(0, workers - len(kept)),
+            confidence=confidence,
+        )
+        if start is not None:
+            return Round(start=tuple(start), cancel=lost, confirming=decision.culprit)
+        if not compared_in_one_place(posterior, decision.culprit):
+            return Undecided(credible_set(posterior.belief, confidence))
+    return decision
+
+
+def _search(
+    posterior: Posterior,
+    step: Probe,
+    in_flight: Sequence[int],
+    workers: int,
+    costs: Floats | None,
+    windows: Sequence[Window],
+) -> Round:
+    lost = lost_their_value(posterior, in_flight)
+    kept = [commit for place, commit in enumerate(in_flight) if place not in lost]
+    start = [step.commit]
+    if workers > 1:
+        start = next_runs(posterior, count=max(0, workers - len(kept)), in_flight=kept, costs=costs)
+        # A batch leaves out what tells nothing beside the runs in flight; without any, one is run.
+        start = start or ([] if kept else [step.commit])
+    certain = as_if_certain(posterior)
+    alone = None if certain is None else next_step(certain)
+    if certain is not None and isinstance(alone, Probe):
+        start = (
+            [sidestep(certain, step.commit, windows)]
+            if workers == 1
+            else sidestep_beside(certain, start, windows, in_flight=kept)
+        )
+    return Round(
+        start=tuple(start),
+        cancel=tuple(lost),
+        confirming=alone.culprit if isinstance(alone, Found) else None,
+        expected_steps=step.expected_steps,
+    )
+
+
+def _split(in_flight: Sequence[int], wanted: set[int]) -> tuple[list[int], tuple[int, ...]]:
+    """The commits in flight that are wanted, and the places of the others."""
+    kept = [commit for commit in in_flight if commit in wanted]
+    return kept, tuple(place for place, commit in enumerate(in_flight) if commit not in wanted)

@@ -1,0 +1,81 @@
+"""Bisections as a list shows them: a few columns, never whole requests."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import cast
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from ....store.schema import Bisection, Commit
+from ...report.model.model import UNFINISHED
+
+
+@dataclass(frozen=True, kw_only=True)
+class Listed:
+    """One bisection with its first culprit."""
+
+    name: str
+    created: datetime
+    outcome: str
+    case: str | None
+    platform: str
+    repository: str
+    culprit_repository: str | None
+    culprit: str | None
+    subject: str | None
+    confidence: float | None
+
+
+def list_bisections(session: Session, *, limit: int | None = None, offset: int = 0) -> Sequence[Listed]:
+    """The newest first."""
+    rows = session.execute(
+        select(
+            Bisection.name,
+            Bisection.created,
+            Bisection.outcome,
+            Bisection.repository,
+            Bisection.conclusion,
+            # A build directory may itself be the case.
+            func.coalesce(
+                Bisection.request["case"].as_string(), Bisection.request["runtime_dir"].as_string()
+            ).label("case"),
+            Bisection.request["platform"].label("platform"),
+        )
+        .order_by(Bisection.id.desc())
+        .limit(limit)
+        .offset(offset)
+    ).all()
+    named = [_first_culprit(row.conclusion) for row in rows]
+    wanted = {sha for _, sha, _ in named if sha is not None}
+    subjects = {
+        (row.repository, row.sha): row.subject
+        for row in session.execute(
+            select(Commit.repository, Commit.sha, Commit.subject).where(Commit.sha.in_(wanted))
+        )
+    }
+    return [
+        Listed(
+            name=row.name,
+            created=row.created,
+            outcome=row.outcome.value if row.outcome else UNFINISHED,
+            case=row.case,
+            platform=row.platform or "",
+            repository=row.repository,
+            culprit_repository=repository,
+            culprit=sha,
+            subject=subjects.get((repository, sha)) if repository and sha else None,
+            confidence=confidence,
+        )
+        for row, (repository, sha, confidence) in zip(rows, named, strict=True)
+    ]
+
+
+def _first_culprit(conclusion: dict[str, object] | None) -> tuple[str | None, str | None, float | None]:
+    culprits = cast(list[dict[str, str | float]], (conclusion or {}).get("culprits", []))
+    if not culprits:
+        return None, None, None
+    first = culprits[0]
+    confidence = first.get("confidence")
+    return str(first["repository"]), str(first["commit"]), None if confidence is None else float(confidence)

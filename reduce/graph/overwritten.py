@@ -1,0 +1,41 @@
+"""Which tasks write to a buffer between the task that should fill it and one that reads it."""
+
+from __future__ import annotations
+
+from ...runner.build_output.graph.model import GraphArgument
+from .alignment import Alignment
+from .task_list import KernelTask, TaskList, may_overlap, regions
+
+
+def intruders(
+    failing: TaskList, reference: TaskList, alignment: Alignment, *, reader: KernelTask, argument: int
+) -> tuple[KernelTask, ...]:
+    """Earlier tasks that write what `reader` has as argument `argument`, and do not in the reference.
+
+    A buffer that the compiler gave to two tensors at once shows itself by that.
+    """
+    counterpart = reference.tasks[alignment.reference_of[reader.ordinal]]
+    ours = _writers(failing, reader, argument)
+    theirs = _writers(reference, counterpart, argument)
+    return tuple(
+        failing.tasks[ordinal] for ordinal in ours if alignment.reference_of.get(ordinal) not in theirs
+    )
+
+
+def _writers(tasks: TaskList, reader: KernelTask, argument: int) -> list[int]:
+    """Ordinals of the earlier tasks that write into an argument."""
+    found = _argument(reader, argument)
+    if found is None or found.tensor_id is None or found.region is None:
+        return []
+    return [
+        task.ordinal
+        for task in tasks.tasks[: reader.ordinal]
+        if any(
+            tensor == found.tensor_id and may_overlap(region, found.region)
+            for tensor, region in regions(task, writing=True)
+        )
+    ]
+
+
+def _argument(task: KernelTask, index: int) -> GraphArgument | None:
+    return next((argument for argument in task.task.arguments if argument.index == index), None)

@@ -1,0 +1,49 @@
+"""The graph that two builds are searched in: their aligned tasks, and the dependencies of both."""
+
+from __future__ import annotations
+
+from collections.abc import Set
+
+from .alignment import Alignment
+from .dag import Dag
+from .task_list import TaskList
+
+
+def shared_graph(failing: TaskList, reference: TaskList, alignment: Alignment) -> Dag:
+    """The aligned tasks, with the dependencies of both builds: the failing one may lack some that it needs.
+
+    A task without counterpart is passed over: what reads it depends on what it reads.
+    """
+    ordinals = sorted(alignment.reference_of)
+    failing_of = {theirs: ours for ours, theirs in alignment.reference_of.items()}
+    ours = passing_over(failing, alignment.reference_of.keys())
+    theirs = passing_over(reference, failing_of.keys())
+    nodes = {ordinal: node for node, ordinal in enumerate(ordinals)}
+    return Dag(
+        predecessors=tuple(
+            tuple(
+                sorted(
+                    nodes[above]
+                    for above in ours[ordinal]
+                    | {failing_of[one] for one in theirs[alignment.reference_of[ordinal]]}
+                )
+            )
+            for ordinal in ordinals
+        ),
+        sizes=tuple(
+            max(
+                failing.tasks[ordinal].result_bytes,
+                reference.tasks[alignment.reference_of[ordinal]].result_bytes,
+            )
+            for ordinal in ordinals
+        ),
+    )
+
+
+def passing_over(tasks: TaskList, kept: Set[int]) -> list[set[int]]:
+    """Predecessors of each task among the `kept` ones, directly or through others."""
+    found: list[set[int]] = []
+    for above in tasks.predecessors:
+        direct = {one for one in above if one in kept}
+        found.append(direct.union(*(found[one] for one in above if one not in kept)))
+    return found

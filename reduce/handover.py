@@ -1,0 +1,95 @@
+"""python -m precision_bisect.reduce.handover JOB.json: what `bisect-precision` hands over, with its exit codes.
+
+The job is a `runner.localization.LocalizationJob`. Progress goes to standard error, results to the job's folders.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from ..runner.build_output.files.errors import BuildOutputError
+from ..runner.compare.statistics.statistics import Tolerance
+from ..runner.errors import UserError
+from ..runner.handover import LocalizationJob
+from ..runner.process.fork_servers import ForkServers
+from .localize.job import localize
+from .localize.request import LocalizeRequest
+from .replay.toolchain import Toolchain
+from .shrink.job import ReduceRequest, reduce_build
+
+FOUND, ERROR, NOTHING_DIVERGES = 0, 1, 3
+_BUDGET = 256 << 20
+_ATTEMPTS = 8
+_EXACT = Tolerance()
+
+
+def main(file: Path) -> int:
+    """Do the job; 0 found, 1 error, 3 nothing diverges."""
+    job = LocalizationJob.model_validate_json(file.read_bytes())
+    try:
+        with ForkServers(on_refusal=_say) as servers:
+            return _run(job, servers)
+    except (UserError, BuildOutputError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return ERROR
+
+
+def _run(job: LocalizationJob, servers: ForkServers) -> int:
+    failing, reference = (
+        Toolchain.of(
+            side.stack,
+            python=side.python,
+            platform=job.platform,
+            device=job.device,
+            slot=side.slot,
+            servers=servers,
+        )
+        for side in (job.failing, job.reference)
+    )
+    found = localize(
+        LocalizeRequest(
+            failing=job.failing.build,
+            reference=job.reference.build,
+            failing_toolchain=failing,
+            reference_toolchain=reference,
+            schedule=None,
+            golden_data=job.golden_data,
+            tolerance=_EXACT,
+            harness=None if job.rtol is None or job.atol is None else Tolerance(rtol=job.rtol, atol=job.atol),
+            budget=_BUDGET,
+            attempts=_ATTEMPTS,
+            timeout=job.timeout,
+            output=job.output,
+        ),
+        on_progress=_say,
+    )
+    if not found.first_divergent and found.stall is None:
+        return NOTHING_DIVERGES
+    if job.reduce_to is not None and found.stall is None:
+        reduce_build(
+            ReduceRequest(
+                failing=job.failing.build,
+                reference=job.reference.build,
+                failing_toolchain=failing,
+                reference_toolchain=reference,
+                golden_data=job.golden_data,
+                tolerance=_EXACT,
+                output=job.reduce_to,
+                jobs=2,
+                budget=None,
+                most_tests=None,
+                resume=False,
+                timeout=job.timeout,
+            ),
+            on_progress=_say,
+        )
+    return FOUND
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(Path(sys.argv[1])))

@@ -1,0 +1,153 @@
+"""The result on the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rich.console import Console
+from rich.text import Text
+
+from ....runner.compare.report.diff_text import printable
+from .divergence import Divergence, FirstDivergent, Generated, MissingEdge, Race, Reference, Stall
+
+_SHOWN = 8
+Line = Callable[..., None]
+
+
+def print_summary(found: Divergence, console: Console) -> None:
+    """Print what was found, and what it rests on."""
+
+    def line(text: str, style: str = "") -> None:
+        console.print(Text(printable(text), style=style), soft_wrap=True)
+
+    if found.stall is not None:
+        _print_stall(found.stall, line)
+    elif not found.first_divergent:
+        line("nothing diverges from the reference", "bold yellow")
+        if any(edge.ordered_in_reference is not False for edge in found.missing_edges):
+            line("candidates, should it fail in some orders only, are the tasks that do not wait:", "yellow")
+    for entry in found.first_divergent[:_SHOWN]:
+        _print_first(entry, line)
+    if len(found.first_divergent) > _SHOWN:
+        line(
+            f"... and {len(found.first_divergent) - _SHOWN} more first divergent tensors, see divergence.json"
+        )
+    for below in found.downstream:
+        line(f"below: task {below.position} {below.kernel}: {below.task_class}, {below.reason}")
+    new = [edge for edge in found.missing_edges if edge.ordered_in_reference is not False]
+    for edge in new[:_SHOWN]:
+        line(f"missing edge: {_edge(edge)}", "bold yellow")
+    if len(new) > _SHOWN:
+        line(f"... and {len(new) - _SHOWN} more missing edges, see divergence.json")
+    if found.schedule is not None:
+        line(
+            f"dumped under schedule {found.schedule}, in which the outputs are wrong; in another they are right"
+        )
+    if found.race is not None:
+        _print_race(found.race, line)
+    if found.generated is not None:
+        _print_generated(found.generated, line)
+    for tasks, what in (
+        (found.candidates, "before them have results of which no value is known: the error may be theirs"),
+        (found.rounding, "before them differ within rounding"),
+        (found.vanished, "diverged only in some runs: a race?"),
+        (found.unaligned, "of the failing build have no counterpart and were not compared"),
+        (found.unaligned_reference, "of the reference have no counterpart"),
+        (found.unvisited, "may hold a further first divergence and were not looked at"),
+    ):
+        if tasks:
+            names = ", ".join(sorted({task.kernel for task in tasks})[:_SHOWN])
+            line(f"{len(tasks)} tasks {what}: {names}", "yellow")
+    for text in found.not_compared:
+        line(f"not compared: {text}", "yellow")
+    line(
+        f"{found.tasks} tasks, {found.runs} runs of the failing build and {found.reference_runs} of the reference, "
+        f"{found.bytes_dumped} bytes dumped; reference: {_reference(found.reference)}",
+        "dim",
+    )
+
+
+def _print_first(entry: FirstDivergent, line: Line) -> None:
+    lines = ", ".join(str(number) for number in entry.orchestration_lines) or "?"
+    line(
+        f"first divergent: {entry.tensor or f'argument {entry.argument}'} of task {entry.position} {entry.kernel} "
+        f"({entry.task_id})",
+        "bold red",
+    )
+    line(f"  {entry.task_class}: {entry.reason}")
+    line(f"  {', '.join(entry.kernel_sources)}, submitted at {entry.orchestration_source}:{lines}")
+    if (statistics := entry.statistics) is not None:
+        line(
+            f"  {statistics.different} of {statistics.elements} elements in {statistics.rows_different} of "
+            f"{statistics.rows} rows, max error {statistics.max_error:.6g} "
+            f"at {list(statistics.max_error_index or ())}, at most {statistics.max_ulps} ulp"
+        )
+    if entry.pattern is not None:
+        line(f"  {entry.pattern.name} ({entry.pattern.confidence:.0%}): {entry.pattern.evidence}")
+
+
+def _print_stall(found: Stall, line: Line) -> None:
+    line(
+        f"{'a stall' if found.believed else 'a stall that is not believed'}: {found.reason}; "
+        f"{found.completed} of {found.total} tasks were done",
+        "bold red",
+    )
+    for task in found.tasks[-_SHOWN:]:
+        cores = f" on core {', '.join(map(str, task.cores))}" if task.cores else ""
+        lines = ", ".join(map(str, task.orchestration_lines)) or "?"
+        line(
+            f"  {task.state}{cores}: {task.kernel or 'a task without kernel'} ({task.task_id}), "
+            f"{task.dependencies_met} of {task.dependencies} dependencies met"
+        )
+        line(f"    {', '.join(task.kernel_sources)}, submitted at {task.orchestration_source}:{lines}")
+
+
+def _print_race(found: Race, line: Line) -> None:
+    if found.confirmed and found.confirmation is not None:
+        bad, good = found.confirmation.failing, found.confirmation.passing
+        line(
+            f"a race: {bad.schedule} failed in {bad.failed} of {bad.runs} fresh runs, {good.schedule} passed in "
+            f"{good.runs} of {good.runs}, on the same data",
+            "bold yellow",
+        )
+    elif any(trial.failed for trial in found.trials):
+        line("no race shown: no order fails always while another passes always")
+    else:
+        line("it did not fail again: no race shown")
+    for trial in found.trials:
+        knobs = " ".join(f"{name}={value}" for name, value in trial.variables.items())
+        stopped = f", {trial.stopped} stopped" if trial.stopped else ""
+        line(f"  {trial.schedule:12} {trial.failed} of {trial.runs} fail{stopped}  {knobs}")
+
+
+def _reference(found: Reference) -> str:
+    match found.kind:
+        case "good build":
+            return f"good build {found.path}"
+        case "other target":
+            return f"the same build on {found.platform}"
+        case "other schedule":
+            return f"the same build under schedule {found.schedule}"
+        case "recorded values":
+            return f"values recorded in {found.path}, and the golden outputs"
+        case "golden data":
+            return f"the golden outputs in {found.path} alone"
+
+
+def _print_generated(found: Generated, line: Line) -> None:
+    line(f"{found.origin or 'compiler or runtime: open'}: {found.shown}")
+    changed = [*found.differing, *found.only_failing, *found.only_reference]
+    more = f" and {len(changed) - _SHOWN} more" if len(changed) > _SHOWN else ""
+    if changed:
+        line(f"the compiler made differently: {', '.join(changed[:_SHOWN])}{more}")
+    if found.first_pass is not None:
+        line(f"first pass that differs: {found.first_pass.number:02} {found.first_pass.name}")
+        for text in found.first_pass.diff.splitlines():
+            line(f"  {text}", "dim")
+
+
+def _edge(edge: MissingEdge) -> str:
+    return (
+        f"{edge.after_kernel} ({edge.after_task_id}, argument {edge.after_argument}) does not wait for "
+        f"{edge.before_kernel} ({edge.before_task_id}): {edge.hazard}; {edge.cause}"
+    )

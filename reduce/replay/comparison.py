@@ -1,0 +1,103 @@
+"""Whether what a task left in one run is what its counterpart left in another."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...runner.build_output.args.dump import ArgsDump
+from ...runner.build_output.args.records import Kind, Stage
+from ...runner.build_output.files.errors import RecordNotWholeError
+from ...runner.compare.statistics.statistics import IncomparableError, Tolerance, measure
+from ...runner.tensor.chunks import decode
+from ...runner.tensor.view import DType, TensorView
+from ..graph.task_list import KernelTask
+
+
+@dataclass(frozen=True)
+class TaskValues:
+    """Arguments of one task by their index: tensors as they were before and after, and scalars."""
+
+    before: Mapping[int, TensorView]
+    after: Mapping[int, TensorView]
+    scalars: Mapping[int, int | float | bool | None]
+
+
+class NotWholeError(Exception):
+    """Something that was to be dumped is missing, cut short or overwritten."""
+
+
+def results_of(dump: ArgsDump, task: KernelTask) -> dict[int, TensorView]:
+    """What a task left, by argument index.
+
+    Raises:
+        NotWholeError: not all of it was dumped whole.
+    """
+    return _values(dump, task, Stage.AFTER_COMPLETION)
+
+
+def values_of(dump: ArgsDump, task: KernelTask) -> TaskValues:
+    """All tensors of a task; `NotWholeError` where one was not dumped whole."""
+    records = dump.find(task_id=task.task.task_id, stage=Stage.BEFORE_DISPATCH)
+    return TaskValues(
+        before=_values(dump, task, Stage.BEFORE_DISPATCH),
+        after=_values(dump, task, Stage.AFTER_COMPLETION),
+        scalars={one.arg_index: one.value for one in records if one.kind is Kind.SCALAR},
+    )
+
+
+def _values(dump: ArgsDump, task: KernelTask, stage: Stage) -> dict[int, TensorView]:
+    after = stage is Stage.AFTER_COMPLETION
+    wanted = {
+        argument.index
+        for argument in task.task.arguments
+        if (argument.type.may_write if after else argument.type.may_read)
+    }
+    found: dict[int, TensorView] = {}
+    for record in dump.find(task_id=task.task.task_id, stage=stage):
+        if record.arg_index in wanted:
+            try:
+                found[record.arg_index] = dump.tensor(record)
+            except RecordNotWholeError as error:
+                raise NotWholeError(str(error)) from error
+    if found.keys() != wanted:
+        raise NotWholeError(f"arguments {sorted(wanted - found.keys())} of task {task.ordinal} ({task.name})")
+    return found
+
+
+def differs(actual: TensorView, expected: TensorView, tolerance: Tolerance) -> bool:
+    """Whether any element is not close, or the tensors cannot correspond at all. Types are compared by value."""
+    try:
+        return measure(*alike(actual, expected), tolerance).over > 0
+    except IncomparableError:
+        return True
+
+
+def distance(actual: TensorView, expected: TensorView) -> float:
+    """Relative L2 error ||actual - expected|| / ||expected||; infinite where NaN or Inf is on one side only."""
+    try:
+        found = measure(*alike(actual, expected), Tolerance())
+    except IncomparableError:
+        return math.inf
+    if found.unequal == 0:
+        return 0.0
+    wild = (found.actual_nan, found.expected_nan), (found.actual_inf, found.expected_inf)
+    if any(ours.count != theirs.count for ours, theirs in wild) or math.isnan(found.relative_l2):
+        return math.inf
+    return found.relative_l2
+
+
+def alike(actual: TensorView, expected: TensorView) -> tuple[TensorView, TensorView]:
+    """The two as they are, or both as float32 or float64 where their floating types differ."""
+    if actual.dtype is expected.dtype or not (actual.dtype.is_floating and expected.dtype.is_floating):
+        return actual, expected
+    wide = DType.FLOAT64 if DType.FLOAT64 in (actual.dtype, expected.dtype) else DType.FLOAT32
+    return _as(actual, wide), _as(expected, wide)
+
+
+def _as(view: TensorView, dtype: DType) -> TensorView:
+    values = decode(view.dtype, np.ravel(view.contiguous())).astype(dtype.storage)
+    return TensorView.of_contiguous(view.name, dtype, view.shape, values)

@@ -1,0 +1,231 @@
+"""Runs a working copy through the stack's own golden harness, and opens what it recorded."""
+
+from __future__ import annotations
+
+import gzip
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from ...runner.build_output.args.dump import ArgsDump
+from ...runner.build_output.golden_data import TensorFolder
+from ...runner.build_output.graph.task_graph import TaskGraph
+from ...runner.case.case import CaseName, RunOptions, case_command
+from ...runner.case.entry_arguments import EntryArgument, write_specs
+from ...runner.case.runtime_dir import REPLAY_CASE
+from ...runner.compare.statistics.statistics import Tolerance
+from ...runner.errors import UserError
+from ...runner.process.execute import Command, execute
+from ...runner.stack.templates import fill
+from ...runner.verdict.ending import Ending
+from ...runner.verdict.harness_outcome import read_harness_outcome
+from ...runner.verdict.verdict import Classification, Classifier
+from ...runner.workspace.targets import lease
+from ...store.vocabulary import Verdict
+from .harness_tolerance import read_tolerance
+from .toolchain import Toolchain
+from .working_copy import WorkingCopy
+
+_OUTPUTS = "outputs"
+
+
+class ReplayError(UserError):
+    """A run ended otherwise than by a comparison of its outputs: with `verdict`."""
+
+    def __init__(self, message: str, verdict: Verdict) -> None:
+        self.verdict = verdict
+        super().__init__(message)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Replay:
+    """One finished run. `dump` and `graph` are None unless they were asked for.
+
+    `outputs` is None where the harness at this revision does not hand them to a comparator.
+    """
+
+    classification: Classification
+    dump: ArgsDump | None
+    graph: TaskGraph | None
+    outputs: TensorFolder | None
+    tolerance: Tolerance | None
+    """The harness's own, where it was told."""
+    seconds: float
+    log: Path
+
+    @property
+    def dumped_bytes(self) -> int:
+        """Bytes of all payloads."""
+        return 0 if self.dump is None else int(self.dump.payload.size)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ran:
+    """One run that ended somehow, with its log in `folder`."""
+
+    classification: Classification
+    ending: Ending
+    seconds: float
+    folder: Path
+
+    @property
+    def log(self) -> Path:
+        """What it printed, compressed."""
+        return self.folder / "run.log.gz"
+
+    def lines(self) -> Iterator[str]:
+        """What it printed, line by line."""
+        with gzip.open(self.log, "rt", encoding="utf-8", errors="replace") as log:
+            yield from (line.rstrip("\n") for line in log)
+
+    @property
+    def outputs(self) -> TensorFolder | None:
+        """What it put out, where that was saved."""
+        folder = self.folder / _OUTPUTS
+        return TensorFolder.open(folder) if folder.is_dir() else None
+
+    @property
+    def why(self) -> str:
+        """The line that decided."""
+        return next((one.text for one in self.classification.evidence if one.stream != "ending"), "")
+
+
+@dataclass
+class Replayer:
+    """Runs one working copy, again and again, each run in a numbered folder of its own below `folder`."""
+
+    copy: WorkingCopy
+    toolchain: Toolchain
+    folder: Path
+    timeout: float
+    runs: int = 0
+    dumped_bytes: int = 0
+
+    def run(
+        self,
+        arguments: Sequence[EntryArgument],
+        *,
+        data: Path,
+        dump_level: int = 0,
+        dep_gen: bool = False,
+        schedule: str | None = None,
+    ) -> Replay:
+        """Run the copy as it stands on the frozen data in `data`, and keep what it records.
+
+        `schedule` is one of the stack file, for this run alone.
+
+        Raises:
+            ReplayError: it crashed, stalled, ran into `timeout` (seconds), or could not be compiled.
+            BuildOutputError: what it recorded cannot be read.
+        """
+        ran = self.classify(
+            arguments,
+            data=data,
+            dump_level=dump_level,
+            dep_gen=dep_gen,
+            schedule=schedule,
+            save_outputs=True,
+        )
+        if ran.classification.verdict not in (Verdict.PASS, Verdict.MISMATCH):
+            raise ReplayError(_failure(ran, self.copy), ran.classification.verdict)
+        replay = self._open(ran, dump_level=dump_level, dep_gen=dep_gen)
+        self.dumped_bytes += replay.dumped_bytes
+        return replay
+
+    def classify(
+        self,
+        arguments: Sequence[EntryArgument],
+        *,
+        data: Path,
+        dump_level: int = 0,
+        dep_gen: bool = False,
+        schedule: str | None = None,
+        save_outputs: bool = False,
+        tolerance: Tolerance | None = None,
+    ) -> Ran:
+        """Run the copy as it stands, whatever the verdict; what it records stays in the copy.
+
+        `tolerance` is the harness's own default unless given, and does not count where outputs are saved.
+        """
+        self.runs += 1
+        folder = self.folder / f"{self.runs:03}"
+        folder.mkdir(parents=True)
+        self.copy.clear_records()
+        specs = folder / "specs.json"
+        write_specs(arguments, specs)
+        stack = self.toolchain.stack
+        toolchain = self.toolchain if schedule is None else self.toolchain.under(schedule)
+        values = self.toolchain.values(case=REPLAY_CASE, folder=folder)
+        outcome = folder / "outcome.json"
+        command = case_command(
+            stack,
+            CaseName(
+                path=PurePosixPath(REPLAY_CASE.name),
+                arguments=(
+                    "--specs",
+                    str(specs),
+                    *(("--outputs", str(folder / _OUTPUTS)) if save_outputs else ()),
+                    *_closeness(tolerance),
+                ),
+            ),
+            RunOptions(golden_data=data, dump_level=dump_level, dep_gen=dep_gen, runtime_dir=self.copy.path),
+            offered=frozenset(),
+            outcome=outcome,
+            values=values,
+        )
+        classifier = Classifier(stack.verdicts)
+        log = folder / "run.log.gz"
+        with lease(
+            self.toolchain.platform,
+            stack.platforms[self.toolchain.platform],
+            self.toolchain.device,
+            on_wait=lambda _message: None,
+        ):
+            finished = execute(
+                Command(
+                    argv=command.argv,
+                    cwd=Path(fill(stack.case.cwd, values)),
+                    environment=toolchain.environment,
+                    timeout=self.timeout,
+                ),
+                log=log,
+                on_line=lambda stream, line: classifier.feed(
+                    "stdout" if stream == "stdout" else "stderr", line
+                ),
+                start=toolchain.start,
+            )
+        found = classifier.finish(finished.ending, read_harness_outcome(outcome))
+        return Ran(classification=found, ending=finished.ending, seconds=finished.seconds, folder=folder)
+
+    def keep_records(self, ran: Ran) -> None:
+        """Moves the records out of the copy, where the next run would overwrite them under an open mapping."""
+        records = self.copy.path / "dfx_outputs"
+        if records.is_dir() and not records.is_symlink():
+            shutil.move(records, ran.folder / "dfx_outputs")
+
+    def _open(self, ran: Ran, *, dump_level: int, dep_gen: bool) -> Replay:
+        self.keep_records(ran)
+        kept = WorkingCopy(ran.folder)
+        return Replay(
+            classification=ran.classification,
+            dump=kept.build().args_dump() if dump_level else None,
+            graph=kept.build().task_graph() if dep_gen else None,
+            outputs=ran.outputs,
+            tolerance=read_tolerance(ran.folder / _OUTPUTS),
+            seconds=ran.seconds,
+            log=ran.log,
+        )
+
+
+def _closeness(tolerance: Tolerance | None) -> tuple[str, ...]:
+    """The harness's own default where none is asked for."""
+    return () if tolerance is None else ("--rtol", repr(tolerance.rtol), "--atol", repr(tolerance.atol))
+
+
+def _failure(ran: Ran, copy: WorkingCopy) -> str:
+    found = ran.classification
+    return (
+        f"{copy.path}: expected its outputs compared, found {found.verdict.value}"
+        f"{f' ({found.signature})' if found.signature else ''}: {ran.why[:200]}; see {ran.log}"
+    )

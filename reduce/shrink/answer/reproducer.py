@@ -1,0 +1,193 @@
+"""The folder that a reduction leaves: the failing build, its twin, and what it takes to run and understand them."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ....runner.case.entry_arguments import write_specs
+from ....runner.case.runtime_dir import REPLAY_CASE
+from ....runner.case.scene_tests import HARNESS
+from ....runner.compare.statistics.statistics import Tolerance
+from ...replay.toolchain import Toolchain
+from ...scene.test import write_scene_test
+from ..oracle.expected import Expected
+from ..oracle.maker import Maker
+from ..program.candidate import Folder, Pair
+from ..program.model import Reduction
+from .worst_rows import WorstRow
+
+_SAME_FAILURE = Path(__file__).with_name("same_failure.py")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reproducer:
+    """Writes below `output`: `result` is a link to the newest complete version, replaced at once.
+
+    `expected` is what `check.sh` asks of the failing run, `script` asks it in its place. `timeout` is seconds.
+    """
+
+    pair: Pair
+    maker: Maker
+    output: Path
+    tolerance: Tolerance
+    reason: str
+    expected: Expected
+    script: Path | None
+    timeout: float
+
+    @property
+    def result(self) -> Path:
+        """The newest complete version."""
+        return self.output / "result"
+
+    def write(self, reduction: Reduction) -> tuple[Folder, Folder | None]:
+        """The failing build and its twin, in a new version."""
+        versions = self.output / "versions"
+        versions.mkdir(parents=True, exist_ok=True)
+        number = max((int(one.name) for one in versions.iterdir() if one.name.isdigit()), default=0) + 1
+        folder = versions / str(number)
+        ours, theirs = self.make(reduction, folder)
+        self._texts(folder)
+        self.explain(reduction, ours, ())
+        link = self.output / "result.new"
+        link.unlink(missing_ok=True)
+        link.symlink_to(Path("versions") / str(number))
+        link.replace(self.result)
+        for old in versions.iterdir():
+            if old.name != str(number):
+                shutil.rmtree(old, ignore_errors=True)
+        return ours, theirs
+
+    def make(self, reduction: Reduction, folder: Path) -> tuple[Folder, Folder | None]:
+        """Both builds below the new folder `folder`, each with its `run.sh`; no twin without a reference."""
+        ours, theirs = self.maker.make(reduction, folder)
+        shutil.rmtree(folder / "runs-computing", ignore_errors=True)
+        self._runnable(ours, self.pair.failing.toolchain)
+        if theirs is not None:
+            self._runnable(theirs, self.pair.reference.toolchain)
+        return ours, theirs
+
+    def explain(self, reduction: Reduction, ours: Folder, worst: Sequence[WorstRow]) -> None:
+        """Writes `why.md` beside the failing build."""
+        program = self.pair.failing.program
+        tasks = [f"- task {one}: `{program.tasks[one].name}`" for one in reduction.tasks]
+        substituted = [
+            f"- `{one.tensor}`: {one.elements} elements left by task {one.producer_ordinal} (`{one.producer}`), "
+            f"recorded in the {one.recorded_in} run"
+            for one in ours.cut.boundaries
+        ]
+        outputs = [f"`{one.buffer.name}`" for one in ours.cut.tensors if one.expected is not None]
+        rewritten = [name for name, _ in reduction.rewritten]
+        truth = "the values of the good build" if self.pair.has_twin else "the golden data"
+        why = [
+            "# Why it fails",
+            "",
+            self.reason,
+            "",
+            f"Of {len(program.tasks)} tasks these are left:",
+            "",
+            *tasks,
+            "",
+            f"Outputs: {', '.join(outputs) or 'none'}, against {truth}.",
+            f"Kernels taken from the good build: {', '.join(reduction.collapsed) or 'none'}.",
+            f"Sizes made smaller: {', '.join(f'{one} to {other}' for one, other in reduction.extents) or 'none'}.",
+            f"Tasks in fewer blocks: {', '.join(f'{one} in {count}' for one, count in reduction.blocks) or 'none'}.",
+            f"Inputs with plain values: {', '.join(f'`{one}`: {how}' for one, how in reduction.plain) or 'none'}.",
+            f"Statements dropped from the kernels of both builds: {len(reduction.statements)}.",
+            f"Kernels with a text made smaller by another program: {', '.join(rewritten) or 'none'}.",
+            "",
+            "Recorded values in place of dropped tasks:",
+            "",
+            *(substituted or ["- none"]),
+        ]
+        if worst:
+            why += ["", "Worst rows (the last axis), in a run of the result:", "", *_table(worst)]
+        (ours.path.parent / "why.md").write_text("\n".join(why) + "\n", encoding="utf-8")
+
+    def _runnable(self, made: Folder, toolchain: Toolchain) -> None:
+        debug = made.path / "debug"
+        shutil.rmtree(debug, ignore_errors=True)
+        debug.mkdir()
+        shutil.copyfile(REPLAY_CASE, debug / "run.py")
+        if toolchain.stack.case.scene_tests:
+            shutil.copyfile(HARNESS, debug / HARNESS.name)
+        write_specs(made.arguments, debug / "specs.json")
+        environment = toolchain.environment
+        exports = [
+            f"export {name}={shlex.quote(environment[name])}" if name in environment else f"unset {name}"
+            for name in sorted(toolchain.settings)
+        ]
+        command = shlex.join(
+            [
+                *(str(toolchain.python), "debug/run.py", "--standalone", "-p", toolchain.platform),
+                *("-d", str(toolchain.device)),
+                *("--rtol", repr(self.tolerance.rtol), "--atol", repr(self.tolerance.atol)),
+            ]
+        )
+        _script(made.path / "run.sh", 'cd "$(dirname "$0")" || exit', *exports, f"exec {command}")
+        write_scene_test(made.path, made.arguments, self.tolerance, data=None)
+
+    def _texts(self, folder: Path) -> None:
+        _script(folder / "run.sh", 'exec "$(dirname "$0")/failing/run.sh"')
+        debug = folder / "failing" / "debug"
+        shutil.copyfile(_SAME_FAILURE, debug / "same_failure.py")
+        (debug / "expected.json").write_text(json.dumps(vars(self.expected)), encoding="utf-8")
+        python = shlex.quote(str(self.pair.failing.toolchain.python))
+        limit = f"timeout {self.timeout:g}"
+        twin = [
+            f"{limit} ./passing/run.sh >passing.log 2>&1 || {{ echo 'the twin does not pass: passing.log'; exit 2; }}"
+        ]
+        failing = [
+            f"{limit} ./failing/run.sh >failing.log 2>&1; code=$?",
+            "[ $code != 0 ] || { echo 'passed: not reproduced'; exit 1; }",
+            f"{python} failing/debug/same_failure.py failing.log $code || "
+            "{ echo 'another failure: failing.log'; exit 2; }",
+        ]
+        if self.script is not None:
+            twin = []
+            failing = [
+                f"(cd failing && {shlex.quote(str(self.script))}) >failing.log 2>&1 || "
+                "{ echo 'not interesting: failing.log'; exit 1; }"
+            ]
+        _script(
+            folder / "check.sh",
+            'cd "$(dirname "$0")" || exit',
+            *(twin if self.pair.has_twin else ()),
+            *failing,
+            "echo reproduced",
+        )
+        passing = (
+            "- `failing/`: a build that fails; `passing/`: the same tasks of the good build, which pass."
+        )
+        readme = [
+            "# Reduced build",
+            "",
+            passing if self.pair.has_twin else "- `failing/`: a build that fails.",
+            "- `./run.sh` runs the failing one, `./check.sh` all: exit code 0 if the failure is reproduced.",
+            "- `failing/test_reduced.py`: the same as a scene test of the runtime.",
+            "- `why.md`: what is left, and which values were substituted.",
+        ]
+        (folder / "README.md").write_text("\n".join(readme) + "\n", encoding="utf-8")
+
+
+def _table(worst: Sequence[WorstRow]) -> list[str]:
+    lines = [
+        "| output | row | differ | column | actual | expected |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    lines += [
+        f"| `{one.output}` | {list(one.index)} | {one.different} of {one.elements} | {one.column} | "
+        f"{one.actual:.6g} | {one.expected:.6g} |"
+        for one in worst
+    ]
+    return lines
+
+
+def _script(path: Path, *lines: str) -> None:
+    path.write_text("#!/bin/sh\n" + "\n".join(lines) + "\n", encoding="utf-8")
+    path.chmod(0o755)

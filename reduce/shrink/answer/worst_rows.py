@@ -1,0 +1,65 @@
+"""The rows of an output that miss their expected values by most."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from ....runner.build_output.golden_data import TensorFolder
+from ....runner.tensor.chunks import decode
+from ....runner.tensor.view import TensorView
+
+_SHOWN = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorstRow:
+    """A row is what runs along the last axis; `index` are the others. Values are those of the worst element."""
+
+    output: str
+    index: tuple[int, ...]
+    different: int
+    elements: int
+    column: int
+    actual: float
+    expected: float
+
+
+def worst_rows(actual: TensorFolder, expected: TensorFolder) -> list[WorstRow]:
+    """The worst few of all outputs that both hold in one shape, worst first; NaN or infinity on one side is worst."""
+    found = [
+        row
+        for name in sorted({*actual.names} & {*expected.names})
+        for row in _rows(name, actual.tensor(name), expected.tensor(name))
+    ]
+    return [row for _, row in sorted(found, key=lambda pair: -pair[0])[:_SHOWN]]
+
+
+def _rows(name: str, ours: TensorView, theirs: TensorView) -> Iterator[tuple[float, WorstRow]]:
+    if ours.shape != theirs.shape or not ours.shape or 0 in ours.shape:
+        return
+    a = decode(ours.dtype, ours.contiguous()).astype(np.float64)
+    e = decode(theirs.dtype, theirs.contiguous()).astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        same = (a == e) | (np.isnan(a) & np.isnan(e))
+        error = np.where(same, 0.0, np.nan_to_num(np.abs(a - e), nan=np.inf))
+    worst = error.max(axis=-1)
+    for flat in np.argsort(-worst, axis=None, kind="stable")[:_SHOWN]:
+        index = tuple(map(int, np.unravel_index(int(flat), worst.shape)))
+        if not worst[index] > 0:
+            return
+        column = int(error[index].argmax())
+        yield (
+            float(worst[index]),
+            WorstRow(
+                output=name,
+                index=index,
+                different=int((~same[index]).sum()),
+                elements=a.shape[-1],
+                column=column,
+                actual=float(a[index][column]),
+                expected=float(e[index][column]),
+            ),
+        )

@@ -1,0 +1,140 @@
+"""Records the two builds that are reduced together, and says what the failure is that is looked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ...runner.case.golden import FrozenGolden
+from ...runner.compare.statistics.statistics import Tolerance
+from ...runner.errors import UserError
+from ..replay.toolchain import Toolchain
+from ..replay.working_copy import WorkingCopy
+from .driver import MOST_RUNS
+from .oracle.failure import BROKEN, Broken, Failure, Printed, WrongValues
+from .program.candidate import Pair, take_kernel
+from .program.extract.recording import Attempt, Recorder, Recording
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recorded:
+    """`first_wrong` is the first task of the failing run that went wrong, where that is known."""
+
+    pair: Pair
+    failure: Failure
+    first_wrong: int | None
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class BothRecorders:
+    """Below `folder`; `printed` replaces the verdict as what counts as the failure, `any_failure` says that a script
+    decides. `timeout` is seconds a run."""
+
+    failing: Path
+    reference: Path | None
+    failing_toolchain: Toolchain
+    reference_toolchain: Toolchain
+    golden: FrozenGolden
+    folder: Path
+    timeout: float
+    tolerance: Tolerance
+    printed: Printed | None
+    any_failure: bool
+    on_progress: Callable[[str], None]
+
+    def record(self) -> Recorded:
+        """Runs both builds, the failing one until it fails.
+
+        Raises:
+            UserError: a build cannot be run, or the failing one does not fail.
+            BuildOutputError: a part of a build, or what it recorded, cannot be read.
+        """
+        if self.reference is None:
+            return self._golden_alone()
+        self.on_progress("recording the reference")
+        reference = self._recorder(self.reference, "reference").record()
+        failing = self._recorder(self.failing, "failing")
+        for number in range(MOST_RUNS):
+            self.on_progress(f"recording the failing build (attempt {number + 1})")
+            attempt = failing.attempt(number)
+            if not attempt.compared or self.printed is not None:
+                return self._broken(attempt, reference, failing.copy)
+            assert attempt.recording is not None
+            pair = Pair(failing=attempt.recording, reference=reference)
+            if pair.diverged or self.any_failure:
+                return _values(pair, "the good build's")
+        raise UserError(
+            f"{self.failing}: expected a run that differs from the reference, found {MOST_RUNS} that do not"
+        )
+
+    def _golden_alone(self) -> Recorded:
+        failing = self._recorder(self.failing, "failing")
+        for number in range(MOST_RUNS):
+            self.on_progress(f"recording the failing build (attempt {number + 1})")
+            attempt = failing.attempt(number)
+            if attempt.recording is None or not attempt.compared:
+                raise UserError(
+                    f"{self.failing}: expected its outputs compared, found {attempt.verdict.value}: "
+                    f"{attempt.why[:200]}; such a failure is reduced against a good build only (--reference)"
+                )
+            pair = Pair(failing=attempt.recording, reference=attempt.recording, golden=self.tolerance)
+            if pair.diverged or self.any_failure or self.printed is not None:
+                found = _values(pair, "the golden data")
+                return found if self.printed is None else replace(found, failure=self.printed)
+        raise UserError(
+            f"{self.failing}: expected a run whose outputs miss the golden data, found {MOST_RUNS} that do not"
+        )
+
+    def _broken(self, attempt: Attempt, reference: Recording, copy: WorkingCopy) -> Recorded:
+        if self.printed is None and not self.any_failure and attempt.verdict not in BROKEN:
+            raise UserError(
+                f"{self.failing}: expected a failure of the build, found {attempt.verdict.value}: "
+                f"{attempt.why[:200]}; say what counts with --fail-regex or --fail-code"
+            )
+        failure = self.printed or Broken(attempt.verdict, attempt.signature)
+        if attempt.recording is not None:
+            pair = Pair(failing=attempt.recording, reference=reference)
+            first = pair.first_unfinished
+            where = "" if first is None else f" The first task that did not end is {_named(pair, first)}."
+            return Recorded(
+                pair=pair, failure=failure, first_wrong=first, reason=f"It ends with {failure.text}.{where}"
+            )
+        # Nothing tells what the failing build submits: its kernels are put into the reference's program.
+        pair = Pair(failing=self._hybrid(reference, copy), reference=reference)
+        return Recorded(
+            pair=pair,
+            failure=failure,
+            first_wrong=None,
+            reason=f"It ends with {failure.text}, as the good build's tasks do with the failing build's kernels.",
+        )
+
+    def _hybrid(self, reference: Recording, copy: WorkingCopy) -> Recording:
+        path = self.folder / "failing" / "hybrid"
+        WorkingCopy(path).discard()
+        hybrid = WorkingCopy.of(reference.copy.path, path)
+        for kernel in copy.build().kernel_config().kernels.values():
+            take_kernel(kernel.name, copy, hybrid)
+        return replace(reference, copy=hybrid, toolchain=self.failing_toolchain)
+
+    def _recorder(self, build: Path, name: str) -> Recorder:
+        return Recorder(
+            build=build.resolve(),
+            data=self.golden.directory,
+            toolchain=self.failing_toolchain if name == "failing" else self.reference_toolchain,
+            folder=self.folder / name,
+            timeout=self.timeout,
+        )
+
+
+def _values(pair: Pair, what: str) -> Recorded:
+    first = pair.first_wrong
+    reason = "No value is known to be wrong." if first is None else ""
+    if first is not None:
+        reason = f"The first task whose results differ from {what} is {_named(pair, first)}."
+    return Recorded(pair=pair, failure=WrongValues(pair), first_wrong=first, reason=reason)
+
+
+def _named(pair: Pair, ordinal: int) -> str:
+    return f"task {ordinal} (`{pair.failing.program.tasks[ordinal].name}`)"

@@ -1,0 +1,24 @@
+"""Small programs that are likely to fail alone. A guess that is tested like any other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ...graph.races import missing_edges
+from ..program.candidate import Pair
+
+
+def suspects(pair: Pair, first: int | None, differing: Sequence[str]) -> Iterator[tuple[int, ...]]:
+    """Ordinals of tasks, the smallest set first: the task that went wrong first, alone; with the task that a missing
+    edge leaves it unordered to; with those whose results it reads. Where `first` is not known, the first task of each
+    kernel that differs between the builds."""
+    tasks = pair.failing.tasks
+    if first is None:
+        for kernel in differing:
+            yield from [(one.ordinal,) for one in tasks.tasks if kernel in one.kernels][:1]
+        return
+    yield (first,)
+    for edge in missing_edges(tasks):
+        if first in (edge.before.ordinal, edge.after.ordinal):
+            yield (edge.before.ordinal, edge.after.ordinal)
+    yield tuple(sorted({first, *tasks.predecessors[first]}))

@@ -1,0 +1,157 @@
+"""What counts as the failure that is looked for, and what is another one."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+
+from ....runner.tensor.chunks import decode
+from ....runner.tensor.view import TensorView
+from ....store.vocabulary import Verdict
+from ...graph.races import missing_edges
+from ...replay.replay import Ran
+from ..minimize.outcome import Outcome
+from ..program.candidate import Folder, Pair
+
+_OUTPUT = re.compile(r"(?P<name>[^,\[\]]+)(?:\[(?P<marks>[^\]]*)\])?")
+_OTHER_FAILURES = frozenset((Verdict.STALL, Verdict.CRASH, Verdict.DEVICE_ERROR, Verdict.MISMATCH))
+
+BROKEN = frozenset(
+    (
+        *(Verdict.STALL, Verdict.CRASH, Verdict.DEVICE_ERROR, Verdict.TIMEOUT),
+        *(Verdict.KERNEL_COMPILE_ERROR, Verdict.ASSEMBLE_ERROR),
+    )
+)
+"""Verdicts on a run that did not get to a comparison, and that say something of the build."""
+
+
+class Failure(Protocol):
+    """One kind of failure. `text` is for people and for the result."""
+
+    @property
+    def text(self) -> str: ...
+
+    def outcome(self, ran: Ran, made: Folder) -> Outcome:
+        """What one run of a candidate was. Only the candidate's side is looked at, its twin is not."""
+        ...
+
+
+@dataclass(frozen=True)
+class WrongValues:
+    """Outputs miss what they should be, where the whole run was wrong too.
+
+    An output is allowed to be wrong if one of its last writers left something wrong in the whole run, and to hold NaN
+    or infinity only if such a writer left one there. Where no race is possible, nothing else may be wrong.
+    """
+
+    pair: Pair
+
+    @property
+    def text(self) -> str:
+        """As the verdict is called."""
+        return "mismatch"
+
+    def outcome(self, ran: Ran, made: Folder) -> Outcome:
+        """By the names of the outputs in the signature."""
+        found = ran.classification
+        if found.verdict is Verdict.PASS:
+            return Outcome.NOT
+        if found.verdict is not Verdict.MISMATCH:
+            return Outcome.SLIPPED if found.verdict in _OTHER_FAILURES else Outcome.INVALID
+        right = [
+            name in (allowed := self._allowed(made)) and marks <= allowed[name]
+            for name, marks in outputs_in(found.signature).items()
+        ]
+        return Outcome.INTERESTING if any(right) and (all(right) or self._may_race) else Outcome.SLIPPED
+
+    def _allowed(self, made: Folder) -> dict[str, frozenset[str]]:
+        """Outputs that may be wrong, and how else than by a finite number."""
+        wrong = set(self.pair.diverged)
+        return {
+            one.buffer.name: frozenset[str]().union(*(self._marks[task] for task in one.writers & wrong))
+            for one in made.cut.tensors
+            if one.writers & wrong
+        }
+
+    @cached_property
+    def _marks(self) -> dict[int, frozenset[str]]:
+        return {
+            task: frozenset[str]().union(*map(_wild, self.pair.failing.values(task).after.values()))
+            for task in self.pair.diverged
+        }
+
+    @cached_property
+    def _may_race(self) -> bool:
+        return bool(missing_edges(self.pair.failing.tasks))
+
+
+@dataclass(frozen=True)
+class Broken:
+    """The run does not get to a comparison: it crashes, stalls or does not compile, with the same signature."""
+
+    verdict: Verdict
+    signature: str | None
+
+    @property
+    def text(self) -> str:
+        """The verdict and its signature."""
+        return f"{self.verdict.value} {self.signature}" if self.signature else self.verdict.value
+
+    def outcome(self, ran: Ran, made: Folder) -> Outcome:
+        """Equal verdict and signature."""
+        found = ran.classification
+        if (found.verdict, found.signature) == (self.verdict, self.signature):
+            return Outcome.INTERESTING
+        if found.verdict is Verdict.PASS:
+            return Outcome.NOT
+        return Outcome.SLIPPED if found.verdict in BROKEN | {Verdict.MISMATCH} else Outcome.INVALID
+
+
+@dataclass(frozen=True, kw_only=True)
+class Printed:
+    """The run ends with this exit code (128 + n for signal n), and prints a line that this pattern is found in; what
+    is None does not count."""
+
+    code: int | None
+    pattern: re.Pattern[str] | None
+
+    @property
+    def text(self) -> str:
+        """Both."""
+        parts = [
+            f"exit code {self.code}" if self.code is not None else "",
+            f"a line with {self.pattern.pattern!r}" if self.pattern is not None else "",
+        ]
+        return " and ".join(part for part in parts if part)
+
+    def outcome(self, ran: Ran, made: Folder) -> Outcome:
+        """Any other failure has slipped."""
+        code = ran.ending.exit_code if ran.ending.signal is None else 128 + ran.ending.signal
+        same = self.code is None or code == self.code
+        if same and (self.pattern is None or any(map(self.pattern.search, ran.lines()))):
+            return Outcome.INTERESTING
+        return Outcome.NOT if ran.classification.verdict is Verdict.PASS else Outcome.SLIPPED
+
+
+def outputs_in(signature: str | None) -> dict[str, frozenset[str]]:
+    """The outputs that a mismatch's signature names, and the marks of each.
+
+    >>> outputs_in("k[nan,inf],out") == {"k": frozenset({"nan", "inf"}), "out": frozenset()}
+    True
+    """
+    return {
+        match["name"]: frozenset(filter(None, (match["marks"] or "").split(",")))
+        for match in _OUTPUT.finditer(signature or "")
+    }
+
+
+def _wild(view: TensorView) -> frozenset[str]:
+    if not view.dtype.is_floating:
+        return frozenset()
+    values = decode(view.dtype, np.ravel(view.contiguous()))
+    found = {"nan": bool(np.isnan(values).any()), "inf": bool(np.isinf(values).any())}
+    return frozenset(name for name, there in found.items() if there)

@@ -1,0 +1,129 @@
+"""Makes a candidate on disk: the failing build, its twin, and expected values, computed anew where need be."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from ....runner.build_output.golden_data import TensorFolder
+from ....runner.build_output.graph.model import Region
+from ....runner.tensor.chunks import decode
+from ....store.vocabulary import Verdict
+from ..program.candidate import Folder, Pair, save
+from ..program.convert import as_type
+from ..program.cut import Array, Cut, UnfitCutError
+from ..program.geometry import elements_of
+from ..program.model import Reduction
+from .running import Runner
+
+
+@dataclass(frozen=True, kw_only=True)
+class Maker:
+    """`computed` is a folder for what the reference put out, by candidate; it outlives this process."""
+
+    pair: Pair
+    runner: Runner
+    computed: Path
+
+    def make(self, reduction: Reduction, folder: Path) -> tuple[Folder, Folder | None]:
+        """Both builds below the new folder `folder`; no twin without a reference.
+
+        Raises:
+            UnfitCutError: the tasks cannot be taken alone, or the reference does not run on the changed inputs.
+            NotWholeError: a value was not recorded whole.
+        """
+        ours = self.pair.make_failing(reduction, folder / "failing")
+        if not self.pair.has_twin:
+            return ours, None
+        theirs = self.pair.make_reference(reduction, folder / "passing")
+        if reduction.is_new_to_the_reference:
+            outputs = self._computed(reduction, theirs, folder / "runs-computing")
+            for made in (ours, theirs):
+                _expect(made, outputs)
+        return ours, theirs
+
+    def _computed(self, reduction: Reduction, theirs: Folder, folder: Path) -> TensorFolder:
+        kept = self.computed / reduction.digest
+        if not kept.exists():
+            inside = self._inside(reduction, folder) if reduction.extents else None
+            outputs = self._outputs(theirs, folder / "runs")
+            if inside is not None and not _equal(inside, outputs):
+                raise UnfitCutError("a kernel of the reference depends on what lies around its tensors")
+            keep(outputs.folder.root, kept)
+        return TensorFolder.open(kept)
+
+    def _outputs(self, made: Folder, folder: Path) -> TensorFolder:
+        ran = self.runner.run(made, self.pair.reference.toolchain, folder, save_outputs=True)
+        compared = ran.classification.verdict in (Verdict.PASS, Verdict.MISMATCH)
+        if not compared or ran.outputs is None:
+            raise UnfitCutError("the reference does not run on the changed inputs")
+        return ran.outputs
+
+    def _inside(self, reduction: Reduction, folder: Path) -> dict[str, Array]:
+        """What the reference leaves in smaller parts of its whole buffers, flat.
+
+        Shapes are compiled into some kernels; in smaller buffers they would reach out of them.
+        """
+        made = self.pair.make_narrowed_reference(reduction, folder / "narrowed")
+        outputs = self._outputs(made, folder / "runs-narrowed")
+        whole = _regions(self.pair.reference_cut(replace(reduction, extents=())))
+        found: dict[str, Array] = {}
+        for one in made.cut.tensors:
+            if one.expected is None:
+                continue
+            left = np.ravel(outputs.tensor(one.buffer.name).contiguous())
+            region = _regions(made.cut)[one.buffer.number]
+            if region == whole[one.buffer.number]:
+                found[one.buffer.name] = left
+                continue
+            places = elements_of(region)
+            around = np.ones(left.size, np.bool_)
+            around[places] = False
+            before = np.zeros_like(left) if one.initial is None else one.initial
+            if bool((left[around] != before[around]).any()):
+                raise UnfitCutError(f"a kernel of the reference writes around its {one.buffer.name}")
+            found[one.buffer.name] = left[places]
+        return found
+
+
+def keep(folder: Path, kept: Path) -> None:
+    """Copies a folder to `kept`, where it is there wholly or not at all; runs of one candidate do so at once."""
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=kept.parent) as name:
+        partial = Path(name) / kept.name
+        shutil.copytree(folder, partial)
+        try:
+            partial.replace(kept)
+        except OSError:
+            if not kept.exists():
+                raise
+
+
+def _regions(cut: Cut) -> dict[int, Region]:
+    """The part used of each buffer, where it is one; buffers that shrink have no others."""
+    return {one.buffer: one.region for task in cut.tasks for one in task.arguments}
+
+
+def _equal(inside: dict[str, Array], outputs: TensorFolder) -> bool:
+    return all(
+        name in outputs.names and np.array_equal(values, np.ravel(outputs.tensor(name).contiguous()))
+        for name, values in inside.items()
+    )
+
+
+def _expect(made: Folder, outputs: TensorFolder) -> None:
+    for one in made.cut.tensors:
+        if one.expected is None:
+            continue
+        name = one.buffer.name
+        if name not in outputs.names:
+            raise UnfitCutError(f"the reference has no output {name}")
+        view = as_type(outputs.tensor(name), one.buffer.dtype)
+        values = decode(view.dtype, np.ravel(view.contiguous()))
+        if view.dtype.is_floating and not np.isfinite(values).all():
+            raise UnfitCutError(f"the reference's {name} is not finite on the changed inputs")
+        save(view, made.path / "data" / "out" / f"{name}.pt")

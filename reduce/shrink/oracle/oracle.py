@@ -1,0 +1,71 @@
+"""Tells whether a candidate fails as the whole build did."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from ....store.vocabulary import Verdict
+from ...replay.comparison import NotWholeError
+from ..minimize.outcome import Outcome
+from ..program.candidate import Pair
+from ..program.cut import UnfitCutError
+from ..program.model import Reduction
+from .failure import Failure, WrongValues
+from .maker import Maker
+from .running import Runner
+
+
+class Oracle(Protocol):
+    """May be asked from several threads at once, each with a folder of its own."""
+
+    def judge(self, reduction: Reduction, folder: Path) -> Outcome:
+        """One run of a candidate, made in the new folder `folder`, which is the oracle's to remove."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Differential:
+    """Interesting: the failing build fails as the whole did, and the same tasks of the reference pass. Where they do
+    not, the failure is not that of the build: it has slipped."""
+
+    pair: Pair
+    failure: Failure
+    maker: Maker
+    runner: Runner
+
+    @property
+    def text(self) -> str:
+        """For people and for the result."""
+        return self.failure.text
+
+    def judge(self, reduction: Reduction, folder: Path) -> Outcome:
+        """Runs the twin only where the candidate fails as it should; without a reference there is none."""
+        if not reduction.tasks and isinstance(self.failure, WrongValues):
+            # No task, no value that could be wrong; and the real runtime's simulator waits for a first task for ever.
+            return Outcome.NOT
+        with made_in(folder):
+            try:
+                ours, theirs = self.maker.make(reduction, folder)
+            except (UnfitCutError, NotWholeError):
+                return Outcome.INVALID
+            ran = self.runner.run(ours, self.pair.failing.toolchain, folder / "runs-failing")
+            outcome = self.failure.outcome(ran, ours)
+            if outcome is not Outcome.INTERESTING or theirs is None:
+                return outcome
+            twin = self.runner.run(theirs, self.pair.reference.toolchain, folder / "runs-passing")
+            passed = twin.classification.verdict is Verdict.PASS
+            return Outcome.INTERESTING if passed else Outcome.SLIPPED
+
+
+@contextmanager
+def made_in(folder: Path) -> Generator[None]:
+    """Removes what was made there."""
+    try:
+        yield
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

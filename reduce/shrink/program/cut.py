@@ -1,0 +1,279 @@
+"""Which contents the buffers of a reduced program start with, and which they must end with.
+
+The original program is walked in order. Where a task that stays reads what a dropped task wrote, the recorded value is
+put in its place; where it reads what a task that stays wrote, nothing is. What tasks that stay leave and none of them
+reads is what the reduced program is judged by.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Set
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from ....runner.tensor.view import TensorView
+from ...replay.comparison import TaskValues
+from .geometry import elements_of
+from .model import Buffer, Program, ProgramArgument, ProgramTask
+
+Array = npt.NDArray[Any]
+
+
+class UnfitCutError(Exception):
+    """These tasks cannot be taken alone: one changes a buffer in place whose contents would have to be two at once."""
+
+
+class TrustedValues(Protocol):
+    """The values that are taken as right, by the program's own ordinals."""
+
+    def of(self, ordinal: int) -> TaskValues:
+        """All tensors of a task."""
+        ...
+
+    def run_of(self, ordinal: int) -> str:
+        """The run they were recorded in: `reference` or `failing`."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Boundary:
+    """Elements of a tensor that were put in place of a dropped task's result."""
+
+    tensor: str
+    producer: str
+    producer_ordinal: int
+    recorded_in: str
+    elements: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class CutTensor:
+    """An argument of the reduced program. `initial` and `expected` are flat; None where it has none.
+
+    `writers` are the tasks that left what is judged, `last_writer` that of each element, flat; -1 for none.
+    """
+
+    buffer: Buffer
+    initial: Array | None
+    expected: Array | None
+    writers: frozenset[int]
+    last_writer: Array
+
+    def part(self, values: Array, writer: int) -> TensorView:
+        """The elements that a task wrote last."""
+        taken = values[self.last_writer == writer]
+        return TensorView.of_contiguous(self.buffer.name, self.buffer.dtype, taken.shape, taken)
+
+    def view(self, values: Array) -> TensorView:
+        """The values with the tensor's shape."""
+        return TensorView.of_contiguous(self.buffer.name, self.buffer.dtype, self.buffer.shape, values)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cut:
+    """A reduced program: tasks with their arguments' buffers, tensors in the order of the entry's arguments."""
+
+    program: Program
+    tasks: tuple[ProgramTask, ...]
+    tensors: tuple[CutTensor, ...]
+    boundaries: tuple[Boundary, ...]
+
+    @property
+    def bytes(self) -> int:
+        """Size of all tensors."""
+        return sum(math.prod(one.buffer.shape) * one.buffer.dtype.itemsize for one in self.tensors)
+
+
+@dataclass
+class _Contents:
+    """What is known of one buffer's elements at a point of the walk."""
+
+    buffer: Buffer
+    now: Array
+    initial: Array
+    truth: Array
+    writer: npt.NDArray[np.int64]
+    """Last task of the original program that wrote it, -1 for none."""
+    kept_writer: npt.NDArray[np.int64]
+    supplied: npt.NDArray[np.bool_]
+    seen: npt.NDArray[np.bool_]
+    """What tasks that stay have been given: it cannot be other things from here on."""
+    unread: npt.NDArray[np.bool_]
+    used: bool = False
+
+    @classmethod
+    def of(cls, buffer: Buffer, given: TensorView | None) -> _Contents:
+        size = math.prod(buffer.shape)
+        start = np.zeros(size, buffer.dtype.storage) if given is None else given.contiguous().ravel().copy()
+        nobody = np.full(size, -1, np.int64)
+        return cls(
+            buffer=buffer,
+            now=start,
+            initial=start.copy(),
+            truth=start.copy(),
+            writer=nobody,
+            kept_writer=nobody.copy(),
+            supplied=np.full(size, given is not None),
+            seen=np.zeros(size, np.bool_),
+            unread=np.zeros(size, np.bool_),
+        )
+
+
+@dataclass
+class _Walk:
+    program: Program
+    kept: Set[int]
+    values: TrustedValues
+    contents: list[_Contents]
+    boundaries: dict[tuple[str, int], int] = field(default_factory=dict[tuple[str, int], int])
+    tasks: list[ProgramTask] = field(default_factory=list[ProgramTask])
+
+    def run(self) -> None:
+        for task in self.program.tasks:
+            values = self.values.of(task.ordinal)
+            if task.ordinal in self.kept:
+                self._keep(task, values)
+            for argument in task.arguments:
+                if argument.type.may_write and argument.index in values.after:
+                    content = self.contents[argument.buffer]
+                    places = elements_of(argument.region)
+                    content.truth[places] = values.after[argument.index].contiguous().ravel()
+                    content.writer[places] = task.ordinal
+
+    def _keep(self, task: ProgramTask, values: TaskValues) -> None:
+        arguments = tuple(self._fed(task, one, values) for one in task.arguments)
+        self.tasks.append(
+            ProgramTask(
+                ordinal=task.ordinal,
+                kernels=task.kernels,
+                submit=task.submit,
+                arguments=arguments,
+                scalars=task.scalars,
+                blocks=task.blocks,
+            )
+        )
+        for argument in arguments:
+            if argument.type.may_write:
+                content = self.contents[argument.buffer]
+                places = elements_of(argument.region)
+                content.now[places] = values.after[argument.index].contiguous().ravel()
+                content.kept_writer[places] = task.ordinal
+                content.unread[places] = True
+
+    def _fed(self, task: ProgramTask, argument: ProgramArgument, values: TaskValues) -> ProgramArgument:
+        """The argument with its buffer's contents as they were; another buffer where this one holds other things."""
+        content = self.contents[argument.buffer]
+        content.used = True
+        places = elements_of(argument.region)
+        reads = argument.index in values.before
+        wanted = values.before[argument.index].contiguous().ravel() if reads else content.truth[places]
+        writers = content.writer[places]
+        # What no task wrote and the case does not give was in the memory: it is a recorded value too.
+        unknown = ~content.supplied[places] & reads
+        stale = np.where(writers < 0, unknown, ~np.isin(writers, list(self.kept)))
+        settled = (content.kept_writer[places] >= 0) | content.seen[places]
+        other = content.now[places] != wanted
+        if bool((stale & other & settled).any()) and reads:
+            if argument.type.may_write:
+                raise UnfitCutError(f"{task.name} (task {task.ordinal}), argument {argument.index}")
+            return self._private(task, argument, wanted)
+        fresh = stale & ~settled
+        content.now[places[fresh]] = content.initial[places[fresh]] = wanted[fresh]
+        content.supplied[places[fresh]] = True
+        self._note(content, writers[fresh])
+        content.seen[places] |= reads
+        if reads and argument.type.may_read:
+            content.unread[places] = False
+        return argument
+
+    def _private(self, task: ProgramTask, argument: ProgramArgument, wanted: Array) -> ProgramArgument:
+        shared = self.contents[argument.buffer]
+        buffer = Buffer(
+            number=len(self.contents),
+            name=f"{shared.buffer.name}_for_{task.ordinal}_{argument.index}",
+            dtype=shared.buffer.dtype,
+            shape=shared.buffer.shape,
+            is_entry=False,
+        )
+        places = elements_of(argument.region)
+        content = _Contents.of(buffer, None)
+        content.now[places] = content.initial[places] = wanted
+        content.supplied[places] = content.used = True
+        self.contents.append(content)
+        self._note(content, shared.writer[places])
+        return ProgramArgument(
+            index=argument.index, type=argument.type, buffer=buffer.number, region=argument.region
+        )
+
+    def _note(self, content: _Contents, writers: npt.NDArray[np.int64]) -> None:
+        for writer, count in zip(*np.unique(writers, return_counts=True), strict=True):
+            key = content.buffer.name, int(writer)
+            self.boundaries[key] = self.boundaries.get(key, 0) + int(count)
+
+
+def cut(
+    program: Program,
+    kept: Set[int],
+    values: TrustedValues,
+    given: Mapping[str, TensorView],
+    golden: Mapping[str, TensorView] | None = None,
+) -> Cut:
+    """The program of the tasks in `kept`; `given` are the case's own inputs by name.
+
+    Without a reference, `golden` are the case's outputs by name: they alone are trusted, and only where the last task
+    that wrote is kept. All other results must be what `values` say, and whoever left them is no writer.
+
+    Raises:
+        UnfitCutError: the tasks cannot be taken alone.
+        NotWholeError: a value was not recorded whole.
+    """
+    walk = _Walk(
+        program,
+        kept,
+        values,
+        [_Contents.of(one, given.get(one.name) if one.is_entry else None) for one in program.buffers],
+    )
+    walk.run()
+    return Cut(
+        program=program,
+        tasks=tuple(walk.tasks),
+        tensors=tuple(_tensor(one, golden) for one in walk.contents if one.used),
+        boundaries=tuple(
+            Boundary(
+                tensor=name,
+                producer=program.tasks[writer].name if writer >= 0 else "no task",
+                producer_ordinal=writer,
+                recorded_in=values.run_of(max(writer, 0)),
+                elements=count,
+            )
+            for (name, writer), count in walk.boundaries.items()
+        ),
+    )
+
+
+def _tensor(content: _Contents, golden: Mapping[str, TensorView] | None) -> CutTensor:
+    judged, expected = content.unread, content.now
+    if golden is not None:
+        name = content.buffer.name
+        known = golden.get(name) if content.buffer.is_entry else None
+        judged = content.unread & (content.kept_writer == content.writer) & (known is not None)
+        if known is not None:
+            expected = np.where(judged, known.contiguous().ravel(), expected)
+    # The harness passes a tensor that is neither an input nor an output as an input of zeros; and where not all of an
+    # output is written, the rest would be what the device's memory held.
+    has_input = (
+        bool(content.supplied.any())
+        or not bool(content.unread.any())
+        or not bool((content.kept_writer >= 0).all())
+    )
+    return CutTensor(
+        buffer=content.buffer,
+        initial=content.initial if has_input else None,
+        expected=expected if bool(content.unread.any()) else None,
+        writers=frozenset(int(task) for task in np.unique(content.kept_writer[judged])),
+        last_writer=content.kept_writer,
+    )

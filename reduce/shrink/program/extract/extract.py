@@ -1,0 +1,211 @@
+"""Makes the program model from a run's graph and dump and the orchestration's text."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from .....runner.build_output.args.dump import ArgsDump
+from .....runner.build_output.args.records import Kind, Stage
+from .....runner.build_output.graph.model import GraphArgument, Region
+from .....runner.build_output.kernel_config import KernelConfig
+from .....runner.build_output.orchestration.model import BlockKind, Submit, Usage
+from .....runner.build_output.orchestration.orchestration import Orchestration
+from .....runner.case.entry_arguments import EntryArgument, EntryTensor
+from .....runner.tensor.view import contiguous_strides
+from ....graph.task_list import KernelTask, TaskList
+from ....graph.tensor_names import tensor_name
+from ....rewrite.launch import tells_blocks
+from ....rewrite.single_task import scalar_text, submits_of
+from ..geometry import buffer_shape, view_of
+from ..model import Buffer, NotReducibleError, Program, ProgramArgument, ProgramTask
+from .allocated import allocated_buffers
+
+
+def extract(
+    orchestration: Orchestration,
+    config: KernelConfig,
+    tasks: TaskList,
+    dump: ArgsDump,
+    arguments: Sequence[EntryArgument],
+) -> Program:
+    """The straight-line program of one run.
+
+    Raises:
+        NotReducibleError: tasks in manual scopes, submits that cannot be told from the text, or buffers whose layout
+            cannot be told.
+    """
+    submits = _submits(orchestration, tasks)
+    allocated = allocated_buffers(orchestration, tasks, submits)
+    placed = {task.ordinal: _placed(tasks, task, dump, allocated) for task in tasks.tasks}
+    uses: dict[int, list[tuple[KernelTask, GraphArgument]]] = {}
+    for task in tasks.tasks:
+        for argument in placed[task.ordinal]:
+            assert argument.tensor_id is not None
+            uses.setdefault(argument.tensor_id, []).append((task, argument))
+    entries = {one.name: one for one in arguments if isinstance(one, EntryTensor)}
+    buffers: list[Buffer] = []
+    numbers: dict[int, int] = {}
+    for tensor_id, used in uses.items():
+        names = [tensor_name(orchestration, submits[task.ordinal], argument.index) for task, argument in used]
+        numbers[tensor_id] = len(buffers)
+        buffers.append(_buffer(tasks, tensor_id, [one for _, one in used], names, buffers, entries))
+    return Program(
+        orchestration=orchestration,
+        config=config,
+        tasks=tuple(
+            ProgramTask(
+                ordinal=task.ordinal,
+                kernels=task.kernels,
+                submit=submits[task.ordinal][0],
+                arguments=tuple(_argument(one, numbers) for one in placed[task.ordinal]),
+                scalars=_scalars(submits[task.ordinal], dump, task),
+                blocks=task.task.blocks if tells_blocks(orchestration, submits[task.ordinal][0]) else None,
+            )
+            for task in tasks.tasks
+        ),
+        buffers=tuple(buffers),
+    )
+
+
+def _submits(orchestration: Orchestration, tasks: TaskList) -> dict[int, tuple[Submit, ...]]:
+    """The submits that may have made each task. Where several made as many tasks, each once, they did so in order."""
+    found = {task.ordinal: _alike(orchestration, task) for task in tasks.tasks}
+    makers: dict[tuple[Submit, ...], list[int]] = {}
+    for ordinal, submits in found.items():
+        makers.setdefault(submits, []).append(ordinal)
+    for submits, ordinals in makers.items():
+        if len(ordinals) == len(submits) and not any(_may_repeat(one) for one in submits):
+            found.update({ordinal: (one,) for ordinal, one in zip(ordinals, submits, strict=True)})
+    return found
+
+
+def _may_repeat(submit: Submit) -> bool:
+    return any(block.kind not in (BlockKind.SCOPE, BlockKind.MANUAL_SCOPE) for block in submit.blocks)
+
+
+def _alike(orchestration: Orchestration, task: KernelTask) -> tuple[Submit, ...]:
+    if task.task.in_manual_scope:
+        raise NotReducibleError(
+            f"{task.name} (task {task.ordinal}): expected automatic dependencies, found a manual scope"
+        )
+    found = submits_of(orchestration, task)
+    if not found or any(one.declaration is None or not all(a.plain for a in one.arguments) for one in found):
+        raise NotReducibleError(
+            f"{task.name} (task {task.ordinal}): expected a submit with arguments of its own in the orchestration, "
+            f"found {'others' if found else 'none'}"
+        )
+    return found
+
+
+def _placed(
+    tasks: TaskList, task: KernelTask, dump: ArgsDump, allocated: Mapping[tuple[int, int], int]
+) -> list[GraphArgument]:
+    """All arguments with buffer and region; one that the runtime allocated for the task is a buffer of its own."""
+    unplaced = [one for one in task.task.arguments if one.tensor_id is None or one.region is None]
+    told = {place: allocated.get((task.ordinal, place)) for place in range(len(unplaced))}
+    untold = [place for place, tensor_id in told.items() if tensor_id is None]
+    others = [one for one in tasks.graph.tensors_created_by(task.task.task_id) if one not in told.values()]
+    if others and len(others) != len(untold):
+        raise NotReducibleError(
+            f"{task.name} (task {task.ordinal}): expected to know which outputs are used later, "
+            f"found {len(others)} of {len(untold)}"
+        )
+    # What nobody uses later has no name in the graph.
+    told |= dict(zip(untold, others or [_unused(task, place) for place in untold], strict=True))
+    found: list[GraphArgument] = []
+    for argument in task.task.arguments:
+        if argument not in unplaced:
+            found.append(argument)
+            continue
+        records = [
+            one
+            for one in dump.find(task_id=task.task.task_id, stage=Stage.AFTER_COMPLETION)
+            if one.arg_index == argument.index
+        ]
+        if len(records) != 1:
+            raise NotReducibleError(
+                f"{task.name} (task {task.ordinal}): expected the values of argument {argument.index} once, "
+                f"found them {len(records)} times; record it with a later runtime"
+            )
+        view = dump.tensor(records[0])
+        region = Region(
+            dtype=view.dtype, shape=view.shape, strides=contiguous_strides(view.shape), start_offset=0
+        )
+        found.append(replace(argument, tensor_id=told[unplaced.index(argument)], region=region))
+    return found
+
+
+def _unused(task: KernelTask, place: int) -> int:
+    """An id that no buffer of the graph has."""
+    return -1 - place - task.ordinal * 1000
+
+
+def _buffer(
+    tasks: TaskList,
+    tensor_id: int,
+    used: Sequence[GraphArgument],
+    names: Sequence[str | None],
+    earlier: Sequence[Buffer],
+    entries: Mapping[str, EntryTensor],
+) -> Buffer:
+    regions = [one.region for one in used if one.region is not None]
+    dtypes = {region.dtype for region in regions}
+    dtype = dtypes.pop()
+    tensor = tasks.graph.tensors.get(tensor_id)
+    listed = None if tensor is None else tensor.buffer_numel
+    elements = math.prod(regions[0].shape) if tensor_id < 0 else listed
+    if dtypes or dtype is None or elements is None:
+        raise NotReducibleError(
+            f"buffer {names[0]}: expected one element type and a known size, found neither or several"
+        )
+    entry = next((entries[name] for name in names if name is not None and name in entries), None)
+    if entry is not None and math.prod(entry.shape) != elements:
+        entry = None
+    # An orchestration may take an argument's elements under a shape of its own.
+    if entry is not None and _fit(regions, entry.shape):
+        shape = entry.shape
+    else:
+        shape = buffer_shape(elements, regions)
+        for region in regions:
+            view_of(region, shape)
+    name = entry.name if entry is not None else next((name for name in names if name), "buffer")
+    taken = {one.name for one in earlier} | ({*entries} if entry is None else set[str]())
+    unique = name if name not in taken else f"{name}_{len(earlier)}"
+    return Buffer(number=len(earlier), name=unique, dtype=dtype, shape=shape, is_entry=entry is not None)
+
+
+def _fit(regions: Sequence[Region], shape: tuple[int, ...]) -> bool:
+    try:
+        for region in regions:
+            view_of(region, shape)
+    except NotReducibleError:
+        return False
+    return True
+
+
+def _argument(argument: GraphArgument, numbers: Mapping[int, int]) -> ProgramArgument:
+    assert argument.tensor_id is not None
+    assert argument.region is not None
+    return ProgramArgument(
+        index=argument.index,
+        type=argument.type,
+        buffer=numbers[argument.tensor_id],
+        region=argument.region,
+    )
+
+
+def _scalars(submits: Sequence[Submit], dump: ArgsDump, task: KernelTask) -> tuple[str, ...]:
+    records = dump.find(task_id=task.task.task_id, stage=Stage.BEFORE_DISPATCH)
+    recorded = {one.arg_index: one.value for one in records if one.kind is Kind.SCALAR}
+    added = [argument for argument in submits[0].arguments if argument.usage is Usage.SCALAR]
+    first = len(submits[0].tensor_arguments)
+    found: list[str] = []
+    for position, argument in enumerate(added):
+        value = recorded.get(first + position)
+        if isinstance(value, int):
+            found.append(f"static_cast<uint64_t>({int(value) & (2**64 - 1)}ull)")
+        else:
+            found.append(scalar_text(argument, value))
+    return tuple(found)

@@ -1,0 +1,161 @@
+"""One full run of a build, kept: its tasks, and every value that they read and wrote."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from .....runner.build_output.args.dump import ArgsDump
+from .....runner.build_output.args.records import Stage
+from .....runner.build_output.golden_data import GoldenData
+from .....runner.build_output.graph.task_graph import TaskGraph
+from .....runner.case.entry_arguments import EntryArgument, entry_arguments
+from .....runner.errors import UserError
+from .....store.vocabulary import Verdict
+from ....graph.task_list import TaskList
+from ....replay.comparison import TaskValues, values_of
+from ....replay.replay import Replayer
+from ....replay.toolchain import Toolchain
+from ....replay.working_copy import WorkingCopy
+from ..model import NotReducibleError, Program
+from .extract import extract
+
+_ENDED = "ended.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recording:
+    """`copy` is the build's copy, unedited; `dump` and `tasks` are of the same run, which took `seconds`."""
+
+    copy: WorkingCopy
+    toolchain: Toolchain
+    arguments: tuple[EntryArgument, ...]
+    dump: ArgsDump
+    tasks: TaskList
+    data: GoldenData
+    seconds: float
+
+    @cached_property
+    def program(self) -> Program:
+        """Its program model."""
+        parts = self.copy.build()
+        return extract(parts.orchestration(), parts.kernel_config(), self.tasks, self.dump, self.arguments)
+
+    @cached_property
+    def _values(self) -> dict[int, TaskValues]:
+        return {}
+
+    def values(self, ordinal: int) -> TaskValues:
+        """All tensors of a task; `NotWholeError` where one was not dumped whole."""
+        if ordinal not in self._values:
+            self._values[ordinal] = values_of(self.dump, self.tasks.tasks[ordinal])
+        return self._values[ordinal]
+
+    def finished(self, ordinal: int) -> bool:
+        """Whether a task came to its end."""
+        task_id = self.tasks.tasks[ordinal].task.task_id
+        return bool(self.dump.find(task_id=task_id, stage=Stage.AFTER_COMPLETION))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attempt:
+    """A run that was to be recorded: how it ended, and the recording; None where it left no graph or no dump."""
+
+    verdict: Verdict
+    signature: str | None
+    why: str
+    recording: Recording | None
+
+    @property
+    def compared(self) -> bool:
+        """Whether it got to the comparison of its outputs."""
+        return self.verdict in (Verdict.PASS, Verdict.MISMATCH)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recorder:
+    """Records one build; what was recorded before in the same folder is opened again and not run twice."""
+
+    build: Path
+    data: Path
+    toolchain: Toolchain
+    folder: Path
+    timeout: float
+
+    @property
+    def copy(self) -> WorkingCopy:
+        """The build's copy, made if it is not there."""
+        path = self.folder / "build"
+        if not path.exists():
+            partial = self.folder / "partial"
+            WorkingCopy(partial).discard()
+            WorkingCopy.of(self.build, partial).path.rename(path)
+        return WorkingCopy(path)
+
+    def record(self) -> Recording:
+        """A run that must get to the comparison of its outputs.
+
+        Raises:
+            UserError: it does not.
+            BuildOutputError: the build, or what it recorded, cannot be read.
+        """
+        found = self.attempt(0)
+        if found.recording is None or not found.compared:
+            raise UserError(
+                f"{self.build}: expected its outputs compared, found {found.verdict.value}: {found.why[:200]}; "
+                f"see {self._done(0) / 'run.log.gz'}"
+            )
+        return found.recording
+
+    def attempt(self, number: int) -> Attempt:
+        """Run number `number`, however it ends; `BuildOutputError` where the build cannot be read."""
+        copy, data = self.copy, GoldenData.open(self.data)
+        parts = copy.build()
+        arguments = entry_arguments(parts, data)
+        done = self._done(number)
+        if not done.exists():
+            runs = self.folder / f"run-{number}"
+            WorkingCopy(runs).discard()
+            replayer = Replayer(copy=copy, toolchain=self.toolchain, folder=runs, timeout=self.timeout)
+            ran = replayer.classify(arguments, data=self.data, dump_level=2, dep_gen=True, save_outputs=True)
+            replayer.keep_records(ran)
+            found = ran.classification
+            text = json.dumps([found.verdict.value, found.signature, ran.why, ran.seconds])
+            (ran.folder / _ENDED).write_text(text, encoding="utf-8")
+            ran.folder.rename(done)
+        verdict, signature, why, seconds = json.loads((done / _ENDED).read_text(encoding="utf-8"))
+        recording = None
+        # A process that dies leaves nothing, or half of it.
+        if (done / "dfx_outputs" / "deps.json").is_file() and (done / "dfx_outputs" / "args_dump").is_dir():
+            kept = WorkingCopy(done).build()
+            recording = Recording(
+                copy=copy,
+                toolchain=self.toolchain,
+                arguments=arguments,
+                dump=kept.args_dump(),
+                tasks=TaskList.of(_annotated(kept.task_graph(), self.build), parts.kernel_config()),
+                data=data,
+                seconds=seconds,
+            )
+        return Attempt(verdict=Verdict(verdict), signature=signature, why=why, recording=recording)
+
+    def _done(self, number: int) -> Path:
+        return self.folder / f"recorded-{number}"
+
+
+def _annotated(graph: TaskGraph, build: Path) -> TaskGraph:
+    if not graph.annotated:
+        raise NotReducibleError(f"{build}: expected a task graph with arguments, found pairs of tasks only")
+    return graph
+
+
+def same_bits(first: TaskValues, second: TaskValues) -> bool:
+    """Whether two tasks left the same."""
+    return first.after.keys() == second.after.keys() and all(
+        np.array_equal(view.contiguous(), second.after[index].contiguous())
+        for index, view in first.after.items()
+    )

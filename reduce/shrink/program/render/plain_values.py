@@ -1,0 +1,44 @@
+"""A cut with plain values in place of an input's: zeros, ones, or its first value everywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from enum import Enum
+
+import numpy as np
+
+from .....runner.tensor.view import DType, TensorView
+from ..convert import as_type
+from ..cut import Array, Cut, CutTensor
+
+
+class Plain(Enum):
+    """What all elements of an input are."""
+
+    ZEROS = "zeros"
+    ONES = "ones"
+    FIRST = "its first value"
+
+
+def with_plain_values(cut: Cut, plain: Mapping[str, Plain]) -> Cut:
+    """The inputs named get these values. Expected values have to be computed anew."""
+    if not plain:
+        return cut
+    return replace(
+        cut,
+        tensors=tuple(
+            replace(one, initial=_filled(one, one.initial, plain[one.buffer.name]))
+            if one.initial is not None and one.buffer.name in plain
+            else one
+            for one in cut.tensors
+        ),
+    )
+
+
+def _filled(tensor: CutTensor, values: Array, plain: Plain) -> Array:
+    if plain is Plain.FIRST:
+        return np.full_like(values, values[0]) if values.size else values
+    number = np.array([1.0 if plain is Plain.ONES else 0.0], np.float32)
+    one = as_type(TensorView.of_contiguous("plain", DType.FLOAT32, (1,), number), tensor.buffer.dtype)
+    return np.full_like(values, one.contiguous()[0])

@@ -1,0 +1,100 @@
+"""A reduced program as the text of an orchestration, in the words of the source it was made from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .....runner.build_output.kernel_config import Direction
+from .....runner.case.entry_arguments import EntryTensor
+from ....rewrite.launch import launch_statements
+from ....rewrite.single_task import ADD_METHODS, USAGES, entry_tensor
+from ..cut import Cut, CutTensor
+from ..geometry import view_of
+from ..model import Buffer, NotReducibleError, ProgramArgument, ProgramTask
+from .standing import standing_dependencies
+
+
+def orchestration_source(cut: Cut) -> bytes:
+    """The source with an entry function that submits the tasks one after the other; every buffer is an argument.
+
+    Raises:
+        NotReducibleError: the source does not show how an entry function looks in its dialect.
+    """
+    original = cut.program.orchestration
+    if original.entry is None or original.expected_arg_count is None:
+        raise NotReducibleError("orchestration: expected an entry function, and its argument count")
+    names = {one.buffer.number: _name(one.buffer) for one in cut.tensors}
+    buffers = {one.buffer.number: one.buffer for one in cut.tensors}
+    lines = [entry_tensor(original, index, names[one.buffer.number]) for index, one in enumerate(cut.tensors)]
+    lines.append("PTO2_SCOPE() {")
+    for task in cut.tasks:
+        lines += [f"    {line}" for line in _task(cut, task, buffers, names)]
+    lines.append("}")
+    body = "{\n" + "\n".join(f"    {line}" for line in lines) + "\n}"
+    edits = ((original.entry, body), (original.expected_arg_count.span, str(len(cut.tensors))))
+    source = original.source
+    for span, text in sorted(edits, reverse=True):
+        source = source[: span.start] + text.encode() + source[span.end :]
+    return source
+
+
+def entry_tensors(cut: Cut) -> tuple[EntryTensor, ...]:
+    """The arguments as the golden harness is told of them."""
+    return tuple(
+        EntryTensor(
+            name=one.buffer.name,
+            dtype=one.buffer.dtype.torch_name,
+            shape=one.buffer.shape,
+            is_output=one.expected is not None,
+            has_input=one.initial is not None,
+        )
+        for one in cut.tensors
+    )
+
+
+def signature(cut: Cut) -> tuple[Direction, ...]:
+    """What the tasks do with each tensor."""
+    return tuple(_direction(cut, one) for one in cut.tensors)
+
+
+def _direction(cut: Cut, tensor: CutTensor) -> Direction:
+    uses = [a.type for task in cut.tasks for a in task.arguments if a.buffer == tensor.buffer.number]
+    if not any(use.may_write for use in uses):
+        return Direction.IN
+    return Direction.OUT if tensor.initial is None else Direction.INOUT
+
+
+def _name(buffer: Buffer) -> str:
+    return f"ext_{buffer.name}"
+
+
+def _task(cut: Cut, task: ProgramTask, buffers: dict[int, Buffer], names: dict[int, str]) -> Sequence[str]:
+    original, submit = cut.program.orchestration, task.submit
+    assert submit.declaration is not None
+    lines = [f"{{  // task {task.ordinal} of the original: {task.name}"]
+    added: list[str] = []
+    for argument in task.arguments:
+        views, text = _view(argument, buffers[argument.buffer], names[argument.buffer])
+        lines += [f"    {line}" for line in views]
+        added.append(f"    {submit.parameters}.{ADD_METHODS[USAGES[argument.type]]}({text});")
+    lines.append(f"    {original.text(submit.declaration)}")
+    lines += added
+    lines += [f"    {submit.parameters}.add_scalar({scalar});" for scalar in task.scalars]
+    lines += [f"    {text}" for text in launch_statements(original, submit, task.blocks)]
+    lines += [f"    {text}" for text in standing_dependencies(original, submit)]
+    return [*lines, f"    {original.text(submit.statement)}", "}"]
+
+
+def _view(argument: ProgramArgument, buffer: Buffer, name: str) -> tuple[list[str], str]:
+    """Statements that make the view, and its name."""
+    view = view_of(argument.region, buffer.shape)
+    if view.shape == buffer.shape and view.swap is None:
+        return [], name
+    variable = f"argument_{argument.index}"
+    rank = len(view.shape)
+    swap = "" if view.swap is None else f".transpose({view.swap[0]}, {view.swap[1]})"
+    return [
+        f"uint32_t {variable}_shapes[{rank}] = {{{', '.join(map(str, view.shape))}}};",
+        f"uint32_t {variable}_offsets[{rank}] = {{{', '.join(map(str, view.offsets))}}};",
+        f"const auto {variable} = {name}.view({variable}_shapes, {variable}_offsets){swap};",
+    ], variable

@@ -1,0 +1,71 @@
+"""The last word on a result: it is run as it stands on disk, in fresh processes."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...runner.build_output.golden_data import TensorFolder
+from ...runner.errors import UserError
+from ...store.vocabulary import Verdict
+from .answer.reduction import Verified
+from .answer.worst_rows import WorstRow, worst_rows
+from .interesting import Script
+from .minimize.outcome import Outcome
+from .oracle.oracle import Differential
+from .program.candidate import Folder, Pair
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verifier:
+    """Runs a result and its twin `runs` times each; `folder` is for the logs."""
+
+    oracle: Differential | Script
+    pair: Pair
+    runs: int
+    folder: Path
+
+    def verify(self, ours: Folder, theirs: Folder | None) -> tuple[Verified, str]:
+        """How often it failed as it should and its twin passed, and the failure's signature.
+
+        Raises:
+            UserError: it never fails, or the twin does not pass each time.
+        """
+        shutil.rmtree(self.folder, ignore_errors=True)
+        failures, passes, signature = 0, 0, self.oracle.text
+        for number in range(self.runs):
+            outcome, found = self._failing(ours, self.folder / f"failing-{number}")
+            if outcome is Outcome.INTERESTING:
+                failures, signature = failures + 1, found
+            if theirs is not None:
+                twin = self.oracle.runner.run(
+                    theirs, self.pair.reference.toolchain.anew, self.folder / f"passing-{number}"
+                )
+                passes += twin.classification.verdict is Verdict.PASS
+        wanted = 0 if theirs is None or isinstance(self.oracle, Script) else self.runs
+        if not failures or passes < wanted:
+            raise UserError(
+                f"{ours.path}: expected the result to fail and its twin to pass, found {failures} failures and "
+                f"{passes} passes in {self.runs} runs each"
+            )
+        return Verified(
+            runs=self.runs, failures=failures, passes=passes if theirs is not None else None
+        ), signature
+
+    def worst_rows(self, ours: Folder) -> list[WorstRow]:
+        """Of one run more; empty where it passes, or does not get to its end."""
+        folder = self.folder / "worst"
+        ran = self.oracle.runner.run(ours, self.pair.failing.toolchain.anew, folder, save_outputs=True)
+        if ran.outputs is None:
+            return []
+        return worst_rows(ran.outputs, TensorFolder.open(ours.path / "data" / "out"))
+
+    def _failing(self, ours: Folder, folder: Path) -> tuple[Outcome, str]:
+        if isinstance(self.oracle, Script):
+            folder.mkdir(parents=True)
+            return self.oracle.ask(ours, folder / "script.log.gz", "result"), self.oracle.text
+        ran = self.oracle.runner.run(ours, self.pair.failing.toolchain.anew, folder)
+        found = ran.classification
+        signature = f"{found.verdict.value} {found.signature or ''}".strip()
+        return self.oracle.failure.outcome(ran, ours), signature

@@ -1,0 +1,179 @@
+"""The argument dump of one run: what every task was given, and what it left.
+
+Two spellings are read: `args_dump/{args_dump.json,args.bin}`, and the older
+`tensor_dump/{tensor_dump.json,tensor_dump.bin}`, whose files at first were named after the time of the run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from ...tensor.view import TensorView
+from ..files.errors import FileTooLargeError, MissingFileError, RecordNotWholeError
+from ..files.folder import Folder
+from .index import ArgsIndex
+from .manifest import MOST_BYTES, Manifest, SpelledHeader
+from .records import ArgRecord, Kind, Role, Stage
+
+_WHAT = "the manifest of an argument dump"
+
+
+@dataclass(frozen=True, kw_only=True)
+class DumpHeader:
+    """What the runtime says about the dump as a whole.
+
+    Attributes:
+        level: 1 tagged arguments, 2 all, 3 metadata of all and payloads of tagged; None where unwritten.
+        dropped_records: records lost for want of room: arguments that ran but are not listed at all.
+        dropped_overwrite: payloads overwritten before they were collected.
+    """
+
+    level: int | None
+    truncated: int
+    dropped_records: int
+    dropped_overwrite: int
+
+    @property
+    def lists_everything(self) -> bool:
+        """Whether no record of what was to be dumped is missing."""
+        return self.dropped_records == 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArgsDump:
+    """An indexed argument dump; payloads stay on disk until they are looked at.
+
+    Attributes:
+        inconsistencies: where the header's own counts differ from the records, in sentences; empty if sound.
+    """
+
+    folder: Folder
+    header: DumpHeader
+    index: ArgsIndex
+    payload: npt.NDArray[np.uint8]
+    inconsistencies: tuple[str, ...]
+
+    @classmethod
+    def open(cls, path: Path) -> ArgsDump:
+        """Indexes the dump in the folder `path`.
+
+        Raises:
+            BuildOutputError: the manifest is missing or malformed, or its payload file missing or elsewhere.
+        """
+        folder = Folder.open(path, expected="the folder of an argument dump")
+        name = manifest_name(folder)
+        size = folder.size(name, expected=_WHAT)
+        if size > MOST_BYTES:
+            raise FileTooLargeError(
+                path=path / name, expected=f"{_WHAT} of at most {MOST_BYTES} bytes", found=f"{size} bytes"
+            )
+        text = folder.map(name, expected=_WHAT)
+        manifest = Manifest.parse(folder.root / name, text.data)
+        payload = _payload(folder, manifest.header.bin_file)
+        index = ArgsIndex.build(manifest, payload_bytes=payload.size)
+        bin_file = manifest.header.bin_file
+        if bin_file is not None and not folder.has_file(bin_file) and index.bin_sizes.any():
+            raise MissingFileError(
+                path=folder.root / bin_file, expected="the payloads its manifest lists", found="nothing"
+            )
+        return cls(
+            folder=folder,
+            header=_header(manifest.header),
+            index=index,
+            payload=payload,
+            inconsistencies=tuple(_inconsistencies(manifest.header, index)),
+        )
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def record(self, index: int) -> ArgRecord:
+        """Record `index` in manifest order."""
+        return self.index.record(index)
+
+    def find(
+        self,
+        *,
+        task_id: int | None = None,
+        arg_index: int | None = None,
+        role: Role | None = None,
+        stage: Stage | None = None,
+    ) -> list[ArgRecord]:
+        """The records that agree with everything given, in manifest order."""
+        found = self.index.find(task_id=task_id, arg_index=arg_index, role=role, stage=stage)
+        return [self.record(index) for index in found]
+
+    def task_ids(self) -> list[int]:
+        """The dumped tasks, ascending."""
+        return np.unique(self.index.task_ids).tolist()
+
+    def tensor(self, record: ArgRecord) -> TensorView:
+        """The payload of `record`: row-major whatever the record's strides are.
+
+        Raises:
+            RecordNotWholeError: the record is a scalar or has a flaw.
+        """
+        if record.kind is Kind.SCALAR or record.flaw is not None or record.dtype is None:
+            found = "a scalar" if record.flaw is None else record.flaw.value
+            raise RecordNotWholeError(
+                path=self.folder.root, expected=f"a whole tensor for {record.name}", found=found
+            )
+        raw = self.payload[record.bin_offset : record.bin_offset + record.bin_size]
+        storage = raw.view(record.dtype.storage)
+        return TensorView.of_contiguous(record.name, record.dtype, record.shape, storage)
+
+
+def manifest_name(folder: Folder) -> str:
+    """Name of the one manifest in a dump's folder; `MissingFileError` if there is none."""
+    dated = f"{folder.root.name}.json"
+    for name in ("args_dump.json", "tensor_dump.json", dated):
+        if folder.has_file(name):
+            return name
+    raise MissingFileError(
+        path=folder.root,
+        expected=f"args_dump.json, tensor_dump.json or {dated}",
+        found="none of them",
+        remedy="run the case with --dump-args 2 (older: --dump-tensor)",
+    )
+
+
+def _payload(folder: Folder, bin_file: str | None) -> npt.NDArray[np.uint8]:
+    """The mapped payload file; empty where the dump has none."""
+    if bin_file is None:
+        return np.empty(0, np.uint8)
+    folder.locate(bin_file)
+    if not folder.has_file(bin_file):
+        return np.empty(0, np.uint8)
+    return folder.map(bin_file, expected="the payloads of an argument dump")
+
+
+def _header(header: SpelledHeader) -> DumpHeader:
+    return DumpHeader(
+        level=header.dump_args_level,
+        truncated=header.truncated_args or header.truncated_tensors or 0,
+        dropped_records=header.dropped_records,
+        dropped_overwrite=header.dropped_overwrite,
+    )
+
+
+def _inconsistencies(header: SpelledHeader, index: ArgsIndex) -> list[str]:
+    stages = [int((index.stages == code).sum()) for code in range(len(Stage))]
+    roles = [int((index.roles == code).sum()) for code in range(len(Role))]
+    counted = {
+        "total": (header.total_args, header.total_tensors, len(index)),
+        "before_dispatch": (header.before_dispatch, None, stages[0]),
+        "after_completion": (header.after_completion, None, stages[1]),
+        "input": (header.input_args, header.input_tensors, roles[0]),
+        "output": (header.output_args, header.output_tensors, roles[1]),
+        "inout": (header.inout_args, header.inout_tensors, roles[2]),
+    }
+    said = {name: new if new is not None else old for name, (new, old, _) in counted.items()}
+    return [
+        f"the header counts {said[name]} {name} records, the file has {found}"
+        for name, (_, _, found) in counted.items()
+        if said[name] is not None and said[name] != found
+    ]

@@ -1,0 +1,137 @@
+"""One tensor from a file of `torch.save`, mapped into memory, with nothing in it executed."""
+
+from __future__ import annotations
+
+import io
+import re
+import zipfile
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING
+
+from ...tensor.view import DType, TensorView, ViewError
+from .errors import FileTooLargeError, MalformedFileError
+from .folder import Folder
+
+if TYPE_CHECKING:
+    import torch
+
+MOST_DIRECTORY_BYTES = 2**20
+"""Largest listing of the archive, and largest pickle in it, that is read. A tensor's take some hundred bytes."""
+
+_WHAT = "one tensor saved by torch.save"
+_RESAVE = "save the tensor again with torch.save(tensor, path)"
+_GLOBAL = re.compile(r"GLOBAL (\S+)")
+
+
+def load_tensor(folder: Folder, relative: PurePath | str) -> TensorView:
+    """The tensor in the file `relative` to `folder`, a view of the mapped file.
+
+    Raises:
+        BuildOutputError: the file is missing, outside of the folder, cut short, no tensor, or a pickle that asks
+            for anything but tensors.
+    """
+    folder.size(relative, expected=_WHAT)
+    path = folder.locate(relative)
+    _check_archive(path)
+    return _view(path, PurePath(relative).name.removesuffix(".pt"), _load(path))
+
+
+def _check_archive(path: Path) -> None:
+    """Refuses what would take memory to read, before torch reads it."""
+    try:
+        with _ShortReads(path) as file, zipfile.ZipFile(file) as archive:
+            entries = archive.infolist()
+    except _TooLongError as error:
+        raise FileTooLargeError(
+            path=path, expected=f"{_WHAT}, with a listing below {MOST_DIRECTORY_BYTES} bytes", found="more"
+        ) from error
+    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError, UnicodeError) as error:
+        raise MalformedFileError(
+            path=path, expected=_WHAT, found=f"no such archive: {error}", remedy=_RESAVE
+        ) from error
+    for entry in entries:
+        if entry.compress_type != zipfile.ZIP_STORED:
+            raise MalformedFileError(
+                path=path, expected=f"{_WHAT}, uncompressed", found=f"compressed {entry.filename[:80]!r}"
+            )
+        if entry.filename.endswith(".pkl") and entry.file_size > MOST_DIRECTORY_BYTES:
+            raise FileTooLargeError(
+                path=path,
+                expected=f"{_WHAT}, with a pickle of at most {MOST_DIRECTORY_BYTES} bytes",
+                found=f"{entry.file_size} bytes",
+            )
+
+
+class _TooLongError(Exception):
+    """More was asked for than a sound file makes one ask."""
+
+
+class _ShortReads(io.FileIO):
+    """A file that gives no more than a sound archive's listing at once."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        if size is None or size < 0:
+            size = MOST_DIRECTORY_BYTES
+        if size > MOST_DIRECTORY_BYTES:
+            raise _TooLongError
+        return super().read(size) or b""
+
+
+def _load(path: Path) -> torch.Tensor:
+    import torch
+
+    try:
+        loaded = torch.load(  # pyright: ignore[reportUnknownMemberType]
+            path, map_location="cpu", weights_only=True, mmap=True
+        )
+    # torch reports a bad file by whatever its parser stumbles over.
+    except Exception as error:
+        raise MalformedFileError(path=path, expected=_WHAT, found=_reason(error), remedy=_RESAVE) from error
+    if not isinstance(loaded, torch.Tensor) or loaded.layout != torch.strided or loaded.is_quantized:
+        layout = f" of layout {loaded.layout}" if isinstance(loaded, torch.Tensor) else ""
+        raise MalformedFileError(
+            path=path, expected=f"{_WHAT}, dense", found=f"{type(loaded).__name__}{layout}", remedy=_RESAVE
+        )
+    return loaded.detach()
+
+
+def _view(path: Path, name: str, tensor: torch.Tensor) -> TensorView:
+    import torch
+
+    try:
+        dtype = DType.parse(str(tensor.dtype))
+    except ValueError as error:
+        raise MalformedFileError(
+            path=path, expected="a tensor of real numbers", found=str(tensor.dtype), remedy=_RESAVE
+        ) from error
+    if tensor.device.type != "cpu":
+        raise MalformedFileError(
+            path=path,
+            expected=f"{_WHAT}, with its data",
+            found=f"a tensor on {tensor.device}",
+            remedy=_RESAVE,
+        )
+    storage = tensor.untyped_storage()
+    raw = torch.empty(0, dtype=torch.uint8).set_(storage).numpy()
+    whole = raw[: raw.size - raw.size % dtype.itemsize]
+    try:
+        return TensorView(
+            name=name,
+            dtype=dtype,
+            shape=tuple(tensor.shape),
+            strides=tuple(tensor.stride()),
+            storage=whole.view(dtype.storage),
+            offset=int(tensor.storage_offset()),
+        )
+    except ViewError as error:
+        raise MalformedFileError(path=path, expected=_WHAT, found=str(error), remedy=_RESAVE) from error
+
+
+def _reason(error: Exception) -> str:
+    """What torch says, without its advice to load the file unsafely."""
+    message = str(error)
+    if message.startswith("Weights only load failed"):
+        asked = _GLOBAL.search(message)
+        return "a pickle of more than tensors" + (f": it asks for {asked[1][:80]}" if asked else "")
+    lines = message.splitlines() or [""]
+    return f"{type(error).__name__}: {lines[0][:200]}"

@@ -1,0 +1,127 @@
+"""A case: the script, its options at the commit at hand, and the command that runs it."""
+
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from ..errors import UsageError
+from ..stack.stack import Stack
+from ..stack.templates import fill
+
+_SHIM = Path(__file__).with_name("shim.py")
+_OPTION = re.compile(r"(?<![\w-])--[a-z][\w-]*")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CaseName:
+    """`--case`: a script of the case repository, and arguments of its own behind it."""
+
+    path: PurePosixPath
+    arguments: tuple[str, ...]
+
+    @classmethod
+    def parse(cls, text: str, stack: Stack) -> "CaseName":
+        """Raises `UsageError` where the path leaves the case repository.
+
+        An absolute path inside the user's checkout means the same file at the commit at hand.
+        """
+        try:
+            words = shlex.split(text)
+        except ValueError as error:
+            raise UsageError(f"--case {text}: expected a script and perhaps arguments: {error}") from error
+        if not words:
+            raise UsageError("--case: expected a script and perhaps arguments, found nothing")
+        root = stack.repositories[stack.case.repository].path
+        path = Path(words[0])
+        if path.is_absolute() and (path.parent.resolve() / path.name).is_relative_to(root):
+            path = (path.parent.resolve() / path.name).relative_to(root)
+        if path.is_absolute() or ".." in path.parts:
+            raise UsageError(f"--case {words[0]}: expected a path inside {root}")
+        return cls(path=PurePosixPath(path), arguments=tuple(words[1:]))
+
+    def __str__(self) -> str:
+        return shlex.join((str(self.path), *self.arguments))
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """What a run of a case is asked to do beyond running."""
+
+    golden_data: Path | None = None
+    save_data: bool = False
+    dump_passes: bool = False
+    dump_level: int = 0
+    dep_gen: bool = False
+    runtime_dir: Path | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CaseCommand:
+    """A command line, and the options that neither the case nor the shim can take."""
+
+    argv: tuple[str, ...]
+    missing: tuple[str, ...]
+
+
+def options_in_help(text: str) -> frozenset[str]:
+    """The long options that a help text names.
+
+    >>> sorted(options_in_help("  -d D, --device D\\n  --dump-args [N]  not --dump"))
+    ['--device', '--dump', '--dump-args']
+    """
+    return frozenset(_OPTION.findall(text))
+
+
+def case_command(
+    stack: Stack,
+    case: CaseName | None,
+    options: RunOptions,
+    *,
+    offered: frozenset[str],
+    outcome: Path,
+    values: Mapping[str, str],
+) -> CaseCommand:
+    """The command that runs a case.
+
+    An option that the case offers at this commit is given to it, in the spelling it has there; the rest goes to
+    the shim where the case runs under one. `values` fills the placeholders of the stack file.
+    """
+    shim: list[str] = []
+    own: list[str] = []
+    missing: list[str] = []
+    for spellings, shim_option, value in _wanted(stack, options):
+        spelling = next((s for s in spellings if s in offered), None)
+        target, word = (own, spelling) if spelling is not None else (shim, shim_option)
+        if spelling is None and not stack.case.harness:
+            missing.append(shim_option)
+        else:
+            assert word is not None
+            target.extend((word, *value))
+    script = [values["case"]]
+    if stack.case.harness:
+        script = [str(_SHIM), "--outcome", str(outcome), *shim, "--", values["case"]]
+    argv: list[str] = []
+    for word in stack.case.command:
+        argv.extend(script if word == "{case}" else [fill(word, values)])
+    return CaseCommand(argv=(*argv, *(case.arguments if case else ()), *own), missing=tuple(missing))
+
+
+def _wanted(stack: Stack, options: RunOptions) -> list[tuple[Sequence[str], str, tuple[str, ...]]]:
+    """Each option that is asked for: the case's spellings, the shim's, and its value."""
+    flags = stack.case.flags
+    wanted: list[tuple[Sequence[str], str, tuple[str, ...]]] = []
+    if options.golden_data is not None:
+        wanted.append((flags.golden_data, "--golden-data", (str(options.golden_data),)))
+    if options.save_data:
+        wanted.append((flags.save_data, "--save-data", ()))
+    if options.dump_passes:
+        wanted.append((flags.dump_passes, "--dump-passes", ()))
+    if options.dump_level:
+        wanted.append((flags.dump, "--dump-args", (str(options.dump_level),)))
+    if options.dep_gen:
+        wanted.append((flags.dep_gen, "--dep-gen", ()))
+    if options.runtime_dir is not None:
+        wanted.append((flags.runtime_dir, "--runtime-dir", (str(options.runtime_dir),)))
+    return wanted

@@ -1,0 +1,135 @@
+"""The result, but times or plus something, negated, or clipped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ....tensor.view import DType
+from ...kernels.elements import Array
+from ..finding import Finding, Pattern, confidence, share
+from ..scene import Scene, shuffled
+
+SPACING = {
+    DType.FLOAT64: 2.0**-52,
+    DType.FLOAT32: 2.0**-23,
+    DType.FLOAT16: 2.0**-10,
+    DType.BFLOAT16: 2.0**-7,
+}
+"""Distance from 1 to the next larger number."""
+
+_LIMITS = {
+    127.0: "int8",
+    -128.0: "int8",
+    255.0: "uint8",
+    32767.0: "int16",
+    -32768.0: "int16",
+    65535.0: "uint16",
+    2.0**31 - 1: "int32",
+    -(2.0**31): "int32",
+    2.0**32 - 1: "uint32",
+    65504.0: "float16",
+    -65504.0: "float16",
+    float(np.finfo(np.float32).max): "float32",
+    float(np.finfo(np.float32).min): "float32",
+}
+
+
+def scaled(scene: Scene) -> Iterator[Finding]:
+    """actual = s * expected with one s, up to rounding."""
+    actual, expected = scene.finite_wrong
+    nonzero = expected != 0
+    actual, expected = actual[nonzero], expected[nonzero]
+    if actual.size < 2:
+        return
+    # Large values fix the ratio best.
+    large = np.abs(expected) >= np.quantile(np.abs(expected), 0.75)
+    scale = float(np.median(actual[large] / expected[large]))
+    if scale in (0.0, -1.0) or not np.isfinite(scale):
+        return
+
+    def fits(e: Array) -> Array:
+        return np.abs(actual - scale * e) <= _slack(scene.dtype, actual)
+
+    if scene.dtype.is_floating and abs(scale - 1.0) <= 4 * SPACING[scene.dtype]:
+        return
+    hits = int(np.count_nonzero(fits(expected)))
+    chance = max(share(fits(shuffled(expected))), share(fits(expected / scale)))
+    yield Finding(
+        pattern=Pattern.SCALED,
+        confidence=confidence(hits=hits - 1, total=scene.wrong_count - 1, chance=chance),
+        evidence=f"{hits} of {scene.wrong_count} wrong elements are {scale:.6g} times the expected",
+    )
+
+
+def offset(scene: Scene) -> Iterator[Finding]:
+    """actual = expected + c with one c, up to rounding."""
+    actual, expected = scene.finite_wrong
+    if actual.size < 2:
+        return
+    difference = actual - expected
+    shift = float(np.median(difference))
+    size = np.maximum(np.maximum(np.abs(actual), np.abs(expected)), abs(shift))
+    slack = size * SPACING[scene.dtype] if scene.dtype.is_floating else np.zeros_like(size)
+    # Where the offset drowns in rounding it explains nothing.
+    told = slack * 4 < abs(shift)
+    fits = (np.abs(difference - shift) <= slack) & told
+    hits = int(np.count_nonzero(fits))
+    chance = share(np.abs(actual - shuffled(expected) - shift) <= slack)
+    yield Finding(
+        pattern=Pattern.OFFSET,
+        confidence=confidence(hits=hits - 1, total=scene.wrong_count - 1, chance=chance),
+        evidence=f"{hits} of {scene.wrong_count} wrong elements are {shift:+.6g} off",
+    )
+
+
+def sign_flipped(scene: Scene) -> Iterator[Finding]:
+    """actual = -expected, exactly; of integers, modulo their width."""
+    found, wanted = scene.actual_bits[scene.wrong], scene.expected_bits[scene.wrong]
+    if scene.dtype is DType.BOOL:
+        return
+    if scene.dtype.is_floating:
+        negated = wanted ^ found.dtype.type(1 << (8 * scene.dtype.itemsize - 1))
+    else:
+        negated = np.negative(wanted)
+    hits = int(np.count_nonzero(found == negated))
+    yield Finding(
+        pattern=Pattern.SIGN_FLIPPED,
+        confidence=confidence(hits=hits, total=found.size, chance=share(found == shuffled(negated))),
+        evidence=f"{hits} of {found.size} wrong elements are the expected ones negated",
+    )
+
+
+def saturated(scene: Scene) -> Iterator[Finding]:
+    """The wrong elements stand at the largest or smallest value found, where more or less was expected."""
+    actual, expected = scene.finite_wrong
+    everywhere = scene.actual[np.isfinite(scene.actual)]
+    if actual.size == 0 or scene.dtype is DType.BOOL:
+        return
+    high, low = float(everywhere.max()), float(everywhere.min())
+    above, below = (
+        expected[(actual == high) & (expected > high)],
+        expected[(actual == low) & (expected < low)],
+    )
+    over = above.size if scene.is_limit(high, above) else 0
+    under = below.size if scene.is_limit(low, below) else 0
+    # The limits were picked from the data: their first occurrences prove nothing.
+    picked = (over > 0) + (under > 0)
+    if over + under <= picked:
+        return
+    at = [f"{side} at {limit:g}" for side, limit, n in (("above", high, over), ("below", low, under)) if n]
+    names = {_LIMITS[limit] for limit, n in ((high, over), (low, under)) if n and limit in _LIMITS}
+    known = f" (the limits of {', '.join(sorted(names))})" if names else ""
+    yield Finding(
+        pattern=Pattern.SATURATED,
+        confidence=confidence(hits=over + under - picked, total=scene.wrong_count - picked, chance=0.0),
+        evidence=f"{over + under} of {scene.wrong_count} wrong elements are clipped {' and '.join(at)}{known}",
+    )
+
+
+def _slack(dtype: DType, values: Array) -> Array:
+    """What rounding of a product may add: two units in the last place, or less than one of an integer."""
+    if not dtype.is_floating:
+        return np.full(values.shape, 0.999)
+    return 2 * SPACING[dtype] * np.abs(values)

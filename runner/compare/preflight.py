@@ -1,0 +1,151 @@
+"""What to check before numerics are blamed: files, shapes, types, strides, devices, inputs, tolerances."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from ..build_output.files.errors import BuildOutputError
+from ..tensor.view import DType, TensorView
+from .patterns.numeric.arithmetic import SPACING
+from .sources import Source
+from .statistics.statistics import IncomparableError, Statistics, Tolerance, measure
+
+_UNRELATED_COSINE = 0.5
+_MOSTLY_UNEQUAL = 0.9
+
+
+class Severity(Enum):
+    """`ERROR`: the comparison says nothing about numerics. `WARNING`: it may not."""
+
+    ERROR = "error"
+    WARNING = "warning"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Remark:
+    """One thing that is not as it should be."""
+
+    severity: Severity
+    subject: str
+    message: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Declared:
+    """What a case says of one of its tensors."""
+
+    dtype: DType
+    shape: tuple[int, ...]
+
+
+def check_declared(case: Mapping[str, Declared], tensors: Mapping[str, TensorView]) -> Iterator[Remark]:
+    """Files, types, shapes and strides of golden data or a build against what the case declares, by name."""
+    for name, declared in case.items():
+        if name not in tensors:
+            yield _error(name, "declared by the case, but there is no file of it")
+            continue
+        view = tensors[name]
+        if view.dtype is not declared.dtype:
+            yield _error(name, f"the case declares {declared.dtype.value}, the file holds {view.dtype.value}")
+        if view.shape != declared.shape:
+            yield _error(name, f"the case declares shape {declared.shape}, the file has {view.shape}")
+        if not view.is_contiguous:
+            yield _warning(name, f"strides {view.strides} are not those of a row-major {view.shape}")
+    for name in tensors:
+        if name not in case:
+            yield _warning(name, "there is a file of it, but the case declares no such tensor")
+
+
+def check_platform(case: str | None, build: str | None) -> Iterator[Remark]:
+    """The target that the case is run for against the one of the build; None where it is not said."""
+    if case is not None and build is not None and case != build:
+        yield _error("platform", f"the case is run for {case}, the build was made for {build}")
+
+
+def check_sources(actual: Source, expected: Source, tolerance: Tolerance) -> list[Remark]:
+    """Everything that can be said of two sources: platform, geometry, inputs, and the tolerance for each type."""
+    remarks = list(check_platform(expected.platform, actual.platform))
+    remarks += [
+        _error(str(side.path), f"the dump is not whole: {side.incomplete}")
+        for side in (actual, expected)
+        if side.incomplete
+    ]
+    seen: set[DType] = set()
+    for name, theirs in expected.tensors.items():
+        ours = actual.tensors.get(name)
+        if ours is None:
+            continue
+        try:
+            mine, golden = ours.open(), theirs.open()
+        except BuildOutputError:
+            continue  # the comparison reports it
+        if mine.is_contiguous != golden.is_contiguous:
+            remarks.append(_warning(name, f"strides {mine.strides} against expected {golden.strides}"))
+        if theirs.is_input:
+            remarks += check_input(name, mine, golden)
+        if golden.dtype not in seen:
+            seen.add(golden.dtype)
+            remarks += check_tolerance(golden.dtype, tolerance)
+    return remarks
+
+
+def check_input(name: str, actual: TensorView, expected: TensorView) -> Iterator[Remark]:
+    """An input is finite, and the same on both sides: else the golden belongs to another run."""
+    try:
+        found = measure(actual, expected, Tolerance())
+    except IncomparableError as error:
+        yield _error(name, f"inputs of different geometry: {error}; the golden was recorded for another case")
+        return
+    yield from _not_finite(name, found)
+    if found.unequal == 0:
+        return
+    share = found.unequal / found.numel
+    if share > _MOSTLY_UNEQUAL and not abs(found.cosine) > _UNRELATED_COSINE:
+        yield _error(
+            name,
+            f"{share:.0%} of the input's elements differ, cosine {found.cosine:.3f}: unrelated values, as from "
+            "another seed; record the golden anew, or run with --golden-data",
+        )
+    else:
+        yield _error(name, f"{found.unequal} of {found.numel} elements of the input differ between the sides")
+
+
+def check_tolerance(dtype: DType, tolerance: Tolerance) -> Iterator[Remark]:
+    """Whether neighbouring numbers of `dtype` can be within `tolerance` at all.
+
+    They are up to one spacing (2**-10 of their size for float16) apart; rounding alone is half of it.
+    """
+    if not dtype.is_floating or (tolerance.rtol == 0 and tolerance.atol == 0):
+        return
+    spacing = SPACING[dtype]
+    if tolerance.rtol >= spacing / 2:
+        return
+    size = tolerance.atol / (spacing / 2 - tolerance.rtol)
+    where = "everywhere" if size == 0 or math.isinf(size) else f"for values over {size:.3g}"
+    yield _warning(
+        dtype.value,
+        f"rtol={tolerance.rtol:g} atol={tolerance.atol:g} is finer than {dtype.value} can hold {where}: one "
+        f"rounding is up to {spacing / 2:.2g} of a value",
+    )
+
+
+def _not_finite(name: str, found: Statistics) -> Iterator[Remark]:
+    for side, wild, what in (
+        ("actual", found.actual_nan, "NaN"),
+        ("actual", found.actual_inf, "Inf"),
+        ("expected", found.expected_nan, "NaN"),
+        ("expected", found.expected_inf, "Inf"),
+    ):
+        if wild.count:
+            yield _warning(name, f"the {side} input holds {wild.count} {what}, the first at {wild.first}")
+
+
+def _error(subject: str, message: str) -> Remark:
+    return Remark(severity=Severity.ERROR, subject=subject, message=message)
+
+
+def _warning(subject: str, message: str) -> Remark:
+    return Remark(severity=Severity.WARNING, subject=subject, message=message)

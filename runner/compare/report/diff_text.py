@@ -1,0 +1,157 @@
+"""Differences for the terminal."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from rich.console import Console
+from rich.text import Text
+
+from ..difference import Difference, Outcome
+from ..preflight import Remark, Severity
+from ..statistics.rows import Breakdown, HeatMap
+from ..statistics.runs import Behaviour, RunsReport
+from ..statistics.statistics import Index, Statistics, Wild
+
+SHOWN_ROWS = 10
+_SHADES = "·░▒▓█"
+_COLOURS = {Outcome.EQUAL: "green", Outcome.DIFFERENT: "red", Outcome.UNKNOWN: "yellow"}
+
+
+def printable(text: str) -> str:
+    """`text` without characters that could steer a terminal: names come from files."""
+    return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text)
+
+
+def show_remarks(console: Console, remarks: Sequence[Remark]) -> None:
+    """Preflight, one line a remark."""
+    for remark in remarks:
+        colour = "red" if remark.severity is Severity.ERROR else "yellow"
+        line = Text(f"{remark.severity.value}: ", style=colour)
+        console.print(line.append(printable(f"{remark.subject}: {remark.message}"), style="default"))
+
+
+def show_difference(console: Console, found: Difference, *, in_detail: bool) -> None:
+    """A line for what is not identical; with `in_detail` also statistics, patterns, rows and a map."""
+    if found.identical:
+        return
+    line = Text(printable(found.name), style="bold").append(": ", style="default")
+    line.append(found.outcome.value, style=_COLOURS[found.outcome])
+    if found.outcome is Outcome.EQUAL:
+        line.append(" within tolerance, not identical", style="default")
+    if found.reason:
+        line.append(f", {printable(found.reason)}", style="default")
+    console.print(line)
+    if not in_detail or found.outcome is not Outcome.DIFFERENT or found.statistics is None:
+        return
+    console.print(_statistics(found.statistics))
+    for finding in found.findings:
+        console.print(
+            Text(f"  {finding.pattern.value} ", style="bold magenta").append(
+                printable(f"(confidence {finding.confidence:.2f}): {finding.evidence}"), style="default"
+            )
+        )
+    if not found.findings:
+        console.print("  no known pattern")
+    if found.rows is not None:
+        console.print(_rows(found.rows))
+    if found.map is not None:
+        console.print(heat_text(found.map))
+
+
+def show_runs(console: Console, name: str, report: RunsReport) -> None:
+    """What several runs of one tensor show; nothing where all pass alike."""
+    if report.behaviour is Behaviour.ALL_PASS and not report.is_race:
+        return
+    console.print(Text(printable(name), style="bold").append(f": {report.behaviour.value}", style="default"))
+    console.print(
+        f"  {report.runs} runs, wrong rows {list(report.wrong_rows)} of {report.rows}, shared by pairs "
+        f"{report.overlap}, p = {report.p_value:.3g} for as many at random places"
+    )
+    if report.bit_identical:
+        console.print(
+            f"  all runs bit for bit alike; a race that shows in fewer than {report.hidden_rate:.0%} of the runs "
+            "is not excluded (95 %)"
+        )
+    else:
+        console.print("  runs on equal inputs differ bit for bit: not deterministic")
+
+
+def heat_text(heat: HeatMap) -> Text:
+    """One character a block: shaded by the share of wrong elements, N where there is NaN or Inf."""
+    text = Text(
+        f"  {heat.rows} rows x {heat.columns} columns, a block is {heat.row_step} x {heat.column_step}\n"
+    )
+    for i in range(heat.share_over.shape[0]):
+        text.append("  ")
+        for j in range(heat.share_over.shape[1]):
+            share = float(heat.share_over[i, j])
+            if heat.wild[i, j]:
+                text.append("N", style="magenta")
+            else:
+                shade = _SHADES[math.ceil(share * (len(_SHADES) - 1))]
+                text.append(shade, style="red" if share else "dim")
+        text.append("\n")
+    return text
+
+
+def _statistics(found: Statistics) -> Text:
+    shape = "x".join(str(extent) for extent in found.shape) or "scalar"
+    share = found.over / max(found.numel, 1)
+    lines = [
+        ("tensor", f"{shape} {found.dtype.value}"),
+        ("over tolerance", f"{found.over} of {found.numel} ({share:.3%}), {found.unequal} differ at all"),
+        ("max abs error", f"{found.max_error.value:.6g} at {_index(found.max_error.index)}"),
+        (
+            "max rel error",
+            f"{found.max_relative_error.value:.6g} at {_index(found.max_relative_error.index)}",
+        ),
+        ("max ulp distance", f"{found.max_distance} at {_index(found.max_distance_index)}"),
+        ("rmse, mean", f"{found.rmse:.6g}, {found.mean_error:.6g} (signed {found.mean_difference:+.6g})"),
+        ("relative L2, cosine", f"{found.relative_l2:.6g}, {found.cosine:.9f}"),
+        ("sums", f"{found.sum_actual:.9g} against {found.sum_expected:.9g}"),
+        ("abs error at", _levels(found.error_quantiles)),
+        ("rel error at", _levels(found.relative_quantiles)),
+        ("|expected| at", _levels(found.expected_quantiles)),
+        ("share beyond", "  ".join(f"{level:g}: {share:.3%}" for level, share in found.beyond.items())),
+    ]
+    for side, nan, inf in (
+        ("actual", found.actual_nan, found.actual_inf),
+        ("expected", found.expected_nan, found.expected_inf),
+    ):
+        if nan.count or inf.count:
+            lines.append((f"{side} NaN, Inf", f"{_wild(nan)}, {_wild(inf)}"))
+    return Text("\n".join(f"  {name:<20} {value}" for name, value in lines))
+
+
+def _rows(found: Breakdown) -> Text:
+    what = "rows" if found.axis is None else f"indices of axis {found.axis}"
+    over = found.slices_over()
+    text = Text(f"  {len(over)} of {len(found.over)} {what} over tolerance")
+    if found.step > 1:
+        text.append(f", {found.step} taken together")
+    for number in over[:SHOWN_ROWS]:
+        part = found.slice(number)
+        place = str(part.start) if part.stop == part.start + 1 else f"{part.start}:{part.stop}"
+        text.append(
+            f"\n    {place}: {part.over} of {part.numel} over, max error {part.max_error:.3g}, "
+            f"relative L2 {part.relative_l2:.3g}"
+        )
+        if part.wild:
+            text.append(f", {part.wild} NaN or Inf")
+    if len(over) > SHOWN_ROWS:
+        text.append(f"\n    ... {len(over) - SHOWN_ROWS} more")
+    return text
+
+
+def _levels(quantiles: Mapping[float, float]) -> str:
+    return "  ".join(f"{100 * level:g}%: {value:.3g}" for level, value in quantiles.items())
+
+
+def _index(index: Index | None) -> str:
+    return "none" if index is None else str(list(index))
+
+
+def _wild(wild: Wild) -> str:
+    return f"{wild.count} from {_index(wild.first)} on" if wild.count else "0"

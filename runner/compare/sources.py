@@ -1,0 +1,176 @@
+"""What a path given to `diff-tensors` holds, by name: golden folders, argument dumps, build directories, files."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, KeysView, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from ..build_output.args.dump import ArgsDump
+from ..build_output.args.records import ArgRecord, Kind, Stage
+from ..build_output.build_directory import BuildDirectory
+from ..build_output.files.errors import MissingFileError
+from ..build_output.files.folder import Folder
+from ..build_output.files.torch_file import load_tensor
+from ..build_output.golden_data import GoldenData, TensorFolder
+from ..tensor.view import TensorView
+
+Scalar = int | float | bool | None
+
+_SUFFIX = ".pt"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """A tensor that can be opened. `is_input`: it was given to the case, not computed by it."""
+
+    open: Callable[[], TensorView]
+    is_input: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """Everything under one path. `flawed` says why a recorded tensor may not be compared.
+
+    Names are the same for the same thing in two sources: `in/x`, `out/y`, or task, argument and stage of a dump.
+    `platform` is the target a build was made for, where it says so. `incomplete` says what a dump lost without a
+    trace of its name, and is empty if nothing.
+    """
+
+    path: Path
+    tensors: Mapping[str, Entry]
+    scalars: Mapping[str, Scalar]
+    flawed: Mapping[str, str]
+    platform: str | None = None
+    incomplete: str = ""
+
+    @cached_property
+    def ordered(self) -> Sequence[str]:
+        """Names of the tensors, as they are listed."""
+        return tuple(self.tensors)
+
+    @cached_property
+    def positions(self) -> Mapping[str, int]:
+        """Place of each tensor in `ordered`."""
+        return {name: place for place, name in enumerate(self.ordered)}
+
+    def names(self) -> KeysView[str]:
+        """All names, whatever they stand for."""
+        return self._kinds.keys()
+
+    @cached_property
+    def _kinds(self) -> dict[str, object]:
+        return {**self.tensors, **self.scalars, **self.flawed}
+
+
+def open_source(path: Path) -> Source:
+    """Lists what is at `path`; tensors are mapped when they are opened.
+
+    Raises:
+        BuildOutputError: nothing there can be read as tensors.
+    """
+    if path.is_file():
+        return _from_file(path)
+    folder = Folder.open(
+        path, expected=f"a {_SUFFIX} file, golden data, an argument dump or a build directory"
+    )
+    if folder.has_folder("in") and folder.has_folder("out"):
+        return Source(path=path, tensors=_golden(GoldenData.open(folder.root)), scalars={}, flawed={})
+    if any(
+        folder.has_file(name) for name in ("args_dump.json", "tensor_dump.json", f"{folder.root.name}.json")
+    ):
+        return _from_dump(path, ArgsDump.open(path))
+    named = TensorFolder.open(path)
+    if named.names:
+        return Source(path=path, tensors=_folder("", named, is_input=False), scalars={}, flawed={})
+    return _from_build(path)
+
+
+def _from_file(path: Path) -> Source:
+    folder = Folder.open(path.parent, expected="a folder")
+
+    def load() -> TensorView:
+        return load_tensor(folder, path.name)
+
+    entry = Entry(open=load, is_input=False)
+    return Source(path=path, tensors={path.stem: entry}, scalars={}, flawed={})
+
+
+def _golden(data: GoldenData) -> dict[str, Entry]:
+    return _folder("in/", data.inputs, is_input=True) | _folder("out/", data.outputs, is_input=False)
+
+
+def _folder(prefix: str, folder: TensorFolder, *, is_input: bool) -> dict[str, Entry]:
+    def opener(name: str) -> Callable[[], TensorView]:
+        return lambda: folder.tensor(name)
+
+    return {prefix + name: Entry(open=opener(name), is_input=is_input) for name in folder.names}
+
+
+def _from_dump(path: Path, dump: ArgsDump) -> Source:
+    tensors: dict[str, Entry] = {}
+    scalars: dict[str, Scalar] = {}
+    flawed: dict[str, str] = {}
+
+    def opener(record: ArgRecord) -> Callable[[], TensorView]:
+        return lambda: dump.tensor(record)
+
+    records = [dump.record(index) for index in range(len(dump))]
+    for record in sorted(records, key=_order):
+        name = _unused(record.name, tensors, scalars, flawed)
+        if record.kind is Kind.SCALAR:
+            scalars[name] = record.value
+        elif record.flaw is not None:
+            flawed[name] = record.flaw.value
+        else:
+            tensors[name] = Entry(open=opener(record), is_input=False)
+    lost = [f"{dump.header.dropped_records} records were dropped"] if dump.header.dropped_records else []
+    incomplete = "; ".join((*lost, *dump.inconsistencies))
+    return Source(path=path, tensors=tensors, scalars=scalars, flawed=flawed, incomplete=incomplete)
+
+
+def _order(record: ArgRecord) -> tuple[int, bool, int, int]:
+    """By task, what went in before what came out: threads append records to the file in any order."""
+    return record.task_id, record.stage is Stage.AFTER_COMPLETION, record.arg_index, record.index
+
+
+def _unused(name: str, *taken: Mapping[str, object]) -> str:
+    """`name`, numbered where a task was recorded more than once."""
+    number, unused = 1, name
+    while any(unused in names for names in taken):
+        number += 1
+        unused = f"{name} ({number})"
+    return unused
+
+
+def _from_build(path: Path) -> Source:
+    build = BuildDirectory.open(path)
+    contents = build.contents
+    if contents.golden_data is None and not contents.dumps:
+        raise MissingFileError(
+            path=path,
+            expected="data/in and data/out, or an argument dump",
+            found="neither",
+            remedy="run the case with --save-data or --dump-args 2",
+        )
+    golden = _golden(build.golden_data()) if contents.golden_data is not None else {}
+    dump = _from_dump(path, build.args_dump()) if contents.dumps else None
+    platform = build.kernel_config().runtime.get("platform") if contents.kernel_config is not None else None
+    return Source(
+        path=path,
+        tensors={f"data/{name}": entry for name, entry in golden.items()}
+        | dict(dump.tensors if dump else {}),
+        scalars=dump.scalars if dump else {},
+        flawed=dump.flawed if dump else {},
+        platform=platform if isinstance(platform, str) else None,
+        incomplete=dump.incomplete if dump else "",
+    )
+
+
+def same_scalar(first: Scalar, second: Scalar) -> bool:
+    """Whether two scalars are the same, a NaN the same as a NaN."""
+    if isinstance(first, float) and isinstance(second, float):
+        return struct.pack("<d", first) == struct.pack("<d", second) or first == second
+    return first == second

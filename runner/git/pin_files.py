@@ -1,0 +1,106 @@
+"""What a commit says of a pin: a gitlink, a commit's id in a file, or a version in a `KEY=VALUE` line of a file."""
+
+import re
+from collections.abc import Mapping, Sequence
+
+from ..stack.parts import CommitFilePin, GitlinkPin, VersionFilePin
+from ..stack.stack import Stack
+from .repository import CommitInfo, GitRepository, is_commit_id
+
+_GITLINK_MODE = "160000"
+_ABSENT = ("", "")
+
+
+class PinReader:
+    """Reads pins at any commit of their holders, and writes the text of a pin file in which pins are held."""
+
+    def __init__(self, stack: Stack, repositories: Mapping[str, GitRepository]) -> None:
+        self._stack = stack
+        self._repositories = repositories
+        self._entries: dict[tuple[str, str, str], tuple[str, str]] = {}
+        self._texts: dict[tuple[str, str], str | None] = {}
+
+    def learn(self, repository: str, history: Sequence[CommitInfo]) -> None:
+        """Follow the pins of a history, parents first, without asking git for each commit."""
+        for path in {pin.path for pin in self._stack.pins.values() if pin.holder == repository}:
+            for commit in history:
+                if not commit.parents:
+                    continue
+                entry = self._entry(repository, commit.parents[0], path)
+                for change in commit.changes:
+                    if change.path == path:
+                        entry = (change.new_mode, change.new_object)
+                self._entries[repository, commit.sha, path] = entry
+
+    def value(self, name: str, sha: str) -> str | None:
+        """What a pin says at a commit of its holder; None where it is missing or unreadable there."""
+        pin = self._stack.pins[name]
+        match pin:
+            case GitlinkPin():
+                mode, object_id = self._entry(pin.holder, sha, pin.path)
+                return object_id if mode == _GITLINK_MODE else None
+            case CommitFilePin():
+                text = (self.text(pin.holder, sha, pin.path) or "").strip()
+                return text if is_commit_id(text) else None
+            case VersionFilePin():
+                found = _assignment(self.text(pin.holder, sha, pin.path) or "", pin.key)
+                return (found.group("value") or None) if found else None
+
+    def text(self, holder: str, sha: str, path: str) -> str | None:
+        """A pin file as committed; None where it is missing."""
+        entry = self._entry(holder, sha, path)
+        if entry[0] in ("", "000000", _GITLINK_MODE):
+            return None
+        key = (holder, entry[1])
+        if key not in self._texts:
+            self._texts[key] = self._repositories[holder].read_text(sha, path)
+        return self._texts[key]
+
+    def held_text(self, holder: str, path: str, revisions: Mapping[str, str]) -> str | None:
+        """A pin file with the values that `revisions` holds its pins at. What a commit does not pin stays unpinned."""
+        text = self.text(holder, revisions[holder], path)
+        if text is None:
+            return None
+        for name, pin in self._stack.pins.items():
+            value = revisions.get(self._stack.held_name(name))
+            if (pin.holder, pin.path) != (holder, path) or value is None:
+                continue
+            if isinstance(pin, CommitFilePin) and text.strip() != value:
+                text = f"{value}\n"
+            elif isinstance(pin, VersionFilePin) and (found := _assignment(text, pin.key)):
+                text = text[: found.start("value")] + value + text[found.end("value") :]
+        return text
+
+    def rewritten(self, revisions: Mapping[str, str]) -> Mapping[tuple[str, str], str]:
+        """The pin files, by holder and path, whose text has to differ from what is committed."""
+        changed: dict[tuple[str, str], str] = {}
+        for holder, path in self._stack.pin_files:
+            pins = [
+                name for name, pin in self._stack.pins.items() if (pin.holder, pin.path) == (holder, path)
+            ]
+            if not any(self._stack.held_name(name) in revisions for name in pins):
+                continue
+            text = self.held_text(holder, path, revisions)
+            if text is not None and text != self.text(holder, revisions[holder], path):
+                changed[holder, path] = text
+        return changed
+
+    def _entry(self, repository: str, sha: str, path: str) -> tuple[str, str]:
+        key = (repository, sha, path)
+        if key not in self._entries:
+            found = (e for e in self._repositories[repository].tree(sha, (path,)) if e.path == path)
+            self._entries[key] = next(((e.mode, e.object) for e in found), _ABSENT)
+        return self._entries[key]
+
+
+def _assignment(text: str, key: str) -> re.Match[str] | None:
+    """The `KEY=VALUE` line as a shell reads it: the last one counts, quotes and comments do not.
+
+    >>> _assignment("PTOAS_VERSION=v0.56\\nPTOAS_VERSION='v0.57'  # newer\\n", "PTOAS_VERSION")["value"]
+    'v0.57'
+    """
+    pattern = (
+        rf"^[ \t]*(?:export[ \t]+)?{re.escape(key)}[ \t]*=[ \t]*"
+        r"(?P<quote>['\"]?)(?P<value>(?<=')[^'\n]*(?=')|(?<=\")[^\"\n]*(?=\")|(?<!['\"])[^\s#'\"]*)"
+    )
+    return next(reversed(list(re.finditer(pattern, text, re.MULTILINE))), None)

@@ -1,0 +1,304 @@
+"""Reading git repositories, through GitPython's command wrapper. Nothing here writes to a checkout."""
+
+import os
+import re
+import shutil
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+
+# GitPython looks for git when it is imported, and fails without; `doctor` has to be able to say so.
+os.environ.setdefault("GIT_PYTHON_REFRESH", "quiet")
+
+from git.cmd import Git
+
+from ..errors import UserError
+
+_COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+_LONGEST_COMPLAINT = 300
+_FIELDS = "%H%x00%P%x00%an%x00%ae%x00%ct%x00%s%x00"
+
+# Without this a mere `git status` would refresh, and so write, the user's index.
+_ENVIRONMENT = {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
+
+LOCAL_VARIABLES = (
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    "GIT_COMMON_DIR",
+    "GIT_DIR",
+    "GIT_GRAFT_FILE",
+    "GIT_INDEX_FILE",
+    "GIT_NAMESPACE",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_PREFIX",
+    "GIT_SHALLOW_FILE",
+    "GIT_WORK_TREE",
+)
+"""Set inside of hooks, aliases and `git rebase --exec`, they would make git work on another repository than the one
+it is run in. Neither our own commands nor those of a stack may see them."""
+
+# A monitor is a process that would outlive us; a replaced commit would not be the one that its id names.
+_GIT = (
+    "env",
+    *(word for name in LOCAL_VARIABLES for word in ("-u", name)),
+    *("git", "--no-replace-objects", "-c", "core.fsmonitor=false"),
+)
+
+
+class GitError(UserError):
+    """A git command failed; `status` is its exit code."""
+
+    def __init__(self, message: str, *, status: int) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+@dataclass(frozen=True)
+class TreeChange:
+    """One path that differs from the first parent: modes and object ids, old and new (all zeros: absent)."""
+
+    path: str
+    old_mode: str
+    old_object: str
+    new_mode: str
+    new_object: str
+
+
+@dataclass(frozen=True)
+class CommitInfo:
+    """A commit as git describes it; `changes` are against the first parent."""
+
+    sha: str
+    parents: tuple[str, ...]
+    author: str
+    email: str
+    date: datetime
+    subject: str
+    changes: tuple[TreeChange, ...]
+
+    @property
+    def files(self) -> list[str]:
+        """The changed paths."""
+        return [change.path for change in self.changes]
+
+
+@dataclass(frozen=True)
+class TreeEntry:
+    """A file (or submodule: mode 160000) of a commit's tree."""
+
+    path: str
+    mode: str
+    object: str
+
+
+class GitRepository:
+    """A repository on disk, read only.
+
+    Paths in git's output are decoded with `surrogateescape`: any byte string is a path.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._git = Git()
+        self._git.update_environment(**_ENVIRONMENT)
+
+    @classmethod
+    def open(cls, path: Path, *, name: str) -> "GitRepository":
+        """The repository around a folder. Raises `UserError` where there is none with a whole history."""
+        where = f"{path} (repository {name}; --repository {name}=PATH names another)"
+        if shutil.which("git") is None:
+            raise UserError("expected git on PATH, found none; install it")
+        if not path.is_dir():
+            raise UserError(f"expected a git checkout at {where}, found no such folder")
+        repository = cls(path)
+        try:
+            shallow = repository.run("rev-parse", "--is-shallow-repository")
+        except GitError as error:
+            raise UserError(f"expected a git checkout at {where}, found none: {error}") from error
+        if shallow == "true":
+            raise UserError(
+                f"expected a whole history at {where}, found a shallow clone; run: git -C {path} fetch --unshallow"
+            )
+        return repository
+
+    @classmethod
+    def open_root(cls, path: Path, *, name: str) -> "GitRepository":
+        """A user's checkout. Raises `UserError`, also where the folder lies inside of a checkout: that of a submodule
+        that was never initialized belongs to its holder, and would silently be taken for it."""
+        repository = cls.open(path, name=name)
+        try:
+            root = Path(repository.run("rev-parse", "--show-toplevel"))
+        except GitError as error:
+            raise UserError(f"{path}: expected a checkout of {name}, found a bare repository") from error
+        if root.resolve() != path.resolve():
+            raise UserError(
+                f"{path}: expected the root of a git checkout of {name}, found a folder inside of {root}; "
+                f"for a submodule run: git -C {root} submodule update --init"
+            )
+        return repository
+
+    def run(self, *arguments: str) -> str:
+        """Output of a git command without its last newline. Raises `GitError`."""
+        # As an option of git, a folder that is gone is an error; GitPython would go on in the current one.
+        result = self._git.execute(
+            [*_GIT, "-C", str(self.path), *arguments],
+            stdout_as_string=False,
+            strip_newline_in_stdout=False,
+            with_extended_output=True,
+            with_exceptions=False,
+        )
+        assert isinstance(result, tuple)
+        status, output, complaint = result
+        if status != 0:
+            said = "; ".join(complaint.split("\n"))[:_LONGEST_COMPLAINT]
+            raise GitError(f"git {arguments[0]} failed in {self.path}: {said}", status=status)
+        assert isinstance(output, bytes)
+        return output.decode("utf-8", "surrogateescape").removesuffix("\n")
+
+    @cached_property
+    def common_directory(self) -> Path:
+        """The folder that holds `objects/`, also for worktrees and submodules."""
+        return (self.path / self.run("rev-parse", "--git-common-dir")).resolve()
+
+    def resolve(self, revision: str, *, option: str) -> str:
+        """The full commit id of a revision. Raises `UserError` that names the option it came from."""
+        try:
+            return self.run("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
+        except GitError as error:
+            raise UserError(
+                f"{option} {revision}: expected a revision of {self.path}, found none by that name; "
+                "see git log there, or fetch it first"
+            ) from error
+
+    def has_commit(self, sha: str) -> bool:
+        """Whether the commit's object is at hand."""
+        try:
+            self.run("cat-file", "-e", f"{sha}^{{commit}}")
+        except GitError:
+            return False
+        return True
+
+    def is_ancestor(self, ancestor: str, descendant: str) -> bool:
+        """Whether `ancestor` is reachable from `descendant` (a commit is its own ancestor)."""
+        try:
+            self.run("merge-base", "--is-ancestor", ancestor, descendant)
+        except GitError as error:
+            if error.status == 1:
+                return False
+            raise
+        return True
+
+    def merge_base(self, first: str, second: str) -> str | None:
+        """A best common ancestor."""
+        try:
+            return self.run("merge-base", first, second)
+        except GitError as error:
+            if error.status == 1:
+                return None
+            raise
+
+    def commits(self, *, good: str, bad: str, first_parent: bool = False) -> list[CommitInfo]:
+        """The commits of `good..bad`, parents before children; or those alone that first parents lead to."""
+        follow = ["--first-parent"] if first_parent else []
+        return self._log("--topo-order", "--reverse", *follow, f"{good}..{bad}")
+
+    def first_parents(self, sha: str) -> list[tuple[str, int]]:
+        """A commit and those that first parents lead to from it, to the root: ids and committer dates in seconds."""
+        output = self.run("rev-list", "--first-parent", "--timestamp", sha, "--")
+        pairs = (line.split(" ") for line in output.splitlines())
+        return [(found, int(seconds)) for seconds, found in pairs]
+
+    def commit(self, sha: str) -> CommitInfo:
+        """One commit by its full id."""
+        return self._log("--max-count=1", sha)[0]
+
+    def _log(self, *arguments: str) -> list[CommitInfo]:
+        # A subject or path may hold any character, so no fixed one can part the records.
+        mark = uuid.uuid4().hex
+        output = self.run(
+            "log",
+            "--raw",
+            "-z",
+            "--no-abbrev",
+            "--no-renames",
+            "--no-color",
+            "--no-show-signature",
+            "--encoding=UTF-8",
+            "--diff-merges=first-parent",
+            "--ignore-submodules=none",
+            f"--format={mark}{_FIELDS}",
+            *arguments,
+            "--",
+        )
+        return [_parse_commit(record) for record in output.split(mark)[1:]]
+
+    def tree(self, sha: str, paths: tuple[str, ...] = ()) -> Iterator[TreeEntry]:
+        """All files of a commit, or those below `paths`."""
+        output = self.run("ls-tree", "-r", "-z", "--full-tree", sha, "--", *paths)
+        for record in output.split("\0"):
+            if record:
+                attributes, _, path = record.partition("\t")
+                mode, _, object_id = attributes.split(" ")
+                yield TreeEntry(path=path, mode=mode, object=object_id)
+
+    def gitlink(self, sha: str, path: str) -> str | None:
+        """The commit a submodule is pinned to."""
+        for entry in self.tree(sha, (path,)):
+            if entry.mode == "160000" and entry.path == path:
+                return entry.object
+        return None
+
+    def read_text(self, sha: str, path: str, *, limit: int = 1 << 20) -> str | None:
+        """A file's text at a commit, None where it is missing or larger than `limit` bytes."""
+        try:
+            if int(self.run("cat-file", "-s", f"{sha}:{path}")) > limit:
+                return None
+            return self.run("cat-file", "blob", f"{sha}:{path}")
+        except GitError:
+            return None
+
+    def changed_files(self) -> list[str]:
+        """Paths of the checkout that differ from its HEAD, untracked ones included."""
+        output = self.run("status", "--porcelain=v1", "-z", "--no-renames", "--ignore-submodules=none")
+        return [record[3:] for record in output.split("\0") if record]
+
+    def remote_url(self) -> str | None:
+        """Where `origin` is fetched from."""
+        try:
+            return self.run("remote", "get-url", "origin")
+        except GitError:
+            return None
+
+
+def _parse_commit(record: str) -> CommitInfo:
+    """Parse one record of `_FIELDS` followed by `--raw -z` fields."""
+    sha, parents, author, email, seconds, subject, rest = record.split("\0", 6)
+    fields = rest.strip("\n").strip("\0").split("\0")
+    changes: list[TreeChange] = []
+    for header, path in zip(fields[0::2], fields[1::2], strict=False):
+        old_mode, new_mode, old_object, new_object, _ = header.strip("\n").removeprefix(":").split(" ")
+        changes.append(
+            TreeChange(
+                path=path, old_mode=old_mode, old_object=old_object, new_mode=new_mode, new_object=new_object
+            )
+        )
+    return CommitInfo(
+        sha=sha,
+        parents=tuple(parents.split()),
+        author=author,
+        email=email,
+        date=datetime.fromtimestamp(int(seconds), UTC),
+        subject=subject,
+        changes=tuple(changes),
+    )
+
+
+def is_commit_id(text: str) -> bool:
+    """Whether the text is a full hexadecimal commit id.
+
+    >>> is_commit_id("b" * 40), is_commit_id("main")
+    (True, False)
+    """
+    return _COMMIT.fullmatch(text) is not None

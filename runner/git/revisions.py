@@ -1,0 +1,79 @@
+"""Which commit of every repository belongs to a probe."""
+
+from collections.abc import Mapping, Sequence
+
+from ..errors import UserError
+from ..stack.parts import GitlinkPin
+from ..stack.stack import Stack
+from .cherry_picks import CherryPicks, patch_name
+from .pin_files import PinReader
+from .repository import CommitInfo, GitRepository
+
+
+class NoPinError(UserError):
+    """A commit pins no commit of a submodule that the stack expects there."""
+
+
+class Revisions:
+    """Extends a commit of one repository to commits of all."""
+
+    def __init__(
+        self,
+        stack: Stack,
+        repositories: Mapping[str, GitRepository],
+        fixed: Mapping[str, str],
+        *,
+        picks: CherryPicks | None = None,
+    ) -> None:
+        """`fixed` gives the commits of repositories that are neither searched nor pinned."""
+        self._stack = stack
+        self._fixed = fixed
+        self._picks = picks
+        self.pins = PinReader(stack, repositories)
+
+    def complete(self, chosen: Mapping[str, str]) -> dict[str, str]:
+        """The commit of every repository: the chosen one, else what its holder pins, else the fixed one; and of the
+        other pins the values that are chosen. Patches of a commit come with it.
+
+        Raises `NoPinError`.
+        """
+        revisions: dict[str, str] = dict(chosen)
+
+        def revision(name: str) -> str:
+            if name not in revisions:
+                pin_name = self._stack.links.get(name)
+                if pin_name is None:
+                    revisions[name] = self._fixed[name]
+                else:
+                    pin = self._stack.pins[pin_name]
+                    holder = revision(pin.holder)
+                    pinned = self.pins.value(pin_name, holder)
+                    if pinned is None:
+                        kind = "a submodule" if isinstance(pin, GitlinkPin) else "a commit's full id"
+                        raise NoPinError(
+                            f"{pin.holder} {holder[:12]}: expected {kind} at {pin.path}, found none"
+                        )
+                    revisions[name] = pinned
+            return revisions[name]
+
+        for name in self._stack.repositories:
+            revision(name)
+        if self._picks is not None:
+            patches = self._picks.at(revisions[self._picks.repository])
+            revisions |= {patch_name(self._picks.repository): " ".join(patches)} if patches else {}
+        return revisions
+
+    def learn(self, repository: str, history: Sequence[CommitInfo]) -> None:
+        """Follow the pins of a history, parents first, without asking git for each commit."""
+        self.pins.learn(repository, history)
+
+
+def fixed_revisions(
+    stack: Stack, repositories: Mapping[str, GitRepository], *, searched: str
+) -> dict[str, str]:
+    """The commits, by the stack file's `revision`, of what is neither searched nor pinned. Raises `UserError`."""
+    return {
+        name: repositories[name].resolve(repository.revision, option=f"repositories.{name}.revision")
+        for name, repository in stack.repositories.items()
+        if name != searched and name not in stack.links
+    }

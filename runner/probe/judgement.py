@@ -1,0 +1,77 @@
+"""From what a run printed and how it ended to a verdict and its judgement; and verdicts where nothing was run."""
+
+from dataclasses import replace
+
+from ...store.schema import Judgement
+from ...store.vocabulary import Verdict
+from ..case.case import CaseName
+from ..verdict.bad_when import BadWhen, judge_exit_code
+from ..verdict.harness_outcome import HarnessOutcome
+from ..verdict.verdict import Classification, Classifier, Ending, Evidence
+
+_PREDICATE_VERDICTS = {
+    Judgement.GOOD: Verdict.PASS,
+    Judgement.BAD: Verdict.MISMATCH,
+    Judgement.SKIP: Verdict.UNKNOWN,
+}
+
+
+class Listener:
+    """Hands output to the classifier, and watches for the pattern that may say what is bad."""
+
+    def __init__(self, classifier: Classifier, bad_when: BadWhen | None) -> None:
+        self._classifier = classifier
+        self._bad_when = bad_when
+        self._matched = False
+
+    def feed(self, stream: str, line: str) -> None:
+        """Take one line of the run."""
+        self._classifier.feed("stdout" if stream == "stdout" else "stderr", line)
+        if self._bad_when is not None and not self._matched:
+            self._matched = self._bad_when.matches_line(line)
+
+    def finish(self, ending: Ending, outcome: HarnessOutcome | None) -> tuple[Classification, Judgement]:
+        """What it all means."""
+        found = self._classifier.finish(ending, outcome)
+        if self._bad_when is not None:
+            return found, self._bad_when.judge(found, matched_regex=self._matched)
+        if ending.timed_out:
+            return found, Judgement.SKIP
+        judgement = judge_exit_code(
+            ending.exit_code if ending.exit_code is not None else -(ending.signal or 0)
+        )
+        signature = f"exit code {ending.exit_code}" if judgement is Judgement.BAD else None
+        return replace(found, verdict=_PREDICATE_VERDICTS[judgement], signature=signature), judgement
+
+
+def case_missing(case: CaseName) -> Classification:
+    """The commit has no such case."""
+    evidence = Evidence(
+        stream="ending",
+        line=0,
+        text=f"no {case.path} at this commit",
+        why="the case does not exist here, so nothing was run",
+    )
+    return Classification(verdict=Verdict.UNKNOWN, signature="case missing", evidence=(evidence,), metrics={})
+
+
+def not_frozen(option: str, why: str) -> Classification:
+    """The case cannot be held to the data, or the build directory, that `option` freezes."""
+    signature = {"--golden-data": "data not frozen", "--runtime-dir": "build not frozen"}[option]
+    evidence = Evidence(
+        stream="ending",
+        line=0,
+        text=f"{option}: {why}",
+        why=f"{signature}: a verdict would be of something else",
+    )
+    return Classification(verdict=Verdict.UNKNOWN, signature=signature, evidence=(evidence,), metrics={})
+
+
+def patch_conflict(what: str) -> Classification:
+    """A patch that was to unbreak the commit does not apply to it."""
+    evidence = Evidence(
+        stream="ending", line=0, text=f"cherry-pick: {what}", why="without the patch it is another experiment"
+    )
+    return Classification(
+        verdict=Verdict.UNKNOWN, signature=f"cherry-pick: {what}"[:160], evidence=(evidence,), metrics={}
+    )

@@ -1,0 +1,123 @@
+"""Bringing a slot to where a case can run: check out, look at the surroundings, build."""
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from ..git.cherry_picks import PatchConflictError, patches_in
+from ..git.repository import LOCAL_VARIABLES
+from ..stack.templates import fill
+from ..verdict.verdict import Ending
+from ..workspace.environment import EnvironmentReader
+from ..workspace.slot import Slot
+from ..workspace.workspace import Workspace
+from .builder import Builder, FailedBuild, Toolchain
+from .judgement import patch_conflict
+from .records import ProbeRequest
+
+OF_ANOTHER_PYTHON = frozenset({"PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV"})
+NOT_STARTED = Ending(exit_code=None, signal=None, timed_out=False, cancelled=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prepared:
+    """A slot that was checked out and built, and what commands in it are given."""
+
+    surroundings: Mapping[str, str]
+    """The environment's description."""
+    environment: Mapping[str, str]
+    """The variables of processes."""
+    values: Mapping[str, str]
+    """Those of the placeholders."""
+    built: Toolchain | FailedBuild
+
+
+class Preparation:
+    """Prepares one slot for one commit after another."""
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        slot: Slot,
+        builder: Builder,
+        reader: EnvironmentReader,
+        *,
+        variables: Mapping[str, str],
+        cores: int,
+        says: Callable[[str], None],
+    ) -> None:
+        """`variables` are what commands inherit, `cores` what a build may take, `says` is told what comes now."""
+        self._stack = workspace.stack
+        self._workspace = workspace
+        self._slot = slot
+        self._builder = builder
+        self._reader = reader
+        self._variables = variables
+        self._cores = cores
+        self._says = says
+
+    def prepare(self, request: ProbeRequest) -> Prepared:
+        """Raises `UserError`, `OSError` and `InterruptedWorkError`."""
+        if request.golden is not None:
+            request.golden.verify()
+        self._says("checking out")
+        for name in self._stack.repositories:
+            for sha in (request.revisions[name], *patches_in(request.revisions, name)):
+                self._workspace.ensure_commit(name, sha)
+        conflict: PatchConflictError | None = None
+        try:
+            self._slot.check_out(request.revisions)
+        except PatchConflictError as error:
+            conflict = error
+        if self._stack.needs_python:
+            self._slot.ensure_python()
+        surroundings = self._reader.read(packages_path=self._slot.packages_path())
+        values = self._values(request)
+        environment = self._process_environment(values)
+        built = (
+            _conflict_of_patches(conflict)
+            if conflict is not None
+            else self._builder.build(
+                self._slot,
+                request.revisions,
+                surroundings=surroundings,
+                environment=environment,
+                values=values,
+                logs=request.directory,
+                on_step=lambda step: self._says(f"building {step}"),
+            )
+        )
+        return Prepared(surroundings=surroundings, environment=environment, values=values, built=built)
+
+    def _values(self, request: ProbeRequest) -> dict[str, str]:
+        case = self._slot.path(self._stack.case.repository)
+        if request.case is not None:
+            case /= request.case.path
+        return {
+            "python": str(self._slot.python),
+            "slot": str(self._slot.directory),
+            "jobs": str(self._cores),
+            "case": str(case),
+            "platform": request.platform,
+            "device": str(request.device),
+            **{name: str(self._slot.path(name)) for name in self._stack.repositories},
+        }
+
+    def _process_environment(self, values: Mapping[str, str]) -> dict[str, str]:
+        environment = {key: value for key, value in self._variables.items() if key not in LOCAL_VARIABLES}
+        if self._stack.needs_python:
+            scripts = self._slot.python.parent
+            environment = {key: environment[key] for key in environment.keys() - OF_ANOTHER_PYTHON}
+            environment["PATH"] = f"{scripts}{os.pathsep}{environment.get('PATH', os.defpath)}"
+            environment["VIRTUAL_ENV"] = str(scripts.parent)
+        own = {key: fill(text, values) for key, text in self._reader.variables().items()}
+        return environment | own
+
+
+def _conflict_of_patches(conflict: PatchConflictError) -> FailedBuild:
+    return FailedBuild(
+        step="cherry-pick",
+        ending=NOT_STARTED,
+        classification=patch_conflict(str(conflict)),
+        seconds=0.0,
+    )

@@ -1,0 +1,293 @@
+"""One probe: check out, build, run the case on frozen data, classify. Nothing is remembered here."""
+
+import os
+import platform as host_platform
+import secrets
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from ...store.schema import Judgement
+from ..case.case import CaseCommand, case_command
+from ..errors import UserError
+from ..process.execute import Command, execute
+from ..process.interrupt import Interrupt
+from ..stack.stack import Stack
+from ..stack.templates import fill
+from ..verdict.harness_outcome import HarnessOutcome, HarnessOutcomeError, read_harness_outcome
+from ..verdict.verdict import Classification, Classifier, Ending, Evidence
+from ..workspace.content import StackContent
+from ..workspace.environment import EnvironmentReader
+from ..workspace.home import Home
+from ..workspace.slot import Slot, remove
+from ..workspace.targets import lease
+from ..workspace.workspace import Workspace
+from .builder import Builder, FailedBuild, Toolchain
+from .judgement import Listener, case_missing, not_frozen
+from .offered_options import OfferedOptions
+from .preparation import NOT_STARTED, Preparation, Prepared
+from .records import ProbeRequest, ProbeResult
+
+_BUILD = "build"
+"""Of a probe's folder: the build directory that its run left, or was given."""
+
+
+OnActivity = Callable[[str], None]
+"""Told what a slot does now, in a few words."""
+
+
+class Prober:
+    """Makes probes in one slot, which it holds until it is closed.
+
+    The same prober makes many probes, so that incremental builds are used again.
+    """
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        content: StackContent,
+        home: Home,
+        *,
+        on_activity: OnActivity,
+        variables: Mapping[str, str] = os.environ,
+        share: int = 1,
+        interrupt: Interrupt | None = None,
+    ) -> None:
+        """`variables` are what commands inherit, `share` is how many probers the machine's cores are for."""
+        stack = self._stack = workspace.stack
+        self._interrupt = interrupt
+        self._on_activity = on_activity
+        reader = EnvironmentReader(stack, variables)
+        self._options = OfferedOptions(home.options, stack, content, reader, interrupt=interrupt)
+        builder = Builder(stack, content, home.builds, interrupt=interrupt)
+        self._slot = workspace.acquire()
+        self._preparation = Preparation(
+            workspace,
+            self._slot,
+            builder,
+            reader,
+            variables=variables,
+            cores=max(1, (os.cpu_count() or 1) // share),
+            says=self._says,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._slot.release()
+
+    @property
+    def slot(self) -> Slot:
+        """The slot in use."""
+        return self._slot
+
+    def probe(self, request: ProbeRequest) -> ProbeResult:
+        """Make one probe. Raises `UserError` where no probe can be made at all (no disk, no golden data), and
+        `InterruptedWorkError`."""
+        try:
+            return self._probe(request)
+        except OSError as error:
+            raise UserError(
+                f"{error.filename or request.directory}: expected to be able to write here: {_reason(error)}; "
+                "free space or set PRECISION_BISECT_HOME to a folder with room, then resume"
+            ) from error
+
+    def prepare(self, request: ProbeRequest) -> Stack | FailedBuild:
+        """Check out and build in the slot, and run nothing: the stack with its repositories where they are there.
+
+        Raises `UserError`, and `InterruptedWorkError`.
+        """
+        request.directory.mkdir(parents=True, exist_ok=True)
+        built = self._preparation.prepare(request).built
+        if isinstance(built, FailedBuild):
+            return built
+        there = {
+            name: repository.model_copy(update={"path": self._slot.path(name)})
+            for name, repository in self._stack.repositories.items()
+        }
+        return self._stack.model_copy(update={"repositories": there})
+
+    def _probe(self, request: ProbeRequest) -> ProbeResult:
+        shutil.rmtree(request.directory, ignore_errors=True)
+        # An earlier attempt, whose worker was killed, may still be dying and write there.
+        request.directory.mkdir(parents=True, exist_ok=True)
+        prepared = self._preparation.prepare(request)
+        built = prepared.built
+        if isinstance(built, FailedBuild):
+            return self._result(
+                request,
+                prepared.surroundings,
+                classification=built.classification,
+                ending=built.ending,
+                build_seconds=built.seconds,
+                log=request.directory / f"build-{built.step}.log.gz",
+            )
+        return self._run(request, prepared, built)
+
+    def _run(self, request: ProbeRequest, prepared: Prepared, toolchain: Toolchain) -> ProbeResult:
+        surroundings, values = prepared.surroundings, prepared.values
+        log = request.directory / "run.log.gz"
+        if request.case is not None and not Path(values["case"]).is_file():
+            return self._result(
+                request,
+                surroundings,
+                classification=case_missing(request.case),
+                ending=NOT_STARTED,
+                toolchain=toolchain,
+                build_seconds=toolchain.seconds,
+                log=log,
+            )
+        outcome_file = request.directory / f"outcome-{secrets.token_hex(8)}.json"
+        options = request.options
+        if options.runtime_dir is not None:
+            # A run compiles and writes in the build directory it is given, so each gets its own.
+            copy = request.directory / _BUILD
+            shutil.copytree(options.runtime_dir, copy, symlinks=True)
+            options = replace(options, runtime_dir=copy)
+        command = case_command(
+            self._stack,
+            request.case,
+            options,
+            offered=self._options.of_case(self._slot, request, prepared, toolchain),
+            outcome=outcome_file,
+            values=values,
+        )
+        wanted = {"--golden-data": request.golden, "--runtime-dir": options.runtime_dir}
+        refused = [name for name in command.missing if wanted.get(name) is not None]
+        if refused:
+            return self._result(
+                request,
+                surroundings,
+                classification=not_frozen(refused[0], "the case has no option for it at this commit"),
+                ending=NOT_STARTED,
+                toolchain=toolchain,
+                build_seconds=toolchain.seconds,
+                log=log,
+            )
+        self._clear_build_output()
+        listener = Listener(Classifier(self._stack.verdicts), request.bad_when)
+        with lease(
+            request.platform,
+            self._stack.platforms[request.platform],
+            request.device,
+            on_wait=self._says,
+            interrupt=self._interrupt,
+        ) as leases:
+            self._says("running")
+            self._slot.begin_case()
+            finished = execute(
+                Command(
+                    argv=command.argv,
+                    cwd=self._slot.directory / fill(self._stack.case.cwd, values),
+                    environment=prepared.environment,
+                    timeout=request.timeout,
+                    memory=self._memory_limit(),
+                    holds=(self._slot.lock, *leases),
+                    interrupt=self._interrupt,
+                ),
+                log=log,
+                on_line=listener.feed,
+            )
+            if not finished.ending.timed_out:
+                self._slot.end_case()
+        outcome, doubts = _read_outcome(outcome_file)
+        classification, judgement = listener.finish(finished.ending, outcome)
+        for call in outcome.calls if outcome else ():
+            if options.runtime_dir is not None and "runtime_dir" in call.not_applied:
+                classification = not_frozen("--runtime-dir", call.not_applied["runtime_dir"])
+                judgement = Judgement.SKIP
+        return self._result(
+            request,
+            surroundings,
+            classification=replace(classification, evidence=(*classification.evidence, *doubts)),
+            judgement=judgement,
+            ending=finished.ending,
+            command=command,
+            toolchain=toolchain,
+            build_seconds=toolchain.seconds,
+            run_seconds=finished.seconds,
+            log=log,
+            build_directory=options.runtime_dir or self._keep_build_directory(request.directory),
+        )
+
+    def _says(self, text: str) -> None:
+        """Between two pieces of work: stop here if asked to, else say what comes now."""
+        if self._interrupt is not None:
+            self._interrupt.check()
+        self._on_activity(text)
+
+    def _result(
+        self,
+        request: ProbeRequest,
+        surroundings: Mapping[str, str],
+        *,
+        classification: Classification,
+        ending: Ending,
+        log: Path,
+        judgement: Judgement = Judgement.SKIP,
+        command: CaseCommand | None = None,
+        toolchain: Toolchain | None = None,
+        build_seconds: float = 0.0,
+        run_seconds: float = 0.0,
+        build_directory: Path | None = None,
+    ) -> ProbeResult:
+        return ProbeResult(
+            classification=classification,
+            judgement=judgement,
+            ending=ending,
+            command=command.argv if command else (),
+            missing_options=command.missing if command else (),
+            toolchain=toolchain,
+            build_seconds=build_seconds,
+            run_seconds=run_seconds,
+            surroundings=surroundings,
+            slot=self._slot.index,
+            host=host_platform.node(),
+            log=log,
+            build_directory=build_directory,
+        )
+
+    def _memory_limit(self) -> int | None:
+        limit = self._stack.limits.memory_gib
+        return None if limit is None else int(limit * (1 << 30))
+
+    def _clear_build_output(self) -> None:
+        """Remove what a run that was killed here has left."""
+        folder = self._stack.case.build_output
+        if folder is not None:
+            remove(self._slot.directory / folder)
+
+    def _keep_build_directory(self, directory: Path) -> Path | None:
+        """Move the build directory that the run made out of the slot."""
+        folder = self._stack.case.build_output
+        root = self._slot.directory / folder if folder is not None else None
+        if root is None or not root.is_dir() or root.is_symlink():
+            return None
+        made = [path for path in root.iterdir() if path.is_dir() and not path.is_symlink()]
+        if not made:
+            return None
+        newest = max(made, key=lambda path: path.stat().st_mtime_ns)
+        return Path(shutil.move(newest, directory / _BUILD))
+
+
+def _reason(error: OSError) -> str:
+    """What went wrong; a copy of a folder that failed lists one failure a file."""
+    return error.strerror or str(error)[:200]
+
+
+def _read_outcome(file: Path) -> tuple[HarnessOutcome | None, tuple[Evidence, ...]]:
+    """What the shim wrote. Where it cannot be trusted the printed lines decide, and that is said."""
+    try:
+        return read_harness_outcome(file), ()
+    except HarnessOutcomeError as error:
+        doubt = Evidence(stream="outcome", line=0, text=str(error), why="so the printed lines decide alone")
+        return None, (doubt,)

@@ -1,0 +1,53 @@
+"""What a probe is asked, and what came of it: plain data that passes between driver and workers."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...store.schema import BuildSource, Judgement
+from ..case.case import CaseName, RunOptions
+from ..case.golden import FrozenGolden
+from ..verdict.bad_when import BadWhen
+from ..verdict.verdict import Classification, Ending
+from .builder import Toolchain
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProbeRequest:
+    """What to build and run. `timeout` is seconds for the run; `directory` takes logs and what is kept of the run."""
+
+    revisions: Mapping[str, str]
+    case: CaseName | None
+    """None: the stack's command is the whole case."""
+    platform: str
+    device: int
+    golden: FrozenGolden | None
+    bad_when: BadWhen | None
+    """None: the case is a predicate command, judged by its exit code."""
+    options: RunOptions
+    timeout: float
+    directory: Path
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProbeResult:
+    """What came of it. `toolchain` is None where the build failed, `ending` then tells of the failing step."""
+
+    classification: Classification
+    judgement: Judgement
+    ending: Ending
+    command: tuple[str, ...]
+    missing_options: tuple[str, ...]
+    toolchain: Toolchain | None
+    build_seconds: float
+    run_seconds: float
+    surroundings: Mapping[str, str]
+    slot: int
+    host: str
+    log: Path
+    build_directory: Path | None
+
+    @property
+    def build_source(self) -> BuildSource:
+        """Where the toolchain came from."""
+        return self.toolchain.source if self.toolchain else BuildSource.NONE

@@ -1,0 +1,255 @@
+"""Workers on this machine or on many: joblib starts their loops, and each connects back to take probes.
+
+What a worker was at when it died is told, and its loop is started again; nothing of a probe counts until its result
+has arrived here. When this process ends, in whatever way, every connection ends, and with it every probe.
+"""
+
+import contextlib
+import itertools
+import queue
+import secrets
+import socket
+import threading
+from collections import Counter, deque
+from dataclasses import dataclass
+from multiprocessing import AuthenticationError
+from multiprocessing.connection import Connection, Listener
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, cast
+
+from ...errors import UserError
+from ..records import ProbeRequest
+from .backends import Backend, call_at_once, check_backend, end_own_processes
+from .worker import Activity, Address, Cancel, Done, Failed, Make, Setup, Stop, notice_lost_machines, work
+
+_MOST_LOSSES = 3
+"""Of workers in one probe, or of all workers before any has finished one: then it is no accident."""
+_PAUSE = 1.0
+"""Seconds before loops that ended are started again."""
+_FAREWELL = 10.0
+"""Seconds that others get to notice that it is over."""
+
+
+@dataclass(frozen=True)
+class Lost:
+    """A worker died in this probe."""
+
+    number: int
+
+
+@dataclass(eq=False)
+class _Worker:
+    connection: "Connection[Any, Any]"
+    number: int | None = None
+    """The probe that it is at."""
+
+
+@dataclass(frozen=True)
+class _Joined:
+    worker: _Worker
+
+
+@dataclass(frozen=True)
+class _Left:
+    worker: _Worker
+
+
+@dataclass(frozen=True)
+class _Ended:
+    """All loops have ended, though nobody told them to."""
+
+    error: BaseException | None
+
+
+@dataclass(frozen=True)
+class _Finished:
+    worker: _Worker
+    done: Done
+
+
+Event = Activity | Done | Lost
+
+
+class Crew:
+    """`jobs` workers of one stack. All methods are for one thread."""
+
+    def __init__(self, setup: Setup, *, jobs: int, backend: Backend) -> None:
+        self._setup = setup
+        self.jobs = jobs
+        self._backend: Backend = backend
+        self._key = secrets.token_bytes(32)
+        self._inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._probes: dict[int, ProbeRequest] = {}
+        self._waiting: deque[int] = deque()
+        self._workers: list[_Worker] = []
+        self._numbers = itertools.count(1)
+        self._losses: Counter[Path] = Counter()
+        self._barren_ends = 0
+        self._closing = threading.Event()
+
+    def __enter__(self) -> Self:
+        """Raises `UserError` where the backend is not there."""
+        check_backend(self._backend)
+        local = self._backend == "loky"
+        self._listener = (
+            Listener(family="AF_UNIX", authkey=self._key)
+            if local
+            else Listener(("0.0.0.0", 0), authkey=self._key)
+        )
+        bound = self._listener.address
+        address = bound if isinstance(bound, str) else (_own_address(), bound[1])
+        self._acceptor = threading.Thread(target=self._accept, daemon=True)
+        self._loops = threading.Thread(target=self._run_loops, args=(address,), daemon=True)
+        self._acceptor.start()
+        self._loops.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._closing.set()
+        _wake(self._listener)
+        # Whoever else calls here may keep it waiting.
+        self._acceptor.join(timeout=_FAREWELL)
+        self._listener.close()
+        with contextlib.suppress(queue.Empty):
+            while True:
+                message = self._inbox.get_nowait()
+                if isinstance(message, _Joined):
+                    self._workers.append(message.worker)
+        for worker in self._workers:
+            _send(worker, Stop())
+        # A cluster may have lost the machines whose answer this waits for; nothing of it counts any more.
+        self._loops.join(timeout=None if self._backend == "loky" else _FAREWELL)
+        if self._backend == "loky" and self.jobs > 1:
+            end_own_processes()
+
+    def begin(self, request: ProbeRequest) -> int:
+        """Hand a probe to the next free worker; the number by which events speak of it."""
+        number = next(self._numbers)
+        self._probes[number] = request
+        self._waiting.append(number)
+        self._assign()
+        return number
+
+    def cancel(self, number: int) -> None:
+        """Stop a probe, wherever it is. Nothing more is heard of it."""
+        del self._probes[number]
+        if number in self._waiting:
+            self._waiting.remove(number)
+        for worker in self._workers:
+            if worker.number == number:
+                _send(worker, Cancel(number))
+
+    def next_event(self, *, timeout: float | None) -> Event | None:
+        """Wait for news of the probes under way; None where there are none, after `timeout` seconds at the latest. A
+        lost probe has to be begun again. Raises `UserError` where probes cannot be made."""
+        try:
+            message = self._inbox.get(timeout=timeout)
+        except queue.Empty:
+            return None
+        match message:
+            case _Joined(worker=worker):
+                self._workers.append(worker)
+                self._assign()
+            case _Left(worker=worker):
+                return self._left(worker)
+            case _Ended(error=error):
+                self._ended(error)
+            case _Finished(worker=worker, done=done):
+                worker.number = None
+                self._assign()
+                if self._probes.pop(done.number, None) is not None and done.result is not None:
+                    self._barren_ends = 0
+                    return done
+            case Activity(number=number):
+                return message if number in self._probes else None
+            case Failed(text=text, expected=expected):
+                raise UserError(text) if expected else RuntimeError(f"a worker failed:\n{text}")
+            case _:
+                raise AssertionError(message)
+        return None
+
+    def _assign(self) -> None:
+        for worker in self._workers:
+            if worker.number is None and self._waiting:
+                worker.number = self._waiting.popleft()
+                _send(worker, Make(worker.number, self._probes[worker.number]))
+
+    def _left(self, worker: _Worker) -> Lost | None:
+        self._workers.remove(worker)
+        request = self._probes.pop(worker.number, None) if worker.number is not None else None
+        if request is None:
+            return None
+        self._losses[request.directory] += 1
+        if self._losses[request.directory] == _MOST_LOSSES:
+            raise UserError(
+                f"expected workers that live, found {_MOST_LOSSES} killed in the same probe ({request.directory}); "
+                "is there enough memory? then resume"
+            )
+        assert worker.number is not None
+        return Lost(worker.number)
+
+    def _ended(self, error: BaseException | None) -> None:
+        self._barren_ends += 1
+        if self._barren_ends == _MOST_LOSSES:
+            raise UserError(
+                f"--backend {self._backend}: expected workers, found that they end before any finishes a probe: "
+                f"{type(error).__name__}: {error}"
+            ) from error
+
+    def _accept(self) -> None:
+        while not self._closing.is_set():
+            try:
+                connection = self._listener.accept()
+                notice_lost_machines(connection)
+                connection.send(self._setup)
+            except (OSError, EOFError, AuthenticationError):
+                continue  # somebody else, or a worker that died at once
+            worker = _Worker(connection)
+            self._inbox.put(_Joined(worker))
+            threading.Thread(target=self._read, args=(worker,), daemon=True).start()
+
+    def _read(self, worker: _Worker) -> None:
+        with worker.connection as connection, contextlib.suppress(EOFError, OSError):
+            while True:
+                message = connection.recv()
+                self._inbox.put(_Finished(worker, message) if isinstance(message, Done) else message)
+        self._inbox.put(_Left(worker))
+
+    def _run_loops(self, address: Address) -> None:
+        """Keep the loops running. One that dies takes the others with it on loky; dask starts it anew elsewhere."""
+        while not self._closing.is_set():
+            error: BaseException | None = None
+            try:
+                call_at_once(self._backend, work, (address, self._key), times=self.jobs)
+            except BaseException as raised:
+                error = raised
+            if not self._closing.is_set():
+                self._inbox.put(_Ended(error))
+                self._closing.wait(_PAUSE)
+
+
+def _send(worker: _Worker, message: object) -> None:
+    """To one that has just died, nothing: its end is noticed where it is read from."""
+    with contextlib.suppress(OSError):
+        worker.connection.send(message)
+
+
+def _wake(listener: Listener) -> None:
+    """Let a listener look up."""
+    address = listener.address
+    family = socket.AF_UNIX if isinstance(address, str) else socket.AF_INET
+    with socket.socket(family) as caller, contextlib.suppress(OSError):
+        caller.connect(address)
+
+
+def _own_address() -> str:
+    """The address by which other machines reach this one. Nothing is sent: the kernel is asked for the route."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))
+        except OSError:
+            return "127.0.0.1"
+        return cast(str, probe.getsockname()[0])

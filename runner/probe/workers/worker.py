@@ -1,0 +1,160 @@
+"""The far end of a crew: a loop that makes probes in a slot of its own, one after the other, as its driver asks.
+
+It remembers nothing: results go to the driver, who alone writes to the store. Whatever comes while a probe is made,
+the end of the connection included, puts an end to that probe and to all its processes.
+"""
+
+import contextlib
+import os
+import signal
+import socket
+import threading
+import time
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass
+from multiprocessing import AuthenticationError
+from multiprocessing.connection import Client, Connection
+from typing import Any, cast
+
+from ...errors import UserError
+from ...process.interrupt import Interrupt, InterruptedWorkError
+from ...stack.stack import Stack
+from ...workspace.content import StackContent
+from ...workspace.home import Home
+from ...workspace.workspace import Workspace
+from ..probe import Prober
+from ..records import ProbeRequest, ProbeResult
+
+_SILENCE = 30
+"""Seconds after which a silent machine is asked whether it lives."""
+
+_WATCH = 0.5
+"""Seconds between two looks whether the driver lives."""
+
+Address = str | tuple[str, int]
+"""A socket's path, or host and port."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setup:
+    """What a worker is told first. `share` is how many workers its machine's cores are for."""
+
+    stack: Stack
+    home: Home
+    variables: Mapping[str, str]
+    share: int
+
+
+@dataclass(frozen=True)
+class Make:
+    """To the worker: make this probe. The number is the driver's own for it."""
+
+    number: int
+    request: ProbeRequest
+
+
+@dataclass(frozen=True)
+class Cancel:
+    """To the worker: stop this probe, if it is still at it."""
+
+    number: int
+
+
+@dataclass(frozen=True)
+class Stop:
+    """To the worker: that was all."""
+
+
+@dataclass(frozen=True)
+class Activity:
+    """To the driver: what is done now for a probe, and in which slot."""
+
+    number: int
+    slot: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Done:
+    """To the driver: the result of a probe; None where it was stopped."""
+
+    number: int
+    result: ProbeResult | None
+
+
+@dataclass(frozen=True)
+class Failed:
+    """To the driver: no probe can be made here. `expected` tells an error of the user's from one of ours."""
+
+    text: str
+    expected: bool
+
+
+def belong_to(driver: int) -> None:
+    """Make this process one of the driver's own: Ctrl-C is for the driver to hear, and their ends are one."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def watch() -> None:
+        while os.getppid() == driver:
+            time.sleep(_WATCH)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def work(address: Address, key: bytes) -> None:
+    """Connect to the driver and serve it until it says so, or is gone."""
+    try:
+        connection = Client(address, authkey=key)
+    except (OSError, EOFError, AuthenticationError):
+        return  # the driver is gone already
+    notice_lost_machines(connection)
+    with connection, contextlib.suppress(EOFError, ConnectionError):
+        _serve(connection)
+
+
+def _serve(connection: "Connection[Any, Any]") -> None:
+    setup = cast(Setup, connection.recv())
+    number = 0
+
+    def tell(text: str) -> None:
+        connection.send(Activity(number, prober.slot.index, text))
+
+    try:
+        workspace = Workspace(setup.stack, setup.home)
+        with Prober(
+            workspace,
+            StackContent(setup.stack, workspace),
+            setup.home,
+            on_activity=tell,
+            variables=setup.variables,
+            share=setup.share,
+            interrupt=Interrupt(connection),
+        ) as prober:
+            while True:
+                match connection.recv():
+                    case Make(number=number, request=request):
+                        try:
+                            connection.send(Done(number, prober.probe(request)))
+                        except InterruptedWorkError:
+                            connection.send(Done(number, None))
+                    case Stop():
+                        return
+                    case _:
+                        pass  # a probe that ended before its cancellation came
+    except (EOFError, ConnectionError):
+        raise
+    except UserError as error:
+        connection.send(Failed(str(error), expected=True))
+    except Exception:
+        connection.send(Failed(traceback.format_exc(), expected=False))
+
+
+def notice_lost_machines(connection: "Connection[Any, Any]") -> None:
+    """Have the kernel ask whether the other machine is still there: one that lost its power says nothing."""
+    with socket.socket(fileno=os.dup(connection.fileno())) as end:
+        if end.family is socket.AF_INET:
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            end.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _SILENCE)
+            end.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, _SILENCE)

@@ -1,0 +1,181 @@
+"""Run one command to its end: output streamed to a compressed log, a timeout, nothing left running."""
+
+import gzip
+import os
+import selectors
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Protocol
+
+from ..errors import UserError
+from ..verdict.verdict import Ending
+from .interrupt import Interrupt, InterruptedWorkError
+from .lock import ProcessLock
+from .supervised import Supervised
+
+_CHUNK = 1 << 16
+_LONGEST_LINE = 1 << 16
+"""Bytes of a line that are kept; a line without end must not fill memory or disk."""
+
+OnLine = Callable[[str, str], None]
+"""Called with the stream (`stdout` or `stderr`) and the line without its end, in order of arrival."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Command:
+    """What to run. `timeout` is seconds, `memory` bytes of address space (None: no limit); `holds` are locks that stay
+    held until the last process of the command is gone, whatever becomes of this one."""
+
+    argv: Sequence[str]
+    cwd: Path
+    environment: Mapping[str, str]
+    timeout: float
+    memory: int | None = None
+    holds: Sequence[ProcessLock] = ()
+    interrupt: Interrupt | None = None
+    """Stops it early."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finished:
+    """How it ended, and after how many seconds."""
+
+    ending: Ending
+    seconds: float
+
+
+class Started(Protocol):
+    """A command that runs, and what it prints."""
+
+    @property
+    def stdout(self) -> IO[bytes]: ...
+
+    @property
+    def stderr(self) -> IO[bytes]: ...
+
+    def finish(self) -> int | None:
+        """Let go of it. When this returns, every process of it is gone: its exit code, or minus the signal that ended
+        it. None: it was stopped by somebody else, and nobody knows how it would have ended."""
+        ...
+
+
+class LostRunError(UserError):
+    """A command's end is not known."""
+
+
+def start_anew(command: Command) -> Supervised:
+    """As a process of its own, below a supervisor of its own."""
+    return Supervised.start(
+        command.argv,
+        cwd=command.cwd,
+        environment=command.environment,
+        memory=command.memory or 0,
+        holds=[lock.fileno() for lock in command.holds],
+    )
+
+
+def execute(
+    command: Command, *, log: Path, on_line: OnLine, start: Callable[[Command], Started] = start_anew
+) -> Finished:
+    """Run a command to its end or its timeout.
+
+    Whatever ends this call, an exception included, every process of the command is gone when it returns. Raises
+    `InterruptedWorkError`, and `LostRunError` where others stopped it.
+    """
+    begun = time.monotonic()
+    timed_out = False
+    started = start(command)
+    try:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with gzip.open(log, "wb", compresslevel=3) as sink:
+            timed_out = not _pump(
+                started, sink, on_line, deadline=begun + command.timeout, interrupt=command.interrupt
+            )
+    finally:
+        code = started.finish()
+    if code is None and not timed_out:
+        raise LostRunError(
+            f"{' '.join(command.argv)[:200]}: expected an end, found it stopped from outside; run it again"
+        )
+    return Finished(ending=_ending(code, timed_out=timed_out), seconds=time.monotonic() - begun)
+
+
+def _pump(
+    started: Started,
+    sink: gzip.GzipFile,
+    on_line: OnLine,
+    *,
+    deadline: float,
+    interrupt: Interrupt | None,
+) -> bool:
+    """Copy both streams until they end. False when the deadline came first. Raises `InterruptedWorkError`."""
+    with selectors.DefaultSelector() as selector:
+        streams = 2
+        if interrupt is not None:
+            selector.register(interrupt, selectors.EVENT_READ)
+        for name, pipe in (("stdout", started.stdout), ("stderr", started.stderr)):
+            os.set_blocking(pipe.fileno(), False)
+            selector.register(pipe, selectors.EVENT_READ, _Lines(name, sink, on_line))
+        while streams:
+            remaining = deadline - time.monotonic()
+            if remaining <= 0:
+                for key in selector.get_map().values():
+                    if key.fileobj is not interrupt:
+                        key.data.close()
+                return False
+            for key, _ in selector.select(remaining):
+                if key.fileobj is interrupt:
+                    raise InterruptedWorkError
+                data = os.read(key.fd, _CHUNK)
+                if data:
+                    key.data.feed(data)
+                else:
+                    key.data.close()
+                    selector.unregister(key.fileobj)
+                    streams -= 1
+    return True
+
+
+class _Lines:
+    """Cuts one stream into lines of bounded length and hands each to the log and the listener."""
+
+    def __init__(self, name: str, sink: gzip.GzipFile, on_line: OnLine) -> None:
+        self._name = name
+        self._sink = sink
+        self._on_line = on_line
+        self._pending = bytearray()
+        self._overlong = False
+
+    def feed(self, data: bytes) -> None:
+        *lines, rest = data.split(b"\n")
+        for line in lines:
+            self._append(line)
+            self._emit()
+        self._append(rest)
+
+    def close(self) -> None:
+        if self._pending:
+            self._emit()
+
+    def _append(self, data: bytes) -> None:
+        room = _LONGEST_LINE - len(self._pending)
+        self._overlong |= len(data) > room
+        self._pending += data[:room]
+
+    def _emit(self) -> None:
+        if self._overlong:
+            self._pending += b" [line cut]"
+        self._sink.write(self._pending + b"\n")
+        self._on_line(self._name, self._pending.decode("utf-8", "replace"))
+        self._pending.clear()
+        self._overlong = False
+
+
+def _ending(code: int | None, *, timed_out: bool) -> Ending:
+    if timed_out or code is None:
+        return Ending(exit_code=None, signal=None, timed_out=True, cancelled=False)
+    if code < 0:
+        return Ending(exit_code=None, signal=-code, timed_out=False, cancelled=False)
+    return Ending(exit_code=code, signal=None, timed_out=False, cancelled=False)

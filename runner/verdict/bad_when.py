@@ -1,0 +1,99 @@
+"""What counts as bad: `--bad-when`, and the exit code of a predicate command."""
+
+import re
+from dataclasses import dataclass
+
+from ...store.schema import Judgement
+from ...store.vocabulary import Verdict
+from ..errors import UsageError, UserError
+from .output_lines import plain_texts
+from .verdict import Classification
+
+_SAYS_NOTHING_OF_THE_COMMIT = frozenset({Verdict.ENVIRONMENT_ERROR})
+_NEVER_BAD = frozenset({Verdict.PASS, Verdict.ENVIRONMENT_ERROR, Verdict.UNKNOWN})
+
+
+@dataclass(frozen=True, kw_only=True)
+class BadWhen:
+    """One of: a verdict, a signature, or a pattern that some line of the output matches."""
+
+    verdict: Verdict | None = None
+    signature: str | None = None
+    regex: re.Pattern[str] | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> "BadWhen":
+        """Read `mismatch`, `signature:TEXT` or `regex:PATTERN`.
+
+        Raises:
+            UsageError: not one of these, or a verdict that cannot be bad.
+        """
+        kind, colon, argument = text.partition(":")
+        if not colon:
+            return cls(verdict=_bad_verdict(text))
+        if kind == "signature" and argument.strip():
+            return cls(signature=argument.strip())
+        if kind == "regex" and argument:
+            try:
+                return cls(regex=re.compile(argument))
+            except re.error as error:
+                raise UsageError(
+                    f"--bad-when {text}: expected a regular expression after regex:, but {error}"
+                ) from error
+        raise UsageError(f"--bad-when {text}: expected a verdict, signature:TEXT or regex:PATTERN")
+
+    def matches_line(self, line: str) -> bool:
+        """Whether the pattern, if this is one, is found in a line of output."""
+        return self.regex is not None and any(self.regex.search(text) for text in plain_texts(line))
+
+    def judge(self, classification: Classification, *, matched_regex: bool) -> Judgement:
+        """Bad is what this says, good is only `pass`, anything else is a skip.
+
+        `matched_regex` tells whether `matches_line` held for any line. A fault of the machine is a skip
+        whatever was printed.
+        """
+        if classification.verdict in _SAYS_NOTHING_OF_THE_COMMIT:
+            return Judgement.SKIP
+        if self.regex is not None:
+            is_bad = matched_regex
+        elif self.signature is not None:
+            is_bad = classification.signature == self.signature
+        else:
+            is_bad = classification.verdict is self.verdict
+        if is_bad:
+            return Judgement.BAD
+        return Judgement.GOOD if classification.verdict is Verdict.PASS else Judgement.SKIP
+
+    def __str__(self) -> str:
+        if self.regex is not None:
+            return f"regex:{self.regex.pattern}"
+        return f"signature:{self.signature}" if self.signature is not None else str(self.verdict)
+
+
+class PredicateAbortError(UserError):
+    """The predicate command asks for the bisection to stop."""
+
+
+def judge_exit_code(exit_code: int) -> Judgement:
+    """Read a predicate's exit code as `git bisect run` does: 0 good, 125 skip, any other up to 127 bad.
+
+    Raises:
+        PredicateAbortError: 128 and above, or killed by a signal (a negative code).
+    """
+    if exit_code < 0 or exit_code >= 128:
+        raise PredicateAbortError(
+            f"predicate command: expected an exit code from 0 to 127, found {exit_code}, which stops the "
+            "bisection; no verdict was recorded, mend the command and resume"
+        )
+    if exit_code == 125:
+        return Judgement.SKIP
+    return Judgement.GOOD if exit_code == 0 else Judgement.BAD
+
+
+def _bad_verdict(text: str) -> Verdict:
+    allowed = [verdict for verdict in Verdict if verdict not in _NEVER_BAD]
+    if text not in allowed:
+        raise UsageError(
+            f"--bad-when {text}: expected one of {', '.join(allowed)}, or signature:TEXT, or regex:PATTERN"
+        )
+    return Verdict(text)

@@ -1,0 +1,102 @@
+"""The `[[verdicts]]` tables of a stack file: which printed line means which verdict."""
+
+import re
+import string
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from ...store.vocabulary import Verdict
+from .ending import EndingKind
+
+Stream = Literal["stdout", "stderr", "outcome", "build"]
+"""Where a line came from: `outcome` is the error text that the harness shim wrote, `build` a build step."""
+
+SUCCESSES = frozenset({Verdict.PASS, Verdict.NOT_VALIDATED})
+
+
+def _compile(pattern: object) -> object:
+    """Compile text here for a message that shows the pattern; pydantic refuses what is no pattern at all."""
+    if not isinstance(pattern, str):
+        return pattern
+    try:
+        compiled = re.compile(pattern)
+    except re.error as error:
+        raise ValueError(f"expected a regular expression, found {pattern!r}: {error}") from error
+    if compiled.search("") is not None:
+        raise ValueError(f"expected a pattern that needs some text, but {pattern!r} matches an empty line")
+    return compiled
+
+
+LinePattern = Annotated[re.Pattern[str], BeforeValidator(_compile)]
+
+
+class VerdictRule(BaseModel):
+    """One line pattern and the verdict it speaks for. In a list of rules the earlier one wins.
+
+    Patterns are tried on one line at a time, without colours (`output_lines.plain_texts`).
+
+    In a `mismatch` rule some group names have a meaning: `output` names the failing output, `outputs` holds
+    a list of quoted names, `actual` a printed value (NaN and infinity are marked in the signature), `nan` and
+    `inf` count such values; every other group of the rule, and of its `details`, is a number measured on
+    the output named last.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    verdict: Verdict
+    pattern: LinePattern
+    stream: Literal["any", "stdout", "stderr"] = "any"
+    requires: LinePattern | None = None
+    """The rule counts only if some other line of the output matches this."""
+    unless: LinePattern | None = None
+    """The rule does not count if some line of the output matches this."""
+    endings: Annotated[tuple[EndingKind, ...], Field(min_length=1)] = ("exit",)
+    """Ways for the process to end under which the rule may decide. A report that is complete once it is
+    printed stands whatever happens later: it names all three."""
+    signature: str | None = None
+    """What tells one fault from another, with the pattern's named groups in braces."""
+    details: tuple[LinePattern, ...] = ()
+    """Lines after this one that describe the same output. Only for `mismatch`."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        groups = set(self.pattern.groupindex)
+        for field in template_fields(self.signature or ""):
+            if field not in groups:
+                raise ValueError(
+                    f"signature {self.signature!r} uses {{{field}}}, but the pattern's named groups are only "
+                    f"{sorted(groups)}"
+                )
+        if self.details and self.verdict is not Verdict.MISMATCH:
+            raise ValueError(f"details belong to mismatch rules, found them in a rule for {self.verdict}")
+        if self.verdict in SUCCESSES and self.endings != ("exit",):
+            raise ValueError(f"endings cannot be set for {self.verdict}: it always needs exit code 0")
+        return self
+
+    def signature_of(self, match: re.Match[str]) -> str | None:
+        """Fill the template from a match of `pattern`; None if there is none, or it comes out blank."""
+        if self.signature is None:
+            return None
+        named = {name: " ".join((value or "").split()) for name, value in match.groupdict().items()}
+        return self.signature.format_map(named).strip()[:200] or None
+
+
+def template_fields(template: str) -> list[str]:
+    """The names in braces.
+
+    Raises:
+        ValueError: broken braces, or a field that is more than a name.
+    """
+    fields: list[str] = []
+    try:
+        parts = list(string.Formatter().parse(template))
+    except ValueError as error:
+        raise ValueError(f"expected group names in braces, found {template!r}: {error}") from error
+    for _, field, format_spec, conversion in parts:
+        if field is None:
+            continue
+        if not field.isidentifier() or format_spec or conversion:
+            raise ValueError(f"expected a plain group name in braces, found {{{field}}} in {template!r}")
+        fields.append(field)
+    return fields

@@ -1,0 +1,256 @@
+"""From what a process printed, how it ended and what the harness returned, to one verdict."""
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from ...store.vocabulary import Verdict
+from .build_rules import BUILD_RULES
+from .ending import Ending
+from .harness_outcome import HarnessCall, HarnessOutcome
+from .mismatch_report import MismatchReport
+from .output_lines import plain_texts
+from .rules import SUCCESSES, Stream, VerdictRule
+
+EVIDENCE_PER_RULE = 4
+LAST_LINES = 5
+MAX_CALLS_SHOWN = 16
+
+__all__ = ["Classification", "Classifier", "Ending", "Evidence", "classify_build_failure"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """A line that speaks for or against the verdict.
+
+    `line` counts from 1 over all output in order of arrival; it is 0 where the text is no line of output.
+    """
+
+    stream: Stream | Literal["ending"]
+    line: int
+    text: str
+    why: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Classification:
+    """The verdict on one run. `metrics` holds finite numbers by output name and measure."""
+
+    verdict: Verdict
+    signature: str | None
+    evidence: tuple[Evidence, ...]
+    metrics: Mapping[str, Mapping[str, float]]
+
+
+@dataclass
+class _Hits:
+    """What one rule has matched so far."""
+
+    rule: VerdictRule
+    evidence: list[Evidence] = field(default_factory=list[Evidence])
+    signature: str | None = None
+    required_seen: bool = False
+    excluded_seen: bool = False
+
+    @property
+    def holds(self) -> bool:
+        """Whether the rule counts for this output."""
+        required = self.rule.requires is None or self.required_seen
+        return bool(self.evidence) and required and not self.excluded_seen
+
+
+class Classifier:
+    """Reads output as it comes, in bounded memory, and says at the end what it amounts to.
+
+    The decision, in this order:
+
+    1. A success needs exit code 0. Where the harness reported its calls, they alone make the success, and
+       every one must have passed; without a report it takes a `pass` rule and no matching `mismatch` rule.
+       One call, or one line, that says nothing was compared turns the whole run into `not_validated`.
+    2. Otherwise the first rule in the list that matched and may decide under this ending.
+    3. Otherwise the ending itself: `timeout`, `crash`, or `unknown`. A signal that others send (SIGKILL,
+       SIGTERM, ...) is an `environment_error`: it says nothing about the program.
+
+    Error texts from the harness go through the same rules as printed lines.
+    """
+
+    def __init__(self, rules: Sequence[VerdictRule]) -> None:
+        self._hits = [_Hits(rule) for rule in rules]
+        self._last_lines: deque[Evidence] = deque(maxlen=LAST_LINES)
+        self._printed = MismatchReport()
+        self._returned = MismatchReport()
+        self._open_rule: dict[str, VerdictRule] = {}
+        self._lines = 0
+
+    def feed(self, stream: Stream, line: str) -> None:
+        """Take the next line, decoded with `errors="replace"`; length and content may be anything."""
+        self._lines += 1
+        self.feed_numbered(stream, self._lines, line)
+
+    def feed_numbered(self, stream: Stream, number: int, line: str) -> None:
+        """Take a line that stands at `number` in the log, for a caller that leaves some out."""
+        for text in plain_texts(line):
+            if stream != "outcome":
+                self._last_lines.append(
+                    Evidence(stream=stream, line=number, text=text, why="among the last lines before the end")
+                )
+            self._match(stream, number, text)
+
+    def finish(self, ending: Ending, outcome: HarnessOutcome | None) -> Classification:
+        """Give the verdict. To be called once, after the last line.
+
+        Raises:
+            ValueError: the run was cancelled, and a cancelled run has no verdict.
+        """
+        if ending.cancelled:
+            raise ValueError("a cancelled run has no verdict: drop the probe")
+        calls = outcome.calls if outcome is not None else ()
+        for call in calls:
+            self._open_rule.pop("outcome", None)
+            for line in _error_lines(call):
+                self.feed_numbered("outcome", 0, line)
+
+        decisive = None
+        verdict = self._success(calls) if ending.is_clean else None
+        if verdict is None:
+            decisive = self._first_failure(ending)
+            verdict = _verdict_of(ending) if decisive is None else decisive.rule.verdict
+        return Classification(
+            verdict=verdict,
+            signature=self._signature(verdict, ending, decisive),
+            evidence=tuple(self._evidence(verdict, ending, calls, decisive)),
+            metrics=self._metrics(verdict, calls),
+        )
+
+    def _metrics(self, verdict: Verdict, calls: Sequence[HarnessCall]) -> dict[str, dict[str, float]]:
+        """What was printed of mismatches, and what the harness's shim measured, the worst over its calls."""
+        if verdict not in (Verdict.MISMATCH, Verdict.PASS):
+            return {}
+        metrics: dict[str, dict[str, float]] = {}
+        for call in calls:
+            for name, values in call.measures.items():
+                known = metrics.setdefault(name, {})
+                known |= {key: max(value, known.get(key, value)) for key, value in values.items()}
+        if verdict is Verdict.MISMATCH:
+            for name, values in self._mismatches.metrics.items():
+                metrics[name] = {**values, **metrics.get(name, {})}
+        return metrics
+
+    def _match(self, stream: Stream, number: int, text: str) -> None:
+        for hits in self._hits:
+            rule = hits.rule
+            if rule.requires is not None and not hits.required_seen:
+                hits.required_seen = rule.requires.search(text) is not None
+            if rule.unless is not None and not hits.excluded_seen:
+                hits.excluded_seen = rule.unless.search(text) is not None
+            if rule.stream not in ("any", stream):
+                continue
+            match = rule.pattern.search(text)
+            if match is None:
+                continue
+            if len(hits.evidence) < EVIDENCE_PER_RULE:
+                why = f"says {rule.verdict}"
+                hits.evidence.append(Evidence(stream=stream, line=number, text=text, why=why))
+            hits.signature = hits.signature or rule.signature_of(match)
+            if rule.verdict is Verdict.MISMATCH:
+                self._open_rule[stream] = rule
+                self._report(stream).add(match)
+        if (open_rule := self._open_rule.get(stream)) is not None:
+            for detail in open_rule.details:
+                if (match := detail.search(text)) is not None:
+                    self._report(stream).add_detail(match)
+
+    def _report(self, stream: Stream) -> MismatchReport:
+        return self._returned if stream == "outcome" else self._printed
+
+    @property
+    def _mismatches(self) -> MismatchReport:
+        """The harness's own report where it names outputs: printed lines may be torn or cut."""
+        return self._returned if self._returned.signature is not None else self._printed
+
+    def _success(self, calls: Sequence[HarnessCall]) -> Verdict | None:
+        if calls:
+            if not all(call.finished and call.passed for call in calls):
+                return None
+            return Verdict.PASS if all(call.validated for call in calls) else Verdict.NOT_VALIDATED
+        said = {hits.rule.verdict for hits in self._hits if hits.holds}
+        if Verdict.MISMATCH in said:
+            return None
+        return next((verdict for verdict in (Verdict.NOT_VALIDATED, Verdict.PASS) if verdict in said), None)
+
+    def _first_failure(self, ending: Ending) -> _Hits | None:
+        for hits in self._hits:
+            if hits.holds and hits.rule.verdict not in SUCCESSES and ending.kind in hits.rule.endings:
+                return hits
+        return None
+
+    def _signature(self, verdict: Verdict, ending: Ending, decisive: _Hits | None) -> str | None:
+        if verdict is Verdict.MISMATCH and self._mismatches.signature is not None:
+            return self._mismatches.signature
+        if decisive is not None:
+            return decisive.signature
+        return ending.signal_name if verdict is Verdict.CRASH else None
+
+    def _evidence(
+        self, verdict: Verdict, ending: Ending, calls: Sequence[HarnessCall], decisive: _Hits | None
+    ) -> Iterator[Evidence]:
+        """What decided, then what the harness and the ending say, then what else was seen."""
+        for hits in self._hits:
+            if hits is decisive or (hits.holds and hits.rule.verdict is verdict):
+                yield from hits.evidence
+        for number, call in enumerate(calls[:MAX_CALLS_SHOWN], start=1):
+            why = f"the harness's call {number} of {len(calls)}"
+            yield Evidence(stream="outcome", line=0, text=_call_text(call), why=why)
+        yield Evidence(stream="ending", line=0, text=str(ending), why="how the process ended")
+        for hits in self._hits:
+            if hits.evidence and not (hits is decisive or (hits.holds and hits.rule.verdict is verdict)):
+                first = hits.evidence[0]
+                yield replace(first, why=f"{first.why}, but does not decide")
+        if decisive is None and verdict not in SUCCESSES:
+            yield from self._last_lines
+
+
+def classify_build_failure(lines: Iterable[tuple[int, str]], ending: Ending) -> Classification:
+    """Say whether a failed build step blames the commit (`build_error`) or the machine (`environment_error`).
+
+    `lines` are numbered lines of the step's output, a selection if it is long. A step that ran into its time
+    limit is a `timeout`.
+
+    Raises:
+        ValueError: the step was cancelled.
+    """
+    classifier = Classifier(BUILD_RULES)
+    for number, line in lines:
+        classifier.feed_numbered("build", number, line)
+    found = classifier.finish(ending, None)
+    if found.verdict in (Verdict.UNKNOWN, Verdict.CRASH):
+        return replace(found, verdict=Verdict.BUILD_ERROR)
+    return found
+
+
+def _verdict_of(ending: Ending) -> Verdict:
+    """The verdict where no line says more."""
+    if ending.kind == "timeout":
+        return Verdict.TIMEOUT
+    if ending.was_killed_from_outside:
+        return Verdict.ENVIRONMENT_ERROR
+    return Verdict.CRASH if ending.kind == "signal" else Verdict.UNKNOWN
+
+
+def _error_lines(call: HarnessCall) -> list[str]:
+    lines = (call.error or "").splitlines()
+    if call.exception is not None:
+        lines += f"{call.exception.type}: {call.exception.message}".splitlines()
+    return lines
+
+
+def _call_text(call: HarnessCall) -> str:
+    name = f"golden.{call.function}"
+    if call.exception is not None:
+        first_line = f"{call.exception.type}: {call.exception.message}".partition("\n")[0]
+        return next(plain_texts(f"{name} raised {first_line}"))
+    if not call.finished:
+        return f"{name} did not return"
+    passed = {True: "passed", False: "failed", None: "told no result"}[call.passed]
+    return f"{name} {passed}, {'compared with golden' if call.validated else 'nothing compared'}"

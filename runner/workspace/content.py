@@ -1,0 +1,137 @@
+"""When two commits have equal content: a key over the files that can change a result.
+
+The key is the sum modulo 2^256 of the SHA-256 of each entry (an additive multiset hash after Bellare and
+Micciancio, "A New Paradigm for Collision-Free Hashing", EUROCRYPT 1997), so that a commit's key follows from its
+parent's and the changed files alone, and a history is keyed in one pass of `git log`. It tells apart what honest
+histories hold; it is no defence against forged trees.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache, cached_property
+
+from ..git.cherry_picks import patches_in
+from ..git.pin_files import PinReader
+from ..git.repository import CommitInfo, TreeChange, TreeEntry
+from ..stack.stack import Stack
+from .workspace import Workspace
+
+_MODULUS = 1 << 256
+_ABSENT = "000000"
+
+
+class ContentKeys:
+    """Keys under one set of ignored paths."""
+
+    def __init__(self, ignore: Iterable[str]) -> None:
+        self._ignored = tuple(_glob_pattern(glob) for glob in ignore)
+
+    def counts(self, path: str) -> bool:
+        """Whether a change of this path can change a result."""
+        return not any(pattern.fullmatch(path) for pattern in self._ignored)
+
+    def of_tree(self, entries: Iterable[TreeEntry]) -> int:
+        """The key of a whole tree."""
+        return sum(_term(e.path, e.mode, e.object) for e in entries if self.counts(e.path)) % _MODULUS
+
+    def after(self, parent: int, changes: Iterable[TreeChange]) -> int:
+        """The key of a commit whose first parent has the key `parent`."""
+        key = parent
+        for change in changes:
+            if self.counts(change.path):
+                key -= _term(change.path, change.old_mode, change.old_object)
+                key += _term(change.path, change.new_mode, change.new_object)
+        return key % _MODULUS
+
+
+class StackContent:
+    """Content keys of the stack's repositories.
+
+    What pins something does not count in its holder's key: submodules are repositories of their own, and of a pin file
+    the text counts that a probe sees, in which a pin may be held at another value than the commit's.
+    """
+
+    def __init__(self, stack: Stack, workspace: Workspace) -> None:
+        self._stack = stack
+        self._workspace = workspace
+        self._keys = {
+            name: ContentKeys(
+                (*repository.ignore, *(f"/{p.path}" for p in stack.pins.values() if p.holder == name))
+            )
+            for name, repository in stack.repositories.items()
+        }
+        self._known: dict[tuple[str, str, tuple[str, ...]], int] = {}
+
+    def of_commit(self, repository: str, sha: str, paths: tuple[str, ...] = ()) -> int:
+        """The key of a commit's files, or of those below `paths`."""
+        cached = self._known.get((repository, sha, paths))
+        if cached is None:
+            self._workspace.ensure_commit(repository, sha)
+            entries = self._workspace.clones[repository].tree(sha, paths)
+            cached = self._known[repository, sha, paths] = self._keys[repository].of_tree(entries)
+        return cached
+
+    def learn(self, repository: str, history: Sequence[CommitInfo]) -> None:
+        """Key a whole history, parents first, without listing each tree."""
+        for commit in history:
+            if commit.parents:
+                parent = self.of_commit(repository, commit.parents[0])
+                self._known[repository, commit.sha, ()] = self._keys[repository].after(parent, commit.changes)
+        self._pins.learn(repository, history)
+
+    def of_revisions(self, revisions: Mapping[str, str]) -> str:
+        """One key for the commits of all repositories and the pins held, 64 hexadecimal digits."""
+        names = sorted(self._stack.repositories)
+        parts = [f"{name} {self.of_commit(name, revisions[name]):064x}" for name in names]
+        parts += [f"{name} with {patch}" for name in names for patch in patches_in(revisions, name)]
+        for holder, path in self._stack.pin_files:
+            if (holder, path) not in self._pins_of_repositories:
+                parts.append(f"{holder}:{path} {self._of_pin_file(holder, path, revisions)}")
+        return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+    def of_input(self, revisions: Mapping[str, str], entry: str) -> str:
+        """The key of an input of the stack file, `repository` or `repository:path`, with the pin files in it."""
+        repository, _, path = entry.partition(":")
+        paths = (path,) if path else ()
+        parts = [f"{self.of_commit(repository, revisions[repository], paths):064x}"]
+        parts += [f"with {patch}" for patch in patches_in(revisions, repository)]
+        for holder, file in self._stack.pin_files:
+            if holder == repository and (not path or file == path or file.startswith(f"{path}/")):
+                parts.append(f"{file} {self._of_pin_file(holder, file, revisions)}")
+        return "\n".join(parts)
+
+    def _of_pin_file(self, holder: str, path: str, revisions: Mapping[str, str]) -> str:
+        text = self._pins.held_text(holder, path, revisions)
+        if text is None:
+            return ""
+        return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
+
+    @cached_property
+    def _pins(self) -> PinReader:
+        return PinReader(self._stack, self._workspace.clones)
+
+    @cached_property
+    def _pins_of_repositories(self) -> frozenset[tuple[str, str]]:
+        """The pin files that hold the commit of a repository of the stack, whose own content counts."""
+        pins = [self._stack.pins[name] for name in self._stack.links.values()]
+        return frozenset((pin.holder, pin.path) for pin in pins)
+
+
+def _term(path: str, mode: str, object_id: str) -> int:
+    if mode == _ABSENT:
+        return 0
+    text = f"{mode} {object_id} {path}".encode("utf-8", "surrogateescape")
+    return int.from_bytes(hashlib.sha256(text).digest(), "big")
+
+
+@cache
+def _glob_pattern(glob: str) -> re.Pattern[str]:
+    """`**` crosses folders, `*` and `?` do not; a pattern without a slash matches at any depth, as in .gitignore."""
+    anchored = "/" in glob.rstrip("/")
+    glob = glob.removeprefix("/") if anchored else f"**/{glob}"
+    if glob.endswith("/"):
+        glob += "**"
+    parts = re.split(r"(\*\*/|\*\*|\*|\?)", glob)
+    wild = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+    return re.compile("".join(wild.get(part, re.escape(part)) for part in parts), re.DOTALL)

@@ -1,0 +1,222 @@
+"""A slot: one set of worktrees and one virtual environment, and what stands built in them."""
+
+import json
+import re
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import cast
+
+from ..errors import UserError
+from ..git.cherry_picks import apply_patch, patches_in
+from ..git.pin_files import PinReader
+from ..git.repository import GitError, GitRepository
+from ..process.lock import ProcessLock
+from ..stack.layout import VENV
+from ..stack.stack import Stack
+from .virtual_environment import VirtualEnvironment
+
+LOCK = "slot.lock"
+_STATE = "state.json"
+_RUNNING = "running-step"
+_RUNNING_CASE = "running-case"
+
+
+class Slot:
+    """A folder that this process alone works in, until it releases it or ends."""
+
+    def __init__(
+        self,
+        *,
+        index: int,
+        directory: Path,
+        stack: Stack,
+        clones: Mapping[str, GitRepository],
+        lock: ProcessLock,
+    ) -> None:
+        self.index = index
+        self.directory = directory
+        self.lock = lock
+        self._stack = stack
+        self._clones = clones
+        self._environment = VirtualEnvironment(directory / VENV, stack.environment.python)
+        self._pins = PinReader(stack, clones)
+
+    def release(self) -> None:
+        """Let another run have it. What is built in it stays."""
+        self.lock.release()
+
+    def path(self, repository: str) -> Path:
+        """A repository's worktree."""
+        return self.directory / self._stack.directory(repository)
+
+    @property
+    def python(self) -> Path:
+        """The slot's interpreter."""
+        return self._environment.python
+
+    def ensure_python(self) -> None:
+        """Make the virtual environment, once. Raises `UserError`."""
+        if not self._environment.is_current():
+            self.forget_all()
+            self._environment.make()
+
+    def packages_path(self) -> list[str]:
+        """The folders in which the slot's interpreter finds distributions, in its order."""
+        return self._environment.packages_path()
+
+    def check_out(self, revisions: Mapping[str, str]) -> None:
+        """Put every repository at its revision, and remove what earlier builds left outside of the kept paths.
+
+        Raises `UserError`, `PatchConflictError` where a patch does not apply.
+        """
+        if (self.directory / _RUNNING).exists():
+            self._start_anew()
+        spotless = (self.directory / _RUNNING_CASE).exists()
+        if spotless:
+            self._forget_outputs()
+        repositories = self._stack.repositories
+        for name in sorted(repositories, key=lambda name: len(self._stack.directory(name).parts)):
+            try:
+                self._check_out_one(name, revisions[name], spotless=spotless)
+            except GitError:
+                # A worktree that a kill left half-written is not worth repairing.
+                self._add_worktree(name, revisions[name])
+        if spotless:
+            self.end_case()
+        for name in repositories:
+            for patch in patches_in(revisions, name):
+                apply_patch(GitRepository(self.path(name)), patch)
+        for (holder, path), text in self._pins.rewritten(revisions).items():
+            self._write(holder, path, text)
+
+    def _forget_outputs(self) -> None:
+        """A case that was cut short may have left anything in what cleaning spares."""
+        self.forget_all()
+        for step in self._stack.steps.values():
+            for output in step.outputs:
+                remove(self.directory / output)
+
+    def _write(self, repository: str, path: str, text: str) -> None:
+        """Put a text in place of a tracked file, until the next check-out. Raises `UserError`."""
+        root = self.path(repository).resolve()
+        file = root / path
+        if not file.parent.resolve().is_relative_to(root):
+            raise UserError(
+                f"{file}: expected a pin file inside of {root}, found one behind a link; name its own path"
+            )
+        file.unlink()
+        file.write_text(text, encoding="utf-8", errors="surrogateescape", newline="")
+
+    def _start_anew(self) -> None:
+        """A step that was cut short may have left half-written files which pass for finished ones."""
+        for entry in self.directory.iterdir():
+            if entry.name not in (LOCK, _RUNNING):
+                remove(entry)
+        self.end_step()
+
+    def _check_out_one(self, name: str, sha: str, *, spotless: bool) -> None:
+        administration = self._administration(name)
+        if administration is None:
+            self._add_worktree(name, sha)
+            return
+        # Nobody else works here, so a lock is that of a git that was killed.
+        for lock in administration.glob("*.lock"):
+            lock.unlink()
+        worktree = GitRepository(self.path(name))
+        worktree.run("checkout", "--quiet", "--force", "--detach", "--no-recurse-submodules", sha)
+        # Twice forced, for repositories that a build has cloned are left alone otherwise.
+        kept = [] if spotless else self._kept(name)
+        worktree.run("clean", "-xffd", "--quiet", *(f"--exclude={path}" for path in kept))
+
+    def _administration(self, name: str) -> Path | None:
+        """Where our private clone keeps a worktree's state; None where the folder is no worktree of it.
+
+        Git would take such a folder for a part of whatever repository lies around it.
+        """
+        try:
+            kind, _, text = (self.path(name) / ".git").read_text().strip().partition(" ")
+        except (OSError, ValueError):
+            return None
+        place = Path(text)
+        ours = (self._clones[name].path / "worktrees").resolve()
+        return place if kind == "gitdir:" and place.is_dir() and place.resolve().parent == ours else None
+
+    def _add_worktree(self, name: str, sha: str) -> None:
+        path = self.path(name)
+        self.forget_all()
+        remove(path)
+        clone = self._clones[name]
+        clone.run("worktree", "prune")
+        clone.run("worktree", "add", "--force", "--force", "--detach", str(path), sha)
+
+    def _kept(self, name: str) -> list[str]:
+        """What cleaning spares: declared caches, and the outputs of steps (the builder looks after those)."""
+        own = self._stack.directory(name)
+        outputs = [Path(output) for step in self._stack.steps.values() for output in step.outputs]
+        return [
+            *self._stack.repositories[name].keep,
+            *(f"/{_escaped(path.relative_to(own))}" for path in outputs if path.is_relative_to(own)),
+        ]
+
+    def built(self, step: str) -> str | None:
+        """The key under which a step last succeeded here."""
+        return self._read_state().get(step)
+
+    def forget(self, step: str) -> None:
+        """A step's outputs are about to change: until it is recorded again, the slot does not hold it."""
+        state = self._read_state()
+        if state.pop(step, None) is not None:
+            self._write_state(state)
+
+    def forget_all(self) -> None:
+        """Nothing that was built here counts any more."""
+        self._write_state({})
+
+    def record(self, step: str, key: str) -> None:
+        """A step has succeeded."""
+        self._write_state(self._read_state() | {step: key})
+
+    def begin_step(self, step: str) -> None:
+        """A step's command is about to run. Unless its end is noted, the slot starts anew before its next use."""
+        (self.directory / _RUNNING).write_text(step)
+
+    def end_step(self) -> None:
+        """The step's command has ended by itself."""
+        (self.directory / _RUNNING).unlink()
+
+    def begin_case(self) -> None:
+        """The case is about to run. Unless its end is noted, what cleaning spares is made anew before the next use."""
+        (self.directory / _RUNNING_CASE).touch()
+
+    def end_case(self) -> None:
+        """The case has ended by itself."""
+        (self.directory / _RUNNING_CASE).unlink()
+
+    def _read_state(self) -> dict[str, str]:
+        try:
+            return cast(dict[str, str], json.loads((self.directory / _STATE).read_text()))
+        except (OSError, ValueError):
+            return {}
+
+    def _write_state(self, state: Mapping[str, str]) -> None:
+        temporary = self.directory / f"{_STATE}.new"
+        temporary.write_text(json.dumps(state))
+        temporary.replace(self.directory / _STATE)
+
+
+def remove(path: Path) -> None:
+    """Remove a file, a link or a whole folder, if it is there."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _escaped(path: Path) -> str:
+    r"""A gitignore pattern for exactly this path.
+
+    >>> _escaped(Path("build[1]/*"))
+    'build\\[1]/\\*'
+    """
+    return re.sub(r"([\\*?\[])", r"\\\1", str(path))

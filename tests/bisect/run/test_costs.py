@@ -1,0 +1,44 @@
+"""Costs are those of the store's own timings."""
+
+import numpy as np
+
+from precision_bisect.bisect.run.costs import Timings
+from precision_bisect.bisect.search.choose.decision import next_run
+from precision_bisect.bisect.search.choose.planner import Probe as Step
+from precision_bisect.bisect.search.evidence.posterior import Posterior
+from precision_bisect.bisect.search.evidence.rates import Rates
+from precision_bisect.bisect.search.graph.graph import CommitGraph
+from precision_bisect.store.schema import BuildSource, Probe
+
+
+def probe(content: str, source: BuildSource, build: float, run: float) -> Probe:
+    return Probe(content=content, build_source=source, build_seconds=build, run_seconds=run)
+
+
+def test_nothing_is_said_before_anything_was_built() -> None:
+    assert Timings.of([]) is None
+    assert Timings.of([probe("a", BuildSource.NONE, 30, 0)]) is None
+
+
+def test_a_built_commit_costs_its_run_and_a_new_one_its_build_too() -> None:
+    timings = Timings.of(
+        [
+            probe("a", BuildSource.BUILT, 500, 40),
+            probe("b", BuildSource.BUILT, 700, 60),
+            probe("a", BuildSource.PRESENT, 10, 50),
+            probe("broken", BuildSource.NONE, 90, 0),
+        ]
+    )
+    assert timings == Timings(run=50, anew=600, again=10)
+    builds = timings.builds(["a", "b", "new", "broken", None], {"a", "b"})
+    assert builds.tolist() == [10, 10, 600, 600, 600]
+
+
+def test_equal_costs_leave_the_certain_search_to_halving() -> None:
+    graph = CommitGraph([[commit - 1] if commit else [] for commit in range(6)])
+    posterior = Posterior.start(graph, Rates.unknown())
+    # The two ends were built: neither is to be tested, all others cost the same.
+    costs = np.array([650.0] * 5 + [60.0, 60.0])
+    step = next_run(posterior, costs=costs)
+    assert step == next_run(posterior)
+    assert isinstance(step, Step)

@@ -1,0 +1,157 @@
+"""Any number of workers on one search: what they are given, what is taken from them, and how it ends."""
+
+import random
+from math import ceil, log
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from precision_bisect.bisect.search.choose.confirmation import compared_in_one_place, next_confirming_runs
+from precision_bisect.bisect.search.choose.planner import Found, OnlySkipped
+from precision_bisect.bisect.search.choose.rounds import Answer, Round, next_round
+from precision_bisect.bisect.search.choose.windows import Window
+from precision_bisect.bisect.search.evidence.calibration import next_end
+from precision_bisect.bisect.search.evidence.knowledge import Observation, Outcome
+from precision_bisect.bisect.search.evidence.posterior import GOOD_END, Posterior
+from precision_bisect.bisect.search.evidence.rates import Rates
+from precision_bisect.bisect.search.graph.graph import CommitGraph
+from tests.bisect.search.search_histories import branching, graphs, line
+
+
+class Crew:
+    """Workers that finish in any order, on a history whose truth is known to them alone."""
+
+    def __init__(
+        self,
+        graph: CommitGraph,
+        culprit: int | None,
+        *,
+        workers: int,
+        good: float = 0,
+        bad: float = 1,
+        seed: int = 0,
+        skips: frozenset[int] = frozenset(),
+        windows: tuple[Window, ...] = (),
+    ) -> None:
+        self.graph, self.workers, self.skips, self.windows = graph, workers, skips, windows
+        self.rng = random.Random(seed)
+        fails = [culprit is not None and bool(graph.ancestors(c)[culprit]) for c in range(len(graph))]
+        self.rates = [bad if failing else good for failing in fails] + [good]
+        self.started: list[int] = []
+        self.cancelled = self.rounds = 0
+
+    def outcome(self, commit: int) -> Outcome:
+        if commit in self.skips:
+            return Outcome.SKIP
+        return Outcome.BAD if self.rng.random() < self.rates[commit] else Outcome.GOOD
+
+    def search(self, *, together: bool = False) -> Answer:
+        """`together`: all runs in flight end at once; else one of them, whichever, at a time."""
+        posterior = Posterior.start(self.graph, Rates.unknown())
+        while (end := next_end(posterior)) is not None:
+            posterior = posterior.observe(Observation(end, self.outcome(end)))
+        flying: list[tuple[int, bool]] = []
+        confirming: list[Observation] = []
+        while True:
+            step = next_round(
+                posterior,
+                confirming=confirming,
+                in_flight=[commit for commit, _ in flying],
+                workers=self.workers,
+                windows=self.windows,
+            )
+            if not isinstance(step, Round):
+                return step
+            assert len(set(step.cancel)) == len(step.cancel)
+            flying = [each for place, each in enumerate(flying) if place not in step.cancel]
+            flying += [(commit, step.confirming is not None) for commit in step.start]
+            self.cancelled += len(step.cancel)
+            self.started += step.start
+            assert 0 < len(flying) <= self.workers
+            assert len(self.started) < 2000
+            self.rounds += step.confirming is None
+            if not together:
+                self.rng.shuffle(flying)
+            for commit, confirms in flying if together else flying[:1]:
+                seen = Observation(commit, self.outcome(commit))
+                posterior = posterior.observe(seen)
+                confirming += [seen] if confirms else []
+            flying = [] if together else flying[1:]
+
+
+@settings(deadline=None, max_examples=60)
+@given(graphs(), st.integers(1, 5), st.data())
+def test_any_number_of_workers_ends_at_the_culprit_whatever_ends_first(
+    graph: CommitGraph, workers: int, data: st.DataObject
+):
+    culprit = data.draw(st.integers(0, graph.bad))
+    skips = frozenset(data.draw(st.sets(st.integers(0, graph.bad)))) - {graph.bad}
+    crew = Crew(graph, culprit, workers=workers, skips=skips, seed=data.draw(st.integers(0, 99)))
+    match crew.search():
+        case Found(culprit=found):
+            assert found == culprit
+        case OnlySkipped(candidates=candidates):
+            assert culprit in candidates
+            assert skips & {*candidates, *(p for c in candidates for p in graph.parents[c])}
+        case other:
+            pytest.fail(f"no answer: {other}")
+
+
+@pytest.mark.parametrize("workers", [2, 4, 8])
+def test_a_deterministic_line_is_split_into_one_part_more_than_there_are_workers(workers: int):
+    n = 1024
+    for culprit in (0, 300, 511, 777):
+        crew = Crew(CommitGraph(line(n)), culprit, workers=workers)
+        assert crew.search(together=True) == Found(culprit)
+        assert crew.rounds <= ceil(log(n) / log(workers + 1)) + 1
+
+
+def test_what_lost_its_value_is_cancelled():
+    crew = Crew(CommitGraph(line(256)), 77, workers=4)
+    assert crew.search() == Found(77)
+    assert crew.cancelled > 0
+
+
+def test_four_workers_find_the_culprit_of_flaky_histories():
+    for seed in range(6):
+        rng = random.Random(seed)
+        graph = CommitGraph(branching(48, 0.2, rng))
+        culprit = rng.randrange(48)
+        assert Crew(graph, culprit, workers=4, good=0.1, bad=0.9, seed=seed).search() == Found(culprit)
+
+
+def test_several_workers_step_around_what_was_reverted_too():
+    windows = (Window(20, 23), Window(40, 42))
+    crew = Crew(CommitGraph(line(64)), 60, workers=2, windows=windows)
+    assert crew.search() == Found(60)
+    assert not {20, 21, 22, 40, 41} & set(crew.started)
+
+
+def test_a_window_with_all_commits_before_it_starts_at_the_good_end():
+    crew = Crew(CommitGraph(line(4)), 0, workers=3, windows=(Window(0, 2),))
+    assert crew.search() == Found(0)
+    assert GOOD_END in crew.started
+
+
+def test_workers_in_step_come_to_compare_culprit_and_parent_in_one_place() -> None:
+    """The one in slot 0 always ends before the one in slot 1: neither may keep to one commit for ever."""
+    posterior = Posterior.start(CommitGraph(line(2)), Rates.unknown())
+    for _ in range(5):
+        for commit, outcome, slot in ((0, Outcome.GOOD, "1"), (1, Outcome.BAD, "0")):
+            posterior = posterior.observe(Observation(commit, outcome, slot))
+    fresh: list[Observation] = []
+    flying: list[tuple[int, str]] = []
+    free = ["1", "0"]
+    while not compared_in_one_place(posterior, 1):
+        assert len(fresh) < 6
+        while free:
+            around = [commit for commit, _ in flying]
+            started = next_confirming_runs(posterior, 1, fresh=fresh, in_flight=around)
+            assert started
+            flying += [(started[0], free.pop())]
+        commit, slot = flying.pop(0)
+        free.append(slot)
+        seen = Observation(commit, Outcome.BAD if commit == 1 else Outcome.GOOD, slot)
+        fresh.append(seen)
+        posterior = posterior.observe(seen)

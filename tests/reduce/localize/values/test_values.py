@@ -1,0 +1,135 @@
+"""Localization against recorded values and golden outputs alone, and tensors that the source marks itself."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+import torch
+
+from precision_bisect.reduce.localize.job import localize
+from precision_bisect.reduce.localize.report.divergence import Divergence
+from precision_bisect.reduce.localize.request import LocalizeRequest, ValuesRequest
+from precision_bisect.reduce.localize.values.job import localize_by_values
+from precision_bisect.runner.build_output.files.errors import BuildOutputError
+from precision_bisect.runner.compare.statistics.statistics import Tolerance
+from precision_bisect.runner.errors import UserError
+from tests.reduce.demo_builds import Trees
+from tests.reduce.quick_runs import quick_runs
+from tests.reduce.small_builds import SHIFT, WRONG, small_build
+
+pytestmark = pytest.mark.xdist_group("localize")
+X0 = torch.arange(8, dtype=torch.float32)
+VALUES = {"a": 2 * X0, "b": 2 * X0 + 1, "c": 2 * X0}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _quick(tmp_path_factory: pytest.TempPathFactory) -> Generator[None]:
+    with quick_runs(tmp_path_factory.mktemp("compiled")):
+        yield
+
+
+def by_values(
+    folder: Path, trees: Trees, recorded: dict[str, torch.Tensor] | None, *, middle: str = WRONG
+) -> Divergence:
+    """The small build, whose task 1 makes b of a, against the recorded tensors; None: golden outputs alone."""
+    build = small_build(folder / "build", middle)
+    for name, value in (recorded or {}).items():
+        (folder / "recorded").mkdir(exist_ok=True)
+        torch.save(value, folder / "recorded" / f"{name}.pt")
+    request = ValuesRequest(
+        failing=build,
+        toolchain=trees.toolchain(),
+        reference_data=None if recorded is None else folder / "recorded",
+        golden_data=None,
+        tolerance=Tolerance(rtol=1e-5, atol=1e-5),
+        budget=2**20,
+        attempts=1,
+        timeout=300,
+        output=folder / "out",
+    )
+    return localize_by_values(request, on_progress=lambda _text: None)
+
+
+def test_all_values_recorded_tell_the_task_and_its_class(tmp_path: Path, good_trees: Trees) -> None:
+    found = by_values(tmp_path, good_trees, VALUES)
+    (first,) = found.first_divergent
+    assert (first.position, first.kernel, first.tensor, first.task_class) == (1, "middle", "b", "introduced")
+    assert found.candidates == ()
+    assert found.reference.kind == "recorded values"
+    assert first.statistics is not None
+    assert first.statistics.max_error == 0.5
+
+
+def test_what_has_no_value_stays_a_candidate(tmp_path: Path, good_trees: Trees) -> None:
+    found = by_values(tmp_path, good_trees, {"c": VALUES["c"], "a": VALUES["a"]})
+    (first,) = found.first_divergent
+    assert (first.position, first.tensor, first.task_class) == (2, "x1", "unknown")
+    assert [task.kernel for task in found.candidates] == ["middle"]
+
+
+def test_golden_outputs_alone_name_all_that_may_be_at_fault(tmp_path: Path, good_trees: Trees) -> None:
+    found = by_values(tmp_path, good_trees, None)
+    (first,) = found.first_divergent
+    assert (first.position, first.tensor, first.task_class) == (2, "x1", "unknown")
+    assert [task.kernel for task in found.candidates] == ["scale", "middle"]
+    assert found.reference.kind == "golden data"
+    assert "may have come" in first.reason
+
+
+def test_right_values_show_nothing(tmp_path: Path, good_trees: Trees) -> None:
+    found = by_values(tmp_path, good_trees, VALUES, middle=SHIFT)
+    assert found.first_divergent == found.candidates == ()
+
+
+def test_values_that_say_nothing_are_listed(tmp_path: Path, good_trees: Trees) -> None:
+    found = by_values(
+        tmp_path,
+        good_trees,
+        {**VALUES, "b": torch.zeros(3), "nowhere": X0, "c": torch.arange(8, dtype=torch.int32)},
+    )
+    assert [text.split(":")[0] for text in found.not_compared] == ["b", "c", "nowhere"]
+    assert [first.tensor for first in found.first_divergent] == ["x1"]
+
+
+def test_no_usable_value_is_an_error(tmp_path: Path, good_trees: Trees) -> None:
+    with pytest.raises(UserError, match="nowhere: no task"):
+        by_values(tmp_path, good_trees, {"nowhere": X0})
+
+
+def test_a_recorded_value_is_never_unpickled(tmp_path: Path, good_trees: Trees) -> None:
+    (tmp_path / "recorded").mkdir()
+    torch.save({"not": Path("a tensor")}, tmp_path / "recorded" / "b.pt")
+    with pytest.raises(BuildOutputError, match="pickle of more than tensors"):
+        by_values(tmp_path, good_trees, {})
+
+
+def test_a_tensor_that_the_source_marks_is_looked_at_first(tmp_path: Path, good_trees: Trees) -> None:
+    bad, good = (small_build(tmp_path / name, body) for name, body in (("bad", WRONG), ("good", SHIFT)))
+    for build in (bad, good):
+        source = build / "orchestration" / "main.cpp"
+        source.write_text(
+            source.read_text().replace("p1.add_output(b);", "p1.add_output(b);\n    p1.dump(b);")
+        )
+    said: list[str] = []
+    found = localize(
+        LocalizeRequest(
+            failing=bad,
+            reference=good,
+            failing_toolchain=good_trees.toolchain(),
+            reference_toolchain=good_trees.toolchain(),
+            schedule=None,
+            golden_data=None,
+            tolerance=Tolerance(),
+            harness=None,
+            budget=100,
+            attempts=1,
+            timeout=300,
+            output=tmp_path / "out",
+        ),
+        on_progress=said.append,
+    )
+    assert [first.kernel for first in found.first_divergent] == ["middle"]
+    dumps = [text for text in said if text.startswith("dumping")]
+    assert dumps[0] == "dumping the results of 1 tasks that are marked in the source"

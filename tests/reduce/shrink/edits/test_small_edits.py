@@ -1,0 +1,86 @@
+"""What single edits make of a program, without running it."""
+
+from __future__ import annotations
+
+import pytest
+
+from precision_bisect.reduce.shrink.edits.drop_statements import DropStatements
+from precision_bisect.reduce.shrink.edits.smaller_shapes import smaller_sizes
+from precision_bisect.reduce.shrink.minimize.memory import Memory
+from precision_bisect.reduce.shrink.minimize.minimizer import Minimizer
+from precision_bisect.reduce.shrink.minimize.outcome import Outcome
+from precision_bisect.reduce.shrink.program.model import Reduction
+from precision_bisect.reduce.shrink.program.render.statements import (
+    KernelText,
+    StatementName,
+    statements_of,
+    without,
+)
+
+KERNEL = b"""
+const int table[2] = {1, 2};
+extern "C" void kernel_entry(const KernelArgs& args) {
+    const int unused = 3;
+    int a = table[0];
+    for (int i = 0; i < 4; ++i) {
+        a += i;
+        a += i;
+    }
+    if (a > 2) store(a);
+}
+"""
+
+
+def test_statements_are_named_by_text_and_need_what_may_have_set_their_variables() -> None:
+    found = [
+        (one.name.text.partition("{")[0], one.name.occurrence, one.needs) for one in statements_of(KERNEL)
+    ]
+    assert found == [
+        ("const int unused = 3;", 0, frozenset()),
+        ("int a = table[0];", 0, frozenset()),
+        ("for (int i = 0; i < 4; ++i) ", 0, frozenset({1})),
+        ("a += i;", 0, frozenset({1, 2})),
+        ("a += i;", 1, frozenset({1, 2, 3})),
+        ("if (a > 2) store(a);", 0, frozenset({1, 2, 3, 4})),
+        ("store(a);", 0, frozenset({1, 2, 3, 4, 5})),
+    ]
+
+
+def test_a_statement_that_is_a_body_leaves_an_empty_one() -> None:
+    left = without(KERNEL, {StatementName("a += i;", 1), StatementName("store(a);", 0)})
+    assert left.count(b"a += i;") == 1
+    assert b"if (a > 2) ;" in left
+    loop = next(one.name for one in statements_of(KERNEL) if one.name.text.startswith("for"))
+    assert b"a += i" not in without(KERNEL, {loop, StatementName("a += i;", 0)})
+
+
+def test_only_shared_statements_go_and_none_that_a_kept_one_needs() -> None:
+    edit = DropStatements((KernelText("k", KERNEL, KERNEL.replace(b"table[0]", b"table[1]")),))
+    minimizer = Minimizer(edit.start(Reduction((0,)), 1.0), Memory())
+    while runs := minimizer.ask(1):
+        dropped = {text for _, text, _ in edit.apply(Reduction((0,)), runs[0].candidate).statements}
+        assert "int a = table[0];" not in dropped
+        minimizer.tell(runs[0], Outcome.NOT if "store(a);" in dropped else Outcome.INTERESTING)
+    best = edit.apply(Reduction((0,)), minimizer.best)
+    assert best.statements == (("k", "const int unused = 3;", 0),)
+    other = KERNEL.replace(b"store(a)", b"keep(a)")
+    assert DropStatements((KernelText("k", KERNEL, other),)).count == 1
+
+
+def test_a_value_that_is_returned_stays_with_what_it_needs() -> None:
+    """A function that ends without its value may run for ever."""
+    source = (
+        b"int f(int x) { int a = x; a += 1; g(x); if (x) { return 3; } return a; } void h() { i(); return; }"
+    )
+    edit = DropStatements((KernelText("k", source, source),))
+    names = {text for _, text, _ in edit.apply(Reduction((0,)), frozenset()).statements}
+    assert names == {"g(x);", "i();", "return;"}
+
+
+@pytest.mark.parametrize("size", [2, 7, 8, 64, 72, 100, 256])
+def test_smaller_sizes_are_smaller_and_keep_the_rest_of_a_tile(size: int) -> None:
+    sizes = smaller_sizes(size)
+    assert sizes[0] == 1
+    assert list(sizes) == sorted(set(sizes))
+    assert max(sizes) < size
+    assert all(one == 1 or any((one - size) % tile == 0 for tile in (8, 16, 32, 64)) for one in sizes)

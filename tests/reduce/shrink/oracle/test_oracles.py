@@ -1,0 +1,245 @@
+"""What counts as the failure: a crash against a good build, a user's script with golden data alone, a wrapped build."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from precision_bisect.demo.scenarios import Repository
+from precision_bisect.reduce.cli import main
+from precision_bisect.reduce.replay.replay import Ran
+from precision_bisect.reduce.shrink.minimize.outcome import Outcome
+from precision_bisect.reduce.shrink.oracle.failure import Broken, Printed, WrongValues, outputs_in
+from precision_bisect.reduce.shrink.oracle.oracle import Differential
+from precision_bisect.reduce.shrink.program.candidate import Folder
+from precision_bisect.reduce.shrink.program.cut import Cut
+from precision_bisect.reduce.shrink.program.model import Reduction
+from precision_bisect.runner.build_output.build_directory import BuildDirectory
+from precision_bisect.runner.process.execute import Command, execute
+from precision_bisect.runner.verdict.verdict import Classification
+from precision_bisect.store.vocabulary import Verdict
+from tests.reduce.demo_builds import Trees
+from tests.reduce.quick_runs import quick_runs
+from tests.reduce.shrink.test_reduction import checked
+from tests.reduce.small_builds import (
+    BLOCK_SHIFT,
+    BLOCK_WRONG,
+    CRASH,
+    HARD_SHIFT,
+    HARD_WRONG,
+    SHIFT,
+    WRONG,
+    small_build,
+)
+
+pytestmark = pytest.mark.xdist_group("reduction")
+REDUCE = [sys.executable, "-c", "from precision_bisect.reduce.cli import main; main()"]
+NOTHING_MADE = Folder(path=Path(), cut=Cut(program=None, tasks=(), tensors=(), boundaries=()))  # type: ignore[arg-type]
+
+
+def ran(folder: Path, verdict: Verdict, signature: str | None, script: str) -> Ran:
+    """A real process's ending and log, with a verdict."""
+    command = Command(argv=["sh", "-c", script], cwd=folder, environment=dict(os.environ), timeout=60)
+    finished = execute(command, log=folder / "run.log.gz", on_line=lambda _stream, _line: None)
+    found = Classification(verdict=verdict, signature=signature, evidence=(), metrics={})
+    return Ran(classification=found, ending=finished.ending, seconds=0.0, folder=folder)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "signature", "expected"),
+    [
+        (Verdict.CRASH, "SIGSEGV", Outcome.INTERESTING),
+        (Verdict.CRASH, "SIGFPE", Outcome.SLIPPED),
+        (Verdict.STALL, "scheduler timeout", Outcome.SLIPPED),
+        (Verdict.MISMATCH, "y", Outcome.SLIPPED),
+        (Verdict.PASS, None, Outcome.NOT),
+        (Verdict.ENVIRONMENT_ERROR, "disk full", Outcome.INVALID),
+    ],
+)
+def test_another_signature_is_another_failure(
+    verdict: Verdict, signature: str | None, expected: Outcome, tmp_path: Path
+) -> None:
+    found = ran(tmp_path, verdict, signature, "true")
+    assert Broken(Verdict.CRASH, "SIGSEGV").outcome(found, NOTHING_MADE) is expected
+
+
+@pytest.mark.parametrize(
+    ("code", "pattern", "script", "expected"),
+    [
+        (3, None, "exit 3", Outcome.INTERESTING),
+        (3, None, "exit 4", Outcome.SLIPPED),
+        (134, None, "kill -ABRT $$", Outcome.INTERESTING),
+        (None, "b.d", "echo ok; echo so bad", Outcome.INTERESTING),
+        (3, "b.d", "echo bad; exit 4", Outcome.SLIPPED),
+        (3, "b.d", "echo good; exit 3", Outcome.SLIPPED),
+    ],
+)
+def test_a_failure_by_code_and_line(
+    code: int | None, pattern: str | None, script: str, expected: Outcome, tmp_path: Path
+) -> None:
+    failure = Printed(code=code, pattern=None if pattern is None else re.compile(pattern))
+    assert failure.outcome(ran(tmp_path, Verdict.UNKNOWN, None, script), NOTHING_MADE) is expected
+    passed = ran(tmp_path, Verdict.PASS, None, "true")
+    assert failure.outcome(passed, NOTHING_MADE) is Outcome.NOT
+
+
+def test_outputs_of_a_signature() -> None:
+    assert outputs_in(None) == {}
+    assert outputs_in("k[nan,inf],out") == {"k": frozenset({"nan", "inf"}), "out": frozenset()}
+
+
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("compiled")
+
+
+@pytest.fixture
+def reduced(
+    tmp_path: Path, good_trees: Trees, compiled: Path
+) -> Iterator[Callable[..., tuple[dict[str, Any], str]]]:
+    """Runs the command; the result, checked, and what it printed on the way."""
+
+    def run(*arguments: Path | str) -> tuple[dict[str, Any], str]:
+        command = [*map(str, arguments), "--stack", str(good_trees.stack_file), "-o", str(tmp_path / "out")]
+        done = CliRunner().invoke(main, [*command, "--jobs", "1"])
+        assert done.exit_code == 0, done.output
+        return checked(tmp_path / "out"), done.stderr
+
+    with quick_runs(compiled):
+        yield run
+
+
+def test_a_crash_against_a_good_build(tmp_path: Path, reduced: Callable[..., Any]) -> None:
+    bad, good = (small_build(tmp_path / name, body) for name, body in (("bad", CRASH), ("good", SHIFT)))
+    found, _ = reduced(bad, "--reference", good)
+    assert found["failure"] == found["signature"] == "crash SIGSEGV"
+    assert found["kept_tasks"] == ["1: middle"]
+
+
+LAUNCH = """
+    const int32_t blocks = 4;
+    p1.launch_spec.set_block_num(blocks);
+"""
+
+
+def test_wrong_values_in_one_block_in_the_smallest_shape_on_plain_data(
+    tmp_path: Path, reduced: Callable[..., Any]
+) -> None:
+    bodies = (("bad", BLOCK_WRONG), ("good", BLOCK_SHIFT))
+    bad, good = (small_build(tmp_path / name, body, LAUNCH) for name, body in bodies)
+    found, _ = reduced(bad, "--reference", good)
+    assert found["signature"] == "mismatch b"
+    assert found["kept_tasks"] == ["1: middle"]
+    assert (found["blocks"], found["extents"]) == ([[1, 1]], [[8, 1]])
+    assert found["bytes"]["after"] == 8
+    result = tmp_path / "out" / "result"
+    assert "| `b` | [] | 1 of 1 | 0 |" in (result / "why.md").read_text()
+    for side in ("failing", "passing"):
+        text = (result / side / "orchestration" / "main.cpp").read_text()
+        assert "p1.launch_spec.set_block_num(1);" in text
+        assert "int32_t blocks" not in text
+
+
+def test_a_kernel_with_its_shape_compiled_in_keeps_it(tmp_path: Path, reduced: Callable[..., Any]) -> None:
+    bodies = (("bad", HARD_WRONG), ("good", HARD_SHIFT))
+    bad, good = (small_build(tmp_path / name, body) for name, body in bodies)
+    found, _ = reduced(bad, "--reference", good)
+    assert found["kept_tasks"] == ["1: middle"]
+    assert found["extents"] == []
+    assert found["bytes"]["after"] == 64
+
+
+REDUCER = """#!/bin/sh
+# Called as: reducer SCRIPT FILE. Drops what it may, and what it may not: all, what differs, and a spare line.
+cp "$2" whole.txt
+for drop in '.' 'store(1, i, load' 'spare'; do
+    grep -v "$drop" whole.txt > "$2"
+    cp "$2" "$0.tried"
+    if "$1" "$2"; then echo "$drop" >> "$0.dropped"; cp "$2" whole.txt; fi
+done
+cp whole.txt "$2"
+"""
+
+
+def test_another_program_makes_a_kernel_smaller_and_keeps_what_fails(
+    tmp_path: Path, reduced: Callable[..., Any]
+) -> None:
+    bad, good = (small_build(tmp_path / name, body) for name, body in (("bad", WRONG), ("good", SHIFT)))
+    for build in (bad, good):
+        kernel = build / "kernels" / "aiv" / "middle.cpp"
+        kernel.write_text(f"static int spare = 1;\n{kernel.read_text()}")
+    reducer = tmp_path / "reducer"
+    reducer.write_text(REDUCER)
+    reducer.chmod(0o755)
+    found, _ = reduced(bad, "--reference", good, "--with", str(reducer))
+    assert (tmp_path / "reducer.dropped").read_text() == "spare\n"
+    assert found["rewritten_kernels"] == ["middle"]
+    assert found["signature"] == "mismatch b"
+    texts = [
+        (tmp_path / "out" / "result" / side / "kernels/aiv/middle.cpp").read_text()
+        for side in ("failing", "passing")
+    ]
+    assert texts[0] == f"#define PRECISION_BISECT_FAILING\n{texts[1]}"
+    assert "spare" not in texts[1]
+    assert "1.0f" in texts[1]
+    assert "1.5f" in texts[1]
+
+
+SCRIPT = """#!/bin/sh
+grep -q middle kernel_config.py && exec sh -c './run.sh && exit 101; exit 0'
+exit 101
+"""
+
+
+def test_a_script_without_a_good_build(tmp_path: Path, reduced: Callable[..., Any]) -> None:
+    bad, script = small_build(tmp_path / "bad", WRONG), tmp_path / "script.sh"
+    script.write_text(SCRIPT)
+    script.chmod(0o755)
+    found, said = reduced(bad, "--interesting", script)
+    assert "101 keep a copy" in " ".join(said.split())
+    assert found["kept_tasks"] == ["0: scale", "1: middle", "2: scale"]
+    assert found["substituted"] == []
+    assert any((tmp_path / "out" / "kept").iterdir())
+
+
+@pytest.mark.parametrize("signed", [True, False], ids=["", "of before July"])
+def test_a_wrapped_build_is_a_scene_test(tmp_path: Path, good_trees: Trees, signed: bool) -> None:
+    build = small_build(tmp_path / "build", WRONG)
+    if not signed:
+        config = build / "kernel_config.py"
+        config.write_text(config.read_text().replace(', "signature": [_D.IN, _D.OUT, _D.OUT]', "", 1))
+        assert BuildDirectory.open(build).kernel_config().orchestration.signature is None
+    wrapped = subprocess.run([*REDUCE, str(build), "--wrap-only"], check=True, capture_output=True, text=True)
+    path = os.pathsep.join(str(good_trees.folder / name) for name in Repository)
+    done = subprocess.run(
+        [sys.executable, wrapped.stdout.strip(), "-p", "a2a3sim"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1
+    assert "TestReduced::default FAILED: Golden mismatch on 'x1': max_diff=1.0" in done.stdout
+
+
+def test_a_file_of_the_same_name_is_left_alone(tmp_path: Path) -> None:
+    build = small_build(tmp_path / "build", SHIFT)
+    (build / "test_reduced.py").write_text("mine = 1\n")
+    done = subprocess.run([*REDUCE, str(build), "--wrap-only"], capture_output=True, text=True)
+    assert done.returncode != 0
+    assert "found another file" in done.stderr
+    assert (build / "test_reduced.py").read_text() == "mine = 1\n"
+
+
+def test_without_a_task_there_is_no_wrong_value_and_nothing_is_run(tmp_path: Path) -> None:
+    nothing: Any = None
+    oracle = Differential(pair=nothing, failure=WrongValues(nothing), maker=nothing, runner=nothing)
+    assert oracle.judge(Reduction(()), tmp_path) is Outcome.NOT

@@ -1,0 +1,61 @@
+"""A localization that is interrupted: nothing keeps running, and nothing that was given is touched."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.interrupts import obey_interrupts
+from tests.reduce.demo_builds import Trees
+from tests.reduce.localize.test_localize import hashes
+from tests.reduce.small_builds import SHIFT, small_build
+
+pytestmark = pytest.mark.xdist_group("localize")
+REDUCE = [sys.executable, "-c", "from precision_bisect.reduce.cli import main; main()"]
+NEVER_DONE = "for (volatile int spin = 1; spin;) {} store(1, i, 0.0f);"
+
+
+def is_in(folder: Path, process: psutil.Process) -> bool:
+    """Whether a process that may end at any time works in a folder."""
+    try:
+        return Path(process.cwd()) == folder
+    except psutil.Error:
+        return False
+
+
+def test_ctrl_c_leaves_nothing_behind(tmp_path: Path, good_trees: Trees) -> None:
+    bad, good = (small_build(tmp_path / name, body) for name, body in (("bad", NEVER_DONE), ("good", SHIFT)))
+    before = hashes(bad), hashes(good)
+    output = tmp_path / "out"
+    process = subprocess.Popen(
+        [
+            *(*REDUCE, str(bad), "--reference", str(good), "--localize-only"),
+            *("--stack", str(good_trees.stack_file), "-o", str(output)),
+        ],
+        env={**os.environ, "SIMPLER_SCHEDULER_TIMEOUT_MS": "3600000"},
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=obey_interrupts,
+    )
+    running = output / "work" / "failing" / "runs" / "001"
+    below: list[psutil.Process] = []
+    while not any(is_in(running, one) for one in below):
+        assert process.poll() is None, "it ended before the build ran"
+        time.sleep(0.05)
+        below = psutil.Process(process.pid).children(recursive=True)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate()
+    assert process.returncode == 130, said
+    assert said.splitlines()[-1] == "interrupted; the same command begins anew"
+    # What was killed takes a moment to be gone; what was not stays.
+    _, alive = psutil.wait_procs(below, timeout=60)
+    assert alive == []
+    assert (hashes(bad), hashes(good)) == before
+    assert not (output / "divergence.json").exists()

@@ -1,0 +1,177 @@
+"""Reading real repositories, odd ones included, without leaving a trace in them."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from precision_bisect.runner.errors import UserError
+from precision_bisect.runner.git.repository import GitError, GitRepository
+from tests.conftest import TestRepository
+from tests.runner.small_stack import snapshot
+
+
+def test_ancestry(repository: TestRepository) -> None:
+    base = repository.commit("base", {"a": "1"})
+    one = repository.commit("one", {"a": "2"})
+    repository.git("checkout", "--quiet", "-b", "side", base)
+    two = repository.commit("two", {"b": "1"})
+    repository.git("checkout", "--quiet", "--orphan", "other")
+    unrelated = repository.commit("unrelated", {"c": "1"})
+    git = GitRepository(repository.path)
+    assert git.is_ancestor(base, one)
+    assert git.is_ancestor(one, one)
+    assert not git.is_ancestor(one, base)
+    assert not git.is_ancestor(one, two)
+    assert git.merge_base(one, two) == base
+    assert git.merge_base(one, unrelated) is None
+    with pytest.raises(GitError, match="Not a valid"):
+        git.is_ancestor("1" * 40, base)
+
+
+def test_a_merge_is_read_against_its_first_parent(repository: TestRepository) -> None:
+    good = repository.commit("base", {"a": "1", "old": "x"})
+    repository.git("checkout", "--quiet", "-b", "side")
+    side = repository.commit("side", {"b": "1", "old": None})
+    repository.git("checkout", "--quiet", "main")
+    main = repository.commit("main", {"a": "2"})
+    repository.git("merge", "--quiet", "--no-ff", "-m", "merge", "side")
+    merge = repository.git("rev-parse", "HEAD")
+    git = GitRepository(repository.path)
+    found = {commit.sha: commit for commit in git.commits(good=good, bad=merge)}
+    assert set(found) == {side, main, merge}
+    assert found[merge].parents == (main, side)
+    assert sorted(found[merge].files) == ["b", "old"]
+    assert list(found)[-1] == merge
+
+
+def test_gitlinks_and_texts(repository: TestRepository) -> None:
+    none = repository.commit("none", {"sub/file": "x", "big": "x" * 100, "bytes": "x"})
+    repository.git("rm", "-r", "--quiet", "sub")
+    repository.git("update-index", "--add", "--cacheinfo", f"160000,{none},sub")
+    repository.git("commit", "--quiet", "-m", "link")
+    linked = repository.git("rev-parse", "HEAD")
+    git = GitRepository(repository.path)
+    assert git.gitlink(none, "sub") is None
+    assert git.gitlink(linked, "sub") == none
+    assert git.gitlink(linked, "nowhere") is None
+    assert git.read_text(none, "sub/file") == "x"
+    assert git.read_text(none, "sub") is None, "a folder"
+    assert git.read_text(none, "nowhere") is None
+    assert git.read_text(none, "big", limit=99) is None
+
+
+@pytest.mark.parametrize(
+    ("revision", "found"),
+    [("HEAD", True), ("main", True), ("HEAD~9", False), ("", False), ("--all", False), ("HEAD:a", False)],
+)
+def test_revisions(repository: TestRepository, revision: str, found: bool) -> None:
+    sha = repository.commit("a", {"a": "1"})
+    git = GitRepository(repository.path)
+    if found:
+        assert git.resolve(revision, option="--good") == sha
+    else:
+        with pytest.raises(UserError, match="--good"):
+            git.resolve(revision, option="--good")
+
+
+def test_an_annotated_tag_is_its_commit(repository: TestRepository) -> None:
+    sha = repository.commit("a", {"a": "1"})
+    repository.git("tag", "--annotate", "-m", "tag", "v1")
+    assert GitRepository(repository.path).resolve("v1", option="--good") == sha
+
+
+def test_a_replaced_commit_is_the_one_its_id_names(repository: TestRepository) -> None:
+    first = repository.commit("first", {"a": "1"})
+    second = repository.commit("second", {"a": "2"})
+    repository.git("replace", second, first)
+    assert GitRepository(repository.path).commit(second).subject == "second"
+
+
+def test_subjects_in_another_encoding(repository: TestRepository) -> None:
+    repository.commit("root", {"a": "1"})
+    repository.git("config", "i18n.logOutputEncoding", "latin1")
+    sha = repository.commit("größer", {"a": "2"})
+    assert GitRepository(repository.path).commit(sha).subject == "größer"
+
+
+def test_a_folder_that_is_gone_is_an_error_and_not_the_current_one(
+    repository: TestRepository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository.commit("a", {"a": "1"})
+    monkeypatch.chdir(repository.path)
+    with pytest.raises(GitError, match="gone"):
+        GitRepository(tmp_path / "gone").run("rev-parse", "HEAD")
+
+
+def test_what_is_no_checkout(repository: TestRepository, tmp_path: Path) -> None:
+    repository.commit("a", {"a": "1", "folder/b": "1"})
+    with pytest.raises(UserError, match="no such folder"):
+        GitRepository.open_root(tmp_path / "none", name="x")
+    (tmp_path / "plain").mkdir()
+    with pytest.raises(UserError, match="not a git repository"):
+        GitRepository.open_root(tmp_path / "plain", name="x")
+    with pytest.raises(UserError, match="inside of"):
+        GitRepository.open_root(repository.path / "folder", name="x")
+    assert (
+        GitRepository.open(repository.path / "folder", name="x").run("rev-parse", "--show-prefix")
+        == "folder/"
+    )
+    repository.git("clone", "--quiet", "--bare", str(repository.path), str(tmp_path / "bare"))
+    with pytest.raises(UserError, match="bare"):
+        GitRepository.open_root(tmp_path / "bare", name="x")
+    repository.git("clone", "--quiet", "--depth=1", repository.path.as_uri(), str(tmp_path / "shallow"))
+    with pytest.raises(UserError, match="--unshallow"):
+        GitRepository.open_root(tmp_path / "shallow", name="x")
+    (tmp_path / "link").symlink_to(repository.path)
+    GitRepository.open_root(tmp_path / "link", name="x")
+
+
+def test_a_checkout_of_another_user_is_said_to_be_one(
+    repository: TestRepository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository.commit("a", {"a": "1"})
+    monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+    with pytest.raises(UserError, match="dubious ownership"):
+        GitRepository.open_root(repository.path, name="x")
+
+
+def test_changed_files(repository: TestRepository) -> None:
+    repository.commit("a", {"a": "1", "b": "1", "c d": "1"})
+    (repository.path / "a").unlink()
+    repository.git("mv", "b", "renamed")
+    (repository.path / "ü \n").write_text("x")
+    assert sorted(GitRepository(repository.path).changed_files()) == ["a", "b", "renamed", "ü \n"]
+
+
+def test_a_monitored_checkout_is_only_read(repository: TestRepository, tmp_path: Path) -> None:
+    """A status there would ask, and perhaps start, the user's file system monitor."""
+    repository.commit("a", {"a": "1"})
+    monitor = tmp_path / "monitor"
+    monitor.write_text(f"#!/bin/sh\ntouch {tmp_path}/asked\n")
+    monitor.chmod(0o755)
+    repository.git("config", "core.fsmonitor", str(monitor))
+    before = snapshot(repository.path)
+    assert GitRepository(repository.path).changed_files() == []
+    assert snapshot(repository.path) == before
+    assert not (tmp_path / "asked").exists()
+
+
+def test_a_machine_without_git(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "env").symlink_to("/usr/bin/env")
+    code = (
+        "from pathlib import Path\n"
+        "from precision_bisect.runner.git.repository import GitRepository\n"
+        "GitRepository.open(Path('.'), name='x')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PATH": str(tmp_path / "bin")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stderr.endswith("expected git on PATH, found none; install it\n"), done.stderr

@@ -1,0 +1,185 @@
+"""Stack files: what is wrong in one is said by file, key and expectation, before anything runs."""
+
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from precision_bisect.runner.errors import UsageError
+from precision_bisect.runner.stack.file import load_stack, named_stacks, parse_stack, stack_of_checkout
+from precision_bisect.runner.stack.stack import Stack
+from precision_bisect.runner.stack.templates import fill, literal
+
+SOUND = """
+name = "small"
+searched = "tool"
+
+[repositories.tool]
+path = "tool"
+[repositories.rt]
+path = "tool/rt"
+[repositories.cases]
+path = "~/cases"
+
+[pins.rt]
+kind = "gitlink"
+holder = "tool"
+path = "rt"
+target = "rt"
+[pins.version]
+kind = "version-file"
+holder = "tool"
+path = "versions.env"
+key = "VERSION"
+
+[steps.rt]
+command = ["make", "-C", "{rt}", "-j{jobs}"]
+inputs = ["rt", "tool:Makefile"]
+outputs = ["tool/rt/build"]
+
+[case]
+repository = "cases"
+command = ["{python}", "{case}", "-p", "{platform}"]
+cwd = "{slot}"
+build_output = "build_output"
+
+[platforms.sim]
+"""
+
+
+def test_a_sound_file() -> None:
+    stack = parse_stack(SOUND, where="x")
+    assert str(stack.directory("rt")) == "tool/rt"
+    assert str(stack.directory("tool")) == "tool"
+    assert stack.needs_python
+    loaded = parse_stack(SOUND.replace("[case]", '[case]\npreload = ["torch.nn", "numpy"]'), where="x")
+    assert loaded.case.preload == ("torch.nn", "numpy")
+    assert Stack.model_validate(stack.model_dump(mode="json")) == stack
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ('name = "small"', 'name = "../small"', "name: expected a plain name"),
+        ('name = "small"', 'name = ["small"]', "name: Input should be a valid string"),
+        ("[steps.rt]", '[steps."../rt"]', "steps: expected a plain name"),
+        ("[steps.rt]", "[step.rt]", "step: unknown key"),
+        ('searched = "tool"', 'searched = "tol"', "searched: expected one of the repositories"),
+        ('inputs = ["rt", ', 'inputs = ["rtx:y", ', "steps.rt.inputs"),
+        ('inputs = ["rt", "tool:Makefile"]', "inputs = []", "steps.rt.inputs"),
+        (
+            'cwd = "{slot}"',
+            'cwd = "{slot}"\nhelp_inputs = ["case"]',
+            "case.help_inputs: expected one of the rep",
+        ),
+        ('cwd = "{slot}"', 'cwd = "{slot}"\npreload = "torch"', "case.preload: Input should be"),
+        ('cwd = "{slot}"', 'cwd = "{slot}"\npreload = ["numpy", 3]', "case.preload.1: Input should be"),
+        ('cwd = "{slot}"', 'cwd = "{slot}"\npreload = ["torch; x"]', "case.preload.0: String should match"),
+        ('cwd = "{slot}"', 'cwd = "{slot}"\npreload = ["../torch"]', "case.preload.0: String should match"),
+        (
+            'command = ["{python}", "{case}", ',
+            'preload = ["torch"]\ncommand = ["nice", "{case}", ',
+            "case.preload: expected a case.command that begins",
+        ),
+        ("{jobs}", "{job}", "{job}"),
+        ('"{platform}"', '"{golden}"', "{golden}"),
+        ('"{case}", ', '"--file={case}", ', "expected the word {case}"),
+        ('"tool/rt/build"', '"/tmp/build"', "steps.rt.outputs.0: expected a path inside the slot"),
+        ('"tool/rt/build"', '"tool/../../x"', "inside the slot"),
+        ('"tool/rt/build"', '"."', "inside the slot"),
+        ('"tool/rt/build"', '"{rt}/build"', "placeholders"),
+        ('"tool/rt/build"', '"tool/rt"', "holds tool/rt"),
+        ('"tool/rt/build"', '"tool/"', "holds tool"),
+        ('"tool/rt/build"', '"venv"', "holds venv"),
+        ('build_output = "build_output"', 'build_output = "cases/.."', "case.build_output: expected a path"),
+        ('build_output = "build_output"', 'build_output = "/home"', "case.build_output: expected a path"),
+        (
+            'build_output = "build_output"',
+            'build_output = "cases"',
+            "case.build_output: expected a path that",
+        ),
+        ('path = "rt"\n', 'path = "../rt"\n', "pins.rt.gitlink.path: expected a path"),
+        ('kind = "gitlink"', 'kind = "gitlnk"', "gitlnk"),
+        ('target = "rt"', 'target = "tool"', "'tool' inside of itself"),
+        (
+            "[pins.version]",
+            '[pins.again]\nkind="gitlink"\nholder="cases"\npath="x"\ntarget="rt"\n[pins.version]',
+            "one pin of each target",
+        ),
+        (
+            "[pins.version]",
+            '[pins.b]\nkind="gitlink"\nholder="rt"\npath="x"\ntarget="tool"\n[pins.version]',
+            "inside of itself",
+        ),
+        (
+            "[repositories.tool]",
+            '[repositories.python]\npath="x"\n[repositories.tool]',
+            "repositories.python: expected a name other",
+        ),
+        ("[repositories.tool]", '[repositories.venv]\npath="x"\n[repositories.tool]', "repositories.venv"),
+        ("[platforms.sim]", "[limits]\nrun_timeout = 0\n[platforms.sim]", "limits.run_timeout"),
+        ("[platforms.sim]", "", "platforms: this key is required"),
+        ("[platforms.sim]", '[platforms.sim]\nboard = "perhaps"', "platforms.sim.board"),
+    ],
+)
+def test_what_is_wrong_is_said(old: str, new: str, says: str) -> None:
+    assert old in SOUND
+    with pytest.raises(UsageError) as raised:
+        parse_stack(SOUND.replace(old, new, 1), where="here.toml")
+    message = str(raised.value)
+    assert message.startswith("here.toml: ")
+    assert "\n" not in message
+    assert says in message
+
+
+def test_a_cycle_that_does_not_hold_the_first_pin() -> None:
+    text = SOUND.replace(
+        "[pins.version]",
+        '[pins.b]\nkind="gitlink"\nholder="cases"\npath="x"\ntarget="tool"\n'
+        '[pins.c]\nkind="gitlink"\nholder="tool"\npath="y"\ntarget="cases"\n[pins.version]',
+    )
+    with pytest.raises(UsageError, match="inside of itself"):
+        parse_stack(text, where="x")
+
+
+def test_a_type_that_no_one_can_read(tmp_path: Path) -> None:
+    file = tmp_path / "stack.toml"
+    for content in (b"\xff\xfe", b"name = ["):
+        file.write_bytes(content)
+        with pytest.raises(UsageError, match=re.escape(str(file))):
+            load_stack(str(file))
+    with pytest.raises(UsageError, match="readable"):
+        load_stack(str(tmp_path / "none.toml"))
+    with pytest.raises(UsageError, match="one of"):
+        load_stack("../configs/demo")
+
+
+def test_paths_count_from_the_stack_file_and_can_be_overridden(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "stack.toml").write_text(SOUND)
+    monkeypatch.setenv("HOME", "/home/somebody")
+    stack = load_stack(str(tmp_path / "stack.toml"), overrides={"rt": Path("/elsewhere/rt")})
+    assert {name: str(repository.path) for name, repository in stack.repositories.items()} == {
+        "tool": str(tmp_path / "tool"),
+        "rt": "/elsewhere/rt",
+        "cases": "/home/somebody/cases",
+    }
+    with pytest.raises(UsageError, match="nothing"):
+        load_stack(str(tmp_path / "stack.toml"), overrides={"nothing": Path("/x")})
+
+
+def test_every_named_stack_is_sound() -> None:
+    for name in named_stacks():
+        load_stack(name)
+
+
+def test_a_checkout_of_no_known_stack(tmp_path: Path) -> None:
+    assert stack_of_checkout(tmp_path) is None
+
+
+@given(st.text())
+def test_a_literal_fills_to_itself(text: str) -> None:
+    assert fill(literal(text), {}) == text

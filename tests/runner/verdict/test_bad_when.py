@@ -1,0 +1,80 @@
+"""What counts as bad: nothing but what was asked for, and only `pass` is good."""
+
+import pytest
+
+from precision_bisect.runner.errors import UsageError
+from precision_bisect.runner.verdict.bad_when import BadWhen, PredicateAbortError, judge_exit_code
+from precision_bisect.runner.verdict.verdict import Classification
+from precision_bisect.store.schema import Judgement
+from precision_bisect.store.vocabulary import Verdict
+
+
+def found(verdict: Verdict, signature: str | None = None) -> Classification:
+    return Classification(verdict=verdict, signature=signature, evidence=(), metrics={})
+
+
+@pytest.mark.parametrize("verdict", Verdict)
+def test_a_verdict_is_bad_pass_is_good_and_the_rest_is_skipped(verdict: Verdict) -> None:
+    expected = {Verdict.PASS: Judgement.GOOD, Verdict.MISMATCH: Judgement.BAD}
+    judged = BadWhen.parse("mismatch").judge(found(verdict), matched_regex=False)
+    assert judged is expected.get(verdict, Judgement.SKIP)
+
+
+def test_a_signature_must_be_the_same() -> None:
+    bad_when = BadWhen.parse("signature:out[nan]")
+    assert bad_when.judge(found(Verdict.MISMATCH, "out[nan]"), matched_regex=False) is Judgement.BAD
+    assert bad_when.judge(found(Verdict.MISMATCH, "out"), matched_regex=False) is Judgement.SKIP
+    assert bad_when.judge(found(Verdict.CRASH), matched_regex=False) is Judgement.SKIP
+    assert bad_when.judge(found(Verdict.PASS), matched_regex=False) is Judgement.GOOD
+
+
+def test_a_regex_is_bad_where_a_line_matched() -> None:
+    bad_when = BadWhen.parse("regex:slow path: \\d+")
+    assert bad_when.matches_line("\x1b[33m took slow path: 7\x1b[0m")
+    assert not bad_when.matches_line("took slow path: no")
+    assert bad_when.judge(found(Verdict.PASS), matched_regex=True) is Judgement.BAD
+    assert bad_when.judge(found(Verdict.UNKNOWN), matched_regex=True) is Judgement.BAD
+    assert bad_when.judge(found(Verdict.UNKNOWN), matched_regex=False) is Judgement.SKIP
+    assert bad_when.judge(found(Verdict.PASS), matched_regex=False) is Judgement.GOOD
+
+
+@pytest.mark.parametrize("text", ["mismatch", "signature:disk full", "regex:x"])
+def test_a_fault_of_the_machine_is_never_bad(text: str) -> None:
+    classification = found(Verdict.ENVIRONMENT_ERROR, "disk full")
+    assert BadWhen.parse(text).judge(classification, matched_regex=True) is Judgement.SKIP
+
+
+@pytest.mark.parametrize("text", ["mismatch", "stall", "build_error", "signature:out", "regex:a:b(c)?d"])
+def test_text_survives_parsing(text: str) -> None:
+    assert str(BadWhen.parse(text)) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("mismatches", "expected one of mismatch, "),
+        ("", "expected one of"),
+        ("pass", "expected one of"),
+        ("unknown", "expected one of"),
+        ("environment_error", "expected one of"),
+        ("signature:", "expected a verdict, signature:TEXT or regex:PATTERN"),
+        ("regex:", "expected a verdict"),
+        ("regex:(", "unterminated"),
+        ("pattern:x", "expected a verdict"),
+    ],
+)
+def test_other_texts_are_usage_errors(text: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        BadWhen.parse(text)
+
+
+def test_a_predicate_s_exit_code_is_read_as_git_reads_it() -> None:
+    assert judge_exit_code(0) is Judgement.GOOD
+    assert judge_exit_code(125) is Judgement.SKIP
+    assert {judge_exit_code(code) for code in range(1, 128) if code != 125} == {Judgement.BAD}
+
+
+@pytest.mark.parametrize("code", [128, 255, -9])
+def test_a_predicate_can_stop_the_bisection(code: int) -> None:
+    with pytest.raises(PredicateAbortError, match=str(code)):
+        judge_exit_code(code)

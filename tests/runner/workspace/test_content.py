@@ -1,0 +1,99 @@
+"""Content keys: equal where and only where what counts is equal."""
+
+import random
+from pathlib import Path
+
+import pytest
+
+from precision_bisect.runner.git.repository import GitRepository
+from precision_bisect.runner.workspace.content import ContentKeys
+from tests.conftest import TestRepository
+
+
+@pytest.mark.parametrize(
+    ("glob", "path", "matches"),
+    [
+        ("docs/", "docs/a/b.txt", True),
+        ("docs/", "src/docs/a", True),
+        ("/docs/", "src/docs/a", False),
+        ("docs/**", "docs/a/b", True),
+        ("*.md", "a/b.md", True),
+        ("a/*.c", "a/b/c.c", False),
+        ("a/**/c.c", "a/c.c", True),
+        ("a/**/c.c", "a/x/y/c.c", True),
+        ("a?c", "abc", True),
+        ("a.c", "abc", False),
+        ("runtime", "runtime", True),
+        ("/runtime", "runtime", True),
+        ("docs", "docsx", False),
+    ],
+)
+def test_globs(glob: str, path: str, matches: bool) -> None:
+    assert ContentKeys([glob]).counts(path) is not matches
+
+
+def test_a_history_keyed_by_its_changes_has_the_keys_of_its_trees(repository: TestRepository) -> None:
+    rng = random.Random(7)
+    commits = [repository.commit("root", {"kept": "0", "docs/x": "0"})]
+    for number in range(30):
+        name = rng.choice(["a", "b/c", "docs/x", "e.md", "weird\tname", "ümlaut"])
+        exists = (repository.path / name).exists()
+        files: dict[str, str | None] = {name: None if exists and rng.random() < 0.4 else str(rng.random())}
+        if number % 10 == 5:
+            repository.git("checkout", "--quiet", "-b", f"side{number}", commits[-3])
+            repository.commit(f"side {number}", {f"side/{number}": "x"})
+            repository.git("checkout", "--quiet", "main")
+            repository.git("merge", "--quiet", "--no-ff", "-m", f"merge {number}", f"side{number}")
+            commits.append(repository.git("rev-parse", "HEAD"))
+        commits.append(repository.commit(f"commit {number}", files))
+    git = GitRepository(repository.path)
+    keys = ContentKeys(["docs/", "*.md"])
+    by_change = {commits[0]: keys.of_tree(git.tree(commits[0]))}
+    for commit in git.commits(good=commits[0], bad=commits[-1]):
+        by_change[commit.sha] = keys.after(by_change[commit.parents[0]], commit.changes)
+    assert len(by_change) > 30
+    for sha, key in by_change.items():
+        assert key == keys.of_tree(git.tree(sha)), git.commit(sha).subject
+
+
+def test_a_revert_has_the_key_of_what_it_returns_to(repository: TestRepository) -> None:
+    first = repository.commit("first", {"a": "1"})
+    changed = repository.commit("changed", {"a": "2"})
+    repository.git("revert", "--no-edit", changed)
+    reverted = repository.git("rev-parse", "HEAD")
+    git, keys = GitRepository(repository.path), ContentKeys([])
+    assert (
+        keys.of_tree(git.tree(first)) == keys.of_tree(git.tree(reverted)) != keys.of_tree(git.tree(changed))
+    )
+
+
+def test_the_mode_of_a_file_counts(repository: TestRepository) -> None:
+    plain = repository.commit("plain", {"run.sh": "x"})
+    (repository.path / "run.sh").chmod(0o755)
+    executable = repository.commit("executable", {})
+    git, keys = GitRepository(repository.path), ContentKeys([])
+    assert keys.of_tree(git.tree(plain)) != keys.of_tree(git.tree(executable))
+
+
+def test_odd_subjects_and_paths_do_not_break_the_log(repository: TestRepository) -> None:
+    repository.commit("root", {"a": "1"})
+    good = repository.git("rev-parse", "HEAD")
+    subjects = ["\x01 control", "a\tb", "'quote' \"double\" \\", "%H %x00", "ünïcode ✓"]
+    for number, subject in enumerate(subjects):
+        repository.commit(subject, {f"odd \x01{number}\n.txt": subject})
+    git = GitRepository(repository.path)
+    found = git.commits(good=good, bad=git.resolve("HEAD", option="--bad"))
+    assert [commit.subject for commit in found] == subjects
+    assert [commit.files for commit in found] == [[f"odd \x01{n}\n.txt"] for n in range(len(subjects))]
+
+
+def test_reading_does_not_write(repository: TestRepository) -> None:
+    sha = repository.commit("root", {"a": "1"})
+    (repository.path / "a").write_text("changed")
+    index = repository.path / ".git" / "index"
+    before = (index.stat().st_mtime_ns, index.read_bytes())
+    git = GitRepository.open(repository.path, name="x")
+    assert git.changed_files() == ["a"]
+    assert git.commit(sha).subject == "root"
+    assert (index.stat().st_mtime_ns, index.read_bytes()) == before
+    assert Path(repository.path, "a").read_text() == "changed"

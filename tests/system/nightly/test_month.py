@@ -1,0 +1,117 @@
+"""Thirty nights: exactly the right incidents, with the right culprits, whatever dies on the way."""
+
+import json
+import sqlite3
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+
+from precision_bisect.bisect.report.model.rows import load_rows
+from precision_bisect.bisect.site.views.belief import range_beliefs
+from precision_bisect.store.database import read_store, sqlite_url
+from precision_bisect.store.schema import Bisection, Outcome
+from tests.system.nightly.month import BF16, FP16, ROUNDING, Month, remove
+
+
+@pytest.fixture
+def month(tmp_path: Path, shared_builds: Path) -> Generator[Month]:
+    made = Month(tmp_path, shared_builds)
+    yield made
+    remove(made)
+
+
+def builds_by_bisection(month: Month) -> list[int]:
+    """Builds that were really made, by bisection in the order they began."""
+    with sqlite3.connect(month.directory / "home" / "state" / "store.sqlite") as connection:
+        rows = connection.execute(
+            "select b.id, sum(p.build_source = 'built') from bisections b join probes p on p.bisection_id = b.id"
+            " group by b.id order by b.id"
+        )
+        return [count for _, count in rows]
+
+
+def check_flaky_case(month: Month, report: dict[str, Any], before: dict[str, int]) -> None:
+    """It counts its own runs, so that what each night must say is known."""
+    for case in report["cases"]:
+        platform = case["platform"]
+        runs = month.flaky_runs(platform) - before[platform]
+        if case["case"] != "cases/small_flaky.py" or case["status"] == "infrastructure":
+            continue
+        first_fails = runs > 0 and (before[platform] + 1) % 3 == 0
+        found = (case["status"], case["runs"], case["failures"])
+        assert found == ("flaky", 2, 1) if first_fails else found == ("passed", runs, 0), report["night"]
+        assert runs == case["runs"]
+
+
+def check_beliefs(month: Month) -> None:
+    """What pages say of each commit is what the search said when it named the culprit."""
+    with read_store(sqlite_url(month.directory / "home" / "state" / "store.sqlite"))() as session:
+        for name in session.scalars(select(Bisection.name).where(Bisection.outcome == Outcome.CULPRIT)):
+            rows = load_rows(session, name)
+            assert rows.conclusion is not None
+            (culprit,) = rows.conclusion.culprits
+            belief = range_beliefs(rows)[-1]
+            assert belief is not None
+            assert dict(belief.commits)[culprit.commit] == pytest.approx(culprit.confidence, abs=1e-9)
+
+
+def test_a_month(month: Month) -> None:
+    wanted: dict[str, str] = {}
+    for night in range(1, 31):
+        device = night not in (20, 21)
+        if night == 4:
+            for step in range(5):
+                month.work(f"Add: step {step}")
+            wanted["rounding"] = month.plant(ROUNDING, "Refactor: <script>alert(1)</script> ``` | $(reboot)")
+            month.work("Add: one more")
+        elif night == 12:
+            month.work("Add: before the fix")
+            fix = month.mend(ROUNDING, "Fix: round to even again")
+            month.work("Add: behind the fix")
+        elif night == 16:
+            month.work("Add: before")
+            wanted["half"] = month.plant(FP16, "Update: narrow accumulators")
+            month.work("Add: behind")
+        elif night == 20:
+            month.work("Add: before the other")
+            wanted["matmul"] = month.plant(BF16, "Update: narrower accumulators")
+        else:
+            month.write_docs(f"Docs: day {night}")
+        before = {platform: month.flaky_runs(platform) for platform in ("a2a3sim", "a2a3")}
+        if night == 16:
+            month.kill_in_bisection()
+        code = month.night(device=device)
+        assert code == (0 if night < 4 or 12 <= night < 16 else 7), night
+        report = month.report(night)
+        check_flaky_case(month, report, before)
+        if night == 16:
+            assert report["attempts"] == 2
+        if not device:
+            dead = [case for case in report["cases"] if case["platform"] == "a2a3" and case["runs"] == 0]
+            assert {case["status"] for case in dead} & {"infrastructure"} or night == 21
+
+    incidents = month.incidents()
+    assert {incident["culprit"] for incident in incidents} == set(wanted.values())
+    assert len(incidents) == 3
+    rounding, half, matmul = sorted(incidents, key=lambda incident: incident["opened_night"])
+    assert (rounding["culprit"], rounding["opened_night"]) == (wanted["rounding"], 4)
+    assert (rounding["closed_night"], rounding["fixed_by"]) == (12, fix)
+    assert {(case["case"], case["platform"]) for case in rounding["cases"]} == {
+        (f"cases/small_{name}.py", platform) for name in ("round", "half") for platform in ("a2a3sim", "a2a3")
+    }
+    assert (half["culprit"], half["opened_night"], half["open"]) == (wanted["half"], 16, True)
+    assert len(half["cases"]) == 2
+    assert (matmul["culprit"], matmul["opened_night"], matmul["open"]) == (wanted["matmul"], 20, True)
+    assert {case["platform"] for case in matmul["cases"]} == {"a2a3sim", "a2a3"}
+
+    told = [json.loads(line) for line in (month.directory / "told.jsonl").read_text().splitlines()]
+    events = [(each["night"], each["incident"]["number"], each["incident"]["event"]) for each in told]
+    assert events == [(4, 1, "opened"), (12, 1, "closed"), (16, 2, "opened"), (20, 3, "opened")]
+
+    check_beliefs(month)
+    first, *others = builds_by_bisection(month)[:4]
+    assert first > 0
+    assert first + sum(others) < 1.3 * first

@@ -1,0 +1,96 @@
+"""Histories that are no line: octopus and criss-cross merges, and what first parents lead to."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import TestRepository
+from tests.system.questions.test_predicate import found, run
+
+pytestmark = pytest.mark.long
+
+CHECK = "! grep -rq wrong --include=*.txt ."
+
+
+def bisect(
+    repository: TestRepository, folder: Path, good: str, *options: str
+) -> "subprocess.CompletedProcess[str]":
+    return run(
+        repository.path, folder / "home", "--good", good, "--bad", "main", "-o", str(folder / "out"), *options,
+        "--", "sh", "-c", CHECK,
+    )  # fmt: skip
+
+
+def branch(repository: TestRepository, name: str, *, broken_at: int | None = None) -> list[str]:
+    """Three commits on a new branch off the root; the commit that is broken writes `wrong`."""
+    repository.git("checkout", "--quiet", "-b", name, "root")
+    texts = ["wrong" if number == broken_at else "fine" for number in range(3)]
+    return [repository.commit(f"{name} {n}", {f"{name}{n}.txt": text}) for n, text in enumerate(texts)]
+
+
+@pytest.mark.parametrize("broken", ["main-side", "a", "b"])
+def test_an_octopus_merge(repository: TestRepository, tmp_path: Path, broken: str) -> None:
+    good = repository.commit("root", {"root.txt": "fine"})
+    repository.git("tag", "root")
+    commits = {
+        name: branch(repository, name, broken_at=1 if name == broken else None)
+        for name in ("main-side", "a", "b")
+    }
+    repository.git("checkout", "--quiet", "main")
+    repository.commit("trunk", {"trunk.txt": "fine"})
+    repository.git("merge", "--quiet", "--no-ff", "-m", "octopus", "main-side", "a", "b")
+    done = bisect(repository, tmp_path, good)
+    assert done.returncode == 0, done.stderr
+    assert found(tmp_path / "out") == commits[broken][1]
+
+
+def test_a_criss_cross_merge(repository: TestRepository, tmp_path: Path) -> None:
+    good = repository.commit("root", {"root.txt": "fine"})
+    repository.git("tag", "root")
+    left = branch(repository, "left")
+    right = branch(repository, "right", broken_at=2)
+    repository.git("checkout", "--quiet", "left")
+    repository.git("merge", "--quiet", "--no-ff", "-m", "right into left", right[1])
+    repository.git("checkout", "--quiet", "right")
+    repository.git("merge", "--quiet", "--no-ff", "-m", "left into right", left[1])
+    repository.git("checkout", "--quiet", "left")
+    repository.git("merge", "--quiet", "--no-ff", "-m", "cross", "right")
+    repository.git("branch", "--force", "main", "left")
+    done = bisect(repository, tmp_path, good)
+    assert done.returncode == 0, done.stderr
+    assert found(tmp_path / "out") == right[2]
+
+
+def test_first_parents_end_at_the_merge(repository: TestRepository, tmp_path: Path) -> None:
+    good = repository.commit("root", {"root.txt": "fine"})
+    repository.git("tag", "root")
+    branch(repository, "side", broken_at=1)
+    repository.git("checkout", "--quiet", "main")
+    repository.commit("trunk", {"trunk.txt": "fine"})
+    repository.git("merge", "--quiet", "--no-ff", "-m", "merge side", "side")
+    merge = repository.git("rev-parse", "HEAD")
+    repository.commit("later", {"later.txt": "fine"})
+    done = bisect(repository, tmp_path, good, "--first-parent")
+    assert done.returncode == 0, done.stderr
+    assert found(tmp_path / "out") == merge
+    replayed = repository.git("bisect", "replay", str(tmp_path / "out" / "bisect.log"))
+    assert f"{merge} is the first bad commit" in replayed
+
+
+def test_a_merge_of_two_good_branches_is_an_interaction(repository: TestRepository, tmp_path: Path) -> None:
+    good = repository.commit("root", {"root.txt": "fine"})
+    repository.git("tag", "root")
+    branch(repository, "left")
+    branch(repository, "right")
+    repository.git("checkout", "--quiet", "left")
+    repository.git("merge", "--quiet", "--no-ff", "-m", "both", "right")
+    both = repository.git("rev-parse", "HEAD")
+    repository.git("branch", "--force", "main", "left")
+    done = run(
+        repository.path, tmp_path / "home", "--good", good, "--bad", "main", "-o", str(tmp_path / "out"),
+        "--", "sh", "-c", "[ ! -f left2.txt ] || [ ! -f right2.txt ]",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert found(tmp_path / "out") == both
+    assert "it has several parents" in done.stdout
