@@ -4,7 +4,7 @@ from typing import Literal
 
 from ..runner.handover import Localization
 from ..runner.stack.parts import Model
-from ..store.schema import Judgement, Outcome
+from ..store.vocabulary import BisectionOutcome, Judgement
 
 Blame = Literal["submodule", "version", "superproject", "interaction", "either", "unknown"]
 
@@ -62,7 +62,7 @@ class PinRecord(Model):
 class Conclusion(Model):
     """The answer. `culprits` are confirmed; `suspects` are what is left where nothing could be confirmed."""
 
-    outcome: Outcome
+    outcome: BisectionOutcome
     message: str
     """One line."""
     culprits: tuple[NamedCommit, ...] = ()

@@ -16,21 +16,15 @@ from .schema import (
     Artifact,
     Bisection,
     Build,
-    BuildSource,
     Candidate,
     Commit,
     EnvironmentRecord,
     Evidence,
-    Judgement,
     Notice,
-    Outcome,
-    Phase,
     Probe,
-    ProbeState,
-    Seeks,
     Stage,
 )
-from .vocabulary import Verdict
+from .vocabulary import BisectionOutcome, BuildSource, Judgement, Phase, ProbeState, Seeks, Verdict
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,7 +127,7 @@ class Journal:
     def find(cls, sessions: sessionmaker[Session], name: str | None) -> "Journal | None":
         """A bisection by its name, or the newest one that is not finished."""
         query = select(Bisection.id).order_by(Bisection.id.desc()).limit(1)
-        unfinished = Bisection.outcome.is_(None) | (Bisection.outcome == Outcome.BUDGET)
+        unfinished = Bisection.outcome.is_(None) | (Bisection.outcome == BisectionOutcome.BUDGET)
         query = query.where(Bisection.name == name) if name else query.where(unfinished)
         with sessions() as session:
             found = session.scalar(query)
@@ -167,7 +161,7 @@ class Journal:
             if session.scalar(known) is None:
                 session.add(Notice(bisection_id=self.bisection, created=now(), text=storable(text)))
 
-    def conclude(self, outcome: Outcome, conclusion: Mapping[str, Any]) -> None:
+    def conclude(self, outcome: BisectionOutcome, conclusion: Mapping[str, Any]) -> None:
         """Note how it ended."""
         with self._sessions.begin() as session:
             row = session.get_one(Bisection, self.bisection)

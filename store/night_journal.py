@@ -12,8 +12,8 @@ from sqlalchemy.orm import Session, joinedload, selectinload, sessionmaker
 from .clock import now
 from .journal import CommitRow, Journal, commit_ids, environment_id, storable
 from .nights_schema import CaseResult, CaseRun, Cell, HookCall, Incident, Night, Regression, Status
-from .schema import BuildSource, Probe
-from .vocabulary import Verdict
+from .schema import Probe
+from .vocabulary import BuildSource, Verdict
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,66 +15,7 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
 
 from .clock import UtcDateTime
 from .numbers import JsonNumbers, Numbers
-from .vocabulary import Verdict
-
-
-class Outcome(StrEnum):
-    """How a bisection ended."""
-
-    CULPRIT = "culprit"
-    SUSPECT = "suspect"
-    NO_CULPRIT = "no_culprit"
-    ONLY_SKIPPED = "only_skipped"
-    ENDS_DO_NOT_DIFFER = "ends_do_not_differ"
-    BUDGET = "budget"
-    ERROR = "error"
-
-
-class Seeks(StrEnum):
-    """What a search looks for: the first commit at which the case fails, or, behind failing ones, that passes."""
-
-    REGRESSION = "regression"
-    FIX = "fix"
-
-    @property
-    def opposite(self) -> Seeks:
-        """The other one."""
-        return Seeks.FIX if self is Seeks.REGRESSION else Seeks.REGRESSION
-
-
-class Phase(StrEnum):
-    """Why a probe was made."""
-
-    ENDPOINT = "endpoint"
-    SEARCH = "search"
-    CONFIRM = "confirm"
-    COUNTERFACTUAL = "counterfactual"
-
-
-class ProbeState(StrEnum):
-    """A probe counts wholly (finished) or not at all."""
-
-    STARTED = "started"
-    FINISHED = "finished"
-    CANCELLED = "cancelled"
-    """Stopped by the driver itself, for its result had become worthless."""
-
-
-class Judgement(StrEnum):
-    """What a verdict means for the question asked."""
-
-    GOOD = "good"
-    BAD = "bad"
-    SKIP = "skip"
-
-
-class BuildSource(StrEnum):
-    """Where the toolchain of a probe came from."""
-
-    BUILT = "built"
-    CACHED = "cached"
-    PRESENT = "present"
-    NONE = "none"
+from .vocabulary import BisectionOutcome, BuildSource, Judgement, Phase, ProbeState, Seeks, Verdict
 
 
 def _values(kind: type[StrEnum]) -> list[str]:
@@ -108,7 +49,7 @@ class Bisection(Base):
     """All that was asked, stack included: what a resume needs."""
     golden: Mapped[str | None] = mapped_column(String(64))
     """SHA-256 of the golden data's manifest."""
-    outcome: Mapped[Outcome | None]
+    outcome: Mapped[BisectionOutcome | None]
     conclusion: Mapped[dict[str, Any] | None]
 
     stages: Mapped[list[Stage]] = relationship(back_populates="bisection", order_by="Stage.ordinal")

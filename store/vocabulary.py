@@ -19,3 +19,62 @@ class Verdict(StrEnum):
     ENVIRONMENT_ERROR = "environment_error"
     NOT_VALIDATED = "not_validated"
     UNKNOWN = "unknown"
+
+
+class BisectionOutcome(StrEnum):
+    """How a bisection ended."""
+
+    CULPRIT = "culprit"
+    SUSPECT = "suspect"
+    NO_CULPRIT = "no_culprit"
+    ONLY_SKIPPED = "only_skipped"
+    ENDS_DO_NOT_DIFFER = "ends_do_not_differ"
+    BUDGET = "budget"
+    ERROR = "error"
+
+
+class Seeks(StrEnum):
+    """What a search looks for: the first commit at which the case fails, or, behind failing ones, that passes."""
+
+    REGRESSION = "regression"
+    FIX = "fix"
+
+    @property
+    def opposite(self) -> "Seeks":
+        """The other one."""
+        return Seeks.FIX if self is Seeks.REGRESSION else Seeks.REGRESSION
+
+
+class Phase(StrEnum):
+    """Why a probe was made."""
+
+    ENDPOINT = "endpoint"
+    SEARCH = "search"
+    CONFIRM = "confirm"
+    COUNTERFACTUAL = "counterfactual"
+
+
+class ProbeState(StrEnum):
+    """A probe counts wholly (finished) or not at all."""
+
+    STARTED = "started"
+    FINISHED = "finished"
+    CANCELLED = "cancelled"
+    """Stopped by the driver itself, for its result had become worthless."""
+
+
+class Judgement(StrEnum):
+    """What a verdict means for the question asked."""
+
+    GOOD = "good"
+    BAD = "bad"
+    SKIP = "skip"
+
+
+class BuildSource(StrEnum):
+    """Where the toolchain of a probe came from."""
+
+    BUILT = "built"
+    CACHED = "cached"
+    PRESENT = "present"
+    NONE = "none"

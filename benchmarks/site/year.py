@@ -34,8 +34,8 @@ from precision_bisect.store.nights_schema import (
     Regression,
     Status,
 )
-from precision_bisect.store.schema import BuildSource, EnvironmentRecord, Judgement, Outcome, Phase, Seeks
-from precision_bisect.store.vocabulary import Verdict
+from precision_bisect.store.schema import EnvironmentRecord
+from precision_bisect.store.vocabulary import BisectionOutcome, BuildSource, Judgement, Phase, Seeks, Verdict
 
 START = datetime(2025, 1, 1, 2, tzinfo=UTC)
 JOB = "nightly"
@@ -342,7 +342,7 @@ def _bisect(sessions: sessionmaker[Session], folder: Path, history: _History, *,
         merge=False,
     )
     conclusion = Conclusion(
-        outcome=Outcome.CULPRIT,
+        outcome=BisectionOutcome.CULPRIT,
         message=f"pypto {history.culprit} introduced it",
         culprits=(culprit,),
         rates=(

@@ -22,7 +22,7 @@ from ...runner.stack.file import load_stack, stack_of_checkout
 from ...runner.stack.stack import Stack
 from ...runner.workspace.home import Home, user_home
 from ...store.database import sqlite_url
-from ...store.schema import Outcome, Seeks
+from ...store.vocabulary import BisectionOutcome, Seeks
 from ..after.hand_over import localize_culprit
 from ..plan.pins import choose_pins
 from ..plan.question import Plan, Question, prepare
@@ -35,13 +35,13 @@ from ..run.session import CrewOptions, StoredBisection, open_sessions
 from .errors import INTERRUPTED, run_command
 
 EXIT_CODES = {
-    Outcome.CULPRIT: 0,
-    Outcome.ERROR: 1,
-    Outcome.ONLY_SKIPPED: 3,
-    Outcome.ENDS_DO_NOT_DIFFER: 4,
-    Outcome.NO_CULPRIT: 5,
-    Outcome.SUSPECT: 6,
-    Outcome.BUDGET: 6,
+    BisectionOutcome.CULPRIT: 0,
+    BisectionOutcome.ERROR: 1,
+    BisectionOutcome.ONLY_SKIPPED: 3,
+    BisectionOutcome.ENDS_DO_NOT_DIFFER: 4,
+    BisectionOutcome.NO_CULPRIT: 5,
+    BisectionOutcome.SUSPECT: 6,
+    BisectionOutcome.BUDGET: 6,
 }
 STORE_VARIABLE = "PRECISION_BISECT_STORE"
 _DEFAULT_BAD_WHEN = "mismatch"
@@ -238,7 +238,7 @@ def _drive(
             err.print(f"interrupted; to resume: {resume}", markup=False, highlight=False, soft_wrap=True)
             return INTERRUPTED
         except EndsError as error:
-            conclusion = Conclusion(outcome=Outcome.ENDS_DO_NOT_DIFFER, message=str(error))
+            conclusion = Conclusion(outcome=BisectionOutcome.ENDS_DO_NOT_DIFFER, message=str(error))
             bisection.journal.conclude(conclusion.outcome, conclusion.model_dump(mode="json"))
             write_report(sessions, bisection.name, request.output)
             raise
@@ -246,7 +246,7 @@ def _drive(
             err.print(f"to go on after mending it: {resume}", markup=False, highlight=False, soft_wrap=True)
             raise
         write_report(sessions, bisection.name, request.output)
-        if localize and conclusion.outcome is Outcome.CULPRIT:
+        if localize and conclusion.outcome is BisectionOutcome.CULPRIT:
             left = None if crew.budget is None else crew.budget - (time.monotonic() - begun)
             found = localize_culprit(
                 sessions,
@@ -258,7 +258,7 @@ def _drive(
             )
             bisection.journal.note_localization(found.model_dump(mode="json"))
             write_report(sessions, bisection.name, request.output)
-    if conclusion.outcome is Outcome.BUDGET:
+    if conclusion.outcome is BisectionOutcome.BUDGET:
         err.print(f"the budget is spent; to resume: {resume}", markup=False, highlight=False, soft_wrap=True)
     print_summary(sessions, bisection.name, request.output, Console())
     return EXIT_CODES[conclusion.outcome]

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from ...runner.git.repository import GitRepository
-from ...store.schema import Judgement, Seeks
+from ...store.vocabulary import Judgement, Seeks
 from ..search.evidence.knowledge import Outcome
 from .stage import Range, outcome_of
 

@@ -8,7 +8,8 @@ from ...runner.git.revisions import NoPinError, Revisions
 from ...runner.workspace.content import StackContent
 from ...runner.workspace.workspace import MissingCommitError
 from ...store.journal import CandidateRow, CommitRow, Journal
-from ...store.schema import Judgement, Probe, Seeks
+from ...store.schema import Probe
+from ...store.vocabulary import Judgement, Seeks
 from ..search.choose.windows import Window
 from ..search.evidence.knowledge import Outcome
 from ..search.graph.graph import CommitGraph

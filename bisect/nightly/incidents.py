@@ -16,7 +16,7 @@ from ...runner.workspace.home import Home
 from ...runner.workspace.workspace import Workspace
 from ...store.night_journal import NightJournal
 from ...store.nights_schema import Cell, Incident, Night, Regression
-from ...store.schema import Outcome
+from ...store.vocabulary import BisectionOutcome
 from ..after.hand_over import localize_culprit
 from ..plan.question import Question, prepare
 from ..report.write import write_report
@@ -141,9 +141,9 @@ class Investigator:
             self._journal.update_regression(regression.id, bisection_id=None)
             self._problems.append(f"{label}: {error}")
         else:
-            if conclusion.outcome is Outcome.CULPRIT:
+            if conclusion.outcome is BisectionOutcome.CULPRIT:
                 self._join(regression, bisection, conclusion.culprits[0])
-            elif conclusion.outcome is Outcome.BUDGET:
+            elif conclusion.outcome is BisectionOutcome.BUDGET:
                 self._problems.append(f"{label}: {conclusion.message}")
             else:
                 self._journal.update_regression(regression.id, problem=conclusion.message)
@@ -192,14 +192,14 @@ class Investigator:
 
     def _drive(self, bisection: StoredBisection, label: str, seat: Seat) -> Conclusion:
         row = bisection.journal.row()
-        if row.outcome not in (None, Outcome.BUDGET):
+        if row.outcome not in (None, BisectionOutcome.BUDGET):
             return Conclusion.model_validate(row.conclusion)
         progress = Voice(self._transcript, label)
         with bisection.lock():
             try:
                 conclusion = bisection.drive_beside(seat, seat, progress)
             except EndsError as error:
-                conclusion = Conclusion(outcome=Outcome.ENDS_DO_NOT_DIFFER, message=str(error))
+                conclusion = Conclusion(outcome=BisectionOutcome.ENDS_DO_NOT_DIFFER, message=str(error))
                 bisection.journal.conclude(conclusion.outcome, conclusion.model_dump(mode="json"))
                 raise
         write_report(self._sessions, bisection.name, bisection.request.output)

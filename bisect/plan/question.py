@@ -18,7 +18,7 @@ from ...runner.workspace.content import StackContent
 from ...runner.workspace.home import Home
 from ...runner.workspace.workspace import Workspace
 from ...store.clock import now
-from ...store.schema import Seeks
+from ...store.vocabulary import Seeks
 from ..commits.stage import Range, Stage, load_stage
 from .cherry_picks import parse_cherry_picks
 from .pins import frozen_values

@@ -10,7 +10,7 @@ from ...runner.git.cherry_picks import CherryPick
 from ...runner.stack.parts import Case, Model, Platform, Repository
 from ...runner.stack.stack import Stack, is_plain_name
 from ...runner.stack.templates import literal
-from ...store.schema import Seeks
+from ...store.vocabulary import Seeks
 
 PREDICATE_PLATFORM = "host"
 

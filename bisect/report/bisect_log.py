@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from ...store.schema import Seeks
+from ...store.vocabulary import Seeks
 from ..commits.stage import outcome_of
 from ..search.evidence.knowledge import Outcome
 from .model.standing import Standing

@@ -3,7 +3,7 @@
 import math
 from datetime import datetime
 
-from ...store.schema import Outcome, Seeks
+from ...store.vocabulary import BisectionOutcome, Seeks
 from ..result import PinRecord
 from .model.model import AnswerCommit, RangeReport, Report, RunReport, Side
 
@@ -21,7 +21,7 @@ OUTCOMES = {
 
 def outcome(report: Report) -> str:
     """How it ended."""
-    if report.outcome == Outcome.CULPRIT:
+    if report.outcome == BisectionOutcome.CULPRIT:
         return f"{named(report)} found"
     return OUTCOMES[report.outcome]
 

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 from sqlalchemy.orm import Session, sessionmaker
 
-from ...store.schema import Judgement, Seeks
+from ...store.vocabulary import Judgement, Seeks
 from ..run.progress import STYLES, duration, plural
 from .first_divergence import localization_lines
 from .model.build import build_report

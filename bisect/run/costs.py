@@ -8,7 +8,8 @@ from typing import Self
 import numpy as np
 
 from ...store.nights_schema import CaseRun
-from ...store.schema import BuildSource, Probe
+from ...store.schema import Probe
+from ...store.vocabulary import BuildSource
 from ..search.graph.graph import Floats
 
 _LEAST_SECONDS = 0.01

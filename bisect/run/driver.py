@@ -11,7 +11,7 @@ from ...runner.workspace.content import StackContent
 from ...runner.workspace.home import Home
 from ...runner.workspace.workspace import Workspace
 from ...store.journal import Journal
-from ...store.schema import Judgement, Outcome, Phase, Seeks
+from ...store.vocabulary import BisectionOutcome, Judgement, Phase, Seeks
 from ..commits.descent import descent
 from ..commits.stage import Range, Stage, commit_row, load_stage, note_stage, outcome_of
 from ..plan.pins import MovedPin, moved_pins, pin_records
@@ -184,7 +184,7 @@ class Driver:
                     )
         self._doubt_patches(named)
         return Conclusion(
-            outcome=Outcome.CULPRIT,
+            outcome=BisectionOutcome.CULPRIT,
             message=f"{_did(named, search.stage.range.seeks)}{_by_pins(counterfactuals)}",
             culprits=(named,),
             earlier_failures=answer.earlier_failures,
@@ -299,7 +299,7 @@ def _took_away(
     lost = next(iter(inner.culprits), None)
     which = f"the {what} {lost.repository} {lost.commit}" if lost else f"a {what} that could not be named"
     return Conclusion(
-        outcome=Outcome.CULPRIT,
+        outcome=BisectionOutcome.CULPRIT,
         message=f"{_did(named, seeks)} {move}, which takes away {which}",
         culprits=(named,),
         lost=lost,
@@ -343,18 +343,21 @@ def _without_culprit(stage: Stage, answer: Answer) -> Conclusion:
     suspects = tuple(named_commit(stage, node, None) for node in answer.suspects)
     if answer.environment_moved:
         outcome, message = (
-            Outcome.NO_CULPRIT,
+            BisectionOutcome.NO_CULPRIT,
             "the environment moved while it was searched: no commit explains the runs",
         )
     elif answer.no_culprit:
-        outcome, message = Outcome.NO_CULPRIT, f"no commit of {repository} in the range explains the runs"
+        outcome, message = (
+            BisectionOutcome.NO_CULPRIT,
+            f"no commit of {repository} in the range explains the runs",
+        )
     elif answer.only_skipped:
-        outcome = Outcome.ONLY_SKIPPED
+        outcome = BisectionOutcome.ONLY_SKIPPED
         message = (
             f"the {what} is one of {len(suspects)} commits of {repository}, of which too few could be tested"
         )
     else:
-        outcome = Outcome.SUSPECT
+        outcome = BisectionOutcome.SUSPECT
         message = f"the {what} is probably one of {len(suspects)} commits of {repository}"
     return Conclusion(
         outcome=outcome, message=message, suspects=suspects, earlier_failures=answer.earlier_failures
@@ -364,14 +367,14 @@ def _without_culprit(stage: Stage, answer: Answer) -> Conclusion:
 def _budget_spent(search: StageSearch | None, why: str) -> Conclusion:
     """What is known when no run may start: the fewest candidates that hold the culprit with the asked confidence."""
     if search is None:
-        return Conclusion(outcome=Outcome.BUDGET, message=why)
+        return Conclusion(outcome=BisectionOutcome.BUDGET, message=why)
     chances = search.posterior().belief.commits
     order = np.argsort(-chances, kind="stable")
     reached = np.cumsum(chances[order]) >= search.confidence
     credible = order[: int(np.argmax(reached)) + 1] if reached.any() else order
     suspects = tuple(named_commit(search.stage, int(node), float(chances[node])) for node in credible)
     return Conclusion(
-        outcome=Outcome.BUDGET,
+        outcome=BisectionOutcome.BUDGET,
         message=f"{len(suspects)} commits of {search.stage.range.repository} are left: {why}",
         suspects=suspects,
     )

@@ -6,8 +6,8 @@ from pathlib import Path
 from ...runner.case.golden import FrozenGolden, freeze, load_reader, thaw
 from ...runner.errors import EndsError, UserError
 from ...store.journal import Journal
-from ...store.schema import Judgement, Phase, Probe, Seeks
-from ...store.vocabulary import Verdict
+from ...store.schema import Probe
+from ...store.vocabulary import Judgement, Phase, Seeks, Verdict
 from ..plan.request import BisectRequest
 from ..result import EndRate
 from ..search.evidence.calibration import ends_differ, next_end

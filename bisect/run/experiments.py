@@ -18,8 +18,8 @@ from ...runner.verdict.verdict import Evidence
 from ...runner.workspace.content import StackContent
 from ...runner.workspace.environment import fingerprint, moved
 from ...store.journal import EvidenceRow, Journal, ProbeKey, ProbeRow
-from ...store.schema import Judgement, Phase, Probe
-from ...store.vocabulary import Verdict
+from ...store.schema import Probe
+from ...store.vocabulary import Judgement, Phase, Verdict
 from ..plan.request import BisectRequest
 from .company import BudgetSpentError, Company, Workers
 from .costs import was_built

@@ -8,7 +8,7 @@ from ...runner.git.repository import GitRepository
 from ...runner.git.revisions import NoPinError
 from ...runner.workspace.workspace import MissingCommitError
 from ...store.journal import Journal
-from ...store.schema import Judgement, Phase
+from ...store.vocabulary import Judgement, Phase
 from ..commits.stage import commit_row
 from ..plan.request import BisectRequest
 from ..search.choose.gallop import gallop

@@ -2,7 +2,7 @@
 
 import math
 
-from ...store.schema import Judgement, Phase
+from ...store.vocabulary import Judgement, Phase
 from .experiments import Experiment, Experiments
 
 _MISSED_FAILURE = 0.002

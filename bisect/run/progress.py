@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ...runner.probe.records import ProbeResult
-from ...store.schema import BuildSource, Judgement, Phase
+from ...store.vocabulary import BuildSource, Judgement, Phase
 from .error_scale import error_size
 
 STYLES: Mapping[Judgement, str] = {Judgement.GOOD: "green", Judgement.BAD: "red", Judgement.SKIP: "yellow"}

@@ -21,7 +21,7 @@ from ...runner.workspace.home import Home
 from ...runner.workspace.workspace import Workspace
 from ...store.database import StoreError, open_store
 from ...store.journal import Journal
-from ...store.schema import Outcome
+from ...store.vocabulary import BisectionOutcome
 from ..plan.question import Plan, views
 from ..plan.request import BisectRequest
 from ..result import Conclusion
@@ -77,7 +77,7 @@ class StoredBisection:
                 f"{'' if name else ' that is unfinished'}; see bisect-precision history"
             )
         row = journal.row()
-        if row.outcome not in (None, Outcome.BUDGET):
+        if row.outcome not in (None, BisectionOutcome.BUDGET):
             raise UserError(
                 f"--resume {row.name}: expected an unfinished bisection, found one that ended ({row.outcome}); "
                 f"see bisect-precision report {row.name}"

@@ -7,7 +7,8 @@ from itertools import chain
 
 import numpy as np
 
-from ...store.schema import Phase, Probe, Seeks
+from ...store.schema import Probe
+from ...store.vocabulary import Phase, Seeks
 from ..commits.stage import Stage, outcome_of, place_of
 from ..search.choose.confirmation import confirmed_at
 from ..search.choose.decision import EnvironmentMoved, NoCulprit, Undecided, as_if_certain

@@ -11,8 +11,8 @@ from sqlalchemy.orm import Session
 
 from ...runner.errors import UserError
 from ...store.nights_schema import Cell, Incident
-from ...store.schema import Bisection, Commit, Judgement, Probe, Stage
-from ...store.vocabulary import Verdict
+from ...store.schema import Bisection, Commit, Probe, Stage
+from ...store.vocabulary import Judgement, Verdict
 from ..report.model.rows import load_rows
 from ..report.model.sides import both_sides
 from ..report.plain_text import shortened

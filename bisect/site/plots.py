@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from ...runner.handover import HeatMap
-from ...store.schema import Judgement
+from ...store.vocabulary import Judgement
 
 WIDTH, HEIGHT = 720, 170
 _MARGIN = 10

@@ -13,7 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from ...store.nights_schema import Status
-from ...store.schema import Judgement
+from ...store.vocabulary import Judgement
 from ..report import phrases
 from ..report.phrases import OUTCOMES, day, evidence_texts, percent, pin_state, side_verdict
 from ..report.plain_text import one_line, shortened

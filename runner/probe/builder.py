@@ -12,7 +12,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from ...store.schema import BuildSource
+from ...store.vocabulary import BuildSource
 from ..process.execute import Command, execute
 from ..process.interrupt import Interrupt, try_lock
 from ..stack.stack import Stack

@@ -2,8 +2,7 @@
 
 from dataclasses import replace
 
-from ...store.schema import Judgement
-from ...store.vocabulary import Verdict
+from ...store.vocabulary import Judgement, Verdict
 from ..case.case import CaseName
 from ..verdict.bad_when import BadWhen, judge_exit_code
 from ..verdict.harness_outcome import HarnessOutcome

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from ...store.schema import Judgement
+from ...store.vocabulary import Judgement
 from ..case.case import CaseCommand, case_command
 from ..errors import UserError
 from ..process.execute import Command, execute

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...store.schema import BuildSource, Judgement
+from ...store.vocabulary import BuildSource, Judgement
 from ..case.case import CaseName, RunOptions
 from ..case.golden import FrozenGolden
 from ..verdict.bad_when import BadWhen

@@ -3,8 +3,7 @@
 import re
 from dataclasses import dataclass
 
-from ...store.schema import Judgement
-from ...store.vocabulary import Verdict
+from ...store.vocabulary import Judgement, Verdict
 from ..errors import UsageError, UserError
 from .output_lines import plain_texts
 from .verdict import Classification

@@ -11,17 +11,16 @@ from sqlalchemy.orm import Session, sessionmaker
 
 from precision_bisect.store.database import StoreError, open_store, sqlite_url
 from precision_bisect.store.journal import CandidateRow, CommitRow, EvidenceRow, Journal, ProbeKey, ProbeRow
-from precision_bisect.store.schema import (
-    Base,
+from precision_bisect.store.schema import Base, Probe
+from precision_bisect.store.vocabulary import (
+    BisectionOutcome,
     BuildSource,
     Judgement,
-    Outcome,
     Phase,
-    Probe,
     ProbeState,
     Seeks,
+    Verdict,
 )
-from precision_bisect.store.vocabulary import Verdict
 
 SHA = "a" * 40
 
@@ -177,7 +176,7 @@ def test_the_newest_unfinished_is_found(sessions: sessionmaker[Session], journal
     found = Journal.find(sessions, None)
     assert found is not None
     assert found.bisection == other.bisection
-    other.conclude(Outcome.CULPRIT, {"outcome": "culprit"})
+    other.conclude(BisectionOutcome.CULPRIT, {"outcome": "culprit"})
     found = Journal.find(sessions, None)
     assert found is not None
     assert found.bisection == journal.bisection

@@ -11,7 +11,8 @@ from sqlalchemy.exc import DBAPIError
 
 from precision_bisect.store.database import StoreError, open_store, read_store, sole_driver, sqlite_url
 from precision_bisect.store.journal import Journal
-from precision_bisect.store.schema import Artifact, Bisection, Build, Commit, EnvironmentRecord, Judgement
+from precision_bisect.store.schema import Artifact, Bisection, Build, Commit, EnvironmentRecord
+from precision_bisect.store.vocabulary import Judgement
 from tests.store.test_journal import key, result, stage
 
 _PROCESSES = 3

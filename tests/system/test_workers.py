@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from precision_bisect.store.schema import ProbeState
+from precision_bisect.store.vocabulary import ProbeState
 from tests import postgresql
 from tests.system.slow_line import SlowLine
 from tests.system.test_stops import resume_words, wait_for_a_run

@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 
 from ....runner.git.cherry_picks import CherryPick, patches_in
 from ....runner.workspace.environment import moved
-from ....store.schema import Judgement, Phase, Seeks
+from ....store.vocabulary import Judgement, Phase, Seeks
 from ...result import EndRate, NamedCommit
 from ...run.progress import plural
 from .model import (

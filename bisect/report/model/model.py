@@ -8,8 +8,7 @@ from pydantic import Field
 
 from ....runner.handover import Localization
 from ....runner.stack.parts import Model
-from ....store.schema import BuildSource, Judgement, Outcome, Phase, Seeks
-from ....store.vocabulary import Verdict
+from ....store.vocabulary import BisectionOutcome, BuildSource, Judgement, Phase, Seeks, Verdict
 from ...result import Counterfactual, EndRate, PinRecord
 
 UNFINISHED = "unfinished"
@@ -206,7 +205,7 @@ class Report(Model):
     created: datetime
     finished: datetime | None
 
-    outcome: Outcome | Literal["unfinished"]
+    outcome: BisectionOutcome | Literal["unfinished"]
     message: str
     culprits: tuple[AnswerCommit, ...]
     through: AnswerCommit | None

@@ -3,7 +3,8 @@
 import math
 from collections.abc import Mapping, Sequence
 
-from ....store.schema import Judgement, Phase, Probe
+from ....store.schema import Probe
+from ....store.vocabulary import Judgement, Phase
 from ...run.error_scale import error_size
 from .model import EvidenceLine, Metric, ProbeReport, RunError, RunReport, SkippedCommit
 from .rows import Rows

@@ -8,7 +8,8 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session, joinedload, selectinload
 
 from ....runner.errors import UserError
-from ....store.schema import Bisection, Candidate, Commit, Probe, ProbeState, Stage
+from ....store.schema import Bisection, Candidate, Commit, Probe, Stage
+from ....store.vocabulary import ProbeState
 from ...plan.request import BisectRequest
 from ...result import Conclusion
 from .standing import Standing

@@ -1,6 +1,6 @@
 """Both sides of the answer: what was good, what was bad, and how to see it again."""
 
-from ....store.schema import Judgement, Seeks
+from ....store.vocabulary import Judgement, Seeks
 from .model import Reproduction, Side
 from .reproduce import reproduction_script
 from .rows import Rows

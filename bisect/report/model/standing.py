@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from functools import cached_property
 
-from ....store.schema import Phase, Probe, Stage
+from ....store.schema import Probe, Stage
+from ....store.vocabulary import Phase
 
 
 class Standing:

@@ -3,7 +3,8 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from ....store.schema import Phase, Probe
+from ....store.schema import Probe
+from ....store.vocabulary import Phase
 from ...commits.stage import outcome_of, place_of
 from ...report.model.rows import Rows
 from ...report.model.standing import Standing

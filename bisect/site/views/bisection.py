@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ....runner.handover import Divergence, read_divergence
-from ....store.schema import Judgement, Phase, Probe
+from ....store.schema import Probe
+from ....store.vocabulary import Judgement, Phase
 from ...report.model.build import report_of_rows
 from ...report.model.model import Report
 from ...report.model.rows import Rows

@@ -7,7 +7,8 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session, joinedload
 
 from ....store.nights_schema import CaseRun
-from ....store.schema import Bisection, Commit, Probe, ProbeState
+from ....store.schema import Bisection, Commit, Probe
+from ....store.vocabulary import ProbeState
 
 _MOST_RUNS = 200
 

@@ -11,8 +11,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session, joinedload, selectinload
 
 from ....store.nights_schema import CaseResult, CaseRun, Cell, Incident, Night, Regression, Status
-from ....store.schema import BuildSource
-from ....store.vocabulary import Verdict
+from ....store.vocabulary import BuildSource, Verdict
 
 SHOWN_NIGHTS = 30
 """Of the newest, on the overview; the others are on the pages of their months."""

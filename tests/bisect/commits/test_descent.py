@@ -8,7 +8,7 @@ import pytest
 
 from precision_bisect.bisect.commits.descent import Descent, descent
 from precision_bisect.runner.git.repository import GitRepository
-from precision_bisect.store.schema import Judgement, Seeks
+from precision_bisect.store.vocabulary import Judgement, Seeks
 from tests.conftest import TestRepository
 
 

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from precision_bisect.bisect.result import Conclusion, Counterfactual, NamedCommit, PinRecord
-from precision_bisect.store.schema import Judgement, Outcome, Phase
-from precision_bisect.store.vocabulary import Verdict
+from precision_bisect.store.vocabulary import BisectionOutcome, Judgement, Phase, Verdict
 from tests.bisect.report.stored_bisection import StoredBisection, described, sha
 
 LINE = ["c1", "c2", "c3", "c4", "c5", "c6"]
@@ -55,7 +54,7 @@ def culprit(tmp_path: Path) -> StoredBisection:
         stored.probe(stage, sha("c5"), Verdict.MISMATCH, phase=Phase.CONFIRM)
     stored.conclude(
         Conclusion(
-            outcome=Outcome.CULPRIT,
+            outcome=BisectionOutcome.CULPRIT,
             message=f"compiler {sha('c5')} introduced it",
             culprits=(named("c5", "c4"),),
             pins=(
@@ -108,7 +107,7 @@ def submodule_culprit(tmp_path: Path) -> StoredBisection:
         stored.probe(inner, sha(name), verdict, repository="runtime", revisions=at("c5", name))
     stored.conclude(
         Conclusion(
-            outcome=Outcome.CULPRIT,
+            outcome=BisectionOutcome.CULPRIT,
             message=f"runtime {sha('r2')} introduced it; compiler {sha('c5')} brought it in",
             culprits=(named("r2", "r1", repository="runtime", confidence=None),),
             through=named("c5", "c4", confidence=None),
@@ -137,7 +136,11 @@ def only_skipped(tmp_path: Path) -> StoredBisection:
         stored.probe(stage, sha(name), Verdict.BUILD_ERROR, signature="does not build", build_key=None)
     suspects = (named("c4", "c3"), named("c5", "c4"), named("c6", "c5"))
     stored.conclude(
-        Conclusion(outcome=Outcome.ONLY_SKIPPED, message="the culprit is one of 3 commits", suspects=suspects)
+        Conclusion(
+            outcome=BisectionOutcome.ONLY_SKIPPED,
+            message="the culprit is one of 3 commits",
+            suspects=suspects,
+        )
     )
     return stored
 
@@ -150,7 +153,9 @@ def ends_do_not_differ(tmp_path: Path) -> StoredBisection:
     stored.probe(stage, sha("c0"), Verdict.PASS, phase=Phase.ENDPOINT)
     for _ in range(8):
         stored.probe(stage, sha("c1"), Verdict.PASS, phase=Phase.ENDPOINT)
-    stored.conclude(Conclusion(outcome=Outcome.ENDS_DO_NOT_DIFFER, message="expected the case to fail"))
+    stored.conclude(
+        Conclusion(outcome=BisectionOutcome.ENDS_DO_NOT_DIFFER, message="expected the case to fail")
+    )
     return stored
 
 

@@ -8,8 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from precision_bisect.store.journal import CommitRow
-from precision_bisect.store.schema import Phase
-from precision_bisect.store.vocabulary import Verdict
+from precision_bisect.store.vocabulary import Phase, Verdict
 from tests.bisect.report.stored_bisection import StoredBisection, pinned_revisions
 from tests.conftest import TestRepository
 

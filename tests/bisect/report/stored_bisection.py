@@ -14,8 +14,7 @@ from precision_bisect.runner.stack.parts import Case, CaseFlags, GitlinkPin, Pla
 from precision_bisect.runner.stack.stack import Stack
 from precision_bisect.store.database import open_store, sqlite_url
 from precision_bisect.store.journal import CandidateRow, CommitRow, EvidenceRow, Journal, ProbeKey, ProbeRow
-from precision_bisect.store.schema import BuildSource, Judgement, Phase
-from precision_bisect.store.vocabulary import Verdict
+from precision_bisect.store.vocabulary import BuildSource, Judgement, Phase, Verdict
 
 JUDGEMENTS = {Verdict.PASS: Judgement.GOOD, Verdict.MISMATCH: Judgement.BAD}
 Revisions = Callable[[str], Mapping[str, str] | None]

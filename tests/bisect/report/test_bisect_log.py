@@ -8,8 +8,7 @@ import pytest
 
 from precision_bisect.bisect.report.write import write_report
 from precision_bisect.bisect.result import Conclusion, NamedCommit
-from precision_bisect.store.schema import Outcome, Phase
-from precision_bisect.store.vocabulary import Verdict
+from precision_bisect.store.vocabulary import BisectionOutcome, Phase, Verdict
 from tests.bisect.report.real_history import History, random_history, search
 from tests.bisect.report.stored_bisection import StoredBisection, pinned_revisions, sha
 from tests.conftest import TestRepository
@@ -32,9 +31,11 @@ def conclude(stored: StoredBisection, history: History, suspects: set[int]) -> N
         for each in sorted(suspects)
     )
     if len(names) == 1:
-        stored.conclude(Conclusion(outcome=Outcome.CULPRIT, message="found", culprits=names))
+        stored.conclude(Conclusion(outcome=BisectionOutcome.CULPRIT, message="found", culprits=names))
     else:
-        stored.conclude(Conclusion(outcome=Outcome.ONLY_SKIPPED, message="not found", suspects=names))
+        stored.conclude(
+            Conclusion(outcome=BisectionOutcome.ONLY_SKIPPED, message="not found", suspects=names)
+        )
 
 
 @pytest.mark.parametrize("seed", range(30))

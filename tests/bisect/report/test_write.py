@@ -17,8 +17,7 @@ from precision_bisect.bisect.report.write import write_report
 from precision_bisect.bisect.result import Conclusion, NamedCommit
 from precision_bisect.runner.errors import UserError
 from precision_bisect.store.journal import EvidenceRow
-from precision_bisect.store.schema import Outcome, Phase
-from precision_bisect.store.vocabulary import Verdict
+from precision_bisect.store.vocabulary import BisectionOutcome, Phase, Verdict
 from tests.bisect.report.stored_bisection import StoredBisection, described, sha
 
 PUBLISHED = Path(__file__).parents[3] / "docs" / "report.schema.json"
@@ -117,7 +116,7 @@ def hostile_bisection(folder: Path, text: str) -> StoredBisection:
     )
     stored.conclude(
         Conclusion(
-            outcome=Outcome.SUSPECT,
+            outcome=BisectionOutcome.SUSPECT,
             message=text,
             culprits=culprits[2:],
             through=culprits[1],

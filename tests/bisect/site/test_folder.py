@@ -11,8 +11,7 @@ from precision_bisect.bisect.cli import main
 from precision_bisect.bisect.result import Conclusion
 from precision_bisect.bisect.site.folder import write_site
 from precision_bisect.store.journal import EvidenceRow
-from precision_bisect.store.schema import Outcome, Phase
-from precision_bisect.store.vocabulary import Verdict
+from precision_bisect.store.vocabulary import BisectionOutcome, Phase, Verdict
 from tests.bisect.report.conftest import (  # noqa: F401
     any_kind,
     culprit,
@@ -125,7 +124,7 @@ def test_text_of_others_injects_nothing(tmp_path: Path) -> None:
         stored.probe(stage, sha("c0"), Verdict.PASS, phase=Phase.ENDPOINT)
         stored.probe(stage, sha("c1"), Verdict.MISMATCH, phase=Phase.ENDPOINT, **changes)
     stored.journal.add_notice(EVIL)
-    stored.conclude(Conclusion(outcome=Outcome.CULPRIT, message=EVIL, culprits=(named("c1", "c0"),)))
+    stored.conclude(Conclusion(outcome=BisectionOutcome.CULPRIT, message=EVIL, culprits=(named("c1", "c0"),)))
     report = stored.request.output
     report.mkdir()
     (report / "divergence.json").write_text(DIVERGENCE_OF_EVIL, encoding="utf-8")

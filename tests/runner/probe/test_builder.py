@@ -12,8 +12,7 @@ import pytest
 from precision_bisect.runner.probe.builder import BuildCache, FailedBuild, Toolchain
 from precision_bisect.runner.workspace.slot import Slot
 from precision_bisect.runner.workspace.workspace import Workspace
-from precision_bisect.store.schema import BuildSource
-from precision_bisect.store.vocabulary import Verdict
+from precision_bisect.store.vocabulary import BuildSource, Verdict
 from tests.runner.small_stack import SmallStack
 
 BUILD = "echo rt >> {{log}}; mkdir -p build && cp rt.txt build/lib && ln -sf lib build/link"

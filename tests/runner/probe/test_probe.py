@@ -16,8 +16,7 @@ from precision_bisect.runner.case.golden import FrozenGolden, freeze
 from precision_bisect.runner.errors import UserError
 from precision_bisect.runner.process.execute import Command, Finished, OnLine, execute
 from precision_bisect.runner.verdict.bad_when import PredicateAbortError
-from precision_bisect.store.schema import BuildSource, Judgement
-from precision_bisect.store.vocabulary import Verdict
+from precision_bisect.store.vocabulary import BuildSource, Judgement, Verdict
 from tests.conftest import TestRepository
 from tests.runner.small_stack import SmallStack, snapshot
 

@@ -5,8 +5,7 @@ import pytest
 from precision_bisect.runner.errors import UsageError
 from precision_bisect.runner.verdict.bad_when import BadWhen, PredicateAbortError, judge_exit_code
 from precision_bisect.runner.verdict.verdict import Classification
-from precision_bisect.store.schema import Judgement
-from precision_bisect.store.vocabulary import Verdict
+from precision_bisect.store.vocabulary import Judgement, Verdict
 
 
 def found(verdict: Verdict, signature: str | None = None) -> Classification:

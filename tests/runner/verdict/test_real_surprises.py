@@ -10,8 +10,7 @@ import pytest
 from precision_bisect.runner.stack.file import load_stack
 from precision_bisect.runner.stack.templates import fill
 from precision_bisect.runner.workspace.content import ContentKeys
-from precision_bisect.store.schema import BuildSource
-from precision_bisect.store.vocabulary import Verdict
+from precision_bisect.store.vocabulary import BuildSource, Verdict
 from tests.runner.small_stack import SmallStack
 
 PIN = "0123456789abcdef0123456789abcdef01234567"

@@ -1,8 +1,7 @@
 """The report says what the rows say, for every way a bisection can end."""
 
 from precision_bisect.bisect.report.model.model import Report
-from precision_bisect.store.schema import Judgement, Phase
-from precision_bisect.store.vocabulary import Verdict
+from precision_bisect.store.vocabulary import Judgement, Phase, Verdict
 from tests.bisect.report.stored_bisection import ENVIRONMENT, StoredBisection, described, sha
 
 
