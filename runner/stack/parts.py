@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from .ignored_paths import IgnoredPaths
 from .layout import RelativePath
 
 ModuleName = Annotated[str, Field(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$")]
@@ -26,9 +27,15 @@ class Repository(Model):
     revision: str = "HEAD"
     """What is used where the repository is neither searched nor pinned by another one."""
     ignore: tuple[str, ...] = ()
-    """Paths that cannot change a result (docs, tests, CI), as `**` globs from the repository's root."""
+    """Paths that cannot change a result (docs, tests, CI), as patterns of a .gitignore in the repository's root."""
     keep: tuple[str, ...] = ()
     """Untracked files that cleaning a slot spares (caches of incremental builds), as gitignore patterns."""
+
+    @field_validator("ignore")
+    @classmethod
+    def _patterns_are_readable(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        IgnoredPaths(value)
+        return value
 
 
 class GitlinkPin(Model):

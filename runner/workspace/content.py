@@ -7,13 +7,13 @@ histories hold; it is no defence against forged trees.
 """
 
 import hashlib
-import re
-from collections.abc import Iterable, Mapping, Sequence
-from functools import cache, cached_property
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cached_property
 
 from ..git.cherry_picks import patches_in
 from ..git.pin_files import PinReader
 from ..git.repository import CommitInfo, TreeChange, TreeEntry
+from ..stack.ignored_paths import IgnoredPaths
 from ..stack.stack import Stack
 from .workspace import Workspace
 
@@ -22,14 +22,18 @@ _ABSENT = "000000"
 
 
 class ContentKeys:
-    """Keys under one set of ignored paths."""
+    """Keys of one repository's commits.
 
-    def __init__(self, ignore: Iterable[str]) -> None:
-        self._ignored = tuple(_glob_pattern(glob) for glob in ignore)
+    `ignore` are gitignore patterns; `pins` are paths that pin something, which do not count either.
+    """
+
+    def __init__(self, ignore: Sequence[str], *, pins: Collection[str] = ()) -> None:
+        self._ignored = IgnoredPaths(ignore)
+        self._pins = frozenset(pins)
 
     def counts(self, path: str) -> bool:
         """Whether a change of this path can change a result."""
-        return not any(pattern.fullmatch(path) for pattern in self._ignored)
+        return path not in self._pins and path not in self._ignored
 
     def of_tree(self, entries: Iterable[TreeEntry]) -> int:
         """The key of a whole tree."""
@@ -57,7 +61,7 @@ class StackContent:
         self._workspace = workspace
         self._keys = {
             name: ContentKeys(
-                (*repository.ignore, *(f"/{p.path}" for p in stack.pins.values() if p.holder == name))
+                repository.ignore, pins={pin.path for pin in stack.pins.values() if pin.holder == name}
             )
             for name, repository in stack.repositories.items()
         }
@@ -123,15 +127,3 @@ def _term(path: str, mode: str, object_id: str) -> int:
         return 0
     text = f"{mode} {object_id} {path}".encode("utf-8", "surrogateescape")
     return int.from_bytes(hashlib.sha256(text).digest(), "big")
-
-
-@cache
-def _glob_pattern(glob: str) -> re.Pattern[str]:
-    """`**` crosses folders, `*` and `?` do not; a pattern without a slash matches at any depth, as in .gitignore."""
-    anchored = "/" in glob.rstrip("/")
-    glob = glob.removeprefix("/") if anchored else f"**/{glob}"
-    if glob.endswith("/"):
-        glob += "**"
-    parts = re.split(r"(\*\*/|\*\*|\*|\?)", glob)
-    wild = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
-    return re.compile("".join(wild.get(part, re.escape(part)) for part in parts), re.DOTALL)

@@ -26,10 +26,19 @@ from tests.conftest import TestRepository
         ("runtime", "runtime", True),
         ("/runtime", "runtime", True),
         ("docs", "docsx", False),
+        ("docs", "docs/a", True),
+        ("/docs", "docs/a", True),
+        ("*.[ch]", "src/a.h", True),
     ],
 )
 def test_globs(glob: str, path: str, matches: bool) -> None:
     assert ContentKeys([glob]).counts(path) is not matches
+
+
+def test_a_pin_does_not_count_whatever_characters_its_path_has() -> None:
+    keys = ContentKeys([], pins=["pins/[ab]*.txt"])
+    assert not keys.counts("pins/[ab]*.txt")
+    assert keys.counts("pins/a.txt")
 
 
 def test_a_history_keyed_by_its_changes_has_the_keys_of_its_trees(repository: TestRepository) -> None:
