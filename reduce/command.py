@@ -25,9 +25,9 @@ from .output_folder import RESULT
 from .replay.toolchain import Toolchain
 from .scene.build import build_of
 from .scene.test import wrap
-from .shrink.interesting import CONVENTION, Script
 from .shrink.job import ReduceRequest, reduce_build
 from .shrink.oracle.failure import Printed
+from .shrink.oracle.script import CONVENTION, Script
 
 FOUND, ERROR, NOTHING_DIVERGES, STOPPED, INTERRUPTED = 0, 1, 3, 6, 130
 

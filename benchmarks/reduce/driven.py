@@ -7,11 +7,11 @@ from pathlib import Path
 
 from benchmarks.reduce.world import World
 from precision_bisect.reduce.shrink.driver import Driver
-from precision_bisect.reduce.shrink.journal import Journal
-from precision_bisect.reduce.shrink.minimize.outcome import Candidate, Outcome, Run
-from precision_bisect.reduce.shrink.minimize.schedule import minimize
-from precision_bisect.reduce.shrink.minimize.state import State
-from precision_bisect.reduce.shrink.program.model import Reduction
+from precision_bisect.reduce.shrink.journal import TestJournal
+from precision_bisect.reduce.shrink.minimize.answer import Answer, Subset, Trial
+from precision_bisect.reduce.shrink.minimize.phases import minimize
+from precision_bisect.reduce.shrink.minimize.state import MinimizerState
+from precision_bisect.reduce.shrink.program.candidate import Candidate
 
 
 @dataclass(frozen=True)
@@ -21,13 +21,13 @@ class Tasks:
     world: World
     name: str = "tasks"
 
-    def start(self, reduction: Reduction, rate: float) -> State:
+    def start(self, reduction: Candidate, rate: float) -> MinimizerState[Subset]:
         """Below the reduction's own tasks."""
         return minimize(self.world.graph, best=frozenset(reduction.tasks), rate=rate)
 
-    def apply(self, reduction: Reduction, kept: Candidate) -> Reduction:
+    def apply(self, reduction: Candidate, kept: Subset) -> Candidate:
         """Only the tasks `kept`."""
-        return Reduction(tuple(sorted(kept)))
+        return Candidate(tuple(sorted(kept)))
 
 
 @dataclass(frozen=True)
@@ -38,12 +38,12 @@ class Sleeper:
     begun: Path
     scale: float
 
-    def judge(self, reduction: Reduction, folder: Path) -> Outcome:
+    def judge(self, reduction: Candidate, folder: Path) -> Answer:
         """The world's outcome; runs of a flaky candidate are numbered as they begin."""
         number = started(self.begun).count(reduction.key)
         with self.begun.open("ab") as file:
             file.write(json.dumps(reduction.key).encode() + b"\n")
-        run = Run(frozenset(reduction.tasks), number)
+        run = Trial(frozenset(reduction.tasks), number)
         time.sleep(self.scale * self.world.seconds(run))
         return self.world.outcome(run)
 
@@ -58,7 +58,7 @@ def reduce_tasks(world: World, folder: Path, *, workers: int, scale: float) -> D
     folder.mkdir(parents=True, exist_ok=True)
     driver = Driver(
         oracle=Sleeper(world, folder / "begun", scale),
-        journal=Journal.open(folder / "tests.jsonl"),
+        journal=TestJournal.open(folder / "tests.jsonl"),
         folder=folder,
         jobs=workers,
         budget=None,
@@ -66,7 +66,7 @@ def reduce_tasks(world: World, folder: Path, *, workers: int, scale: float) -> D
         on_progress=lambda _: None,
         on_better=lambda _: None,
         rate=world.cell.rate,
-        best=Reduction(tuple(range(world.cell.n))),
+        best=Candidate(tuple(range(world.cell.n))),
     )
     driver.run(Tasks(world))
     return driver

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from benchmarks.reduce.contenders import NAMES, run
 from benchmarks.reduce.world import Cell, draw
-from precision_bisect.reduce.shrink.minimize.outcome import Outcome, Run
+from precision_bisect.reduce.shrink.minimize.answer import Answer, Trial
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,10 +53,10 @@ def measure(cell: Cell, seed: int, adapted: bool) -> list[Result]:
                 method=name,
                 graph=adapted,
                 calls=len(outcomes),
-                invalid=outcomes.count(Outcome.INVALID),
-                slipped=outcomes.count(Outcome.SLIPPED),
+                invalid=outcomes.count(Answer.INVALID),
+                slipped=outcomes.count(Answer.SLIPPED),
                 size=len(answer.best) / len(world.minimum),
-                failing=world.outcome(Run(answer.best, 0), rate=1) is Outcome.INTERESTING,
+                failing=world.outcome(Trial(answer.best, 0), rate=1) is Answer.INTERESTING,
                 seconds_1=answer.seconds,
                 seconds_2=second.seconds if second else None,
             )

@@ -25,7 +25,7 @@ from click.testing import CliRunner
 
 from precision_bisect.demo.scenarios import SETTINGS, Repository, Scenario
 from precision_bisect.reduce.cli import main as reduce_command
-from precision_bisect.reduce.shrink.answer.reduction import ReductionResult
+from precision_bisect.reduce.shrink.result.reduction import ReductionResult
 from precision_bisect.runner.stack.file import load_stack
 from tests.reduce.demo_builds import Trees, Twins
 from tests.reduce.quick_runs import quick_runs

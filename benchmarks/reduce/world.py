@@ -4,8 +4,8 @@ import random
 from dataclasses import dataclass
 from math import comb, log2
 
-from precision_bisect.reduce.shrink.minimize.graph import Graph
-from precision_bisect.reduce.shrink.minimize.outcome import Candidate, Outcome, Run
+from precision_bisect.reduce.shrink.minimize.answer import Answer, Subset, Trial
+from precision_bisect.reduce.shrink.minimize.graph import DependencyGraph
 
 CHAIN = 8  # tasks in a block's chain
 JOINS = 0.15  # share of the tasks that read a task of another chain, too
@@ -55,7 +55,7 @@ class World:
                     [other for other in range(cell.n) if task not in self.graph.with_ancestors({other})]
                 )
         self.minimum = self._minimum()
-        assert self.outcome(Run(self.minimum, 0), rate=1) is Outcome.INTERESTING
+        assert self.outcome(Trial(self.minimum, 0), rate=1) is Answer.INTERESTING
 
     def _independent(self, rng: random.Random, count: int) -> frozenset[int]:
         while True:
@@ -67,7 +67,7 @@ class World:
             ):
                 return chosen
 
-    def _minimum(self) -> Candidate:
+    def _minimum(self) -> Subset:
         """Faults with their ancestors; also the large contribution; nothing of that has an undeclared need."""
         large = {task for task, amount in self.contributions.items() if amount == max(CONTRIBUTIONS)}
         needed = self.graph.with_ancestors(self.faults | large)
@@ -77,22 +77,22 @@ class World:
             raise DrawAgainError
         return needed
 
-    def outcome(self, run: Run, *, rate: float | None = None) -> Outcome:
+    def outcome(self, run: Trial[Subset], *, rate: float | None = None) -> Answer:
         """What a run of a candidate ends with; the same run always ends alike."""
         kept = run.candidate
         if not all(map(kept.issuperset, map(self.graph.predecessors.__getitem__, kept))):
-            return Outcome.INVALID
+            return Answer.INVALID
         if any(task in kept and need not in kept for task, need in self.traps.items()):
-            return Outcome.SLIPPED
+            return Answer.SLIPPED
         if not self.faults <= kept:
-            return Outcome.NOT
+            return Answer.NOT
         if self.contributions and sum(self.contributions.get(task, 0) for task in kept) < THRESHOLD:
-            return Outcome.NOT
+            return Answer.NOT
         rate = self.cell.rate if rate is None else rate
         chance = random.Random(f"{self.seed} {hash(kept)} {run.number}").random()
-        return Outcome.INTERESTING if chance < rate else Outcome.NOT
+        return Answer.INTERESTING if chance < rate else Answer.NOT
 
-    def seconds(self, run: Run) -> float:
+    def seconds(self, run: Trial[Subset]) -> float:
         """A start of one second, and up to four of running."""
         return 1 + 4 * len(run.candidate) / self.cell.n
 
@@ -110,7 +110,7 @@ def draw(cell: Cell, seed: int) -> World:
             seed += 1000
 
 
-def _graph(n: int, rng: random.Random) -> Graph:
+def _graph(n: int, rng: random.Random) -> DependencyGraph:
     """Chains of tasks, submitted in turns as a loop over blocks does, some joined to earlier tasks of others."""
     blocks = n // CHAIN
     predecessors: list[tuple[int, ...]] = []
@@ -119,4 +119,4 @@ def _graph(n: int, rng: random.Random) -> Graph:
         if task and rng.random() < JOINS:
             reads.add(rng.randrange(task))
         predecessors.append(tuple(sorted(reads)))
-    return Graph(tuple(predecessors))
+    return DependencyGraph(tuple(predecessors))

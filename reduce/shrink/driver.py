@@ -13,13 +13,13 @@ import joblib  # pyright: ignore[reportMissingTypeStubs]
 
 from ...runner.errors import UserError
 from .edits.edit import Edit
-from .journal import Journal, Key
+from .journal import Key, TestJournal
+from .minimize.answer import Answer, Subset, Trial
 from .minimize.memory import Memory
 from .minimize.minimizer import Minimizer
-from .minimize.outcome import Candidate, Outcome, Run
 from .minimize.patience import cautious_rate, passes_to_reject
 from .oracle.oracle import Oracle
-from .program.model import Reduction
+from .program.candidate import Candidate
 
 FIRST_RUNS, MOST_RUNS = 2, 8
 
@@ -29,17 +29,17 @@ class Driver:
     """`budget` is seconds; `most_tests` bounds the runs of this call. Both None: to the end."""
 
     oracle: Oracle
-    journal: Journal
+    journal: TestJournal
     folder: Path
     jobs: int
     budget: float | None
     most_tests: int | None
     on_progress: Callable[[str], None]
-    on_better: Callable[[Reduction], None]
+    on_better: Callable[[Candidate], None]
     calls: int = 0
     cached: int = 0
     rate: float = 1.0
-    best: Reduction = field(default_factory=lambda: Reduction(()))
+    best: Candidate = field(default_factory=lambda: Candidate(()))
     _began: float = field(default_factory=time.monotonic)
     _numbers: Iterator[int] = field(default_factory=itertools.count)
 
@@ -53,20 +53,20 @@ class Driver:
         """Of the budget."""
         return None if self.budget is None else max(0.0, self.budget - (time.monotonic() - self._began))
 
-    def baseline(self, whole: Reduction) -> tuple[int, int]:
+    def baseline(self, whole: Candidate) -> tuple[int, int]:
         """Runs of the whole program and failures among them; more than the first few where not all fail.
 
         Raises:
             UserError: it never fails.
         """
-        outcomes: list[Outcome] = []
+        outcomes: list[Answer] = []
         while len(outcomes) < FIRST_RUNS or (
-            len(outcomes) < MOST_RUNS and set(outcomes) != {Outcome.INTERESTING}
+            len(outcomes) < MOST_RUNS and set(outcomes) != {Answer.INTERESTING}
         ):
             first = len(outcomes)
             last = FIRST_RUNS if first < FIRST_RUNS else first + self.jobs
             outcomes += self._judge([(whole, number) for number in range(first, last)])
-        failures = outcomes.count(Outcome.INTERESTING)
+        failures = outcomes.count(Answer.INTERESTING)
         if not failures:
             found = ", ".join(sorted({one.value for one in outcomes}))
             raise UserError(
@@ -77,25 +77,25 @@ class Driver:
         self._improve(whole)
         return len(outcomes), failures
 
-    def is_interesting(self, candidate: Reduction) -> bool:
+    def is_interesting(self, candidate: Candidate) -> bool:
         """One run of a candidate that is not to be kept."""
-        return self._judge([(candidate, 0)]) == [Outcome.INTERESTING]
+        return self._judge([(candidate, 0)]) == [Answer.INTERESTING]
 
-    def guess(self, candidates: Sequence[Reduction]) -> None:
+    def guess(self, candidates: Sequence[Candidate]) -> None:
         """Take the first of the candidates that is interesting, if one is."""
         found = next(filter(self.shows, candidates), None)
         if found is not None:
             self.take(found)
 
-    def shows(self, candidate: Reduction) -> bool:
+    def shows(self, candidate: Candidate) -> bool:
         """Whether one of as many runs as the rate asks for is interesting."""
         for number in range(passes_to_reject(self.rate, 0.01)):
             if self.stopped:
                 return False
             (outcome,) = self._judge([(candidate, number)])
-            if outcome is Outcome.INTERESTING:
+            if outcome is Answer.INTERESTING:
                 return True
-            if outcome is Outcome.INVALID:  # the first run tells, however rare the failure is
+            if outcome is Answer.INVALID:  # the first run tells, however rare the failure is
                 return False
         return False
 
@@ -111,20 +111,22 @@ class Driver:
             self.on_progress(self._line(edit.name, minimizer.best))
         self.take(edit.apply(start, minimizer.best))
 
-    def _tell(self, minimizer: Minimizer, runs: Sequence[Run], outcomes: Sequence[Outcome]) -> None:
+    def _tell(
+        self, minimizer: Minimizer[Subset], runs: Sequence[Trial[Subset]], outcomes: Sequence[Answer]
+    ) -> None:
         for run, outcome in zip(runs, outcomes, strict=True):
             minimizer.tell(run, outcome)
 
-    def take(self, reduction: Reduction) -> None:
+    def take(self, reduction: Candidate) -> None:
         """Makes it the best so far, which is written down."""
         if reduction != self.best:
             self._improve(reduction)
 
-    def _improve(self, reduction: Reduction) -> None:
+    def _improve(self, reduction: Candidate) -> None:
         self.best = reduction
         self.on_better(reduction)
 
-    def _judge(self, wanted: Sequence[tuple[Reduction, int]]) -> list[Outcome]:
+    def _judge(self, wanted: Sequence[tuple[Candidate, int]]) -> list[Answer]:
         """Outcomes of runs, those in the journal from there, the others at once."""
         keys: list[Key] = [(reduction.key, number) for reduction, number in wanted]
         known = {key: self.journal.outcomes[key] for key in keys if key in self.journal.outcomes}
@@ -134,21 +136,21 @@ class Driver:
         parallel: Any = joblib.Parallel(n_jobs=self.jobs, prefer="threads", return_as="generator_unordered")
         library: Any = joblib
         delayed = library.delayed(self._one)
-        judged: Iterator[tuple[Key, Outcome]] = parallel(delayed(key, reduction) for key, reduction in new)
+        judged: Iterator[tuple[Key, Answer]] = parallel(delayed(key, reduction) for key, reduction in new)
         for key, outcome in judged:
             self.journal.record(key, outcome)
             known[key] = outcome
         return [known[key] for key in keys]
 
-    def _one(self, key: Key, reduction: Reduction) -> tuple[Key, Outcome]:
+    def _one(self, key: Key, reduction: Candidate) -> tuple[Key, Answer]:
         return key, self.oracle.judge(reduction, self.folder / f"candidate-{next(self._numbers)}")
 
-    def _line(self, phase: str, best: Candidate) -> str:
+    def _line(self, phase: str, best: Subset) -> str:
         outcomes = list(self.journal.outcomes.values())
         left = ""
         if self.budget is not None:
             left = f", {self.seconds_left:.0f} s left"
         return (
             f"{phase}: {len(best)} left; {self.calls} tests, {self.cached} cached, "
-            f"{outcomes.count(Outcome.INVALID)} invalid, {outcomes.count(Outcome.SLIPPED)} other failure{left}"
+            f"{outcomes.count(Answer.INVALID)} invalid, {outcomes.count(Answer.SLIPPED)} other failure{left}"
         )

@@ -14,9 +14,6 @@ from ...runner.case.golden import freeze
 from ...runner.compare.statistics.statistics import Tolerance
 from ...runner.errors import UsageError, UserError
 from ..replay.toolchain import Toolchain
-from .answer.reduction import Baseline, ReductionResult, Size, Substituted, Verified
-from .answer.reproducer import Reproducer
-from .both_recordings import BothRecorders, Recorded
 from .driver import Driver
 from .edits.collapse_kernels import CollapseKernels
 from .edits.drop_statements import DropStatements
@@ -26,19 +23,22 @@ from .edits.plain_data import PlainData
 from .edits.smaller_shapes import SmallerShapes
 from .edits.suspects import suspects
 from .external.external import ExternalReducer
-from .interesting import Script
-from .journal import Journal
-from .minimize.graph import Graph
-from .minimize.outcome import Outcome
+from .journal import TestJournal
+from .minimize.answer import Answer
+from .minimize.graph import DependencyGraph
 from .minimize.patience import passes_to_reject
 from .oracle.expected import Expected
 from .oracle.failure import Printed
 from .oracle.maker import Maker
 from .oracle.oracle import Differential
-from .oracle.running import Runner
-from .program.candidate import Folder, Pair
-from .program.model import Reduction
-from .verify import Verifier
+from .oracle.running import BuildRunner
+from .oracle.script import Script
+from .program.candidate import Candidate
+from .program.pair import BuildPair, MadeBuild
+from .recordings import PairRecorder, RecordedPair
+from .result.reduction import Baseline, ReductionResult, Size, Substituted, Verified
+from .result.reproducer import Reproducer
+from .result.verify import Verifier
 
 RESULT = "reduction.json"
 _WORK = "work"
@@ -81,12 +81,12 @@ def reduce_build(request: ReduceRequest, *, on_progress: Callable[[str], None]) 
     work = _work(request)
     recorded = _record(request, work, on_progress)
     pair, program = recorded.pair, recorded.pair.failing.program
-    whole = Reduction(tuple(range(len(program.tasks))))
+    whole = Candidate(tuple(range(len(program.tasks))))
     differing = _differing_kernels(request, recorded) if pair.has_twin else ()
     # A candidate may go on for ever, and nobody wants to wait long for it.
     usual = max(pair.failing.seconds, pair.reference.seconds)
     timeout = min(request.timeout, max(_LEAST_TIMEOUT, _TIMES_THE_RUN * usual))
-    runner = Runner(tolerance=request.tolerance, timeout=timeout)
+    runner = BuildRunner(tolerance=request.tolerance, timeout=timeout)
     maker = Maker(pair=pair, runner=runner, computed=work / "computed")
     reproducer = Reproducer(
         pair=pair,
@@ -103,10 +103,10 @@ def reduce_build(request: ReduceRequest, *, on_progress: Callable[[str], None]) 
     )
     if request.interesting is not None:
         kept = request.output / "kept"
-        oracle = Script(path=request.interesting, pair=pair, reproducer=reproducer, runner=runner, kept=kept)
+        oracle = Script(path=request.interesting, pair=pair, make=reproducer.make, runner=runner, kept=kept)
     driver = Driver(
         oracle=oracle,
-        journal=Journal.open(work / "tests.jsonl"),
+        journal=TestJournal.open(work / "tests.jsonl"),
         folder=work / "candidates",
         jobs=request.jobs,
         budget=request.budget,
@@ -118,14 +118,14 @@ def reduce_build(request: ReduceRequest, *, on_progress: Callable[[str], None]) 
     on_progress("running the whole program, straight-line")
     runs, failures = driver.baseline(whole)
     on_progress("running no task at all")
-    if driver.is_interesting(Reduction(())):
+    if driver.is_interesting(Candidate(())):
         raise UserError(
             f"{request.failing}: expected a program without tasks not to fail, found that it does: {oracle.text}; "
             "what fails is outside of the tasks"
         )
     if pair.has_twin:
         guesses = suspects(pair, recorded.first_wrong, differing)
-        driver.guess([Reduction(tasks) for tasks in guesses])
+        driver.guess([Candidate(tasks) for tasks in guesses])
     driver.run(_task_edit(recorded))
     used = {name for one in driver.best.tasks for name in program.tasks[one].kernels}
     driver.run(CollapseKernels(tuple(name for name in differing if name in used)))
@@ -157,8 +157,8 @@ def reduce_build(request: ReduceRequest, *, on_progress: Callable[[str], None]) 
         baseline=Baseline(runs=runs, failures=failures),
         oracle_calls=driver.calls,
         cached=driver.cached,
-        invalid=outcomes.count(Outcome.INVALID),
-        slipped=outcomes.count(Outcome.SLIPPED),
+        invalid=outcomes.count(Answer.INVALID),
+        slipped=outcomes.count(Answer.SLIPPED),
         preloaded=request.failing_toolchain.preloaded,
         substituted=tuple(Substituted(**vars(one)) for one in ours.cut.boundaries),
         verified=verified,
@@ -169,9 +169,9 @@ def reduce_build(request: ReduceRequest, *, on_progress: Callable[[str], None]) 
     return result
 
 
-def _record(request: ReduceRequest, work: Path, on_progress: Callable[[str], None]) -> Recorded:
+def _record(request: ReduceRequest, work: Path, on_progress: Callable[[str], None]) -> RecordedPair:
     golden = freeze(request.golden_data or request.failing / "data", work / "golden")
-    return BothRecorders(
+    return PairRecorder(
         failing=request.failing,
         reference=request.reference,
         failing_toolchain=request.failing_toolchain,
@@ -186,7 +186,7 @@ def _record(request: ReduceRequest, work: Path, on_progress: Callable[[str], Non
     ).record()
 
 
-def _smaller(driver: Driver, pair: Pair, external: ExternalReducer | None) -> Iterator[Reduction]:
+def _smaller(driver: Driver, pair: BuildPair, external: ExternalReducer | None) -> Iterator[Candidate]:
     """Fewer blocks, smaller shapes, plain inputs, fewer statements; what the reference makes of them is what is
     expected. The best after each."""
     blocks, shapes, data = FewerBlocks(pair), SmallerShapes(pair), PlainData(pair)
@@ -210,11 +210,11 @@ def _smaller(driver: Driver, pair: Pair, external: ExternalReducer | None) -> It
 
 
 def _verified(
-    stages: Sequence[Reduction],
+    stages: Sequence[Candidate],
     reproducer: Reproducer,
     verifier: Verifier,
     on_progress: Callable[[str], None],
-) -> tuple[Reduction, Folder, Verified, str]:
+) -> tuple[Candidate, MadeBuild, Verified, str]:
     """The last stage that fails again, and passes again in the reference; what a chance has made smaller does not.
 
     Raises:
@@ -233,11 +233,11 @@ def _verified(
             on_progress(f"not verified, going back to what was left before the last kind of edit: {error}")
 
 
-def _task_edit(recorded: Recorded) -> DropTasks:
+def _task_edit(recorded: RecordedPair) -> DropTasks:
     pair = recorded.pair
     if pair.has_twin:
-        return DropTasks(Graph.free(len(pair.failing.program.tasks)))
-    graph = Graph(tuple(tuple(sorted(above)) for above in pair.failing.tasks.predecessors))
+        return DropTasks(DependencyGraph.free(len(pair.failing.program.tasks)))
+    graph = DependencyGraph(tuple(tuple(sorted(above)) for above in pair.failing.tasks.predecessors))
     return DropTasks(graph, targets=frozenset(pair.diverged) or None)
 
 
@@ -293,7 +293,7 @@ def _digest(build: Path) -> str:
     return f"{build.resolve()} {digest.hexdigest()}"
 
 
-def _differing_kernels(request: ReduceRequest, recorded: Recorded) -> tuple[str, ...]:
+def _differing_kernels(request: ReduceRequest, recorded: RecordedPair) -> tuple[str, ...]:
     assert request.reference is not None
     different = compare_generated(
         BuildDirectory.open(request.failing), BuildDirectory.open(request.reference)
@@ -306,7 +306,7 @@ def _differing_kernels(request: ReduceRequest, recorded: Recorded) -> tuple[str,
 
 
 def _better(
-    reproducer: Reproducer, reduction: Reduction, before: int, on_progress: Callable[[str], None]
+    reproducer: Reproducer, reduction: Candidate, before: int, on_progress: Callable[[str], None]
 ) -> None:
     reproducer.write(reduction)
     changed = [f"{one} to {other}" for one, other in (*reduction.extents, *reduction.plain)]

@@ -7,33 +7,33 @@ import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .minimize.outcome import Outcome
+from .minimize.answer import Answer
 
 Key = tuple[str, int]
 """A reduction's key, and the number of the run of it."""
 
 
 @dataclass
-class Journal:
+class TestJournal:
     """Lines of JSON in `path`. A line that a kill left half written is dropped."""
 
     path: Path
-    outcomes: dict[Key, Outcome] = field(default_factory=dict[Key, Outcome])
+    outcomes: dict[Key, Answer] = field(default_factory=dict[Key, Answer])
 
     @classmethod
-    def open(cls, path: Path) -> Journal:
+    def open(cls, path: Path) -> TestJournal:
         """Reads what is there."""
         journal = cls(path)
         text = path.read_bytes() if path.exists() else b""
         whole = text[: text.rfind(b"\n") + 1]
         for line in whole.splitlines():
             entry = json.loads(line)
-            journal.outcomes[entry["candidate"], entry["run"]] = Outcome(entry["outcome"])
+            journal.outcomes[entry["candidate"], entry["run"]] = Answer(entry["outcome"])
         if whole != text:
             os.truncate(path, len(whole))
         return journal
 
-    def record(self, key: Key, outcome: Outcome) -> None:
+    def record(self, key: Key, outcome: Answer) -> None:
         """Writes one run through to the disk."""
         with self.path.open("ab") as file:
             file.write(

@@ -15,8 +15,8 @@ from pathlib import Path
 from benchmarks.reduce.contenders import run
 from benchmarks.reduce.driven import reduce_tasks, started
 from benchmarks.reduce.world import Cell, World, draw
-from precision_bisect.reduce.shrink.journal import Journal
-from precision_bisect.reduce.shrink.minimize.outcome import Candidate
+from precision_bisect.reduce.shrink.journal import TestJournal
+from precision_bisect.reduce.shrink.minimize.answer import Subset
 
 CELLS = [Cell(kind=kind, n=64) for kind in ("edge", "scattered", "value", "trap")]
 FLAKY = Cell(kind="one", n=64, rate=0.6)
@@ -61,8 +61,8 @@ def _reduce(world: World, folder: Path) -> None:
     reduce_tasks(world, folder, workers=WORKERS, scale=SCALE)
 
 
-def _resumed(world: World, folder: Path, *, finished: bool, expected: Candidate) -> Killed:
-    known = Counter(key for key, _ in Journal.open(folder / "tests.jsonl").outcomes)
+def _resumed(world: World, folder: Path, *, finished: bool, expected: Subset) -> Killed:
+    known = Counter(key for key, _ in TestJournal.open(folder / "tests.jsonl").outcomes)
     before = Counter(started(folder / "begun"))
     best = reduce_tasks(world, folder, workers=WORKERS, scale=SCALE).best
     after = Counter(started(folder / "begun")) - before

@@ -24,7 +24,7 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from precision_bisect.reduce.shrink.answer.reduction import ReductionResult
+from precision_bisect.reduce.shrink.result.reduction import ReductionResult
 from tests.reduce.demo_builds import Trees
 from tests.reduce.small_builds import small_build
 

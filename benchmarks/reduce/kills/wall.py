@@ -8,7 +8,7 @@ from pathlib import Path
 from benchmarks.reduce.contenders import ERROR
 from benchmarks.reduce.driven import reduce_tasks
 from benchmarks.reduce.world import Cell, World, draw
-from precision_bisect.reduce.shrink.minimize.outcome import Outcome, Run
+from precision_bisect.reduce.shrink.minimize.answer import Answer, Trial
 from precision_bisect.reduce.shrink.minimize.patience import passes_to_reject
 
 SCALE = 0.05  # of the simulated seconds: a test takes 0.05 to 0.25
@@ -54,9 +54,9 @@ def _picire(world: World, workers: int) -> float:
     def test(config: list[int], _config_id: object) -> picire.Outcome:
         candidate = world.graph.closed(config)
         for number in range(runs):
-            asked = Run(candidate, number)
+            asked = Trial(candidate, number)
             time.sleep(SCALE * world.seconds(asked))
-            if world.outcome(asked) is Outcome.INTERESTING:
+            if world.outcome(asked) is Answer.INTERESTING:
                 return picire.Outcome.FAIL
         return picire.Outcome.PASS
 

@@ -5,29 +5,29 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from precision_bisect.reduce.shrink.minimize.graph import Graph
-from precision_bisect.reduce.shrink.minimize.outcome import Candidate, Outcome, Query
+from precision_bisect.reduce.shrink.minimize.answer import Answer, Query, Subset
+from precision_bisect.reduce.shrink.minimize.graph import DependencyGraph
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ddmin:
     """At granularity g, parts 0 ... g - 1 of the best candidate, then their complements."""
 
-    graph: Graph
-    best: Candidate
+    graph: DependencyGraph
+    best: Subset
     runs: int
     granularity: int = 2
     place: int = 0
     done: bool = False
 
     @staticmethod
-    def start(graph: Graph, best: Candidate | None = None, *, runs: int = 1) -> Ddmin:
+    def start(graph: DependencyGraph, best: Subset | None = None, *, runs: int = 1) -> Ddmin:
         """From `best` (all elements), rejecting after `runs` passes."""
         best = graph.everything if best is None else best
         return Ddmin(graph=graph, best=best, runs=runs, granularity=min(2, len(best)))
 
     @cached_property
-    def query(self) -> Query | None:
+    def query(self) -> Query[Subset] | None:
         """The next part or complement; at granularity 2 the complements are the parts."""
         if self.done or len(self.best) < 2:
             return None
@@ -41,9 +41,9 @@ class Ddmin:
         """A share of the elements is taken for as likely as its size."""
         return 1 / self.granularity if self.place < self.granularity else 0.5
 
-    def after(self, outcome: Outcome) -> Ddmin:
+    def after(self, answer: Answer) -> Ddmin:
         """Go on with a smaller candidate, with the next one, or with finer parts."""
-        if outcome is Outcome.INTERESTING:
+        if answer is Answer.INTERESTING:
             query = self.query
             assert query is not None
             finer = 2 if self.place < self.granularity else max(self.granularity - 1, 2)

@@ -8,8 +8,8 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from precision_bisect.reduce.shrink.minimize.graph import Graph
-from precision_bisect.reduce.shrink.minimize.outcome import Candidate, Outcome, Query
+from precision_bisect.reduce.shrink.minimize.answer import Answer, Query, Subset
+from precision_bisect.reduce.shrink.minimize.graph import DependencyGraph
 
 Floats = npt.NDArray[np.float64]
 
@@ -18,14 +18,14 @@ Floats = npt.NDArray[np.float64]
 class ProbDD:
     """`needed[i]`: probability that `elements[i]` is needed, each independent of the others; 1: known to be."""
 
-    graph: Graph
+    graph: DependencyGraph
     elements: npt.NDArray[np.int64]
     needed: Floats
     runs: int
 
     @staticmethod
     def start(
-        graph: Graph, best: Candidate | None = None, *, prior: float | None = None, runs: int = 1
+        graph: DependencyGraph, best: Subset | None = None, *, prior: float | None = None, runs: int = 1
     ) -> ProbDD:
         """From `best` (all elements). `prior` is 2 / n if not given; the paper has 0.1."""
         elements = np.array(sorted(graph.everything if best is None else best), np.int64)
@@ -33,7 +33,7 @@ class ProbDD:
         return ProbDD(graph=graph, elements=elements, needed=np.full(len(elements), prior), runs=runs)
 
     @property
-    def best(self) -> Candidate:
+    def best(self) -> Subset:
         """Elements that are left."""
         return frozenset(self.elements.tolist())
 
@@ -46,7 +46,7 @@ class ProbDD:
         return order[: int(gains.argmax()) + 1] if len(order) else order
 
     @cached_property
-    def query(self) -> Query | None:
+    def query(self) -> Query[Subset] | None:
         """The best candidate without these."""
         if not len(self.dropped):
             return None
@@ -57,9 +57,9 @@ class ProbDD:
         """None of the dropped ones is needed."""
         return float(np.prod(1 - self.needed[self.dropped]))
 
-    def after(self, outcome: Outcome) -> ProbDD:
+    def after(self, answer: Answer) -> ProbDD:
         """Bayes' rule on the dropped ones, or go on without them."""
-        if outcome is Outcome.INTERESTING:
+        if answer is Answer.INTERESTING:
             assert self.query is not None
             left = np.isin(self.elements, list(self.query.candidate))
             return replace(self, elements=self.elements[left], needed=self.needed[left])

@@ -1,11 +1,11 @@
-"""Bisection of one end, then of the other, as Polygraphy's `debug reduce` does."""
+"""CutBisection of one end, then of the other, as Polygraphy's `debug reduce` does."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from precision_bisect.reduce.shrink.minimize.graph import Graph
-from precision_bisect.reduce.shrink.minimize.outcome import Candidate, Outcome, Query
+from precision_bisect.reduce.shrink.minimize.answer import Answer, Query, Subset
+from precision_bisect.reduce.shrink.minimize.graph import DependencyGraph
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -15,8 +15,8 @@ class Window:
     Keeping fewer than `low` elements was rejected, the best candidate keeps `high` of `ordered`.
     """
 
-    graph: Graph
-    best: Candidate
+    graph: DependencyGraph
+    best: Subset
     runs: int
     ordered: tuple[int, ...]
     low: int
@@ -24,7 +24,7 @@ class Window:
     suffix: bool = False
 
     @staticmethod
-    def start(graph: Graph, best: Candidate | None = None, *, runs: int = 1) -> Window:
+    def start(graph: DependencyGraph, best: Subset | None = None, *, runs: int = 1) -> Window:
         """From `best` (all elements), rejecting after `runs` passes."""
         best = graph.everything if best is None else best
         ordered = tuple(sorted(best))
@@ -35,7 +35,7 @@ class Window:
         return (self.low + self.high) // 2
 
     @property
-    def query(self) -> Query | None:
+    def query(self) -> Query[Subset] | None:
         """The half of what is open."""
         if self.low >= self.high:
             return None
@@ -47,9 +47,9 @@ class Window:
         """As in any bisection."""
         return 0.5
 
-    def after(self, outcome: Outcome) -> Window:
+    def after(self, answer: Answer) -> Window:
         """Keep fewer or more; turn to the other end when this one is settled."""
-        if outcome is Outcome.INTERESTING:
+        if answer is Answer.INTERESTING:
             query = self.query
             assert query is not None
             state = replace(self, best=query.candidate, high=self._kept)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from ..minimize.graph import Graph
-from ..minimize.outcome import Candidate
-from ..minimize.schedule import minimize
-from ..minimize.state import State
-from ..program.model import Reduction
+from ..minimize.answer import Subset
+from ..minimize.graph import DependencyGraph
+from ..minimize.phases import minimize
+from ..minimize.state import MinimizerState
+from ..program.candidate import Candidate
 
 
 @dataclass(frozen=True)
@@ -18,12 +18,12 @@ class CollapseKernels:
     kernels: tuple[str, ...]
     name: str = "kernels"
 
-    def start(self, reduction: Reduction, rate: float) -> State:
+    def start(self, reduction: Candidate, rate: float) -> MinimizerState[Subset]:
         """Searches below the kernels that are not collapsed yet."""
         left = frozenset(i for i, name in enumerate(self.kernels) if name not in reduction.collapsed)
-        return minimize(Graph.free(len(self.kernels)), best=left, rate=rate)
+        return minimize(DependencyGraph.free(len(self.kernels)), best=left, rate=rate)
 
-    def apply(self, reduction: Reduction, kept: Candidate) -> Reduction:
+    def apply(self, reduction: Candidate, kept: Subset) -> Candidate:
         """All but the kernels `kept` from the reference."""
         return replace(
             reduction, collapsed=tuple(name for i, name in enumerate(self.kernels) if i not in kept)

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from ..minimize.graph import Graph
-from ..minimize.outcome import Candidate
-from ..minimize.schedule import minimize
-from ..minimize.state import State
-from ..program.model import Reduction
+from ..minimize.answer import Subset
+from ..minimize.graph import DependencyGraph
+from ..minimize.phases import minimize
+from ..minimize.state import MinimizerState
+from ..program.candidate import Candidate
 from ..program.render.statements import KernelText, StatementName, statements_of
 
 
@@ -22,7 +22,7 @@ class DropStatements:
     name: str = "statements"
 
     @cached_property
-    def _elements(self) -> tuple[tuple[tuple[str, StatementName], ...], Graph]:
+    def _elements(self) -> tuple[tuple[tuple[str, StatementName], ...], DependencyGraph]:
         names: list[tuple[str, StatementName]] = []
         above: list[tuple[int, ...]] = []
         for text in self.texts:
@@ -39,18 +39,18 @@ class DropStatements:
                     places[position] = len(names)
                     names.append((text.kernel, one.name))
                     above.append(tuple(sorted(places[place] for place in one.needs if place in places)))
-        return tuple(names), Graph(tuple(above))
+        return tuple(names), DependencyGraph(tuple(above))
 
     @property
     def count(self) -> int:
         """How many there are."""
         return len(self._elements[0])
 
-    def start(self, reduction: Reduction, rate: float) -> State:
+    def start(self, reduction: Candidate, rate: float) -> MinimizerState[Subset]:
         """From all of them."""
         return minimize(self._elements[1], rate=rate)
 
-    def apply(self, reduction: Reduction, kept: Candidate) -> Reduction:
+    def apply(self, reduction: Candidate, kept: Subset) -> Candidate:
         """Without those that are not `kept`."""
         names = self._elements[0]
         dropped = tuple(

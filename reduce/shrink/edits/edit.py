@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from ..minimize.outcome import Candidate
-from ..minimize.state import State
-from ..program.model import Reduction
+from ..minimize.answer import Subset
+from ..minimize.state import MinimizerState
+from ..program.candidate import Candidate
 
 
 class Edit(Protocol):
@@ -15,10 +15,10 @@ class Edit(Protocol):
     @property
     def name(self) -> str: ...
 
-    def start(self, reduction: Reduction, rate: float) -> State:
+    def start(self, reduction: Candidate, rate: float) -> MinimizerState[Subset]:
         """The search for what of `reduction` can go; its best is `reduction` itself."""
         ...
 
-    def apply(self, reduction: Reduction, kept: Candidate) -> Reduction:
+    def apply(self, reduction: Candidate, kept: Subset) -> Candidate:
         """`reduction` with only the elements `kept`."""
         ...

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ..program.candidate import Pair
-from ..program.model import Reduction
+from ..program.candidate import Candidate
+from ..program.pair import BuildPair
 
 
 @dataclass(frozen=True)
 class FewerBlocks:
     """For each task, the smaller numbers of blocks to try, smallest first."""
 
-    pair: Pair
+    pair: BuildPair
     name: str = "blocks"
 
-    def tasks(self, reduction: Reduction) -> tuple[int, ...]:
+    def tasks(self, reduction: Candidate) -> tuple[int, ...]:
         """Ordinals of those that run in several blocks, as many in the reference."""
         failing, reference = self.pair.failing.program.tasks, self.pair.reference.program.tasks
         aligned = self.pair.alignment.reference_of
@@ -28,7 +28,7 @@ class FewerBlocks:
             and reference[aligned[one]].blocks == failing[one].blocks
         )
 
-    def alternatives(self, reduction: Reduction, ordinal: int) -> Sequence[Reduction]:
+    def alternatives(self, reduction: Candidate, ordinal: int) -> Sequence[Candidate]:
         """`reduction` with each smaller number for one task."""
         known = dict(reduction.blocks)
         blocks = self.pair.failing.program.tasks[ordinal].blocks or 1

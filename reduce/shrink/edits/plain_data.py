@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ..program.candidate import Pair
-from ..program.model import Reduction
+from ..program.candidate import Candidate
+from ..program.pair import BuildPair
 from ..program.render.plain_values import Plain
 
 
@@ -14,10 +14,10 @@ from ..program.render.plain_values import Plain
 class PlainData:
     """For each input, the values to try, plainest first."""
 
-    pair: Pair
+    pair: BuildPair
     name: str = "data"
 
-    def inputs(self, reduction: Reduction) -> tuple[str, ...]:
+    def inputs(self, reduction: Candidate) -> tuple[str, ...]:
         """Inputs of the reduced program that hold several values, in the order of its arguments."""
         return tuple(
             one.buffer.name
@@ -25,7 +25,7 @@ class PlainData:
             if one.initial is not None and one.initial.size and bool((one.initial != one.initial[0]).any())
         )
 
-    def alternatives(self, reduction: Reduction, name: str) -> Sequence[Reduction]:
+    def alternatives(self, reduction: Candidate, name: str) -> Sequence[Candidate]:
         """`reduction` with each kind of plain values for one input."""
         known = dict(reduction.plain)
         return [

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from ..program.candidate import Pair
-from ..program.model import Reduction
+from ..program.candidate import Candidate
+from ..program.pair import BuildPair
 from ..program.shapes import extents_of
 
 _TILES = (8, 16, 32, 64)
@@ -16,14 +16,14 @@ _TILES = (8, 16, 32, 64)
 class SmallerShapes:
     """For each size of the cut, the smaller ones to try, smallest first."""
 
-    pair: Pair
+    pair: BuildPair
     name: str = "shapes"
 
-    def sizes(self, reduction: Reduction) -> tuple[int, ...]:
+    def sizes(self, reduction: Candidate) -> tuple[int, ...]:
         """Sizes as they are in the unshrunk program, the largest first."""
         return extents_of(self.pair.failing_cut(replace(reduction, extents=(), plain=())))
 
-    def alternatives(self, reduction: Reduction, size: int) -> Sequence[Reduction]:
+    def alternatives(self, reduction: Candidate, size: int) -> Sequence[Candidate]:
         """`reduction` with each smaller size."""
         known = dict(reduction.extents)
         return [

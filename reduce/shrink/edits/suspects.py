@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ...graph.races import missing_edges
-from ..program.candidate import Pair
+from ..program.pair import BuildPair
 
 
-def suspects(pair: Pair, first: int | None, differing: Sequence[str]) -> Iterator[tuple[int, ...]]:
+def suspects(pair: BuildPair, first: int | None, differing: Sequence[str]) -> Iterator[tuple[int, ...]]:
     """Ordinals of tasks, the smallest set first: the task that went wrong first, alone; with the task that a missing
     edge leaves it unordered to; with those whose results it reads. Where `first` is not known, the first task of each
     kernel that differs between the builds."""

@@ -16,7 +16,7 @@ from pathlib import Path
 from ....runner.errors import UserError
 from ....runner.process.execute import Command, execute
 from ..driver import Driver
-from ..program.model import Reduction
+from ..program.candidate import Candidate
 from ..program.render.merged import merge
 from ..program.render.statements import KernelText
 
@@ -101,7 +101,7 @@ class _Asker:
                 self._driver.take(candidate)
             return interesting
 
-    def _candidate(self, text: str) -> Reduction:
+    def _candidate(self, text: str) -> Candidate:
         return replace(
             self._start,
             rewritten=tuple(sorted({**dict(self._start.rewritten), self._kernel: text}.items())),

@@ -4,27 +4,27 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from .graph import Graph
-from .outcome import Candidate, Outcome, Query
+from .answer import Answer, Query, Subset
+from .graph import DependencyGraph
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ancestors:
     """One question: do the elements that the failing output depends on suffice?"""
 
-    best: Candidate
-    candidate: Candidate
+    best: Subset
+    candidate: Subset
     runs: int
     asked: bool = False
 
     @staticmethod
-    def start(graph: Graph, best: Candidate, targets: Candidate, *, runs: int = 1) -> Ancestors:
+    def start(graph: DependencyGraph, best: Subset, targets: Subset, *, runs: int = 1) -> Ancestors:
         """`targets` are the elements that write the failing output."""
         candidate = graph.with_ancestors(targets) & best
         return Ancestors(best=best, candidate=candidate, runs=runs, asked=candidate == best)
 
     @property
-    def query(self) -> Query | None:
+    def query(self) -> Query[Subset] | None:
         """The ancestors."""
         return None if self.asked else Query(self.candidate, self.runs)
 
@@ -33,7 +33,7 @@ class Ancestors:
         """It nearly always holds."""
         return 0.95
 
-    def after(self, outcome: Outcome) -> Ancestors:
+    def after(self, answer: Answer) -> Ancestors:
         """Done."""
-        best = self.candidate if outcome is Outcome.INTERESTING else self.best
+        best = self.candidate if answer is Answer.INTERESTING else self.best
         return replace(self, best=best, asked=True)

@@ -17,8 +17,8 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from .graph import Graph
-from .outcome import Candidate, Outcome, Query
+from .answer import Answer, Query, Subset
+from .graph import DependencyGraph
 
 Floats = npt.NDArray[np.float64]
 
@@ -26,7 +26,7 @@ ERROR = 0.05  # chance of an unneeded element, when failures are rare; the sweep
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bisection:
+class CutBisection:
     """`base` is closed and kept. `open` are the other elements of `best`, in dependency order.
 
     belief: of i = 0 ... len(open), the probability that `base` and the first i of `open`, and no fewer, are
@@ -35,18 +35,18 @@ class Bisection:
     rate: how often an interesting candidate fails.
     """
 
-    graph: Graph
-    best: Candidate
+    graph: DependencyGraph
+    best: Subset
     rate: float
     total: int
-    base: Candidate
+    base: Subset
     open: tuple[int, ...]
     found: int
     belief: Floats
     seen: tuple[tuple[int, int], ...] = ()
 
     @staticmethod
-    def start(graph: Graph, best: Candidate | None = None, *, rate: float = 1.0) -> Bisection:
+    def start(graph: DependencyGraph, best: Subset | None = None, *, rate: float = 1.0) -> CutBisection:
         """From `best` (all elements)."""
         best = graph.everything if best is None else best
         return _seek(graph=graph, best=best, base=frozenset(), found=0, total=max(1, len(best)), rate=rate)
@@ -72,7 +72,7 @@ class Bisection:
         return int(gain.argmax())
 
     @property
-    def query(self) -> Query | None:
+    def query(self) -> Query[Subset] | None:
         """A further run of the base with that many of the others."""
         if self.cut is None:
             return None
@@ -84,11 +84,11 @@ class Bisection:
         """By the belief."""
         return self.rate * float(self.belief[: self.cut + 1].sum()) if self.cut is not None else 0.0
 
-    def after(self, outcome: Outcome) -> Bisection:
+    def after(self, answer: Answer) -> CutBisection:
         """Bayes' rule; when the last needed element is known, it goes to the base."""
         cut = self.cut
         assert cut is not None
-        if outcome is Outcome.INTERESTING:
+        if answer is Answer.INTERESTING:
             belief = self.belief[: cut + 1]
             state = replace(
                 self,
@@ -99,7 +99,7 @@ class Bisection:
             )
         else:
             belief = self.belief.copy()
-            belief[: cut + 1] *= 0 if outcome is Outcome.INVALID else 1 - self.rate
+            belief[: cut + 1] *= 0 if answer is Answer.INVALID else 1 - self.rate
             seen = dict(self.seen)
             state = replace(
                 self, belief=_normal(belief), seen=tuple({**seen, cut: seen.get(cut, 0) + 1}.items())
@@ -118,8 +118,8 @@ class Bisection:
 
 
 def _seek(
-    *, graph: Graph, best: Candidate, base: Candidate, found: int, total: int, rate: float
-) -> Bisection:
+    *, graph: DependencyGraph, best: Subset, base: Subset, found: int, total: int, rate: float
+) -> CutBisection:
     """The search for the next needed element; needed ones are taken to be as dense as they were above."""
     left = tuple(sorted(best - base))
     density = (found + 1) / (total - len(left) + total / 2)
@@ -131,7 +131,7 @@ def _seek(
     others = belief.sum()
     belief = belief * ((1 - none) / others) if others else belief
     belief[0] = none if others else 1.0
-    return Bisection(
+    return CutBisection(
         graph=graph,
         best=best,
         rate=rate,

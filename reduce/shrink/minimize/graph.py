@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
-from .outcome import Candidate
+from .answer import Subset
 
 
 @dataclass(frozen=True)
-class Graph:
+class DependencyGraph:
     """Elements 0 ... n - 1 in dependency order, each with those it cannot do without; all have smaller numbers.
 
     An element whose inputs may be replaced by recorded values has no predecessors here.
@@ -29,15 +29,15 @@ class Graph:
                 )
 
     @staticmethod
-    def free(n: int) -> Graph:
+    def free(n: int) -> DependencyGraph:
         """n elements, each of which can be dropped alone."""
-        return Graph(((),) * n)
+        return DependencyGraph(((),) * n)
 
     def __len__(self) -> int:
         return len(self.predecessors)
 
     @cached_property
-    def everything(self) -> Candidate:
+    def everything(self) -> Subset:
         """All elements."""
         return frozenset(range(len(self)))
 
@@ -45,10 +45,10 @@ class Graph:
     def _is_free(self) -> bool:
         return not any(self.predecessors)
 
-    def closed(self, kept: Iterable[int]) -> Candidate:
+    def closed(self, kept: Iterable[int]) -> Subset:
         """The largest closed part: without the elements that depend on one that is not kept.
 
-        >>> sorted(Graph(((), (0,), (), (1, 2))).closed({0, 2, 3}))
+        >>> sorted(DependencyGraph(((), (0,), (), (1, 2))).closed({0, 2, 3}))
         [0, 2]
         """
         if self._is_free:
@@ -59,10 +59,10 @@ class Graph:
                 closed.add(element)
         return frozenset(closed)
 
-    def with_ancestors(self, elements: Iterable[int]) -> Candidate:
+    def with_ancestors(self, elements: Iterable[int]) -> Subset:
         """The smallest closed set that has these elements.
 
-        >>> sorted(Graph(((), (0,), (), (1, 2))).with_ancestors({1, 2}))
+        >>> sorted(DependencyGraph(((), (0,), (), (1, 2))).with_ancestors({1, 2}))
         [0, 1, 2]
         """
         found, todo = set[int](), list(elements)
@@ -73,10 +73,10 @@ class Graph:
                 todo.extend(self.predecessors[element])
         return frozenset(found)
 
-    def last(self, kept: Candidate) -> tuple[int, ...]:
+    def last(self, kept: Subset) -> tuple[int, ...]:
         """Those of the elements that none of them depends on, in dependency order.
 
-        >>> Graph(((), (0,), (), (1, 2))).last(frozenset({0, 1, 2}))
+        >>> DependencyGraph(((), (0,), (), (1, 2))).last(frozenset({0, 1, 2}))
         (1, 2)
         """
         needed = {above for element in kept for above in self.predecessors[element]}

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from .graph import Graph
-from .outcome import Candidate, Outcome, Query
+from .answer import Answer, Query, Subset
+from .graph import DependencyGraph
 
 GROUPS = 4
 LEAST = 0.2  # share of the suspects left, below which a lone task at fault is no longer believed in
@@ -29,24 +29,24 @@ class LoneTask:
     confirmed: that one of the groups fails alone.
     """
 
-    graph: Graph
-    best: Candidate
-    suspects: Candidate
+    graph: DependencyGraph
+    best: Subset
+    suspects: Subset
     at_first: int
     groups: tuple[Group, ...]
     doubtful: tuple[Group, ...] = ()
-    refused: frozenset[Candidate] = frozenset()
+    refused: frozenset[Subset] = frozenset()
     confirmed: bool = False
 
     @staticmethod
-    def start(graph: Graph, best: Candidate, suspects: Candidate) -> LoneTask:
+    def start(graph: DependencyGraph, best: Subset, suspects: Subset) -> LoneTask:
         """From an interesting candidate that is closed; failures are sure."""
         groups = _parts(graph.last(suspects), GROUPS)
         state = LoneTask(graph=graph, best=best, suspects=suspects, at_first=len(suspects), groups=groups)
         return state._settled()
 
     @property
-    def query(self) -> Query | None:
+    def query(self) -> Query[Subset] | None:
         """The next group's chains."""
         return Query(self.graph.with_ancestors(self.groups[0])) if self.groups else None
 
@@ -56,18 +56,18 @@ class LoneTask:
         query = self.query
         return len(query.candidate & self.suspects) / len(self.suspects) if query is not None else 0.0
 
-    def after(self, outcome: Outcome) -> LoneTask:
+    def after(self, answer: Answer) -> LoneTask:
         """Go into the group, leave it, or put it off; none is valid alone if elements need others that are unknown."""
         query, group, others = self.query, self.groups[0], self.groups[1:]
         assert query is not None
         kept = query.candidate
-        if outcome is Outcome.INTERESTING:
+        if answer is Answer.INTERESTING:
             groups = _parts(group, 2) if len(group) > 1 else ()
             state = replace(self, best=kept, suspects=self.suspects & kept, groups=groups, doubtful=())
             return replace(state, confirmed=True)._settled()
-        if outcome is Outcome.INVALID:
+        if answer is Answer.INVALID:
             return replace(self, groups=(), doubtful=())
-        if outcome is Outcome.NOT:
+        if answer is Answer.NOT:
             return replace(self, suspects=self.suspects - kept, groups=others)._settled()
         doubtful, refused = (*self.doubtful, group), self.refused | {kept}
         return replace(self, groups=others, doubtful=doubtful, refused=refused)._settled()

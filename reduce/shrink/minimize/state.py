@@ -8,19 +8,19 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from .outcome import Candidate, Outcome, Query
+from .answer import Answer, C, Query
 
 
-class State(Protocol):
-    """One point of a search."""
+class MinimizerState(Protocol[C]):
+    """One point of a search among candidates of one type."""
 
     @property
-    def best(self) -> Candidate:
+    def best(self) -> C:
         """The smallest candidate found interesting."""
         ...
 
     @property
-    def query(self) -> Query | None:
+    def query(self) -> Query[C] | None:
         """What to ask; None at the end."""
         ...
 
@@ -29,6 +29,6 @@ class State(Protocol):
         """Estimated chance that the answer is INTERESTING; orders speculation, never changes the result."""
         ...
 
-    def after(self, outcome: Outcome) -> State:
+    def after(self, answer: Answer) -> MinimizerState[C]:
         """The state that an answer leads to."""
         ...

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from .graph import Graph
-from .outcome import Candidate, Outcome, Query
+from .answer import Answer, Query, Subset
+from .graph import DependencyGraph
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,20 +21,20 @@ class Sweep:
     group: a smaller candidate that is tried before these.
     """
 
-    graph: Graph
-    best: Candidate
+    graph: DependencyGraph
+    best: Subset
     runs: int
     todo: tuple[int, ...]
-    unclear: Candidate = frozenset()
-    group: Candidate | None = None
+    unclear: Subset = frozenset()
+    group: Subset | None = None
 
     @staticmethod
-    def start(graph: Graph, best: Candidate, *, runs: int = 1) -> Sweep:
+    def start(graph: DependencyGraph, best: Subset, *, runs: int = 1) -> Sweep:
         """From an interesting candidate, rejecting after `runs` passes."""
         return Sweep(graph=graph, best=best, runs=runs, todo=graph.last(best))
 
     @property
-    def query(self) -> Query | None:
+    def query(self) -> Query[Subset] | None:
         """The best candidate without an element, or the group."""
         if self.group is not None:
             return Query(self.group, self.runs)
@@ -47,15 +47,15 @@ class Sweep:
         """Rarely is anything left to drop; if it is, then rarely alone."""
         return 0.05 if self.group is None else 0.5
 
-    def after(self, outcome: Outcome) -> Sweep:
+    def after(self, answer: Answer) -> Sweep:
         """Drops it, or goes on with the next one."""
-        if outcome is Outcome.INTERESTING:
+        if answer is Answer.INTERESTING:
             return self._smaller()
         if self.group is not None:
             return replace(self, group=None)
         element, todo = self.todo[-1], self.todo[:-1]
         is_last = element in self.graph.last(self.best)
-        unclear = self.unclear | {element} if is_last and outcome is not Outcome.NOT else self.unclear
+        unclear = self.unclear | {element} if is_last and answer is not Answer.NOT else self.unclear
         if todo or not unclear:
             return replace(self, todo=todo, unclear=unclear)
         # They may be there for each other alone: without all of them and what only they need, then without parts.
@@ -79,6 +79,6 @@ class Sweep:
             self, best=best, todo=tuple(last), unclear=frozenset(), group=None if group == best else group
         )
 
-    def _without(self, dropped: Candidate) -> Candidate:
+    def _without(self, dropped: Subset) -> Subset:
         """The best candidate without these and the ancestors that only they need."""
         return self.graph.with_ancestors(set(self.graph.last(self.best)) - dropped)

@@ -14,8 +14,8 @@ from ....runner.tensor.view import TensorView
 from ....store.vocabulary import Verdict
 from ...graph.races import missing_edges
 from ...replay.replay import Ran
-from ..minimize.outcome import Outcome
-from ..program.candidate import Folder, Pair
+from ..minimize.answer import Answer
+from ..program.pair import BuildPair, MadeBuild
 
 _OUTPUT = re.compile(r"(?P<name>[^,\[\]]+)(?:\[(?P<marks>[^\]]*)\])?")
 _OTHER_FAILURES = frozenset((Verdict.STALL, Verdict.CRASH, Verdict.DEVICE_ERROR, Verdict.MISMATCH))
@@ -35,7 +35,7 @@ class Failure(Protocol):
     @property
     def text(self) -> str: ...
 
-    def outcome(self, ran: Ran, made: Folder) -> Outcome:
+    def outcome(self, ran: Ran, made: MadeBuild) -> Answer:
         """What one run of a candidate was. Only the candidate's side is looked at, its twin is not."""
         ...
 
@@ -48,27 +48,27 @@ class WrongValues:
     or infinity only if such a writer left one there. Where no race is possible, nothing else may be wrong.
     """
 
-    pair: Pair
+    pair: BuildPair
 
     @property
     def text(self) -> str:
         """As the verdict is called."""
         return "mismatch"
 
-    def outcome(self, ran: Ran, made: Folder) -> Outcome:
+    def outcome(self, ran: Ran, made: MadeBuild) -> Answer:
         """By the names of the outputs in the signature."""
         found = ran.classification
         if found.verdict is Verdict.PASS:
-            return Outcome.NOT
+            return Answer.NOT
         if found.verdict is not Verdict.MISMATCH:
-            return Outcome.SLIPPED if found.verdict in _OTHER_FAILURES else Outcome.INVALID
+            return Answer.SLIPPED if found.verdict in _OTHER_FAILURES else Answer.INVALID
         right = [
             name in (allowed := self._allowed(made)) and marks <= allowed[name]
             for name, marks in outputs_in(found.signature).items()
         ]
-        return Outcome.INTERESTING if any(right) and (all(right) or self._may_race) else Outcome.SLIPPED
+        return Answer.INTERESTING if any(right) and (all(right) or self._may_race) else Answer.SLIPPED
 
-    def _allowed(self, made: Folder) -> dict[str, frozenset[str]]:
+    def _allowed(self, made: MadeBuild) -> dict[str, frozenset[str]]:
         """Outputs that may be wrong, and how else than by a finite number."""
         wrong = set(self.pair.diverged)
         return {
@@ -101,14 +101,14 @@ class Broken:
         """The verdict and its signature."""
         return f"{self.verdict.value} {self.signature}" if self.signature else self.verdict.value
 
-    def outcome(self, ran: Ran, made: Folder) -> Outcome:
+    def outcome(self, ran: Ran, made: MadeBuild) -> Answer:
         """Equal verdict and signature."""
         found = ran.classification
         if (found.verdict, found.signature) == (self.verdict, self.signature):
-            return Outcome.INTERESTING
+            return Answer.INTERESTING
         if found.verdict is Verdict.PASS:
-            return Outcome.NOT
-        return Outcome.SLIPPED if found.verdict in BROKEN | {Verdict.MISMATCH} else Outcome.INVALID
+            return Answer.NOT
+        return Answer.SLIPPED if found.verdict in BROKEN | {Verdict.MISMATCH} else Answer.INVALID
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,13 +128,13 @@ class Printed:
         ]
         return " and ".join(part for part in parts if part)
 
-    def outcome(self, ran: Ran, made: Folder) -> Outcome:
+    def outcome(self, ran: Ran, made: MadeBuild) -> Answer:
         """Any other failure has slipped."""
         code = ran.ending.exit_code if ran.ending.signal is None else 128 + ran.ending.signal
         same = self.code is None or code == self.code
         if same and (self.pattern is None or any(map(self.pattern.search, ran.lines()))):
-            return Outcome.INTERESTING
-        return Outcome.NOT if ran.classification.verdict is Verdict.PASS else Outcome.SLIPPED
+            return Answer.INTERESTING
+        return Answer.NOT if ran.classification.verdict is Verdict.PASS else Answer.SLIPPED
 
 
 def outputs_in(signature: str | None) -> dict[str, frozenset[str]]:

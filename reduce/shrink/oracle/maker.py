@@ -13,64 +13,64 @@ from ....runner.build_output.golden_data import TensorFolder
 from ....runner.build_output.graph.model import Region
 from ....runner.tensor.chunks import decode
 from ....store.vocabulary import Verdict
-from ..program.candidate import Folder, Pair, save
+from ..program.candidate import Candidate
 from ..program.convert import as_type
 from ..program.cut import Array, Cut, UnfitCutError
 from ..program.geometry import elements_of
-from ..program.model import Reduction
-from .running import Runner
+from ..program.pair import BuildPair, MadeBuild, save
+from .running import BuildRunner
 
 
 @dataclass(frozen=True, kw_only=True)
 class Maker:
     """`computed` is a folder for what the reference put out, by candidate; it outlives this process."""
 
-    pair: Pair
-    runner: Runner
+    pair: BuildPair
+    runner: BuildRunner
     computed: Path
 
-    def make(self, reduction: Reduction, folder: Path) -> tuple[Folder, Folder | None]:
+    def make(self, candidate: Candidate, folder: Path) -> tuple[MadeBuild, MadeBuild | None]:
         """Both builds below the new folder `folder`; no twin without a reference.
 
         Raises:
             UnfitCutError: the tasks cannot be taken alone, or the reference does not run on the changed inputs.
             NotWholeError: a value was not recorded whole.
         """
-        ours = self.pair.make_failing(reduction, folder / "failing")
+        ours = self.pair.make_failing(candidate, folder / "failing")
         if not self.pair.has_twin:
             return ours, None
-        theirs = self.pair.make_reference(reduction, folder / "passing")
-        if reduction.is_new_to_the_reference:
-            outputs = self._computed(reduction, theirs, folder / "runs-computing")
+        theirs = self.pair.make_reference(candidate, folder / "passing")
+        if candidate.is_new_to_the_reference:
+            outputs = self._computed(candidate, theirs, folder / "runs-computing")
             for made in (ours, theirs):
                 _expect(made, outputs)
         return ours, theirs
 
-    def _computed(self, reduction: Reduction, theirs: Folder, folder: Path) -> TensorFolder:
-        kept = self.computed / reduction.digest
+    def _computed(self, candidate: Candidate, theirs: MadeBuild, folder: Path) -> TensorFolder:
+        kept = self.computed / candidate.digest
         if not kept.exists():
-            inside = self._inside(reduction, folder) if reduction.extents else None
+            inside = self._inside(candidate, folder) if candidate.extents else None
             outputs = self._outputs(theirs, folder / "runs")
             if inside is not None and not _equal(inside, outputs):
                 raise UnfitCutError("a kernel of the reference depends on what lies around its tensors")
             keep(outputs.folder.root, kept)
         return TensorFolder.open(kept)
 
-    def _outputs(self, made: Folder, folder: Path) -> TensorFolder:
+    def _outputs(self, made: MadeBuild, folder: Path) -> TensorFolder:
         ran = self.runner.run(made, self.pair.reference.toolchain, folder, save_outputs=True)
         compared = ran.classification.verdict in (Verdict.PASS, Verdict.MISMATCH)
         if not compared or ran.outputs is None:
             raise UnfitCutError("the reference does not run on the changed inputs")
         return ran.outputs
 
-    def _inside(self, reduction: Reduction, folder: Path) -> dict[str, Array]:
+    def _inside(self, candidate: Candidate, folder: Path) -> dict[str, Array]:
         """What the reference leaves in smaller parts of its whole buffers, flat.
 
         Shapes are compiled into some kernels; in smaller buffers they would reach out of them.
         """
-        made = self.pair.make_narrowed_reference(reduction, folder / "narrowed")
+        made = self.pair.make_narrowed_reference(candidate, folder / "narrowed")
         outputs = self._outputs(made, folder / "runs-narrowed")
-        whole = _regions(self.pair.reference_cut(replace(reduction, extents=())))
+        whole = _regions(self.pair.reference_cut(replace(candidate, extents=())))
         found: dict[str, Array] = {}
         for one in made.cut.tensors:
             if one.expected is None:
@@ -115,7 +115,7 @@ def _equal(inside: dict[str, Array], outputs: TensorFolder) -> bool:
     )
 
 
-def _expect(made: Folder, outputs: TensorFolder) -> None:
+def _expect(made: MadeBuild, outputs: TensorFolder) -> None:
     for one in made.cut.tensors:
         if one.expected is None:
             continue

@@ -11,19 +11,19 @@ from typing import Protocol
 
 from ....store.vocabulary import Verdict
 from ...replay.comparison import NotWholeError
-from ..minimize.outcome import Outcome
-from ..program.candidate import Pair
+from ..minimize.answer import Answer
+from ..program.candidate import Candidate
 from ..program.cut import UnfitCutError
-from ..program.model import Reduction
+from ..program.pair import BuildPair
 from .failure import Failure, WrongValues
 from .maker import Maker
-from .running import Runner
+from .running import BuildRunner
 
 
 class Oracle(Protocol):
     """May be asked from several threads at once, each with a folder of its own."""
 
-    def judge(self, reduction: Reduction, folder: Path) -> Outcome:
+    def judge(self, candidate: Candidate, folder: Path) -> Answer:
         """One run of a candidate, made in the new folder `folder`, which is the oracle's to remove."""
         ...
 
@@ -33,33 +33,33 @@ class Differential:
     """Interesting: the failing build fails as the whole did, and the same tasks of the reference pass. Where they do
     not, the failure is not that of the build: it has slipped."""
 
-    pair: Pair
+    pair: BuildPair
     failure: Failure
     maker: Maker
-    runner: Runner
+    runner: BuildRunner
 
     @property
     def text(self) -> str:
         """For people and for the result."""
         return self.failure.text
 
-    def judge(self, reduction: Reduction, folder: Path) -> Outcome:
+    def judge(self, candidate: Candidate, folder: Path) -> Answer:
         """Runs the twin only where the candidate fails as it should; without a reference there is none."""
-        if not reduction.tasks and isinstance(self.failure, WrongValues):
+        if not candidate.tasks and isinstance(self.failure, WrongValues):
             # No task, no value that could be wrong; and the real runtime's simulator waits for a first task for ever.
-            return Outcome.NOT
+            return Answer.NOT
         with made_in(folder):
             try:
-                ours, theirs = self.maker.make(reduction, folder)
+                ours, theirs = self.maker.make(candidate, folder)
             except (UnfitCutError, NotWholeError):
-                return Outcome.INVALID
+                return Answer.INVALID
             ran = self.runner.run(ours, self.pair.failing.toolchain, folder / "runs-failing")
             outcome = self.failure.outcome(ran, ours)
-            if outcome is not Outcome.INTERESTING or theirs is None:
+            if outcome is not Answer.INTERESTING or theirs is None:
                 return outcome
             twin = self.runner.run(theirs, self.pair.reference.toolchain, folder / "runs-passing")
             passed = twin.classification.verdict is Verdict.PASS
-            return Outcome.INTERESTING if passed else Outcome.SLIPPED
+            return Answer.INTERESTING if passed else Answer.SLIPPED
 
 
 @contextmanager

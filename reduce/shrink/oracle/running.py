@@ -9,17 +9,17 @@ from ....runner.compare.statistics.statistics import Tolerance
 from ...replay.replay import Ran, Replayer
 from ...replay.toolchain import Toolchain
 from ...replay.working_copy import WorkingCopy
-from ..program.candidate import Folder
+from ..program.pair import MadeBuild
 
 
 @dataclass(frozen=True, kw_only=True)
-class Runner:
+class BuildRunner:
     """Runs a build that was made, by its side's toolchain; `timeout` is seconds."""
 
     tolerance: Tolerance
     timeout: float
 
-    def run(self, made: Folder, toolchain: Toolchain, folder: Path, *, save_outputs: bool = False) -> Ran:
+    def run(self, made: MadeBuild, toolchain: Toolchain, folder: Path, *, save_outputs: bool = False) -> Ran:
         """One run, recorded in `folder`."""
         replayer = Replayer(
             copy=WorkingCopy(made.path), toolchain=toolchain, folder=folder, timeout=self.timeout

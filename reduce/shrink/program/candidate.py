@@ -1,269 +1,47 @@
-"""Makes build directories of a reduction: one of the failing build, one of the reference."""
+"""A reduced program, as what is left of the whole one."""
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property
-from pathlib import Path
-
-from ....runner.build_output.golden_data import GoldenData
-from ....runner.case.entry_arguments import EntryTensor
-from ....runner.compare.statistics.statistics import Tolerance
-from ....runner.tensor.view import TensorView
-from ...graph.alignment import Alignment, align
-from ...replay.comparison import TaskValues, differs
-from ...replay.working_copy import WorkingCopy
-from .convert import converted
-from .cut import Cut, cut
-from .extract.recording import Recording, same_bits
-from .model import Reduction
-from .render.blocks import with_blocks
-from .render.kernel_list import keep_kernels
-from .render.merged import failing_text
-from .render.plain_values import Plain, with_plain_values
-from .render.render import entry_tensors, orchestration_source, signature
-from .render.statements import KernelText, StatementName, without
-from .shapes import narrow, shrink
+import hashlib
+from dataclasses import dataclass
 
 
-@dataclass(frozen=True, kw_only=True)
-class Folder:
-    """A build directory that was made, with its frozen data below `data/`."""
-
-    path: Path
-    cut: Cut
-
-    @property
-    def arguments(self) -> tuple[EntryTensor, ...]:
-        """Its entry arguments."""
-        return entry_tensors(self.cut)
-
-
-@dataclass(frozen=True, kw_only=True)
-class _FailingValues:
-    """The reference's values for the failing build's tasks, its own for those without a counterpart."""
-
-    pair: Pair
-
-    def of(self, ordinal: int) -> TaskValues:
-        other = self.pair.alignment.reference_of.get(ordinal)
-        return self.pair.failing.values(ordinal) if other is None else self.pair.reference_values(ordinal)
-
-    def run_of(self, ordinal: int) -> str:
-        return "failing" if ordinal not in self.pair.alignment.reference_of else "reference"
-
-
-@dataclass(frozen=True, kw_only=True)
-class _ReferenceValues:
-    pair: Pair
-
-    def of(self, ordinal: int) -> TaskValues:
-        return self.pair.reference.values(ordinal)
-
-    def run_of(self, ordinal: int) -> str:
-        return "reference"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Pair:
-    """The two builds that are reduced together.
-
-    With `golden`, there is no reference, and both are the failing one: its outputs are judged by the case's golden
-    data with that tolerance, and values recorded in its own run are the only ones there are.
+@dataclass(frozen=True, order=True)
+class Candidate:
+    """A reduced program: ordinals of the failing build's tasks that stay, kernels taken from the reference, sizes that
+    became smaller ones, inputs that hold plain values, statements that both builds' kernels do without (the kernel,
+    the text, and which of that text), kernels whose text is another one, merged as in `merged.py`, and tasks that run
+    in fewer blocks.
     """
 
-    failing: Recording
-    reference: Recording
-    golden: Tolerance | None = None
+    tasks: tuple[int, ...]
+    collapsed: tuple[str, ...] = ()
+    extents: tuple[tuple[int, int], ...] = ()
+    plain: tuple[tuple[str, str], ...] = ()
+    statements: tuple[tuple[str, str, int], ...] = ()
+    rewritten: tuple[tuple[str, str], ...] = ()
+    blocks: tuple[tuple[int, int], ...] = ()
 
     @property
-    def has_twin(self) -> bool:
-        """Whether there is a reference to run."""
-        return self.golden is None
-
-    @cached_property
-    def alignment(self) -> Alignment:
-        """Which tasks correspond."""
-        return align(self.failing.tasks, self.reference.tasks)
-
-    @cached_property
-    def diverged(self) -> tuple[int, ...]:
-        """Ordinals of tasks that left something else than in the reference, or (without one) a wrong output."""
-        if self.golden is not None:
-            return self._wrong_writers(self.golden)
-        return tuple(
-            ours
-            for ours in sorted(self.alignment.reference_of)
-            if not same_bits(self.failing.values(ours), self.reference_values(ours))
-        )
-
-    def _wrong_writers(self, tolerance: Tolerance) -> tuple[int, ...]:
-        everything = set(range(len(self.failing.program.tasks)))
-        given, values = _given(self.failing.data), _ReferenceValues(pair=self)
-        left, right = (
-            cut(self.failing.program, everything, values, given, golden)
-            for golden in (None, _golden(self.failing.data))
-        )
-        found: set[int] = set()
-        for ours, theirs in zip(left.tensors, right.tensors, strict=True):
-            if ours.expected is None or theirs.expected is None or not theirs.writers:
-                continue
-            found |= {
-                writer
-                for writer in theirs.writers
-                if differs(ours.part(ours.expected, writer), ours.part(theirs.expected, writer), tolerance)
-            }
-        return tuple(sorted(found))
+    def is_new_to_the_reference(self) -> bool:
+        """Whether what the reference makes of the inputs has to be computed anew."""
+        return bool(self.extents or self.plain or self.statements or self.rewritten or self.blocks)
 
     @property
-    def first_wrong(self) -> int | None:
-        """The first of them that reads nothing wrong."""
-        wrong = set(self.diverged)
-        above = self.failing.tasks.predecessors
-        return next((one for one in self.diverged if not above[one] & wrong), None)
+    def key(self) -> str:
+        """Names the candidate in the journal of tests."""
+        parts = [",".join(map(str, self.tasks)), ",".join(self.collapsed)]
+        if self.is_new_to_the_reference:
+            parts += [",".join(f"{one}={other}" for one, other in (*self.extents, *self.plain))]
+            parts += [
+                hashlib.sha256(repr(texts).encode()).hexdigest()[:16]
+                for texts in (self.statements, self.rewritten)
+                if texts
+            ]
+            parts += [f"{task} in {count}" for task, count in self.blocks]
+        return ";".join(parts)
 
     @property
-    def first_unfinished(self) -> int | None:
-        """The first task that did not end in the failing run, though all that it reads was there."""
-        open_tasks = [
-            one.ordinal for one in self.failing.tasks.tasks if not self.failing.finished(one.ordinal)
-        ]
-        above = self.failing.tasks.predecessors
-        return next((one for one in open_tasks if not above[one] & set(open_tasks)), None)
-
-    def reference_values(self, ordinal: int) -> TaskValues:
-        """The reference's values for a task of the failing build, in the types that the task has there."""
-        task = self.failing.program.tasks[ordinal]
-        dtypes = {one.index: one.region.dtype for one in task.arguments if one.region.dtype is not None}
-        return converted(self.reference.values(self.alignment.reference_of[ordinal]), dtypes)
-
-    def kernel_texts(self, reduction: Reduction) -> tuple[KernelText, ...]:
-        """Both builds' sources of the kernels that are left and lie in the builds, without what was collapsed or
-        dropped."""
-        left = {name for task in reduction.tasks for name in self.failing.program.tasks[task].kernels}
-        found: list[KernelText] = []
-        for name in sorted(left):
-            theirs = _source(name, self.reference.copy)
-            ours = theirs if name in reduction.collapsed else _source(name, self.failing.copy)
-            if ours is not None and theirs is not None:
-                dropped = {
-                    StatementName(text, number)
-                    for kernel, text, number in reduction.statements
-                    if kernel == name
-                }
-                texts = (without(side.read_bytes(), dropped) for side in (ours, theirs))
-                found.append(KernelText(name, *texts))
-        return tuple(found)
-
-    def failing_cut(self, reduction: Reduction) -> Cut:
-        """The reduced failing program; `UnfitCutError` where the tasks cannot be taken alone."""
-        made = cut(
-            self.failing.program,
-            set(reduction.tasks),
-            _FailingValues(pair=self),
-            _given(self.failing.data),
-            None if self.golden is None else _golden(self.failing.data),
-        )
-        return _edited(reduction, made, dict(reduction.blocks))
-
-    def reference_cut(self, reduction: Reduction) -> Cut:
-        """The same tasks of the reference."""
-        aligned = self.alignment.reference_of
-        kept = {aligned[one] for one in reduction.tasks if one in aligned}
-        made = cut(self.reference.program, kept, _ReferenceValues(pair=self), _given(self.reference.data))
-        return _edited(reduction, made, {aligned[one]: count for one, count in reduction.blocks})
-
-    def make_failing(self, reduction: Reduction, folder: Path) -> Folder:
-        """The failing build of a reduction, in the new folder `folder`."""
-        made = self.failing_cut(reduction)
-        copy = _make(self.failing, made, folder)
-        for name in reduction.collapsed:
-            take_kernel(name, self.reference.copy, copy)
-        _edit_kernels(copy, reduction, fails=True)
-        return Folder(path=folder, cut=made)
-
-    def make_narrowed_reference(self, reduction: Reduction, folder: Path) -> Folder:
-        """The twin with smaller shapes in buffers that kept their sizes."""
-        extents = dict(reduction.extents)
-        made = narrow(self.reference_cut(replace(reduction, extents=())), extents)
-        _edit_kernels(_make(self.reference, made, folder), reduction, fails=False)
-        return Folder(path=folder, cut=made)
-
-    def make_reference(self, reduction: Reduction, folder: Path) -> Folder:
-        """Its twin."""
-        made = self.reference_cut(reduction)
-        _edit_kernels(_make(self.reference, made, folder), reduction, fails=False)
-        return Folder(path=folder, cut=made)
-
-
-def _edited(reduction: Reduction, made: Cut, blocks: Mapping[int, int]) -> Cut:
-    plain = {name: Plain(kind) for name, kind in reduction.plain}
-    return with_plain_values(with_blocks(shrink(made, dict(reduction.extents)), blocks), plain)
-
-
-def _given(data: GoldenData) -> Mapping[str, TensorView]:
-    return {name: data.inputs.tensor(name) for name in data.inputs.names}
-
-
-def _golden(data: GoldenData) -> Mapping[str, TensorView]:
-    return {name: data.outputs.tensor(name) for name in data.outputs.names}
-
-
-def _make(recording: Recording, made: Cut, folder: Path) -> WorkingCopy:
-    copy = WorkingCopy.of(recording.copy.path, folder)
-    copy.write_orchestration(orchestration_source(made))
-    copy.write_signature(signature(made))
-    keep_kernels(copy, {name for task in made.tasks for name in task.kernels})
-    for tensor in made.tensors:
-        for kind, values in (("in", tensor.initial), ("out", tensor.expected)):
-            if values is not None:
-                save(tensor.view(values), folder / "data" / kind / f"{tensor.buffer.name}.pt")
-    # The harness wants both folders, though a program may need no input.
-    (folder / "data" / "in").mkdir(parents=True, exist_ok=True)
-    (folder / "data" / "out").mkdir(parents=True, exist_ok=True)
-    return copy
-
-
-def _source(name: str, copy: WorkingCopy) -> Path | None:
-    build = copy.build()
-    kernel = build.kernel_config().kernel_named(name)
-    return None if kernel is None or kernel.external else build.folder.locate(kernel.source)
-
-
-def _edit_kernels(copy: WorkingCopy, reduction: Reduction, *, fails: bool) -> None:
-    names: dict[str, set[StatementName]] = {}
-    for kernel, text, occurrence in reduction.statements:
-        names.setdefault(kernel, set()).add(StatementName(text, occurrence))
-    for kernel, dropped in names.items():
-        source = _source(kernel, copy)
-        if source is not None:
-            source.write_bytes(without(source.read_bytes(), dropped))
-    for kernel, text in reduction.rewritten:
-        source = _source(kernel, copy)
-        if source is not None:
-            source.write_bytes(failing_text(text.encode()) if fails else text.encode())
-
-
-def take_kernel(name: str, source: WorkingCopy, copy: WorkingCopy) -> None:
-    """Puts another build's source and binary of a kernel in place of the copy's, if both have it."""
-    origin_build, target_build = source.build(), copy.build()
-    theirs = origin_build.kernel_config().kernel_named(name)
-    ours = target_build.kernel_config().kernel_named(name)
-    if theirs is None or ours is None or theirs.external or ours.external:
-        return
-    origin = origin_build.folder.locate(theirs.source)
-    target = target_build.folder.locate(ours.source)
-    for file in origin.parent.glob(f"{origin.stem}.*"):
-        shutil.copy2(file, target.with_name(target.stem + file.suffix))
-
-
-def save(view: TensorView, path: Path) -> None:
-    """Writes a tensor as the harness reads it."""
-    import torch
-
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(".partial")
-    torch.save(view.torch().contiguous().clone(), partial)  # pyright: ignore[reportUnknownMemberType]
-    partial.replace(path)
+    def digest(self) -> str:
+        """Names a folder of the candidate."""
+        return hashlib.sha256(self.key.encode()).hexdigest()[:16]

@@ -14,7 +14,7 @@ import jsonschema
 import pytest
 
 from precision_bisect.demo.scenarios import Scenario
-from precision_bisect.reduce.shrink.answer.reduction import schema_text
+from precision_bisect.reduce.shrink.result.reduction import schema_text
 from tests.reduce.demo_builds import Trees, Twins
 
 SCHEMA = Path(__file__).parents[3] / "docs" / "reduction.schema.json"
@@ -47,7 +47,7 @@ def checked(output: Path) -> dict[str, object]:
 
 def test_the_published_schema_is_current() -> None:
     assert SCHEMA.read_text() == schema_text(), (
-        "run: python -m precision_bisect.reduce.shrink.answer.reduction > docs/reduction.schema.json"
+        "run: python -m precision_bisect.reduce.shrink.result.reduction > docs/reduction.schema.json"
     )
 
 

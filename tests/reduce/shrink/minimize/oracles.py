@@ -6,18 +6,18 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from precision_bisect.reduce.shrink.minimize.graph import Graph
+from precision_bisect.reduce.shrink.minimize.answer import Answer, Subset, Trial
+from precision_bisect.reduce.shrink.minimize.graph import DependencyGraph
 from precision_bisect.reduce.shrink.minimize.memory import Memory
 from precision_bisect.reduce.shrink.minimize.minimizer import Minimizer
-from precision_bisect.reduce.shrink.minimize.outcome import Candidate, Outcome, Run
-from precision_bisect.reduce.shrink.minimize.state import State
+from precision_bisect.reduce.shrink.minimize.state import MinimizerState
 
-Oracle = Callable[[Run], Outcome]
+Oracle = Callable[[Trial[Subset]], Answer]
 
 
-def random_graph(rng: random.Random, n: int) -> Graph:
+def random_graph(rng: random.Random, n: int) -> DependencyGraph:
     """Each element needs up to three earlier ones."""
-    return Graph(
+    return DependencyGraph(
         tuple(
             tuple(sorted(rng.sample(range(element), min(element, rng.choice((0, 0, 1, 1, 2, 3))))))
             for element in range(n)
@@ -28,9 +28,9 @@ def random_graph(rng: random.Random, n: int) -> Graph:
 def needing(*elements: int, rate: float = 1.0, seed: int = 0) -> Oracle:
     """Interesting with all of these, at a rate."""
 
-    def oracle(run: Run) -> Outcome:
+    def oracle(run: Trial[Subset]) -> Answer:
         chance = random.Random(f"{seed} {hash(run.candidate)} {run.number}").random()
-        return Outcome.INTERESTING if set(elements) <= run.candidate and chance < rate else Outcome.NOT
+        return Answer.INTERESTING if set(elements) <= run.candidate and chance < rate else Answer.NOT
 
     return oracle
 
@@ -38,21 +38,21 @@ def needing(*elements: int, rate: float = 1.0, seed: int = 0) -> Oracle:
 def trapped(oracle: Oracle, *traps: tuple[int, int]) -> Oracle:
     """Of each trap, the first fails otherwise while the second is dropped."""
 
-    def judged(run: Run) -> Outcome:
+    def judged(run: Trial[Subset]) -> Answer:
         slips = any(task in run.candidate and need not in run.candidate for task, need in traps)
-        return Outcome.SLIPPED if slips else oracle(run)
+        return Answer.SLIPPED if slips else oracle(run)
 
     return judged
 
 
-def lawless(seed: int, whole: Candidate) -> Oracle:
+def lawless(seed: int, whole: Subset) -> Oracle:
     """The whole is interesting, anything else is what a die says, yet always the same."""
 
-    def oracle(run: Run) -> Outcome:
+    def oracle(run: Trial[Subset]) -> Answer:
         if run.candidate == whole:
-            return Outcome.INTERESTING
+            return Answer.INTERESTING
         rng = random.Random(f"{seed} {hash(run.candidate)}")
-        return rng.choices(list(Outcome), [0.25, 0.45, 0.15, 0.15])[0]
+        return rng.choices(list(Answer), [0.25, 0.45, 0.15, 0.15])[0]
 
     return oracle
 
@@ -64,12 +64,14 @@ class Caller:
     oracle: Oracle
     workers: int = 1
     rng: random.Random = field(default_factory=lambda: random.Random(0))
-    made: list[tuple[Run, Outcome]] = field(default_factory=list)
+    made: list[tuple[Trial[Subset], Answer]] = field(default_factory=list)
 
-    def minimize(self, start: State, memory: Memory | None = None, *, most: int | None = None) -> Candidate:
+    def minimize(
+        self, start: MinimizerState[Subset], memory: Memory[Subset] | None = None, *, most: int | None = None
+    ) -> Subset:
         """Until nothing is left to ask, or `most` runs were made."""
         minimizer = Minimizer(start, memory)
-        under_way: list[Run] = []
+        under_way: list[Trial[Subset]] = []
         while not minimizer.done and (most is None or len(self.made) < most):
             if self.workers > len(under_way):
                 under_way += minimizer.ask(self.workers - len(under_way))

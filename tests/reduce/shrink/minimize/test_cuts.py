@@ -1,4 +1,4 @@
-"""Bisection where cuts fail otherwise: a lone task at fault is sought by its chain."""
+"""CutBisection where cuts fail otherwise: a lone task at fault is sought by its chain."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import random
 
 import pytest
 
+from precision_bisect.reduce.shrink.minimize.answer import Answer
 from precision_bisect.reduce.shrink.minimize.cuts import Cuts
-from precision_bisect.reduce.shrink.minimize.graph import Graph
+from precision_bisect.reduce.shrink.minimize.graph import DependencyGraph
 from precision_bisect.reduce.shrink.minimize.lone_task import LoneTask
-from precision_bisect.reduce.shrink.minimize.outcome import Outcome
-from precision_bisect.reduce.shrink.minimize.schedule import minimize
+from precision_bisect.reduce.shrink.minimize.phases import minimize
 from tests.reduce.shrink.minimize.oracles import Caller, needing, random_graph, trapped
 
 WIDE = 32
-CHAINS = Graph(tuple((task - WIDE,) if task >= WIDE else () for task in range(8 * WIDE)))
+CHAINS = DependencyGraph(tuple((task - WIDE,) if task >= WIDE else () for task in range(8 * WIDE)))
 """32 chains of 8, submitted in turns."""
 LAST = 8 * WIDE - 1
 
@@ -45,13 +45,13 @@ def test_several_tasks_are_found_as_before() -> None:
 
 def test_rare_failures_are_not_sought_in_groups() -> None:
     state = Cuts.start(CHAINS, CHAINS.everything, rate=0.5)
-    assert not isinstance(state.after(Outcome.SLIPPED).state, LoneTask)
-    assert isinstance(Cuts.start(CHAINS, CHAINS.everything).after(Outcome.SLIPPED).state, LoneTask)
+    assert not isinstance(state.after(Answer.SLIPPED).state, LoneTask)
+    assert isinstance(Cuts.start(CHAINS, CHAINS.everything).after(Answer.SLIPPED).state, LoneTask)
 
 
 def test_a_group_that_is_invalid_ends_it() -> None:
     state = LoneTask.start(CHAINS, CHAINS.everything, CHAINS.everything)
-    assert state.after(Outcome.INVALID).query is None
+    assert state.after(Answer.INVALID).query is None
 
 
 def test_one_of_the_suspects_is_found_by_their_chains_alone() -> None:

@@ -13,21 +13,21 @@ import pytest
 from benchmarks.reduce.minimizers.ddmin import Ddmin
 from benchmarks.reduce.minimizers.probdd import ProbDD
 from benchmarks.reduce.minimizers.window import Window
-from precision_bisect.reduce.shrink.minimize.bisection import Bisection
+from precision_bisect.reduce.shrink.minimize.answer import Answer, Query, Subset, Trial
+from precision_bisect.reduce.shrink.minimize.bisection import CutBisection
 from precision_bisect.reduce.shrink.minimize.cuts import Cuts
-from precision_bisect.reduce.shrink.minimize.graph import Graph
+from precision_bisect.reduce.shrink.minimize.graph import DependencyGraph
 from precision_bisect.reduce.shrink.minimize.memory import Memory
 from precision_bisect.reduce.shrink.minimize.minimizer import Minimizer
-from precision_bisect.reduce.shrink.minimize.outcome import Candidate, Outcome, Query, Run
 from precision_bisect.reduce.shrink.minimize.patience import cautious_rate, passes_to_reject
-from precision_bisect.reduce.shrink.minimize.schedule import Schedule, minimize
-from precision_bisect.reduce.shrink.minimize.state import State
+from precision_bisect.reduce.shrink.minimize.phases import Phases, minimize
+from precision_bisect.reduce.shrink.minimize.state import MinimizerState
 from precision_bisect.reduce.shrink.minimize.sweep import Sweep
 from tests.reduce.shrink.minimize.oracles import Caller, lawless, needing, random_graph
 
-STARTS: dict[str, Callable[[Graph], State]] = {
+STARTS: dict[str, Callable[[DependencyGraph], MinimizerState[Subset]]] = {
     "schedule": minimize,
-    "bisection": Bisection.start,
+    "bisection": CutBisection.start,
     "cuts": lambda graph: Cuts.start(graph, graph.everything),
     "ddmin": Ddmin.start,
     "probdd": ProbDD.start,
@@ -39,7 +39,7 @@ MINIMAL = ("schedule", "ddmin", "sweep")
 EXACT = tuple(name for name in STARTS if name != "window")
 
 
-def is_closed(graph: Graph, candidate: Candidate) -> bool:
+def is_closed(graph: DependencyGraph, candidate: Subset) -> bool:
     return all(set(graph.predecessors[element]) <= candidate for element in candidate)
 
 
@@ -51,7 +51,7 @@ def test_on_lawless_oracles_the_result_is_interesting_closed_and_was_asked_once(
         oracle = lawless(seed, graph.everything)
         caller = Caller(oracle)
         best = caller.minimize(STARTS[name](graph))
-        assert oracle(Run(best, 0)) is Outcome.INTERESTING
+        assert oracle(Trial(best, 0)) is Answer.INTERESTING
         assert is_closed(graph, best)
         runs = [run for run, _ in caller.made]
         assert len(runs) == len(set(runs))
@@ -59,7 +59,7 @@ def test_on_lawless_oracles_the_result_is_interesting_closed_and_was_asked_once(
         if name in MINIMAL:
             for element in graph.last(best):
                 less = best - {element}
-                assert not less or oracle(Run(less, 0)) is not Outcome.INTERESTING
+                assert not less or oracle(Trial(less, 0)) is not Answer.INTERESTING
 
 
 @pytest.mark.parametrize("name", STARTS)
@@ -101,12 +101,12 @@ def test_the_result_is_a_least_one_by_brute_force() -> None:
         graph = random_graph(rng, 9)
         causes = [set(rng.sample(range(9), 2)) for _ in range(rng.choice((1, 2)))]
 
-        def interesting(candidate: Candidate, causes: list[set[int]] = causes) -> bool:
+        def interesting(candidate: Subset, causes: list[set[int]] = causes) -> bool:
             return any(cause <= candidate for cause in causes)
 
-        best = Caller(
-            lambda run: Outcome.INTERESTING if interesting(run.candidate) else Outcome.NOT
-        ).minimize(minimize(graph))
+        best = Caller(lambda run: Answer.INTERESTING if interesting(run.candidate) else Answer.NOT).minimize(
+            minimize(graph)
+        )
         smaller = (frozenset(kept) for size in range(len(best)) for kept in combinations(sorted(best), size))
         assert interesting(best)
         assert not any(interesting(kept) for kept in smaller if is_closed(graph, kept))
@@ -116,7 +116,7 @@ def test_the_result_is_a_least_one_by_brute_force() -> None:
 def test_one_fault_takes_a_bisection_and_a_sweep(n: int) -> None:
     for fault in range(0, n, n // 16):
         caller = Caller(needing(fault))
-        assert caller.minimize(minimize(Graph.free(n))) == {fault}
+        assert caller.minimize(minimize(DependencyGraph.free(n))) == {fault}
         assert len(caller.made) <= log2(n) + 4
 
 
@@ -126,18 +126,18 @@ def test_few_faults_take_about_as_many_bisections() -> None:
         for _ in range(10):
             needed = frozenset(rng.sample(range(512), count))
             caller = Caller(needing(*needed))
-            assert caller.minimize(minimize(Graph.free(512))) == needed
+            assert caller.minimize(minimize(DependencyGraph.free(512))) == needed
             assert len(caller.made) <= count * (log2(512) + 5)
 
 
 def test_when_all_is_needed_it_costs_little_more_than_to_test_each() -> None:
     caller = Caller(needing(*range(64)))
-    assert caller.minimize(minimize(Graph.free(64))) == set(range(64))
+    assert caller.minimize(minimize(DependencyGraph.free(64))) == set(range(64))
     assert len(caller.made) <= 3 * 64
 
 
 def test_the_ancestors_of_the_failing_output_come_first() -> None:
-    graph = Graph(tuple((task - 2,) if task >= 2 else () for task in range(40)))
+    graph = DependencyGraph(tuple((task - 2,) if task >= 2 else () for task in range(40)))
     caller = Caller(needing(5))
     assert caller.minimize(minimize(graph, targets=frozenset({39}))) == {1, 3, 5}
     assert caller.made[0][0].candidate == set(range(1, 40, 2))
@@ -146,14 +146,14 @@ def test_the_ancestors_of_the_failing_output_come_first() -> None:
 def test_another_failure_is_stepped_around() -> None:
     """Task 20 fails otherwise without task 50, which it does not declare to need."""
 
-    def oracle(run: Run) -> Outcome:
+    def oracle(run: Trial[Subset]) -> Answer:
         if 20 in run.candidate and 50 not in run.candidate:
-            return Outcome.SLIPPED
-        return Outcome.INTERESTING if 30 in run.candidate else Outcome.NOT
+            return Answer.SLIPPED
+        return Answer.INTERESTING if 30 in run.candidate else Answer.NOT
 
     caller = Caller(oracle)
-    assert caller.minimize(minimize(Graph.free(64))) == {30}
-    assert Outcome.SLIPPED in {outcome for _, outcome in caller.made}
+    assert caller.minimize(minimize(DependencyGraph.free(64))) == {30}
+    assert Answer.SLIPPED in {outcome for _, outcome in caller.made}
 
 
 @pytest.mark.parametrize("rate", [0.3, 0.6])
@@ -185,7 +185,7 @@ def test_what_was_interrupted_goes_on_and_repeats_no_run(instant: int) -> None:
 
 
 def test_a_finished_search_is_replayed_without_a_run() -> None:
-    graph = Graph.free(50)
+    graph = DependencyGraph.free(50)
     first = Caller(needing(7, 31))
     best = first.minimize(minimize(graph))
     again = Minimizer(minimize(graph), Memory(first.made))
@@ -201,12 +201,12 @@ def test_picire_comes_to_the_same_result_in_more_runs() -> None:
         rng = random.Random(seed)
         graph = random_graph(rng, 64)
         oracle = needing(*rng.sample(range(64), 2))
-        asked: set[Candidate] = set()
+        asked: set[Subset] = set()
 
         def test(config: list[int], _id: object) -> object:
             candidate = graph.closed(config)  # noqa: B023
             asked.add(candidate)  # noqa: B023
-            fails = oracle(Run(candidate, 0)) is Outcome.INTERESTING  # noqa: B023
+            fails = oracle(Trial(candidate, 0)) is Answer.INTERESTING  # noqa: B023
             return picire.Outcome.FAIL if fails else picire.Outcome.PASS
 
         caller = Caller(oracle)
@@ -217,7 +217,7 @@ def test_picire_comes_to_the_same_result_in_more_runs() -> None:
 
 def test_probdd_first_drops_what_gains_most() -> None:
     """With p = 0.1, i (1 - p)^i is largest at i = 9 or 10; with 2 / n, at about n / 2."""
-    few, many = ProbDD.start(Graph.free(100), prior=0.1), ProbDD.start(Graph.free(100))
+    few, many = ProbDD.start(DependencyGraph.free(100), prior=0.1), ProbDD.start(DependencyGraph.free(100))
     assert few.query
     assert many.query
     assert 100 - len(few.query.candidate) in (9, 10)
@@ -226,42 +226,42 @@ def test_probdd_first_drops_what_gains_most() -> None:
 
 def test_window_keeps_a_prefix_and_then_a_suffix() -> None:
     caller = Caller(needing(20, 40))
-    assert caller.minimize(Window.start(Graph.free(64))) == set(range(20, 41))
+    assert caller.minimize(Window.start(DependencyGraph.free(64))) == set(range(20, 41))
     assert len(caller.made) <= 2 * ceil(log2(64))
 
 
 def test_a_schedule_skips_phases_with_nothing_to_ask() -> None:
-    one = Graph.free(1)
-    assert Schedule.of(Ddmin.start(one), lambda best: Sweep.start(one, best)).best == {0}
+    one = DependencyGraph.free(1)
+    assert Phases.of(Ddmin.start(one), lambda best: Sweep.start(one, best)).best == {0}
     assert Caller(needing(0)).minimize(minimize(one)) == {0}
-    assert Minimizer(minimize(Graph.free(0))).done
+    assert Minimizer(minimize(DependencyGraph.free(0))).done
 
 
 def test_all_of_a_long_series_of_passes_is_asked_for() -> None:
-    start = minimize(Graph.free(2), rate=0.02)
+    start = minimize(DependencyGraph.free(2), rate=0.02)
     assert passes_to_reject(0.02, 0.01) > 200
     assert Caller(needing(0, 1, rate=0.02)).minimize(start) == {0, 1}
 
 
 def test_no_run_is_asked_for_twice_or_told_unasked() -> None:
-    minimizer = Minimizer(minimize(Graph.free(32)))
+    minimizer = Minimizer(minimize(DependencyGraph.free(32)))
     asked = [run for _ in range(4) for run in minimizer.ask(3)]
     assert len(asked) == len(set(asked)) == 12
-    minimizer.tell(asked[0], Outcome.NOT)
+    minimizer.tell(asked[0], Answer.NOT)
     with pytest.raises(ValueError, match="expected a run that was asked for"):
-        minimizer.tell(asked[0], Outcome.NOT)
+        minimizer.tell(asked[0], Answer.NOT)
 
 
 def test_memory_answers_from_the_first_runs_alone() -> None:
     candidate = frozenset({1})
-    memory = Memory([(Run(candidate, 1), Outcome.INTERESTING)])
+    memory = Memory([(Trial(candidate, 1), Answer.INTERESTING)])
     assert memory.answer(Query(candidate, 2)) is None
-    memory.record(Run(candidate, 0), Outcome.SLIPPED)
-    assert memory.answer(Query(candidate, 1)) is Outcome.SLIPPED
-    assert memory.answer(Query(candidate, 2)) is Outcome.INTERESTING
-    assert memory.answer(Query(frozenset(), 9)) is Outcome.NOT
+    memory.record(Trial(candidate, 0), Answer.SLIPPED)
+    assert memory.answer(Query(candidate, 1)) is Answer.SLIPPED
+    assert memory.answer(Query(candidate, 2)) is Answer.INTERESTING
+    assert memory.answer(Query(frozenset(), 9)) is Answer.NOT
     with pytest.raises(ValueError, match="expected a new run"):
-        memory.record(Run(candidate, 0), Outcome.NOT)
+        memory.record(Trial(candidate, 0), Answer.NOT)
     assert dict(Memory(memory)) == dict(memory)
 
 
@@ -272,6 +272,10 @@ def test_patience_keeps_its_error() -> None:
         assert m == 1 or (1 - rate) ** (m - 1) > 0.01
     assert cautious_rate(5, 5) == 1
     assert 0.1 < cautious_rate(3, 10) < 0.3
-    for wrong in (lambda: cautious_rate(0, 5), lambda: passes_to_reject(0, 0.01), lambda: Graph(((1,), ()))):
+    for wrong in (
+        lambda: cautious_rate(0, 5),
+        lambda: passes_to_reject(0, 0.01),
+        lambda: DependencyGraph(((1,), ())),
+    ):
         with pytest.raises(ValueError, match="expected"):
             wrong()

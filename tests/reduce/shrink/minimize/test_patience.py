@@ -7,11 +7,11 @@ from math import prod
 
 import pytest
 
-from precision_bisect.reduce.shrink.minimize.graph import Graph
+from precision_bisect.reduce.shrink.minimize.answer import Answer, Query, Trial
+from precision_bisect.reduce.shrink.minimize.graph import DependencyGraph
 from precision_bisect.reduce.shrink.minimize.memory import Memory
-from precision_bisect.reduce.shrink.minimize.outcome import Outcome, Query, Run
 from precision_bisect.reduce.shrink.minimize.patience import cautious_rate, passes_to_reject
-from precision_bisect.reduce.shrink.minimize.schedule import minimize
+from precision_bisect.reduce.shrink.minimize.phases import minimize
 from tests.reduce.shrink.minimize.oracles import Caller, needing
 
 ONE = frozenset({0})
@@ -25,10 +25,10 @@ def test_a_candidate_that_fails_at_the_rate_is_rejected_with_the_error_s_chance_
     rejected = 0.0
     for fails in product((True, False), repeat=runs):
         memory = Memory(
-            (Run(ONE, number), Outcome.INTERESTING if fail else Outcome.NOT)
+            (Trial(ONE, number), Answer.INTERESTING if fail else Answer.NOT)
             for number, fail in enumerate(fails)
         )
-        if memory.answer(Query(ONE, runs)) is Outcome.NOT:
+        if memory.answer(Query(ONE, runs)) is Answer.NOT:
             rejected += prod(rate if fail else 1 - rate for fail in fails)
     assert rejected == pytest.approx((1 - rate) ** runs)
     assert rejected <= error
@@ -37,10 +37,10 @@ def test_a_candidate_that_fails_at_the_rate_is_rejected_with_the_error_s_chance_
 
 def test_one_failure_accepts_and_all_passes_are_waited_for() -> None:
     runs = passes_to_reject(0.5, 0.01)
-    memory = Memory((Run(ONE, number), Outcome.NOT) for number in range(runs - 1))
+    memory = Memory((Trial(ONE, number), Answer.NOT) for number in range(runs - 1))
     assert memory.answer(Query(ONE, runs)) is None
-    memory.record(Run(ONE, runs - 1), Outcome.INTERESTING)
-    assert memory.answer(Query(ONE, runs)) is Outcome.INTERESTING
+    memory.record(Trial(ONE, runs - 1), Answer.INTERESTING)
+    assert memory.answer(Query(ONE, runs)) is Answer.INTERESTING
 
 
 def test_a_rate_seen_in_few_runs_is_planned_with_as_less() -> None:
@@ -57,8 +57,8 @@ def test_the_last_rejection_had_all_the_passes_that_the_rate_asks_for(rate: floa
     """However sure the bisection was: it is the sweep that has the last word."""
     for seed in range(10):
         caller = Caller(needing(5, 11, rate=rate, seed=seed))
-        assert caller.minimize(minimize(Graph.free(32), rate=rate)) == {5, 11}
+        assert caller.minimize(minimize(DependencyGraph.free(32), rate=rate)) == {5, 11}
         for one in (5, 11):
             outcomes = [outcome for run, outcome in caller.made if run.candidate == {one}]
             assert len(outcomes) >= passes_to_reject(rate, 0.01)
-            assert set(outcomes) == {Outcome.NOT}
+            assert set(outcomes) == {Answer.NOT}

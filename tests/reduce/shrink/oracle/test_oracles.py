@@ -16,12 +16,12 @@ from click.testing import CliRunner
 from precision_bisect.demo.scenarios import Repository
 from precision_bisect.reduce.cli import main
 from precision_bisect.reduce.replay.replay import Ran
-from precision_bisect.reduce.shrink.minimize.outcome import Outcome
+from precision_bisect.reduce.shrink.minimize.answer import Answer
 from precision_bisect.reduce.shrink.oracle.failure import Broken, Printed, WrongValues, outputs_in
 from precision_bisect.reduce.shrink.oracle.oracle import Differential
-from precision_bisect.reduce.shrink.program.candidate import Folder
+from precision_bisect.reduce.shrink.program.candidate import Candidate
 from precision_bisect.reduce.shrink.program.cut import Cut
-from precision_bisect.reduce.shrink.program.model import Reduction
+from precision_bisect.reduce.shrink.program.pair import MadeBuild
 from precision_bisect.runner.build_output.build_directory import BuildDirectory
 from precision_bisect.runner.process.execute import Command, execute
 from precision_bisect.runner.verdict.verdict import Classification
@@ -42,7 +42,7 @@ from tests.reduce.small_builds import (
 
 pytestmark = pytest.mark.xdist_group("reduction")
 REDUCE = [sys.executable, "-c", "from precision_bisect.reduce.cli import main; main()"]
-NOTHING_MADE = Folder(path=Path(), cut=Cut(program=None, tasks=(), tensors=(), boundaries=()))  # type: ignore[arg-type]
+NOTHING_MADE = MadeBuild(path=Path(), cut=Cut(program=None, tasks=(), tensors=(), boundaries=()))  # type: ignore[arg-type]
 
 
 def ran(folder: Path, verdict: Verdict, signature: str | None, script: str) -> Ran:
@@ -56,16 +56,16 @@ def ran(folder: Path, verdict: Verdict, signature: str | None, script: str) -> R
 @pytest.mark.parametrize(
     ("verdict", "signature", "expected"),
     [
-        (Verdict.CRASH, "SIGSEGV", Outcome.INTERESTING),
-        (Verdict.CRASH, "SIGFPE", Outcome.SLIPPED),
-        (Verdict.STALL, "scheduler timeout", Outcome.SLIPPED),
-        (Verdict.MISMATCH, "y", Outcome.SLIPPED),
-        (Verdict.PASS, None, Outcome.NOT),
-        (Verdict.ENVIRONMENT_ERROR, "disk full", Outcome.INVALID),
+        (Verdict.CRASH, "SIGSEGV", Answer.INTERESTING),
+        (Verdict.CRASH, "SIGFPE", Answer.SLIPPED),
+        (Verdict.STALL, "scheduler timeout", Answer.SLIPPED),
+        (Verdict.MISMATCH, "y", Answer.SLIPPED),
+        (Verdict.PASS, None, Answer.NOT),
+        (Verdict.ENVIRONMENT_ERROR, "disk full", Answer.INVALID),
     ],
 )
 def test_another_signature_is_another_failure(
-    verdict: Verdict, signature: str | None, expected: Outcome, tmp_path: Path
+    verdict: Verdict, signature: str | None, expected: Answer, tmp_path: Path
 ) -> None:
     found = ran(tmp_path, verdict, signature, "true")
     assert Broken(Verdict.CRASH, "SIGSEGV").outcome(found, NOTHING_MADE) is expected
@@ -74,21 +74,21 @@ def test_another_signature_is_another_failure(
 @pytest.mark.parametrize(
     ("code", "pattern", "script", "expected"),
     [
-        (3, None, "exit 3", Outcome.INTERESTING),
-        (3, None, "exit 4", Outcome.SLIPPED),
-        (134, None, "kill -ABRT $$", Outcome.INTERESTING),
-        (None, "b.d", "echo ok; echo so bad", Outcome.INTERESTING),
-        (3, "b.d", "echo bad; exit 4", Outcome.SLIPPED),
-        (3, "b.d", "echo good; exit 3", Outcome.SLIPPED),
+        (3, None, "exit 3", Answer.INTERESTING),
+        (3, None, "exit 4", Answer.SLIPPED),
+        (134, None, "kill -ABRT $$", Answer.INTERESTING),
+        (None, "b.d", "echo ok; echo so bad", Answer.INTERESTING),
+        (3, "b.d", "echo bad; exit 4", Answer.SLIPPED),
+        (3, "b.d", "echo good; exit 3", Answer.SLIPPED),
     ],
 )
 def test_a_failure_by_code_and_line(
-    code: int | None, pattern: str | None, script: str, expected: Outcome, tmp_path: Path
+    code: int | None, pattern: str | None, script: str, expected: Answer, tmp_path: Path
 ) -> None:
     failure = Printed(code=code, pattern=None if pattern is None else re.compile(pattern))
     assert failure.outcome(ran(tmp_path, Verdict.UNKNOWN, None, script), NOTHING_MADE) is expected
     passed = ran(tmp_path, Verdict.PASS, None, "true")
-    assert failure.outcome(passed, NOTHING_MADE) is Outcome.NOT
+    assert failure.outcome(passed, NOTHING_MADE) is Answer.NOT
 
 
 def test_outputs_of_a_signature() -> None:
@@ -242,4 +242,4 @@ def test_a_file_of_the_same_name_is_left_alone(tmp_path: Path) -> None:
 def test_without_a_task_there_is_no_wrong_value_and_nothing_is_run(tmp_path: Path) -> None:
     nothing: Any = None
     oracle = Differential(pair=nothing, failure=WrongValues(nothing), maker=nothing, runner=nothing)
-    assert oracle.judge(Reduction(()), tmp_path) is Outcome.NOT
+    assert oracle.judge(Candidate(()), tmp_path) is Answer.NOT

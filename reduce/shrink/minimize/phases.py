@@ -6,35 +6,35 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from .ancestors import Ancestors
+from .answer import Answer, Query, Subset
 from .cuts import Cuts
-from .graph import Graph
-from .outcome import Candidate, Outcome, Query
+from .graph import DependencyGraph
 from .patience import passes_to_reject
-from .state import State
+from .state import MinimizerState
 from .sweep import Sweep
 
-Phase = Callable[[Candidate], State]
+Phase = Callable[[Subset], MinimizerState[Subset]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Schedule:
+class Phases:
     """The phase under way, and those that follow it."""
 
-    state: State
+    state: MinimizerState[Subset]
     following: tuple[Phase, ...]
 
     @staticmethod
-    def of(first: State, *following: Phase) -> Schedule:
+    def of(first: MinimizerState[Subset], *following: Phase) -> Phases:
         """Begins with a state; each phase makes one from the best candidate so far."""
-        return Schedule(state=first, following=following)._settled()
+        return Phases(state=first, following=following)._settled()
 
     @property
-    def best(self) -> Candidate:
+    def best(self) -> Subset:
         """Of the phase under way."""
         return self.state.best
 
     @property
-    def query(self) -> Query | None:
+    def query(self) -> Query[Subset] | None:
         """Of the phase under way; None: all are done."""
         return self.state.query
 
@@ -43,25 +43,25 @@ class Schedule:
         """Of the phase under way."""
         return self.state.chance
 
-    def after(self, outcome: Outcome) -> Schedule:
+    def after(self, answer: Answer) -> Phases:
         """The phase's next state, or the next phase."""
-        return replace(self, state=self.state.after(outcome))._settled()
+        return replace(self, state=self.state.after(answer))._settled()
 
-    def _settled(self) -> Schedule:
+    def _settled(self) -> Phases:
         state, following = self.state, self.following
         while state.query is None and following:
             state, following = following[0](state.best), following[1:]
-        return Schedule(state=state, following=following)
+        return Phases(state=state, following=following)
 
 
 def minimize(
-    graph: Graph,
+    graph: DependencyGraph,
     *,
-    best: Candidate | None = None,
-    targets: Candidate | None = None,
+    best: Subset | None = None,
+    targets: Subset | None = None,
     rate: float = 1.0,
     error: float = 0.01,
-) -> State:
+) -> MinimizerState[Subset]:
     """The whole search: ancestors of the failing output, closed cuts, a sweep to 1-minimality.
 
     Args:
@@ -72,7 +72,7 @@ def minimize(
     """
     runs = passes_to_reject(rate, error)
     best = graph.everything if best is None else best
-    return Schedule.of(
+    return Phases.of(
         Ancestors.start(graph, best, best if targets is None else targets, runs=runs),
         lambda left: Cuts.start(graph, left, rate=rate),
         lambda left: Sweep.start(graph, left, runs=runs),

@@ -13,22 +13,22 @@ from ..replay.toolchain import Toolchain
 from ..replay.working_copy import WorkingCopy
 from .driver import MOST_RUNS
 from .oracle.failure import BROKEN, Broken, Failure, Printed, WrongValues
-from .program.candidate import Pair, take_kernel
 from .program.extract.recording import Attempt, Recorder, Recording
+from .program.pair import BuildPair, take_kernel
 
 
 @dataclass(frozen=True, kw_only=True)
-class Recorded:
+class RecordedPair:
     """`first_wrong` is the first task of the failing run that went wrong, where that is known."""
 
-    pair: Pair
+    pair: BuildPair
     failure: Failure
     first_wrong: int | None
     reason: str
 
 
 @dataclass(frozen=True, kw_only=True)
-class BothRecorders:
+class PairRecorder:
     """Below `folder`; `printed` replaces the verdict as what counts as the failure, `any_failure` says that a script
     decides. `timeout` is seconds a run."""
 
@@ -44,7 +44,7 @@ class BothRecorders:
     any_failure: bool
     on_progress: Callable[[str], None]
 
-    def record(self) -> Recorded:
+    def record(self) -> RecordedPair:
         """Runs both builds, the failing one until it fails.
 
         Raises:
@@ -62,14 +62,14 @@ class BothRecorders:
             if not attempt.compared or self.printed is not None:
                 return self._broken(attempt, reference, failing.copy)
             assert attempt.recording is not None
-            pair = Pair(failing=attempt.recording, reference=reference)
+            pair = BuildPair(failing=attempt.recording, reference=reference)
             if pair.diverged or self.any_failure:
                 return _values(pair, "the good build's")
         raise UserError(
             f"{self.failing}: expected a run that differs from the reference, found {MOST_RUNS} that do not"
         )
 
-    def _golden_alone(self) -> Recorded:
+    def _golden_alone(self) -> RecordedPair:
         failing = self._recorder(self.failing, "failing")
         for number in range(MOST_RUNS):
             self.on_progress(f"recording the failing build (attempt {number + 1})")
@@ -79,7 +79,7 @@ class BothRecorders:
                     f"{self.failing}: expected its outputs compared, found {attempt.verdict.value}: "
                     f"{attempt.why[:200]}; such a failure is reduced against a good build only (--reference)"
                 )
-            pair = Pair(failing=attempt.recording, reference=attempt.recording, golden=self.tolerance)
+            pair = BuildPair(failing=attempt.recording, reference=attempt.recording, golden=self.tolerance)
             if pair.diverged or self.any_failure or self.printed is not None:
                 found = _values(pair, "the golden data")
                 return found if self.printed is None else replace(found, failure=self.printed)
@@ -87,7 +87,7 @@ class BothRecorders:
             f"{self.failing}: expected a run whose outputs miss the golden data, found {MOST_RUNS} that do not"
         )
 
-    def _broken(self, attempt: Attempt, reference: Recording, copy: WorkingCopy) -> Recorded:
+    def _broken(self, attempt: Attempt, reference: Recording, copy: WorkingCopy) -> RecordedPair:
         if self.printed is None and not self.any_failure and attempt.verdict not in BROKEN:
             raise UserError(
                 f"{self.failing}: expected a failure of the build, found {attempt.verdict.value}: "
@@ -95,15 +95,15 @@ class BothRecorders:
             )
         failure = self.printed or Broken(attempt.verdict, attempt.signature)
         if attempt.recording is not None:
-            pair = Pair(failing=attempt.recording, reference=reference)
+            pair = BuildPair(failing=attempt.recording, reference=reference)
             first = pair.first_unfinished
             where = "" if first is None else f" The first task that did not end is {_named(pair, first)}."
-            return Recorded(
+            return RecordedPair(
                 pair=pair, failure=failure, first_wrong=first, reason=f"It ends with {failure.text}.{where}"
             )
         # Nothing tells what the failing build submits: its kernels are put into the reference's program.
-        pair = Pair(failing=self._hybrid(reference, copy), reference=reference)
-        return Recorded(
+        pair = BuildPair(failing=self._hybrid(reference, copy), reference=reference)
+        return RecordedPair(
             pair=pair,
             failure=failure,
             first_wrong=None,
@@ -128,13 +128,13 @@ class BothRecorders:
         )
 
 
-def _values(pair: Pair, what: str) -> Recorded:
+def _values(pair: BuildPair, what: str) -> RecordedPair:
     first = pair.first_wrong
     reason = "No value is known to be wrong." if first is None else ""
     if first is not None:
         reason = f"The first task whose results differ from {what} is {_named(pair, first)}."
-    return Recorded(pair=pair, failure=WrongValues(pair), first_wrong=first, reason=reason)
+    return RecordedPair(pair=pair, failure=WrongValues(pair), first_wrong=first, reason=reason)
 
 
-def _named(pair: Pair, ordinal: int) -> str:
+def _named(pair: BuildPair, ordinal: int) -> str:
     return f"task {ordinal} (`{pair.failing.program.tasks[ordinal].name}`)"

@@ -1,6 +1,6 @@
 """What `OUT/reduction.json` holds. Its schema is published as `docs/reduction.schema.json`.
 
-python -m precision_bisect.reduce.shrink.answer.reduction > docs/reduction.schema.json
+python -m precision_bisect.reduce.shrink.result.reduction > docs/reduction.schema.json
 """
 
 from __future__ import annotations

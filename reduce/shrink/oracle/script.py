@@ -4,36 +4,39 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...runner.errors import UsageError, UserError
-from ...runner.process.execute import Command, execute
-from ..replay.comparison import NotWholeError
-from .answer.reproducer import Reproducer
-from .minimize.outcome import Outcome
-from .oracle.oracle import made_in
-from .oracle.running import Runner
-from .program.candidate import Folder, Pair
-from .program.cut import UnfitCutError
-from .program.model import Reduction
+from ....runner.errors import UsageError, UserError
+from ....runner.process.execute import Command, execute
+from ...replay.comparison import NotWholeError
+from ..minimize.answer import Answer
+from ..program.candidate import Candidate
+from ..program.cut import UnfitCutError
+from ..program.pair import BuildPair, MadeBuild
+from .oracle import made_in
+from .running import BuildRunner
 
 CONVENTION = (
     "runs in the candidate's folder, a build directory (./run.sh runs it; ../passing is its twin): "
     "0 interesting, 1 not, 125 cannot tell, 101 keep a copy but go on"
 )
 KEEP = 101
-_OUTCOMES = {0: Outcome.INTERESTING, 1: Outcome.NOT, 125: Outcome.INVALID, KEEP: Outcome.NOT}
+_OUTCOMES = {0: Answer.INTERESTING, 1: Answer.NOT, 125: Answer.INVALID, KEEP: Answer.NOT}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Script:
-    """Copies go to folders below `kept`. The script has the runner's timeout."""
+    """Asks a script about candidates that `make` has made below a new folder, each with its `run.sh`.
+
+    Copies that the script wants kept go to folders below `kept`. It has the runner's timeout.
+    """
 
     path: Path
-    pair: Pair
-    reproducer: Reproducer
-    runner: Runner
+    pair: BuildPair
+    make: Callable[[Candidate, Path], tuple[MadeBuild, MadeBuild | None]]
+    runner: BuildRunner
     kept: Path
 
     @staticmethod
@@ -48,16 +51,16 @@ class Script:
         """For people and for the result."""
         return f"what {self.path.name} finds interesting"
 
-    def judge(self, reduction: Reduction, folder: Path) -> Outcome:
+    def judge(self, candidate: Candidate, folder: Path) -> Answer:
         """Raises `UserError` at an exit code outside of the convention."""
         with made_in(folder):
             try:
-                made = self.reproducer.make(reduction, folder)[0]
+                made = self.make(candidate, folder)[0]
             except (UnfitCutError, NotWholeError):
-                return Outcome.INVALID
-            return self.ask(made, folder / "script.log.gz", reduction.digest)
+                return Answer.INVALID
+            return self.ask(made, folder / "script.log.gz", candidate.digest)
 
-    def ask(self, made: Folder, log: Path, name: str) -> Outcome:
+    def ask(self, made: MadeBuild, log: Path, name: str) -> Answer:
         """Run the script on a build that was made, to be kept under `name` if it says so."""
         finished = execute(
             Command(
@@ -71,7 +74,7 @@ class Script:
         )
         code = finished.ending.exit_code
         if finished.ending.timed_out:
-            return Outcome.INVALID
+            return Answer.INVALID
         if code not in _OUTCOMES:
             raise UserError(
                 f"--interesting {self.path}: expected exit code {', '.join(map(str, _OUTCOMES))}, found "

@@ -17,8 +17,8 @@ from ...replay.toolchain import Toolchain
 from ...scene.test import write_scene_test
 from ..oracle.expected import Expected
 from ..oracle.maker import Maker
-from ..program.candidate import Folder, Pair
-from ..program.model import Reduction
+from ..program.candidate import Candidate
+from ..program.pair import BuildPair, MadeBuild
 from .worst_rows import WorstRow
 
 _SAME_FAILURE = Path(__file__).with_name("same_failure.py")
@@ -31,7 +31,7 @@ class Reproducer:
     `expected` is what `check.sh` asks of the failing run, `script` asks it in its place. `timeout` is seconds.
     """
 
-    pair: Pair
+    pair: BuildPair
     maker: Maker
     output: Path
     tolerance: Tolerance
@@ -45,15 +45,15 @@ class Reproducer:
         """The newest complete version."""
         return self.output / "result"
 
-    def write(self, reduction: Reduction) -> tuple[Folder, Folder | None]:
+    def write(self, candidate: Candidate) -> tuple[MadeBuild, MadeBuild | None]:
         """The failing build and its twin, in a new version."""
         versions = self.output / "versions"
         versions.mkdir(parents=True, exist_ok=True)
         number = max((int(one.name) for one in versions.iterdir() if one.name.isdigit()), default=0) + 1
         folder = versions / str(number)
-        ours, theirs = self.make(reduction, folder)
+        ours, theirs = self.make(candidate, folder)
         self._texts(folder)
-        self.explain(reduction, ours, ())
+        self.explain(candidate, ours, ())
         link = self.output / "result.new"
         link.unlink(missing_ok=True)
         link.symlink_to(Path("versions") / str(number))
@@ -63,26 +63,26 @@ class Reproducer:
                 shutil.rmtree(old, ignore_errors=True)
         return ours, theirs
 
-    def make(self, reduction: Reduction, folder: Path) -> tuple[Folder, Folder | None]:
+    def make(self, candidate: Candidate, folder: Path) -> tuple[MadeBuild, MadeBuild | None]:
         """Both builds below the new folder `folder`, each with its `run.sh`; no twin without a reference."""
-        ours, theirs = self.maker.make(reduction, folder)
+        ours, theirs = self.maker.make(candidate, folder)
         shutil.rmtree(folder / "runs-computing", ignore_errors=True)
         self._runnable(ours, self.pair.failing.toolchain)
         if theirs is not None:
             self._runnable(theirs, self.pair.reference.toolchain)
         return ours, theirs
 
-    def explain(self, reduction: Reduction, ours: Folder, worst: Sequence[WorstRow]) -> None:
+    def explain(self, candidate: Candidate, ours: MadeBuild, worst: Sequence[WorstRow]) -> None:
         """Writes `why.md` beside the failing build."""
         program = self.pair.failing.program
-        tasks = [f"- task {one}: `{program.tasks[one].name}`" for one in reduction.tasks]
+        tasks = [f"- task {one}: `{program.tasks[one].name}`" for one in candidate.tasks]
         substituted = [
             f"- `{one.tensor}`: {one.elements} elements left by task {one.producer_ordinal} (`{one.producer}`), "
             f"recorded in the {one.recorded_in} run"
             for one in ours.cut.boundaries
         ]
         outputs = [f"`{one.buffer.name}`" for one in ours.cut.tensors if one.expected is not None]
-        rewritten = [name for name, _ in reduction.rewritten]
+        rewritten = [name for name, _ in candidate.rewritten]
         truth = "the values of the good build" if self.pair.has_twin else "the golden data"
         why = [
             "# Why it fails",
@@ -94,14 +94,14 @@ class Reproducer:
             *tasks,
             "",
             f"Outputs: {', '.join(outputs) or 'none'}, against {truth}.",
-            f"Kernels taken from the good build: {', '.join(reduction.collapsed) or 'none'}.",
-            f"Sizes made smaller: {', '.join(f'{one} to {other}' for one, other in reduction.extents) or 'none'}.",
-            f"Tasks in fewer blocks: {', '.join(f'{one} in {count}' for one, count in reduction.blocks) or 'none'}.",
-            f"Inputs with plain values: {', '.join(f'`{one}`: {how}' for one, how in reduction.plain) or 'none'}.",
-            f"Statements dropped from the kernels of both builds: {len(reduction.statements)}.",
+            f"Kernels taken from the good build: {', '.join(candidate.collapsed) or 'none'}.",
+            f"Sizes made smaller: {', '.join(f'{one} to {other}' for one, other in candidate.extents) or 'none'}.",
+            f"Tasks in fewer blocks: {', '.join(f'{one} in {count}' for one, count in candidate.blocks) or 'none'}.",
+            f"Inputs with plain values: {', '.join(f'`{one}`: {how}' for one, how in candidate.plain) or 'none'}.",
+            f"Statements dropped from the kernels of both builds: {len(candidate.statements)}.",
             f"Kernels with a text made smaller by another program: {', '.join(rewritten) or 'none'}.",
             "",
-            "Recorded values in place of dropped tasks:",
+            "RecordedPair values in place of dropped tasks:",
             "",
             *(substituted or ["- none"]),
         ]
@@ -109,7 +109,7 @@ class Reproducer:
             why += ["", "Worst rows (the last axis), in a run of the result:", "", *_table(worst)]
         (ours.path.parent / "why.md").write_text("\n".join(why) + "\n", encoding="utf-8")
 
-    def _runnable(self, made: Folder, toolchain: Toolchain) -> None:
+    def _runnable(self, made: MadeBuild, toolchain: Toolchain) -> None:
         debug = made.path / "debug"
         shutil.rmtree(debug, ignore_errors=True)
         debug.mkdir()

@@ -6,15 +6,15 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...runner.build_output.golden_data import TensorFolder
-from ...runner.errors import UserError
-from ...store.vocabulary import Verdict
-from .answer.reduction import Verified
-from .answer.worst_rows import WorstRow, worst_rows
-from .interesting import Script
-from .minimize.outcome import Outcome
-from .oracle.oracle import Differential
-from .program.candidate import Folder, Pair
+from ....runner.build_output.golden_data import TensorFolder
+from ....runner.errors import UserError
+from ....store.vocabulary import Verdict
+from ..minimize.answer import Answer
+from ..oracle.oracle import Differential
+from ..oracle.script import Script
+from ..program.pair import BuildPair, MadeBuild
+from .reduction import Verified
+from .worst_rows import WorstRow, worst_rows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,11 +22,11 @@ class Verifier:
     """Runs a result and its twin `runs` times each; `folder` is for the logs."""
 
     oracle: Differential | Script
-    pair: Pair
+    pair: BuildPair
     runs: int
     folder: Path
 
-    def verify(self, ours: Folder, theirs: Folder | None) -> tuple[Verified, str]:
+    def verify(self, ours: MadeBuild, theirs: MadeBuild | None) -> tuple[Verified, str]:
         """How often it failed as it should and its twin passed, and the failure's signature.
 
         Raises:
@@ -36,7 +36,7 @@ class Verifier:
         failures, passes, signature = 0, 0, self.oracle.text
         for number in range(self.runs):
             outcome, found = self._failing(ours, self.folder / f"failing-{number}")
-            if outcome is Outcome.INTERESTING:
+            if outcome is Answer.INTERESTING:
                 failures, signature = failures + 1, found
             if theirs is not None:
                 twin = self.oracle.runner.run(
@@ -53,7 +53,7 @@ class Verifier:
             runs=self.runs, failures=failures, passes=passes if theirs is not None else None
         ), signature
 
-    def worst_rows(self, ours: Folder) -> list[WorstRow]:
+    def worst_rows(self, ours: MadeBuild) -> list[WorstRow]:
         """Of one run more; empty where it passes, or does not get to its end."""
         folder = self.folder / "worst"
         ran = self.oracle.runner.run(ours, self.pair.failing.toolchain.anew, folder, save_outputs=True)
@@ -61,7 +61,7 @@ class Verifier:
             return []
         return worst_rows(ran.outputs, TensorFolder.open(ours.path / "data" / "out"))
 
-    def _failing(self, ours: Folder, folder: Path) -> tuple[Outcome, str]:
+    def _failing(self, ours: MadeBuild, folder: Path) -> tuple[Answer, str]:
         if isinstance(self.oracle, Script):
             folder.mkdir(parents=True)
             return self.oracle.ask(ours, folder / "script.log.gz", "result"), self.oracle.text
