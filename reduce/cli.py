@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from ..runner.process.duration import DurationOption
+from ..runner.process.options import Duration as DurationOption
 from .byte_size import parse_bytes
 
 

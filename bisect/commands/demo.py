@@ -7,16 +7,20 @@ from ...demo.make import Truth, make_demo
 from ...demo.scenarios import Scenario
 from ...runner.errors import UsageError
 from .errors import run_command
+from .options import DemoOptions
 
 
-def make(directory: Path, *, scenario: str, commits: int, seed: int) -> int:
-    """Make a demo stack and print how to bisect it."""
+def make_demo_stack(options: DemoOptions) -> int:
+    """Make a demo stack and print how to bisect it; the exit code."""
 
     def body() -> int:
+        directory, scenario = options.directory, options.scenario
         if scenario not in list(Scenario):
             raise UsageError(f"--scenario {scenario}: expected one of {', '.join(Scenario)}")
         try:
-            truth = make_demo(directory, scenario=Scenario(scenario), commits=commits, seed=seed)
+            truth = make_demo(
+                directory, scenario=Scenario(scenario), commits=options.commits, seed=options.seed
+            )
         except ValueError as error:
             raise UsageError(f"demo {directory}: {error}") from error
         command = _bisect_command(directory, truth)

@@ -37,12 +37,12 @@ class Finding:
     hint: str = ""
 
 
-def examine(stack: str, *, overrides: tuple[str, ...]) -> int:
+def examine(stack: str, *, repositories: tuple[str, ...]) -> int:
     """Print all findings; 1 where something required is missing."""
 
     def body() -> int:
         home = user_home()
-        findings = list(examine_stack(load_stack(stack, overrides=parse_overrides(overrides)), home))
+        findings = list(examine_stack(load_stack(stack, overrides=parse_overrides(repositories)), home))
         _print(findings)
         return 1 if any(finding.state == "missing" for finding in findings) else 0
 

@@ -31,8 +31,8 @@ from ..nightly.runs import Runner
 from ..nightly.summary import HookReport, NightReport, incident_report, night_report
 from ..nightly.terminal import print_night, result_line, say
 from ..run.session import open_sessions
-from .bisect import terminated_like_interrupted
 from .errors import run_command
+from .signals import terminated_like_interrupted
 
 FAILING = 7
 """Exit code of a night after which a case that passed before still fails."""

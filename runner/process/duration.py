@@ -1,9 +1,6 @@
 """Times as people write them, on command lines and in configuration files."""
 
 import re
-from typing import Any
-
-import click
 
 _TEXT = re.compile(r"(\d+(?:\.\d+)?)([smhd]?)")
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -19,15 +16,3 @@ def parse_duration(text: str) -> float:
     if found is None or not float(found[1]):
         raise ValueError(f"expected a time such as 20m or 6h, found {text!r}")
     return float(found[1]) * _SECONDS[found[2]]
-
-
-class DurationOption(click.ParamType[float]):
-    """Type of an option that takes such a time; its value is in seconds."""
-
-    name = "time"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        try:
-            return parse_duration(str(value))
-        except ValueError as error:
-            self.fail(str(error), param, ctx)

@@ -106,10 +106,10 @@ def test_the_exit_code(small: SmallStack, capsys: pytest.CaptureFixture[str], tm
         [platforms.sim]
     """
     file.write_text(text)
-    assert examine(str(file), overrides=()) == 0
-    assert examine(str(file), overrides=("tool=/nowhere",)) == 1
+    assert examine(str(file), repositories=()) == 0
+    assert examine(str(file), repositories=("tool=/nowhere",)) == 1
     assert "/nowhere" in capsys.readouterr().out
-    assert examine(str(file), overrides=("nonsense",)) == 2
+    assert examine(str(file), repositories=("nonsense",)) == 2
     assert "NAME=PATH" in capsys.readouterr().err
 
 

@@ -1,0 +1,202 @@
+"""The options of `bisect-precision` itself. They import nothing heavy, so that `--help` answers at once."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import click
+from dataclass_click import option
+
+from ...runner.process.options import BUDGET, jobs
+from ...runner.stack.options import DEVICE, PLATFORM, REPOSITORY, STACK
+from ...store.options import STORE
+
+_PATH = click.Path(path_type=Path)
+_SECONDS = click.FloatRange(min=0, min_open=True)
+_CONFIDENCE = click.FloatRange(0.5, 1, max_open=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BisectOptions:
+    """What the user asks of a bisection, as it was typed: nothing of it is checked against a stack yet."""
+
+    good: Annotated[
+        str | None,
+        option(
+            "--good",
+            metavar="REV",
+            help="Begin at this commit, where the case passes; without it, a commit that passes is looked for behind "
+            "--bad.",
+        ),
+    ]
+    bad: Annotated[
+        str | None,
+        option("--bad", metavar="REV", help="End at this commit, a later one where the case fails."),
+    ]
+    stack: Annotated[str | None, STACK]
+    repository: Annotated[tuple[str, ...], REPOSITORY]
+    repo: Annotated[
+        str | None,
+        option(
+            "--repo",
+            metavar="NAME",
+            help="Search this repository of the stack; the stack file says which one is the default.",
+        ),
+    ]
+    freeze: Annotated[
+        tuple[str, ...],
+        option(
+            "--freeze",
+            metavar="PIN",
+            multiple=True,
+            help="Hold this pin, at every commit, at what the bad end says; repeatable.",
+        ),
+    ]
+    search: Annotated[
+        tuple[str, ...],
+        option(
+            "--search",
+            metavar="PIN",
+            multiple=True,
+            help="Look into this pin where the culprit moves it; repeatable.",
+        ),
+    ]
+    case: Annotated[
+        str | None,
+        option(
+            "--case",
+            metavar="SCRIPT",
+            help="Run this case, a path in the case repository, with its arguments behind it.",
+        ),
+    ]
+    platform: Annotated[str | None, PLATFORM]
+    device: Annotated[int, DEVICE]
+    bad_when: Annotated[
+        str | None,
+        option(
+            "--bad-when",
+            metavar="WHAT",
+            help="Call a run bad that shows this: a verdict such as stall, signature:TEXT or regex:PATTERN.  "
+            "[default: mismatch]",
+        ),
+    ]
+    golden_data: Annotated[
+        Path | None,
+        option(
+            "--golden-data",
+            metavar="DIR",
+            type=_PATH,
+            help="Replay the frozen data in in/ and out/ of this folder; without it they are captured at the good "
+            "end.",
+        ),
+    ]
+    runtime_dir: Annotated[
+        Path | None,
+        option(
+            "--runtime-dir",
+            metavar="BUILD",
+            type=_PATH,
+            help="With --repo, run this build directory, frozen, in place of compiling the case.",
+        ),
+    ]
+    gallop: Annotated[
+        Literal["commits", "days"] | None,
+        option(
+            "--gallop",
+            type=click.Choice(["commits", "days"]),
+            required=False,  # dataclass-click does not see that `Literal[...] | None` is optional
+            help="Without --good, look for it 1, 2, 4, ... commits or days before --bad, along first parents.  "
+            "[default: commits]",
+        ),
+    ]
+    find_fix: Annotated[
+        bool,
+        option(
+            "--find-fix",
+            is_flag=True,
+            help="Find the commit that made the case pass again: --bad is the older end, --good the later one.",
+        ),
+    ]
+    cherry_pick: Annotated[
+        tuple[str, ...],
+        option(
+            "--cherry-pick",
+            metavar="REV@A..B",
+            multiple=True,
+            help="Make the change of REV on top of the commits of A..B, which do not build without it; a commit to "
+            "which it does not apply is skipped; repeatable.",
+        ),
+    ]
+    first_parent: Annotated[
+        bool, option("--first-parent", is_flag=True, help="Do not look into branches that were merged.")
+    ]
+    timeout: Annotated[
+        float | None,
+        option(
+            "--timeout",
+            metavar="SECONDS",
+            type=_SECONDS,
+            help="Stop a run after this many seconds; the default is ten times what the ends took.",
+        ),
+    ]
+    confidence: Annotated[
+        float,
+        option(
+            "--confidence",
+            metavar="P",
+            type=_CONFIDENCE,
+            default=0.99,
+            show_default=True,
+            help="Name a culprit only when its probability reaches this.",
+        ),
+    ]
+    output: Annotated[
+        Path | None,
+        option("-o", "--output", metavar="DIR", type=_PATH, help="Write the report to this folder."),
+    ]
+    store: Annotated[str | None, STORE]
+    resume: Annotated[
+        str | None,
+        option(
+            "--resume",
+            metavar="NAME",
+            is_flag=False,
+            flag_value="",
+            help="Go on with the bisection of this name, which was stopped; without a name, with the newest.",
+        ),
+    ]
+    jobs: Annotated[int, jobs(default=1)]
+    backend: Annotated[
+        Literal["loky", "dask", "ray"],
+        option(
+            "--backend",
+            type=click.Choice(["loky", "dask", "ray"]),
+            default="loky",
+            show_default=True,
+            help="Take workers from here: processes of this machine, or a cluster ($DASK_SCHEDULER_ADDRESS, "
+            "$RAY_ADDRESS).",
+        ),
+    ]
+    budget: Annotated[float | None, BUDGET]
+    no_localize: Annotated[
+        bool,
+        option("--no-localize", is_flag=True, help="Do not look for the first wrong tensor at the end."),
+    ]
+    reduce: Annotated[
+        bool,
+        option(
+            "--reduce",
+            is_flag=True,
+            help="At the end, reduce the culprit's build to what still fails, in reduced/ beside the report.",
+        ),
+    ]
+    dry_run: Annotated[
+        bool, option("--dry-run", is_flag=True, help="Check everything and print the plan; run nothing.")
+    ]
+    predicate: tuple[str, ...] | None = None
+    """The words behind `--`: a command that judges each commit, in place of a case."""
+
+    @property
+    def asks_nothing(self) -> bool:
+        """Whether there is neither an end, nor a bisection to go on with, nor a command to judge commits by."""
+        return self.good is None and self.bad is None and self.resume is None and self.predicate is None

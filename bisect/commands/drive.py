@@ -1,0 +1,120 @@
+"""Driving a bisection from the command line: what is shown meanwhile, what is written, and how to go on."""
+
+import os
+import shlex
+import time
+from collections.abc import Callable
+
+from rich.console import Console
+from sqlalchemy import make_url
+from sqlalchemy.orm import Session, sessionmaker
+
+from ...runner.errors import EndsError, UserError
+from ...runner.workspace.home import Home
+from ...store.database import sqlite_url
+from ...store.options import STORE_VARIABLE
+from ...store.vocabulary import BisectionOutcome
+from ..after.hand_over import localize_culprit
+from ..report.terminal import print_summary
+from ..report.write import write_report
+from ..result import Conclusion
+from ..run.progress import LiveProgress, PlainProgress
+from ..run.session import CrewOptions, StoredBisection, open_sessions
+from .bisect_options import BisectOptions
+from .errors import INTERRUPTED
+from .signals import terminated_like_interrupted
+
+_EXIT_CODES = {
+    BisectionOutcome.CULPRIT: 0,
+    BisectionOutcome.ERROR: 1,
+    BisectionOutcome.ONLY_SKIPPED: 3,
+    BisectionOutcome.ENDS_DO_NOT_DIFFER: 4,
+    BisectionOutcome.NO_CULPRIT: 5,
+    BisectionOutcome.SUSPECT: 6,
+    BisectionOutcome.BUDGET: 6,
+}
+
+
+def drive(
+    open_bisection: Callable[[sessionmaker[Session]], StoredBisection], options: BisectOptions, home: Home
+) -> int:
+    """Drive a bisection of the store to its end, write its report, localize its culprit; the tool's exit code.
+
+    Raises `UserError` where it cannot go on.
+    """
+    sessions = open_sessions(options.store or sqlite_url(home.store))
+    bisection = open_bisection(sessions)
+    output = bisection.request.output
+    resume = resume_command(options, bisection.name)
+    err = Console(stderr=True)
+    begun = time.monotonic()
+    with bisection.lock(), terminated_like_interrupted():
+        try:
+            conclusion = _conclude(bisection, options, err)
+        except KeyboardInterrupt:
+            _say(err, f"interrupted; to resume: {resume}")
+            return INTERRUPTED
+        except EndsError as error:
+            conclusion = Conclusion(outcome=BisectionOutcome.ENDS_DO_NOT_DIFFER, message=str(error))
+            bisection.journal.conclude(conclusion.outcome, conclusion.model_dump(mode="json"))
+            write_report(sessions, bisection.name, output)
+            raise
+        except UserError:
+            _say(err, f"to go on after mending it: {resume}")
+            raise
+        write_report(sessions, bisection.name, output)
+        if conclusion.outcome is BisectionOutcome.CULPRIT and not options.no_localize:
+            _localize(bisection, options, sessions, home=home, begun=begun, err=err)
+            write_report(sessions, bisection.name, output)
+    if conclusion.outcome is BisectionOutcome.BUDGET:
+        _say(err, f"the budget is spent; to resume: {resume}")
+    print_summary(sessions, bisection.name, output, Console())
+    return _EXIT_CODES[conclusion.outcome]
+
+
+def resume_command(options: BisectOptions, name: str) -> str:
+    """The command that goes on with the bisection `name` as it was begun; a password in the store's URL is `***`."""
+    words = ["bisect-precision"]
+    if options.store and options.store != os.environ.get(STORE_VARIABLE):
+        words += ["--store", make_url(options.store).render_as_string()]
+    if options.jobs > 1:
+        words += ["--jobs", str(options.jobs)]
+    if options.backend != "loky":
+        words += ["--backend", options.backend]
+    if options.no_localize:
+        words.append("--no-localize")
+    if options.reduce:
+        words.append("--reduce")
+    return shlex.join([*words, "--resume", name])
+
+
+def _conclude(bisection: StoredBisection, options: BisectOptions, err: Console) -> Conclusion:
+    crew = CrewOptions(jobs=options.jobs, backend=options.backend, budget=options.budget)
+    with LiveProgress(err) if err.is_terminal else PlainProgress(err) as progress:
+        return bisection.drive(progress, crew)
+
+
+def _localize(
+    bisection: StoredBisection,
+    options: BisectOptions,
+    sessions: sessionmaker[Session],
+    *,
+    home: Home,
+    begun: float,
+    err: Console,
+) -> None:
+    """Localize in what is left of the budget since `begun` (of `time.monotonic`), and note what came of it."""
+    left = None if options.budget is None else options.budget - (time.monotonic() - begun)
+    localization = localize_culprit(
+        sessions,
+        bisection.name,
+        home=home,
+        reduce=options.reduce,
+        seconds=left,
+        say=lambda text: _say(err, text, style="dim"),
+    )
+    bisection.journal.note_localization(localization.model_dump(mode="json"))
+
+
+def _say(err: Console, text: str, *, style: str | None = None) -> None:
+    err.print(text, style=style, markup=False, highlight=False, soft_wrap=True)

@@ -1,0 +1,110 @@
+"""The options of the subcommands of `bisect-precision`, one model for each."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import click
+from dataclass_click import argument, option
+
+from ...runner.process.options import BUDGET, jobs
+from ...runner.stack.options import REPOSITORY, STACK
+from ...store.options import STORE
+
+_PATH = click.Path(path_type=Path)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DemoOptions:
+    """A stack to make, with a planted regression."""
+
+    directory: Annotated[Path, argument(type=_PATH)]
+    scenario: Annotated[
+        str, option("--scenario", default="rounding", show_default=True, help="Plant this regression.")
+    ]
+    commits: Annotated[
+        int,
+        option(
+            "--commits",
+            type=click.IntRange(min=1),
+            default=60,
+            show_default=True,
+            help="Make this many commits between the good end and the bad one.",
+        ),
+    ]
+    seed: Annotated[
+        int, option("--seed", default=0, show_default=True, help="Draw the histories from this seed.")
+    ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class HistoryOptions:
+    """Which past bisections to show: one by its name, or all."""
+
+    name: Annotated[str | None, argument(required=False)]
+    store: Annotated[str | None, STORE]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportOptions:
+    """What to write from the store: the report of one bisection, or pages of everything."""
+
+    name: Annotated[str | None, argument(required=False)]
+    output: Annotated[
+        Path | None,
+        option(
+            "-o",
+            "--output",
+            metavar="DIR",
+            type=_PATH,
+            help="Write the report to this folder; the default is where the bisection wrote it.",
+        ),
+    ]
+    html: Annotated[
+        Path | None,
+        option(
+            "--html",
+            metavar="DIR",
+            type=click.Path(path_type=Path, file_okay=False),
+            help="Write pages of all that the store holds to this folder, in place of one report.",
+        ),
+    ]
+    store: Annotated[str | None, STORE]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServeOptions:
+    """Where to show the pages."""
+
+    host: Annotated[
+        str, option("--host", default="127.0.0.1", show_default=True, help="Listen on this address.")
+    ]
+    port: Annotated[
+        int,
+        option(
+            "--port",
+            type=click.IntRange(0, 65535),
+            default=8000,
+            show_default=True,
+            help="Listen on this port; 0 takes a free one.",
+        ),
+    ]
+    store: Annotated[str | None, STORE]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DoctorOptions:
+    """The stack that this machine is examined for."""
+
+    stack: Annotated[str, STACK]
+    repository: Annotated[tuple[str, ...], REPOSITORY]
+
+
+@dataclass(frozen=True, kw_only=True)
+class NightlyOptions:
+    """The night to run, and what it may spend."""
+
+    file: Annotated[Path, argument(type=_PATH)]
+    store: Annotated[str | None, STORE]
+    budget: Annotated[float | None, BUDGET]
+    jobs: Annotated[int, jobs(default=1)]

@@ -1,0 +1,50 @@
+"""What `--dry-run` prints."""
+
+import shlex
+from collections.abc import Iterator
+
+from ..plan.question import Plan
+from ..plan.request import BisectRequest
+from ..run.progress import describe_stage
+
+
+def plan_lines(plan: Plan) -> Iterator[str]:
+    """The lines of a plan: what is run, over which range, with which pins, and how many probes it will take."""
+    request = plan.request
+    yield f"stack:     {request.stack.name}"
+    yield f"case:      {request.case_text or shlex.join(request.stack.case.command)}"
+    yield f"platform:  {request.platform}, device {request.device}"
+    yield from _range_lines(plan)
+    yield from _pin_lines(request)
+    yield f"bad when:  {request.bad_when or 'the command exits with 1-127, except 125'}"
+    captured = "captured at the good end" if request.captures_golden else "none"
+    yield f"golden:    {request.golden_data or captured}"
+    yield f"probes:    {_probes(plan)}"
+    yield f"report to: {request.output}"
+    for notice in plan.notices:
+        yield f"note: {notice}"
+
+
+def _range_lines(plan: Plan) -> Iterator[str]:
+    request, stage = plan.request, plan.stage
+    if stage is None:
+        yield f"range:     {request.repository} ..{request.bad[:12]}"
+        yield f"           the good end is looked for 1, 2, 4, ... {request.gallop} before the bad one"
+        return
+    yield f"range:     {request.repository} {stage.range.old[:12]}..{stage.range.new[:12]}"
+    candidates = len(stage.collapsed.nodes)
+    yield f"           {describe_stage(request.repository, commits=len(stage.commits), candidates=candidates)}"
+
+
+def _pin_lines(request: BisectRequest) -> Iterator[str]:
+    for name, pin in request.stack.pins.items():
+        value = request.frozen.get(request.stack.held_name(name))
+        frozen = f"frozen at {value}" if value is not None else "frozen, but says nothing at the bad end"
+        yield f"pin:       {name} {'searched' if pin.search else frozen}"
+
+
+def _probes(plan: Plan) -> str:
+    if plan.stage is None:
+        return "to find the good end, then as many as its range takes"
+    steps = max(0, (len(plan.stage.collapsed.nodes) - 1).bit_length())
+    return f"the ends, then about {steps} to find one commit, and 2 to confirm it"

@@ -1,0 +1,40 @@
+"""The options that bound what a command spends: how long it works, and how many runs it makes at once."""
+
+from typing import Any
+
+import click
+from dataclass_click import option
+
+from .duration import parse_duration
+
+
+class Duration(click.ParamType[float]):
+    """An option's value that is a time such as `20m`; the command gets seconds."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        try:
+            return parse_duration(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+BUDGET = option(
+    "--budget",
+    type=Duration(),
+    metavar="TIME",
+    help="Stop after this time, such as 90s, 20m or 6h, with what is known by then.",
+)
+
+
+def jobs(default: int) -> Any:
+    """The option `--jobs` of a command that makes `default` runs at once where nothing else is asked."""
+    return option(
+        "-j",
+        "--jobs",
+        type=click.IntRange(min=1),
+        default=default,
+        show_default=True,
+        help="Make this many runs at once.",
+    )

@@ -1,0 +1,153 @@
+"""Each option reaches its field, and no field is without an option."""
+
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from precision_bisect.bisect.cli import demo, doctor, history, main, nightly, report, serve
+from precision_bisect.bisect.commands.bisect_options import BisectOptions
+from precision_bisect.bisect.commands.drive import resume_command
+from precision_bisect.bisect.commands.options import (
+    DemoOptions,
+    DoctorOptions,
+    HistoryOptions,
+    NightlyOptions,
+    ReportOptions,
+    ServeOptions,
+)
+from precision_bisect.store.options import STORE_VARIABLE
+
+OF_BISECT: list[tuple[str, list[str], Any]] = [
+    ("good", ["--good", "v1"], "v1"),
+    ("bad", ["--bad", "main"], "main"),
+    ("stack", ["--stack", "pypto"], "pypto"),
+    ("repository", ["--repository", "a=x", "--repository", "b=y"], ("a=x", "b=y")),
+    ("repo", ["--repo", "runtime"], "runtime"),
+    ("freeze", ["--freeze", "ptoas"], ("ptoas",)),
+    ("search", ["--search", "isa", "--search", "rt"], ("isa", "rt")),
+    ("case", ["--case", "models/decode.py --rows 2"], "models/decode.py --rows 2"),
+    ("platform", ["-p", "a2a3"], "a2a3"),
+    ("platform", ["--platform", "a5"], "a5"),
+    ("device", ["-d", "3"], 3),
+    ("device", ["--device", "4"], 4),
+    ("bad_when", ["--bad-when", "stall"], "stall"),
+    ("golden_data", ["--golden-data", "data"], Path("data")),
+    ("runtime_dir", ["--runtime-dir", "build"], Path("build")),
+    ("gallop", ["--gallop", "days"], "days"),
+    ("find_fix", ["--find-fix"], True),
+    ("cherry_pick", ["--cherry-pick", "x@a..b"], ("x@a..b",)),
+    ("first_parent", ["--first-parent"], True),
+    ("timeout", ["--timeout", "2.5"], 2.5),
+    ("confidence", ["--confidence", "0.9"], 0.9),
+    ("output", ["-o", "out"], Path("out")),
+    ("output", ["--output", "out"], Path("out")),
+    ("store", ["--store", "sqlite:///x"], "sqlite:///x"),
+    ("resume", ["--resume"], ""),
+    ("resume", ["--resume", "a-name"], "a-name"),
+    ("jobs", ["-j", "3"], 3),
+    ("jobs", ["--jobs", "4"], 4),
+    ("backend", ["--backend", "dask"], "dask"),
+    ("budget", ["--budget", "1.5h"], 5400.0),
+    ("no_localize", ["--no-localize"], True),
+    ("reduce", ["--reduce"], True),
+    ("dry_run", ["--dry-run"], True),
+]
+OF_SUBCOMMANDS: list[tuple[click.Command, type[Any], str, list[str], Any]] = [
+    (demo, DemoOptions, "directory", ["d"], Path("d")),
+    (demo, DemoOptions, "scenario", ["d", "--scenario", "tail"], "tail"),
+    (demo, DemoOptions, "commits", ["d", "--commits", "5"], 5),
+    (demo, DemoOptions, "seed", ["d", "--seed", "7"], 7),
+    (history, HistoryOptions, "name", ["x"], "x"),
+    (history, HistoryOptions, "name", [], None),
+    (history, HistoryOptions, "store", ["--store", "sqlite:///x"], "sqlite:///x"),
+    (report, ReportOptions, "name", ["x"], "x"),
+    (report, ReportOptions, "output", ["x", "-o", "out"], Path("out")),
+    (report, ReportOptions, "html", ["--html", "pages"], Path("pages")),
+    (report, ReportOptions, "store", ["x", "--store", "sqlite:///x"], "sqlite:///x"),
+    (serve, ServeOptions, "host", ["--host", "::1"], "::1"),
+    (serve, ServeOptions, "port", ["--port", "0"], 0),
+    (serve, ServeOptions, "store", ["--store", "sqlite:///x"], "sqlite:///x"),
+    (doctor, DoctorOptions, "stack", ["--stack", "demo"], "demo"),
+    (doctor, DoctorOptions, "repository", ["--stack", "demo", "--repository", "a=x"], ("a=x",)),
+    (nightly, NightlyOptions, "file", ["night.toml"], Path("night.toml")),
+    (nightly, NightlyOptions, "store", ["n", "--store", "sqlite:///x"], "sqlite:///x"),
+    (nightly, NightlyOptions, "budget", ["n", "--budget", "90m"], 5400.0),
+    (nightly, NightlyOptions, "jobs", ["n", "--jobs", "2"], 2),
+]
+
+
+def parsed(command: click.Command, model: type[Any], words: list[str]) -> Any:
+    return model(**command.make_context("command", list(words)).params)
+
+
+@pytest.mark.parametrize(("field", "words", "value"), OF_BISECT)
+def test_options_of_bisect(field: str, words: list[str], value: Any) -> None:
+    assert getattr(parsed(main, BisectOptions, words), field) == value
+
+
+@pytest.mark.parametrize(("command", "model", "field", "words", "value"), OF_SUBCOMMANDS)
+def test_options_of_subcommands(
+    command: click.Command, model: type[Any], field: str, words: list[str], value: Any
+) -> None:
+    assert getattr(parsed(command, model, words), field) == value
+
+
+def test_every_field_is_covered() -> None:
+    assert {field for field, *_ in OF_BISECT} | {"predicate"} == {each.name for each in fields(BisectOptions)}
+    for _, model, *_ in OF_SUBCOMMANDS:
+        covered = {field for _, other, field, *_ in OF_SUBCOMMANDS if other is model}
+        assert covered == {each.name for each in fields(model)}, model
+
+
+def test_the_store_is_taken_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(STORE_VARIABLE, "sqlite:///from-there")
+    assert parsed(main, BisectOptions, ["--bad", "x"]).store == "sqlite:///from-there"
+
+
+def test_the_words_behind_two_dashes_are_the_predicate(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[BisectOptions] = []
+
+    def bisect(options: BisectOptions) -> int:
+        seen.append(options)
+        return 5
+
+    monkeypatch.setattr("precision_bisect.bisect.commands.bisect.bisect", bisect)
+    words = ["--good", "a", "--bad", "b", "--", "./check.sh", "--bad", "-p"]
+    assert CliRunner().invoke(main, words).exit_code == 5
+    assert seen[0].predicate == ("./check.sh", "--bad", "-p")
+    assert (seen[0].good, seen[0].bad, seen[0].platform) == ("a", "b", None)
+    assert CliRunner().invoke(main, ["--bad", "b"]).exit_code == 5
+    assert seen[1].predicate is None
+
+
+def test_no_question_at_all_prints_the_help() -> None:
+    result = CliRunner().invoke(main, [])
+    assert result.exit_code == 2
+    assert "--bad REV" in result.output
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ([], "bisect-precision --resume x"),
+        (["--jobs", "2", "--backend", "dask"], "bisect-precision --jobs 2 --backend dask --resume x"),
+        (["--no-localize"], "bisect-precision --no-localize --resume x"),
+        (["--reduce"], "bisect-precision --reduce --resume x"),
+        (
+            ["--store", "postgresql://me:secret@host/db"],
+            "bisect-precision --store 'postgresql://me:***@host/db' --resume x",
+        ),
+    ],
+)
+def test_the_command_that_goes_on(words: list[str], expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(STORE_VARIABLE, raising=False)
+    assert resume_command(parsed(main, BisectOptions, ["--bad", "b", *words]), "x") == expected
+
+
+def test_a_store_of_the_environment_is_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(STORE_VARIABLE, "sqlite:///from-there")
+    assert resume_command(parsed(main, BisectOptions, ["--bad", "b"]), "x") == "bisect-precision --resume x"
