@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from ..runner.handover import Localization
+from ..runner.localization.answer import Localization
 from ..runner.stack.parts import Model
 from ..store.vocabulary import BisectionOutcome, Judgement
 

@@ -14,10 +14,10 @@ from rich.console import Console
 from ..runner.build_output.files.errors import BuildOutputError
 from ..runner.compare.statistics.statistics import Tolerance
 from ..runner.errors import UsageError, UserError
+from ..runner.localization.divergence import Divergence
 from ..runner.process.fork_servers import ForkServers
 from ..runner.stack.file import load_stack
 from .localize.job import localize
-from .localize.report.divergence import Divergence
 from .localize.report.summary import print_summary
 from .localize.request import LocalizeRequest, ValuesRequest
 from .localize.values.job import localize_by_values

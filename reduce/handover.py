@@ -1,6 +1,6 @@
 """python -m precision_bisect.reduce.handover JOB.json: what `bisect-precision` hands over, with its exit codes.
 
-The job is a `runner.localization.LocalizationJob`. Progress goes to standard error, results to the job's folders.
+The job is a `runner.localization.job.LocalizationJob`. Progress goes to standard error, results to the job's folders.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 from ..runner.build_output.files.errors import BuildOutputError
 from ..runner.compare.statistics.statistics import Tolerance
 from ..runner.errors import UserError
-from ..runner.handover import LocalizationJob
+from ..runner.localization.job import LocalizationJob
 from ..runner.process.fork_servers import ForkServers
 from .localize.job import localize
 from .localize.request import LocalizeRequest

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..runner.errors import UsageError
-from .localize.report.divergence import Divergence
+from ..runner.localization.divergence import Divergence
 
 RESULT = "divergence.json"
 PAGE = "task_graph.html"

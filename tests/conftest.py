@@ -1,12 +1,18 @@
 """Fixtures that every room's tests use: a home of their own, and small real git repositories."""
 
+from __future__ import annotations
+
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from precision_bisect.runner.workspace.home import Home, user_home
+
+if TYPE_CHECKING:
+    from tests.runner.small_stack import SmallStack
 
 _IDENTITY = {
     "GIT_AUTHOR_NAME": "Ada Example",
@@ -68,3 +74,13 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
 def repository(tmp_path: Path) -> TestRepository:
     """An empty repository."""
     return TestRepository(tmp_path / "repository")
+
+
+@pytest.fixture
+def small(tmp_path: Path, home: Home) -> SmallStack:
+    """A stack that a test may change before it is used."""
+    from tests.runner.small_stack import (
+        SmallStack,
+    )  # which most tests do without, and which builds on this file
+
+    return SmallStack(tmp_path / "stack", home)

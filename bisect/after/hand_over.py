@@ -15,15 +15,14 @@ from sqlalchemy.orm import Session, sessionmaker
 from ...runner.case.case import RunOptions
 from ...runner.case.golden import FrozenGolden, thaw
 from ...runner.errors import UserError
-from ...runner.handover import (
+from ...runner.localization.answer import (
     DIVERGENCE,
     TASK_GRAPH,
-    JobSide,
     Localization,
-    LocalizationJob,
     read_divergence,
     read_reduction,
 )
+from ...runner.localization.job import BuildToRun, LocalizationJob
 from ...runner.probe.builder import FailedBuild
 from ...runner.probe.preparation import OF_ANOTHER_PYTHON
 from ...runner.probe.probe import Prober
@@ -106,13 +105,15 @@ def _localize(
             (sides.bad, bad, failing, builds[0], "culprit"),
             (sides.good, good, reference, builds[1], "parent"),
         )
-        ready: list[JobSide] = []
+        ready: list[BuildToRun] = []
         for side, _, slot, build, word in both:
             say(f"localizing: preparing the toolchain of the {word}, {side.repository} {side.commit[:12]}")
             made = slot.prepare(_probe_request(rows, side, golden, folder / word, timeout))
             if isinstance(made, FailedBuild):
                 return _left_out(f"step {made.step} failed for the {word}")
-            ready.append(JobSide(build=build, stack=made, python=slot.slot.python, slot=slot.slot.directory))
+            ready.append(
+                BuildToRun(build=build, stack=made, python=slot.slot.python, slot=slot.slot.directory)
+            )
         if request.frozen_runtime_dir is None and compiled_differently(builds):
             for index, (side, probe, slot, build, word) in enumerate(both):
                 say(f"localizing: compiling with the {word} once more, to see the program after each pass")

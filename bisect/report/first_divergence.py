@@ -2,7 +2,10 @@
 
 from collections.abc import Iterator
 
-from ...runner.handover import Divergence, FirstDivergent, Localization, Stall
+from ...runner.localization.answer import Localization
+from ...runner.localization.divergence import Divergence
+from ...runner.localization.stall import Stall
+from ...runner.localization.tensors import FirstDivergent
 
 _MOST = 4
 """Tensors, and missing edges, that are told of; divergence.json has all."""

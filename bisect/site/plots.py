@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from ...runner.handover import HeatMap
+from ...runner.localization.tensors import ErrorMap
 from ...store.vocabulary import Judgement
 
 WIDTH, HEIGHT = 720, 170
@@ -136,7 +136,7 @@ BLOCK = 12
 
 
 @dataclass(frozen=True, kw_only=True)
-class Block:
+class HeatBlock:
     """A block of a heat map that holds anything wrong, with the first and last of its rows and columns."""
 
     x: int
@@ -147,10 +147,10 @@ class Block:
     columns: tuple[int, int]
 
 
-def blocks(heat: HeatMap) -> tuple[Block, ...]:
+def blocks(heat: ErrorMap) -> tuple[HeatBlock, ...]:
     """Those that are not clean."""
     return tuple(
-        Block(
+        HeatBlock(
             x=j * BLOCK,
             y=i * BLOCK,
             share=share,

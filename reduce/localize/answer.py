@@ -8,12 +8,15 @@ from typing import Literal
 
 from ...runner.build_output.build_directory import BuildDirectory
 from ...runner.build_output.generated_sources import compare_generated
+from ...runner.localization.divergence import Divergence, Generated, ReferenceUsed
+from ...runner.localization.orders import Race, UnorderedTasks
+from ...runner.localization.stall import Stall
+from ...runner.localization.tensors import FirstDivergent
 from ..replay.side import Side
 from .assess import Assessment
 from .beyond import Found
-from .localize import Divergence
+from .localize import DivergentTask
 from .report import describe
-from .report import divergence as written
 from .request import LocalizeRequest
 
 
@@ -30,12 +33,12 @@ def written_answer(
     request: LocalizeRequest,
     answer: Found,
     spent: Spent,
-    below: Sequence[tuple[Divergence, Assessment]],
+    below: Sequence[tuple[DivergentTask, Assessment]],
     failing: Side,
     reference: Side,
-    missing: tuple[written.MissingEdge, ...],
-    race: written.Race | None,
-) -> written.Divergence:
+    missing: tuple[UnorderedTasks, ...],
+    race: Race | None,
+) -> Divergence:
     """What was found of a build that ends."""
     found, assessments = answer.localization, answer.assessments
     ours, theirs = failing.tasks.tasks, reference.tasks.tasks
@@ -53,7 +56,7 @@ def written_answer(
             tolerance=request.tolerance,
         )
     )
-    return written.Divergence(
+    return Divergence(
         failing_build=str(request.failing),
         reference=_reference(request),
         rtol=request.tolerance.rtol,
@@ -79,9 +82,9 @@ def written_answer(
     )
 
 
-def written_stall(request: LocalizeRequest, stall: written.Stall, *, runs: int) -> written.Divergence:
+def written_stall(request: LocalizeRequest, stall: Stall, *, runs: int) -> Divergence:
     """What was found of a build that does not end, in `runs` of it and one of the reference."""
-    return written.Divergence(
+    return Divergence(
         failing_build=str(request.failing),
         reference=_reference(request),
         rtol=request.tolerance.rtol,
@@ -107,9 +110,7 @@ def written_stall(request: LocalizeRequest, stall: written.Stall, *, runs: int) 
     )
 
 
-def _generated(
-    request: LocalizeRequest, firsts: tuple[written.FirstDivergent, ...]
-) -> written.Generated | None:
+def _generated(request: LocalizeRequest, firsts: tuple[FirstDivergent, ...]) -> Generated | None:
     if request.is_its_own_reference:
         return None
     return describe.generated(
@@ -118,11 +119,11 @@ def _generated(
     )
 
 
-def _reference(request: LocalizeRequest) -> written.Reference:
+def _reference(request: LocalizeRequest) -> ReferenceUsed:
     kind: Literal["good build", "other target", "other schedule"] = "good build"
     if request.is_its_own_reference:
         kind = "other target" if request.schedule is None else "other schedule"
-    return written.Reference(
+    return ReferenceUsed(
         kind=kind,
         path=str(request.reference),
         platform=request.reference_toolchain.platform,

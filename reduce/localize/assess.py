@@ -19,7 +19,7 @@ from ..replay.comparison import NotWholeError, differs, distance
 from ..replay.side import Side
 from ..replay.task_replay import TaskReplayer
 from .classes import Distances, TaskClass, classify
-from .localize import Divergence
+from .localize import DivergentTask
 
 _SEED = 2026
 _LARGEST = {
@@ -55,14 +55,14 @@ class Assessor:
     tolerance: Tolerance
     folder: Path
 
-    def assess(self, divergence: Divergence, *, fed_wrong: bool = False) -> Assessment:
+    def assess(self, divergence: DivergentTask, *, fed_wrong: bool = False) -> Assessment:
         """Measure a task in up to four runs of it alone. `fed_wrong`: tasks before it diverge too."""
         try:
             return self._measured(divergence, fed_wrong=fed_wrong)
         except (UserError, BuildOutputError, NotWholeError) as error:
             return Assessment(task_class=TaskClass.UNKNOWN, distances=None, reason=str(error))
 
-    def _measured(self, divergence: Divergence, *, fed_wrong: bool) -> Assessment:
+    def _measured(self, divergence: DivergentTask, *, fed_wrong: bool) -> Assessment:
         actual, expected = divergence.actual, divergence.expected
         right = expected.before
         folder = self.folder / str(divergence.failing.ordinal)

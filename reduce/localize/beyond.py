@@ -16,7 +16,7 @@ from ..graph.task_list import KernelTask
 from ..replay.comparison import differs
 from .assess import Assessment, Assessor
 from .classes import TaskClass
-from .localize import Divergence, Localization, Localizer
+from .localize import DivergentTask, FirstDivergences, Localizer
 
 _MOST_KERNELS = 3
 """Below the first divergent tasks, kernels that are run alone: each takes up to five runs."""
@@ -26,7 +26,7 @@ _MOST_KERNELS = 3
 class Found:
     """The first divergent tasks with their verdicts, and those before them that differ by rounding alone."""
 
-    localization: Localization
+    localization: FirstDivergences
     assessments: tuple[Assessment, ...]
     rounding: tuple[KernelTask, ...] = ()
 
@@ -64,7 +64,7 @@ def _is_rounding(first: Found, harness: Tolerance) -> bool:
 
 def downstream(
     found: Found, localizer: Localizer, assessor: Assessor
-) -> tuple[tuple[Divergence, Assessment], ...]:
+) -> tuple[tuple[DivergentTask, Assessment], ...]:
     """The verdicts on a few of the tasks that were seen to diverge below the first ones: the first of each kernel."""
     firsts = {name for one in found.localization.divergences for name in one.failing.kernels}
     chosen: dict[str, KernelTask] = {}
@@ -77,7 +77,7 @@ def downstream(
     if not wanted:
         return ()
     below = replace(assessor, folder=assessor.folder / "downstream")
-    pairs: list[tuple[Divergence, Assessment]] = []
+    pairs: list[tuple[DivergentTask, Assessment]] = []
     for one in localizer.show([task.ordinal for task in wanted]):
         localizer.on_progress(f"running {one.failing.name} alone")
         pairs.append((one, below.assess(one, fed_wrong=True)))

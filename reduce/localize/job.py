@@ -7,6 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from ...runner.case.golden import FrozenGolden, freeze
+from ...runner.localization.divergence import Divergence
+from ...runner.localization.orders import UnorderedTasks
 from ...store.vocabulary import Verdict
 from ..graph.alignment import Alignment, align
 from ..graph.races import missing_edges
@@ -18,16 +20,15 @@ from .answer import Spent, written_answer, written_stall
 from .assess import Assessment, Assessor
 from .beyond import Found, downstream, past_rounding
 from .classes import TaskClass
-from .localize import Divergence, Localizer
+from .localize import DivergentTask, Localizer
 from .report import describe
-from .report import divergence as written
 from .report.page import page
 from .request import LocalizeRequest
 from .schedules import Schedules
 from .stalls.stall import RUNS_OF_A_STALL, examine_stall
 
 
-def localize(request: LocalizeRequest, *, on_progress: Callable[[str], None]) -> written.Divergence:
+def localize(request: LocalizeRequest, *, on_progress: Callable[[str], None]) -> Divergence:
     """Find the first divergent tensors and write `divergence.json` and `task_graph.html` to the output folder,
     which keeps logs and dumps below `work/`. Nothing else is written to.
 
@@ -104,7 +105,7 @@ def _schedules(
 
 def _missing_edges(
     failing: Side, reference: Side, alignment: Alignment, request: LocalizeRequest
-) -> tuple[written.MissingEdge, ...]:
+) -> tuple[UnorderedTasks, ...]:
     unordered = {(edge.before.ordinal, edge.after.ordinal) for edge in missing_edges(reference.tasks)}
     in_reference = None if request.is_its_own_reference else unordered
     return tuple(
@@ -115,7 +116,7 @@ def _missing_edges(
 
 def _stalled(
     request: LocalizeRequest, golden: FrozenGolden, work: Path, on_progress: Callable[[str], None]
-) -> written.Divergence:
+) -> Divergence:
     stall = examine_stall(
         request.failing,
         request.reference,
@@ -135,7 +136,7 @@ def _side(build: Path, toolchain: Toolchain, golden: FrozenGolden, folder: Path,
 
 
 def _assess_all(
-    divergences: Sequence[Divergence], assessor: Assessor, on_progress: Callable[[str], None]
+    divergences: Sequence[DivergentTask], assessor: Assessor, on_progress: Callable[[str], None]
 ) -> tuple[Assessment, ...]:
     """One verdict a task. Of several tasks with the same kernels, the first is run alone, and speaks for the others."""
     by_kernels: dict[tuple[str, str], Assessment] = {}

@@ -23,7 +23,7 @@ from .search.settle import OnProgress, settle
 
 
 @dataclass(frozen=True, kw_only=True)
-class Divergence:
+class DivergentTask:
     """A first divergent task: its counterpart in the reference, and all values of both in one run each."""
 
     failing: KernelTask
@@ -33,7 +33,7 @@ class Divergence:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Localization:
+class FirstDivergences:
     """What was found.
 
     Attributes:
@@ -45,7 +45,7 @@ class Localization:
         unvisited: ordinals of tasks that may hold a further first divergence and were not looked at.
     """
 
-    divergences: tuple[Divergence, ...]
+    divergences: tuple[DivergentTask, ...]
     vanished: tuple[KernelTask, ...]
     alignment: Alignment
     seen: Mapping[int, float]
@@ -81,7 +81,7 @@ class Localizer:
             )
         self._evidence = Evidence(shared_graph(self.failing.tasks, self.reference.tasks, self._alignment))
 
-    def localize(self) -> Localization:
+    def localize(self) -> FirstDivergences:
         """Search to the end.
 
         Raises:
@@ -100,7 +100,7 @@ class Localizer:
             nodes = {ordinal: node for node, ordinal in enumerate(self._tasks)}
             self._evidence.observe({nodes[one]: wrong for one, wrong in known.items() if one in nodes})
 
-    def _until_divergent(self, search: Callable[[], Localization]) -> Localization:
+    def _until_divergent(self, search: Callable[[], FirstDivergences]) -> FirstDivergences:
         """Search again while nothing diverges, as often as is allowed."""
         while not (found := search()).divergences and self._may_try_again("nothing diverged"):
             self._forget()
@@ -112,7 +112,7 @@ class Localizer:
             self.on_progress(f"{why} in attempt {self._tried} of {self.attempts}")
         return self._tried < self.attempts
 
-    def _from_full_dump(self) -> Localization | None:
+    def _from_full_dump(self) -> FirstDivergences | None:
         """The answer from one run of each build; None where a dump was not whole."""
         self.on_progress("dumping all tasks of both builds")
         theirs = self.reference.dump_everything()
@@ -123,7 +123,7 @@ class Localizer:
             self._forget()
             return None
 
-    def _from_tagged_dumps(self) -> Localization:
+    def _from_tagged_dumps(self) -> FirstDivergences:
         """Search until the tasks before the first ones are clean in the very run that shows those diverging."""
         self._look_at_marked()
         while True:
@@ -153,7 +153,7 @@ class Localizer:
         failing, _ = self._pair(node)
         return any(submit.dumps for submit in submits_of(self.failing.orchestration, failing))
 
-    def _of_one_run(self, ours: ArgsDump, theirs: ArgsDump) -> Localization:
+    def _of_one_run(self, ours: ArgsDump, theirs: ArgsDump) -> FirstDivergences:
         self._observe(range(len(self._tasks)), ours, theirs)
         return self._result(self._firsts(), ours, theirs)
 
@@ -169,7 +169,7 @@ class Localizer:
         )
         self._observe(nodes, ours, theirs)
 
-    def _show(self) -> Localization:
+    def _show(self) -> FirstDivergences:
         """One more run of each build, with all arguments of the first tasks and what they read."""
         firsts = self._firsts()
         if not firsts:
@@ -201,7 +201,7 @@ class Localizer:
         below = self._evidence.divergent & ~self._evidence.firsts()
         return tuple(self._pair(int(node))[0] for node in np.flatnonzero(below))
 
-    def show(self, ordinals: Sequence[int]) -> tuple[Divergence, ...]:
+    def show(self, ordinals: Sequence[int]) -> tuple[DivergentTask, ...]:
         """One more run of each build, with all arguments of some tasks; those of them that diverge in it.
 
         Raises `UserError` where they were not dumped whole.
@@ -212,7 +212,7 @@ class Localizer:
         except NotWholeError as error:
             raise UserError(f"expected all arguments of a task dumped whole, found: {error}") from error
 
-    def _is_disturbed(self, found: Divergence) -> bool:
+    def _is_disturbed(self, found: DivergentTask) -> bool:
         """Whether its inputs differ, though all that is known of the tasks before it is that they do not."""
         actual, expected = found.actual.before, found.expected.before
         return any(
@@ -241,8 +241,10 @@ class Localizer:
     def _firsts(self) -> tuple[int, ...]:
         return tuple(int(node) for node in np.flatnonzero(self._evidence.firsts()))
 
-    def _result(self, firsts: Sequence[int], ours: ArgsDump | None, theirs: ArgsDump | None) -> Localization:
-        divergences: list[Divergence] = []
+    def _result(
+        self, firsts: Sequence[int], ours: ArgsDump | None, theirs: ArgsDump | None
+    ) -> FirstDivergences:
+        divergences: list[DivergentTask] = []
         vanished: list[KernelTask] = []
         for node in firsts:
             assert ours is not None
@@ -251,11 +253,11 @@ class Localizer:
             actual, expected = values_of(ours, failing), values_of(theirs, reference)
             if _any_differs(actual.after, expected.after, self.tolerance):
                 divergences.append(
-                    Divergence(failing=failing, reference=reference, actual=actual, expected=expected)
+                    DivergentTask(failing=failing, reference=reference, actual=actual, expected=expected)
                 )
             else:
                 vanished.append(failing)
-        return Localization(
+        return FirstDivergences(
             divergences=tuple(divergences),
             vanished=tuple(vanished),
             alignment=self._alignment,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from ...runner.build_output.files.errors import BuildOutputError
 from ...runner.build_output.golden_data import TensorFolder
 from ...runner.compare.statistics.statistics import Tolerance
+from ...runner.localization.orders import OrderConfirmation, OrderTrial
 from ..replay.comparison import differs
 from ..replay.load import busy
 from ..replay.replay import ReplayError
@@ -21,36 +22,6 @@ probability (p (1 - p))^k, at most 4^-k: 0.4 % for 4 runs each."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Trial:
-    """Runs of the failing build under one schedule on the same data. `failed` ones put out something else than the
-    reference; those that did not get to their end, or whose outputs cannot be read, are `stopped`."""
-
-    schedule: str
-    variables: Mapping[str, str]
-    runs: int
-    failed: int
-    stopped: int
-
-    @property
-    def passed(self) -> int:
-        """Runs that put out what the reference does."""
-        return self.runs - self.failed - self.stopped
-
-
-@dataclass(frozen=True, kw_only=True)
-class Confirmation:
-    """Fresh runs of one order that had failed and of one that had passed, in turns."""
-
-    failing: Trial
-    passing: Trial
-
-    @property
-    def holds(self) -> bool:
-        """Whether the one failed in all of them, and the other passed in all."""
-        return self.failing.failed == self.failing.runs and self.passing.passed == self.passing.runs
-
-
-@dataclass(frozen=True, kw_only=True)
 class Schedules:
     """Runs the failing build in many orders on the same data, and compares its outputs with the reference's."""
 
@@ -58,7 +29,7 @@ class Schedules:
     expected: TensorFolder
     tolerance: Tolerance
     on_progress: Callable[[str], None]
-    _first: dict[str, Trial] = field(default_factory=dict[str, Trial])
+    _first: dict[str, OrderTrial] = field(default_factory=dict[str, OrderTrial])
     """The first run under each schedule of the stack file."""
 
     def provoke(self) -> str | None:
@@ -74,7 +45,7 @@ class Schedules:
                 return wrong
         return None
 
-    def try_all(self) -> tuple[Trial, ...]:
+    def try_all(self) -> tuple[OrderTrial, ...]:
         """As the caller's variables have it, repeatedly, alone and under load; then under each schedule of the stack
         file, with the variables of all others cleared."""
         self.failing.restore()
@@ -82,10 +53,10 @@ class Schedules:
         trials = [self._trial(AS_IT_IS, _REPEATS)]
         self.on_progress("running the failing build under load")
         with busy():
-            trials.append(replace(self._trial(AS_IT_IS, _REPEATS), schedule=UNDER_LOAD))
+            trials.append(self._trial(AS_IT_IS, _REPEATS).model_copy(update={"schedule": UNDER_LOAD}))
         return (*trials, *map(self._once, self._known))
 
-    def confirm(self, trials: tuple[Trial, ...]) -> Confirmation | None:
+    def confirm(self, trials: tuple[OrderTrial, ...]) -> OrderConfirmation | None:
         """Whether the order decides: one that failed against one that passed, in fresh runs; schedules of the stack
         file first, which hold the order fast. None where no order failed in all its runs, or none passed in all."""
         orders = [trial for trial in trials if trial.schedule != UNDER_LOAD]
@@ -96,29 +67,29 @@ class Schedules:
         bad, good = (min(found, key=lambda trial: trial.schedule == AS_IT_IS) for found in (failing, passing))
         self.on_progress(f"running {bad.schedule} and {good.schedule} in turns")
         empty = {"runs": 0, "failed": 0, "stopped": 0}
-        bad, good = replace(bad, **empty), replace(good, **empty)
+        bad, good = bad.model_copy(update=empty), good.model_copy(update=empty)
         while bad.runs < REPEATS_TO_CONFIRM:
             bad = _sum(bad, self._trial(bad.schedule, 1))
             good = _sum(good, self._trial(good.schedule, 1))
             if bad.failed < bad.runs or good.passed < good.runs:
                 break
-        return Confirmation(failing=bad, passing=good)
+        return OrderConfirmation(failing=bad, passing=good)
 
     @property
     def _known(self) -> Mapping[str, Mapping[str, str]]:
         stack = self.failing.replayer.toolchain.stack
         return {name: schedule.variables for name, schedule in stack.schedules.items()}
 
-    def _once(self, name: str) -> Trial:
+    def _once(self, name: str) -> OrderTrial:
         if name not in self._first:
             self.on_progress(f"running the failing build under schedule {name}")
             self._first[name] = self._trial(name, 1)
         return self._first[name]
 
-    def _trial(self, name: str, runs: int) -> Trial:
+    def _trial(self, name: str, runs: int) -> OrderTrial:
         schedule = None if name == AS_IT_IS else name
         outcomes = [self._fails(schedule) for _ in range(runs)]
-        return Trial(
+        return OrderTrial(
             schedule=name,
             variables=self._known[schedule] if schedule else {},
             runs=runs,
@@ -140,9 +111,10 @@ class Schedules:
             return None
 
 
-def _sum(first: Trial, second: Trial) -> Trial:
-    return replace(
-        first,
+def _sum(first: OrderTrial, second: OrderTrial) -> OrderTrial:
+    return OrderTrial(
+        schedule=first.schedule,
+        variables=first.variables,
         runs=first.runs + second.runs,
         failed=first.failed + second.failed,
         stopped=first.stopped + second.stopped,

@@ -11,14 +11,14 @@ from click.testing import CliRunner
 
 from precision_bisect.reduce.byte_size import parse_bytes
 from precision_bisect.reduce.cli import main
-from precision_bisect.reduce.localize.report.divergence import schema_text
+from precision_bisect.runner.localization.divergence import schema_text
 
 PUBLISHED = Path(__file__).parents[2] / "docs" / "divergence.schema.json"
 
 
 def test_the_published_schema_is_current() -> None:
     assert PUBLISHED.read_text() == schema_text(), (
-        "run: python -m precision_bisect.reduce.localize.report.divergence > docs/divergence.schema.json"
+        "run: python -m precision_bisect.runner.localization.divergence > docs/divergence.schema.json"
     )
 
 

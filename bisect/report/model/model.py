@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from ....runner.handover import Localization
+from ....runner.localization.answer import Localization
 from ....runner.stack.parts import Model
 from ....store.vocabulary import BisectionOutcome, BuildSource, Judgement, Phase, Seeks, Verdict
 from ...result import Counterfactual, EndRate, PinRecord

@@ -9,7 +9,7 @@ from .model import Report
 
 def schema_text() -> str:
     """The schema of what `report.json` holds."""
-    return published_schema(Report)
+    return published_schema(Report, by_alias=False)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ....runner.handover import Divergence, read_divergence
+from ....runner.localization.answer import read_divergence
+from ....runner.localization.divergence import Divergence
 from ....store.schema import Probe
 from ....store.vocabulary import Judgement, Phase
 from ...report.model.build import report_of_rows

@@ -11,6 +11,16 @@ from ....runner.build_output.task_id import format_task_id
 from ....runner.compare.patterns.recognize import recognize
 from ....runner.compare.statistics.rows import breakdown, heat_map
 from ....runner.compare.statistics.statistics import IncomparableError, Tolerance, measure
+from ....runner.localization.divergence import DivergentPass, Generated, NamedTask
+from ....runner.localization.orders import OrderConfirmation, OrderTrial, Race, UnorderedTasks
+from ....runner.localization.tensors import (
+    DownstreamTask,
+    ErrorMap,
+    FirstDivergent,
+    PatternFit,
+    TaskDistances,
+    TensorStatistics,
+)
 from ....runner.tensor.view import TensorView
 from ...graph.alignment import Alignment
 from ...graph.races import MissingEdge
@@ -21,18 +31,16 @@ from ...replay.side import Side
 from ...rewrite.single_task import submits_of
 from ..assess import Assessment
 from ..classes import Distances
-from ..localize import Divergence
-from ..schedules import Confirmation, Trial
-from . import divergence as written
+from ..localize import DivergentTask
 
 _FIRST_ROWS = 10
 _HEAT_HEIGHT, _HEAT_WIDTH = 32, 48
 """Blocks of a heat map, at most."""
 
 
-def task(found: KernelTask) -> written.Task:
+def task(found: KernelTask) -> NamedTask:
     """A task by id and kernel."""
-    return written.Task(task_id=format_task_id(found.task.task_id), kernel=found.name)
+    return NamedTask(task_id=format_task_id(found.task.task_id), kernel=found.name)
 
 
 def first_divergent(
@@ -45,7 +53,7 @@ def first_divergent(
     others: Sequence[TensorView],
     failing: Side,
     tolerance: Tolerance,
-) -> Iterable[written.FirstDivergent]:
+) -> Iterable[FirstDivergent]:
     """One entry a tensor that the task left wrong, by what is `right`; `others` may be there in its place."""
     submits = submits_of(failing.orchestration, found)
     kernels = [failing.config.kernels.get(one) for one in found.task.kernels or () if one >= 0]
@@ -53,7 +61,7 @@ def first_divergent(
         actual = values.after[index]
         if not differs(actual, expected, tolerance):
             continue
-        yield written.FirstDivergent(
+        yield FirstDivergent(
             task_id=format_task_id(found.task.task_id),
             position=found.ordinal,
             kernel=found.name,
@@ -72,7 +80,7 @@ def first_divergent(
         )
 
 
-def generated(found: GeneratedDifference, firsts: Sequence[written.FirstDivergent]) -> written.Generated:
+def generated(found: GeneratedDifference, firsts: Sequence[FirstDivergent]) -> Generated:
     """What the compiler made differently, and whether that settles who is at fault.
 
     That two builds have equal sources says nothing of the runtime by itself: frozen data, the machine or a race may be
@@ -99,49 +107,37 @@ def generated(found: GeneratedDifference, firsts: Sequence[written.FirstDivergen
         shown = "all generated sources are the same; whether the runtime is at fault was not shown"
     else:
         shown = "generated sources differ, but not shown to be those that make the difference"
-    return written.Generated(
+    return Generated(
         differing=found.differing,
         only_failing=found.only_failing,
         only_reference=found.only_reference,
         first_pass=None
         if first is None
-        else written.PassDifference(number=first.number, name=first.name, diff=first.diff),
+        else DivergentPass(number=first.number, name=first.name, diff=first.diff),
         origin=origin,
         shown=shown,
     )
 
 
-def race(trials: Sequence[Trial], confirmation: Confirmation | None) -> written.Race:
+def race(trials: Sequence[OrderTrial], confirmation: OrderConfirmation | None) -> Race:
     """What became of the failing build under each schedule."""
-    return written.Race(
+    return Race(
         confirmed=confirmation is not None and confirmation.holds,
-        trials=tuple(map(_trial, trials)),
-        confirmation=None
-        if confirmation is None
-        else written.Confirmation(failing=_trial(confirmation.failing), passing=_trial(confirmation.passing)),
-    )
-
-
-def _trial(trial: Trial) -> written.Trial:
-    return written.Trial(
-        schedule=trial.schedule,
-        variables=trial.variables,
-        runs=trial.runs,
-        failed=trial.failed,
-        stopped=trial.stopped,
+        trials=tuple(trials),
+        confirmation=confirmation,
     )
 
 
 def missing_edge(
     found: MissingEdge, *, alignment: Alignment | None, in_reference: Set[tuple[int, int]] | None
-) -> written.MissingEdge:
+) -> UnorderedTasks:
     """A missing edge; `in_reference` are the pairs of ordinals that the reference does not order either. None where
     there is no other build."""
     ordered = None
     if alignment is not None and in_reference is not None:
         pair = tuple(alignment.reference_of.get(one.ordinal) for one in (found.before, found.after))
         ordered = None if None in pair else pair not in in_reference
-    return written.MissingEdge(
+    return UnorderedTasks(
         before_task_id=format_task_id(found.before.task.task_id),
         before_kernel=found.before.name,
         before_argument=found.first_argument,
@@ -154,9 +150,9 @@ def missing_edge(
     )
 
 
-def downstream(found: Divergence, assessment: Assessment) -> written.Downstream:
+def downstream(found: DivergentTask, assessment: Assessment) -> DownstreamTask:
     """What a task made of the error that reached it."""
-    return written.Downstream(
+    return DownstreamTask(
         task_id=format_task_id(found.failing.task.task_id),
         position=found.failing.ordinal,
         kernel=found.failing.name,
@@ -166,10 +162,10 @@ def downstream(found: Divergence, assessment: Assessment) -> written.Downstream:
     )
 
 
-def _distances(found: Distances | None) -> written.Distances | None:
+def _distances(found: Distances | None) -> TaskDistances | None:
     if found is None:
         return None
-    return written.Distances(
+    return TaskDistances(
         out=_finite(found.out),
         introduced=_finite(found.introduced),
         propagated=_finite(found.propagated),
@@ -181,7 +177,7 @@ def _distances(found: Distances | None) -> written.Distances | None:
 
 def _pattern(
     actual: TensorView, expected: TensorView, tolerance: Tolerance, others: Sequence[TensorView]
-) -> written.Pattern | None:
+) -> PatternFit | None:
     try:
         findings = recognize(*alike(actual, expected), tolerance, others)
     except IncomparableError:
@@ -189,17 +185,17 @@ def _pattern(
     if not findings:
         return None
     best = findings[0]
-    return written.Pattern(name=best.pattern.value, confidence=best.confidence, evidence=best.evidence)
+    return PatternFit(name=best.pattern.value, confidence=best.confidence, evidence=best.evidence)
 
 
-def _statistics(actual: TensorView, expected: TensorView, tolerance: Tolerance) -> written.Statistics | None:
+def _statistics(actual: TensorView, expected: TensorView, tolerance: Tolerance) -> TensorStatistics | None:
     ours, theirs = alike(actual, expected)
     try:
         found, rows = measure(ours, theirs, tolerance), breakdown(ours, theirs, tolerance)
     except IncomparableError:
         return None
     over = rows.slices_over()
-    return written.Statistics(
+    return TensorStatistics(
         dtype=actual.dtype.value,
         reference_dtype=expected.dtype.value,
         shape=actual.shape,
@@ -220,9 +216,9 @@ def _statistics(actual: TensorView, expected: TensorView, tolerance: Tolerance) 
     )
 
 
-def _heat(actual: TensorView, expected: TensorView, tolerance: Tolerance) -> written.HeatMap:
+def _heat(actual: TensorView, expected: TensorView, tolerance: Tolerance) -> ErrorMap:
     found = heat_map(actual, expected, tolerance, height=_HEAT_HEIGHT, width=_HEAT_WIDTH)
-    return written.HeatMap(
+    return ErrorMap(
         rows=found.rows,
         columns=found.columns,
         row_step=found.row_step,

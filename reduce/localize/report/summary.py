@@ -8,7 +8,10 @@ from rich.console import Console
 from rich.text import Text
 
 from ....runner.compare.report.diff_text import printable
-from .divergence import Divergence, FirstDivergent, Generated, MissingEdge, Race, Reference, Stall
+from ....runner.localization.divergence import Divergence, Generated, ReferenceUsed
+from ....runner.localization.orders import Race, UnorderedTasks
+from ....runner.localization.stall import Stall
+from ....runner.localization.tensors import FirstDivergent
 
 _SHOWN = 8
 Line = Callable[..., None]
@@ -120,7 +123,9 @@ def _print_race(found: Race, line: Line) -> None:
         line(f"  {trial.schedule:12} {trial.failed} of {trial.runs} fail{stopped}  {knobs}")
 
 
-def _reference(found: Reference) -> str:
+def _reference(found: ReferenceUsed | None) -> str:
+    if found is None:
+        return "not told"
     match found.kind:
         case "good build":
             return f"good build {found.path}"
@@ -146,7 +151,7 @@ def _print_generated(found: Generated, line: Line) -> None:
             line(f"  {text}", "dim")
 
 
-def _edge(edge: MissingEdge) -> str:
+def _edge(edge: UnorderedTasks) -> str:
     return (
         f"{edge.after_kernel} ({edge.after_task_id}, argument {edge.after_argument}) does not wait for "
         f"{edge.before_kernel} ({edge.before_task_id}): {edge.hazard}; {edge.cause}"

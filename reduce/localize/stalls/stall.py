@@ -11,12 +11,12 @@ from ....runner.build_output.build_directory import BuildDirectory
 from ....runner.build_output.golden_data import GoldenData
 from ....runner.build_output.task_id import format_task_id
 from ....runner.case.entry_arguments import entry_arguments
+from ....runner.localization.stall import Stall, StalledTask
 from ....store.vocabulary import Verdict
 from ...graph.tensor_names import submit_lines
 from ...replay.replay import Ran, Replayer
 from ...replay.toolchain import Toolchain
 from ...replay.working_copy import WorkingCopy
-from ..report import divergence as written
 from .log import OpenTask, read_stall
 
 _MOST_LINES = 1_000_000
@@ -32,7 +32,7 @@ def examine_stall(
     folder: Path,
     timeout: float,
     on_progress: Callable[[str], None],
-) -> written.Stall:
+) -> Stall:
     """Run a build that has stalled again, nothing else of ours beside it, and the reference after it.
 
     It is believed where every run stops at the same tasks and the reference does not stall: on a machine that is too
@@ -64,7 +64,7 @@ def examine_stall(
     believed = len(seen) == RUNS_OF_A_STALL and len(places) == 1 and control is not Verdict.STALL
     build = BuildDirectory.open(failing)
     last = seen[-1] if seen else None
-    return written.Stall(
+    return Stall(
         believed=believed,
         reason=why,
         completed=last.completed if last else 0,
@@ -86,7 +86,7 @@ def _lines(log: Path) -> Iterator[str]:
         yield from itertools.islice(lines, _MOST_LINES)
 
 
-def _described(task: OpenTask, build: BuildDirectory) -> written.StalledTask:
+def _described(task: OpenTask, build: BuildDirectory) -> StalledTask:
     config, orchestration = build.kernel_config(), build.orchestration()
     kernels = [config.kernels[one] for one in task.kernels if one in config.kernels]
     submits = [
@@ -94,7 +94,7 @@ def _described(task: OpenTask, build: BuildDirectory) -> written.StalledTask:
         for submit in orchestration.submits
         if tuple(one.func_id for one in submit.kernels if one.func_id != -1) == task.kernels
     ]
-    return written.StalledTask(
+    return StalledTask(
         task_id=format_task_id(task.task_id),
         kernel="+".join(kernel.name for kernel in kernels),
         kernel_sources=tuple(str(kernel.source) for kernel in kernels),

@@ -8,11 +8,12 @@ from typing import Literal
 
 from ....runner.build_output.golden_data import GoldenData, TensorFolder
 from ....runner.case.golden import freeze
+from ....runner.localization.divergence import Divergence, ReferenceUsed
+from ....runner.localization.tensors import FirstDivergent
 from ...graph.races import missing_edges
 from ...output_folder import fresh_work, save
 from ...replay.side import Side
 from ..report import describe
-from ..report import divergence as written
 from ..report.page import page
 from ..request import ValuesRequest
 from ..schedules import Schedules
@@ -20,7 +21,7 @@ from .known_values import KnownValues
 from .search import OffValues, ValuesSearch, assess_value
 
 
-def localize_by_values(request: ValuesRequest, *, on_progress: Callable[[str], None]) -> written.Divergence:
+def localize_by_values(request: ValuesRequest, *, on_progress: Callable[[str], None]) -> Divergence:
     """As `job.localize`, against what tensors should hold.
 
     Raises:
@@ -65,9 +66,9 @@ def localize_by_values(request: ValuesRequest, *, on_progress: Callable[[str], N
     kind: Literal["recorded values", "golden data"] = (
         "golden data" if request.reference_data is None else "recorded values"
     )
-    result = written.Divergence(
+    result = Divergence(
         failing_build=str(request.failing),
-        reference=written.Reference(
+        reference=ReferenceUsed(
             kind=kind,
             path=str(request.reference_data or request.golden_data or request.failing / "data"),
             platform=request.toolchain.platform,
@@ -103,10 +104,8 @@ def localize_by_values(request: ValuesRequest, *, on_progress: Callable[[str], N
     return save(result, drawn, request.output)
 
 
-def _firsts(
-    found: OffValues, known: KnownValues, request: ValuesRequest
-) -> tuple[written.FirstDivergent, ...]:
-    entries: list[written.FirstDivergent] = []
+def _firsts(found: OffValues, known: KnownValues, request: ValuesRequest) -> tuple[FirstDivergent, ...]:
+    entries: list[FirstDivergent] = []
     for one in found.found:
         folder = request.output / "work" / "alone" / str(one.task.ordinal)
         assessment = assess_value(one, known, request.tolerance, folder)

@@ -15,10 +15,10 @@ import pytest
 
 from precision_bisect.demo.scenarios import Scenario
 from precision_bisect.reduce.localize.job import localize
-from precision_bisect.reduce.localize.report.divergence import Divergence
 from precision_bisect.reduce.localize.schedules import AS_IT_IS, REPEATS_TO_CONFIRM, UNDER_LOAD
 from precision_bisect.reduce.output_folder import PAGE, RESULT
 from precision_bisect.runner.errors import UserError
+from precision_bisect.runner.localization.divergence import Divergence
 from tests.reduce.demo_builds import Trees, Twins
 from tests.reduce.quick_runs import quick_runs
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from precision_bisect.reduce.localize.report.divergence import Divergence
 from precision_bisect.reduce.localize.report.summary import print_summary
+from precision_bisect.runner.localization.divergence import Divergence
 
 NOTHING: dict[str, Any] = {
     "failing_build": "bad",

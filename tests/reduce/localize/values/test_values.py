@@ -9,12 +9,12 @@ import pytest
 import torch
 
 from precision_bisect.reduce.localize.job import localize
-from precision_bisect.reduce.localize.report.divergence import Divergence
 from precision_bisect.reduce.localize.request import LocalizeRequest, ValuesRequest
 from precision_bisect.reduce.localize.values.job import localize_by_values
 from precision_bisect.runner.build_output.files.errors import BuildOutputError
 from precision_bisect.runner.compare.statistics.statistics import Tolerance
 from precision_bisect.runner.errors import UserError
+from precision_bisect.runner.localization.divergence import Divergence
 from tests.reduce.demo_builds import Trees
 from tests.reduce.quick_runs import quick_runs
 from tests.reduce.small_builds import SHIFT, WRONG, small_build

@@ -1,0 +1,106 @@
+"""What `OUT/divergence.json` holds: the one model of a localization, which `reduce` writes and every report reads.
+
+python -m precision_bisect.runner.localization.divergence > docs/divergence.schema.json
+"""
+
+from typing import Literal
+
+from ...store.json_schema import published_schema
+from .orders import Race, UnorderedTasks
+from .part import DocumentPart
+from .stall import Stall
+from .tensors import DownstreamTask, FirstDivergent
+
+
+class ReferenceUsed(DocumentPart):
+    """What the failing build was compared with."""
+
+    kind: Literal["good build", "other target", "other schedule", "recorded values", "golden data"]
+    """Another target or schedule: the failing build itself, run otherwise. Values: by name, with no run at all; the
+    golden outputs are among the recorded ones."""
+    path: str
+    platform: str
+    schedule: str | None = None
+    """By its name in the stack file; null where nothing was asked of the runtime."""
+
+
+class NamedTask(DocumentPart):
+    """A task by id and kernel."""
+
+    task_id: str
+    kernel: str
+
+
+class DivergentPass(DocumentPart):
+    """The first dumped pass after which the program differs, with the start of a unified diff."""
+
+    number: int
+    name: str
+    diff: str = ""
+
+
+class Generated(DocumentPart):
+    """Generated sources that differ between the builds, and who that shows to be at fault."""
+
+    differing: tuple[str, ...] = ()
+    only_failing: tuple[str, ...] = ()
+    only_reference: tuple[str, ...] = ()
+    first_pass: DivergentPass | None = None
+    """Null where not both builds have dumps of passes, or none differs."""
+    origin: Literal["compiler", "runtime"] | None = None
+    """Null where what was measured does not settle it."""
+    shown: str
+    """What it rests on."""
+
+
+class Divergence(DocumentPart):
+    """The whole result of a localization."""
+
+    schema_version: Literal[1] = 1
+    """Of the document; one without it is of version 1."""
+    failing_build: str
+    reference: ReferenceUsed | None = None
+    """Null in documents that do not tell."""
+    rtol: float = 0.0
+    atol: float = 0.0
+    """0 and 0: any difference counts."""
+    schedule: str | None = None
+    """Of the stack file: the failing build was dumped in this order, in which it was seen to fail while another
+    passed; null where it ran as it is."""
+    tasks: int = 0
+    runs: int = 0
+    """Of the failing build, the one that recorded its graph included, until the first divergent tasks were shown."""
+    reference_runs: int = 0
+    bytes_dumped: int = 0
+    """By the failing build, in all runs."""
+    first_divergent: tuple[FirstDivergent, ...] = ()
+    candidates: tuple[NamedTask, ...] = ()
+    """Compared with values: tasks before those of which not all results are known. The error may be theirs."""
+    not_compared: tuple[str, ...] = ()
+    """Recorded values that say nothing of this build, and why."""
+    rounding: tuple[NamedTask, ...] = ()
+    """Tasks before those that differ too, within the harness's tolerance and within rounding: no fault."""
+    downstream: tuple[DownstreamTask, ...] = ()
+    """Some of the tasks below, one a kernel."""
+    vanished: tuple[NamedTask, ...] = ()
+    """Tasks that diverged while they were searched for, and not in the run that was to show it."""
+    missing_edges: tuple[UnorderedTasks, ...] = ()
+    race: Race | None = None
+    """Null where nothing points to one, or the harness does not tell what a run put out."""
+    stall: Stall | None = None
+    """Null where the failing build ends. Else nothing was compared."""
+    generated: Generated | None = None
+    """Null where the failing build is its own reference."""
+    unaligned: tuple[NamedTask, ...] = ()
+    unaligned_reference: tuple[NamedTask, ...] = ()
+    unvisited: tuple[NamedTask, ...] = ()
+    """Tasks that may hold a further first divergence and were not looked at."""
+
+
+def schema_text() -> str:
+    """The schema of `divergence.json`."""
+    return published_schema(Divergence)
+
+
+if __name__ == "__main__":
+    print(schema_text(), end="")

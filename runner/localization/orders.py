@@ -1,0 +1,60 @@
+"""What the order of tasks has to do with a failure, as `divergence.json` tells it: missing edges, and trials."""
+
+from collections.abc import Mapping
+from typing import Literal
+
+from .part import DocumentPart
+
+
+class UnorderedTasks(DocumentPart):
+    """Two tasks that touch the same elements, one writing, with no path between them in the failing build."""
+
+    before_task_id: str = ""
+    before_kernel: str
+    before_argument: int | None = None
+    after_task_id: str = ""
+    after_kernel: str
+    after_argument: int | None = None
+    hazard: Literal["read after write", "write after read", "write after write"]
+    cause: str
+    ordered_in_reference: bool | None = None
+    """Whether the reference orders the two; null where one of them has no counterpart, or there is no other build."""
+
+
+class OrderTrial(DocumentPart):
+    """Runs of the failing build under one schedule of the stack file, on the same data."""
+
+    schedule: str
+    variables: Mapping[str, str]
+    runs: int
+    failed: int
+    """Of them, with other outputs than the reference."""
+    stopped: int
+    """Of them, without outputs that can be read: crashed, stalled, or out of time."""
+
+    @property
+    def passed(self) -> int:
+        """Runs that put out what the reference does."""
+        return self.runs - self.failed - self.stopped
+
+
+class OrderConfirmation(DocumentPart):
+    """Fresh runs of an order that had failed and of one that had passed, in turns, until one does otherwise."""
+
+    failing: OrderTrial
+    passing: OrderTrial
+
+    @property
+    def holds(self) -> bool:
+        """Whether the one failed in all of them, and the other passed in all."""
+        return self.failing.failed == self.failing.runs and self.passing.passed == self.passing.runs
+
+
+class Race(DocumentPart):
+    """Looked for where an edge is missing, or a task goes wrong that is right alone."""
+
+    confirmed: bool
+    """One order fails and another passes on the same data, in all of several fresh runs each."""
+    trials: tuple[OrderTrial, ...] = ()
+    confirmation: OrderConfirmation | None = None
+    """Null where no order failed in all its trials, or none passed in all."""
