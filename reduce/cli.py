@@ -9,19 +9,18 @@ from typing import Any
 import click
 
 from ..runner.process.options import Duration as DurationOption
-from .byte_size import parse_bytes
 
 
 class _Bytes(click.ParamType[int]):
     name = "size"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        if isinstance(value, int):
-            return value
+        from pydantic import ByteSize, TypeAdapter
+
         try:
-            return parse_bytes(value)
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
+            return TypeAdapter(ByteSize).validate_python(value)
+        except ValueError:
+            self.fail(f"expected a size such as 256MiB, found {value!r}", param, ctx)
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})

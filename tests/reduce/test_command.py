@@ -6,10 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 
-from precision_bisect.reduce.byte_size import parse_bytes
 from precision_bisect.reduce.cli import main
 from precision_bisect.runner.localization.divergence import schema_text
 
@@ -26,13 +26,14 @@ def test_the_published_schema_is_current() -> None:
     ("text", "size"), [("256MiB", 2**28), ("1.5GB", 1_500_000_000), ("20kB", 20_000), ("7", 7)]
 )
 def test_sizes(text: str, size: int) -> None:
-    assert parse_bytes(text) == size
+    context = main.make_context("reduce", ["build", "--dump-budget", text, "-o", "out"])
+    assert context.params["dump_budget"] == size
 
 
 @pytest.mark.parametrize("text", ["", "MiB", "-1", "12 parsecs", "1e9"])
 def test_what_is_no_size(text: str) -> None:
-    with pytest.raises(ValueError, match="256MiB"):
-        parse_bytes(text)
+    with pytest.raises(click.BadParameter, match=f"expected a size such as 256MiB, found {text!r}"):
+        main.make_context("reduce", ["build", "--dump-budget", text, "-o", "out"])
 
 
 def test_a_folder_that_is_no_build_is_one_line(tmp_path: Path) -> None:
