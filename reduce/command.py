@@ -17,6 +17,7 @@ from ..runner.errors import UsageError, UserError
 from ..runner.localization.divergence import Divergence
 from ..runner.process.fork_servers import ForkServers
 from ..runner.stack.file import load_stack
+from ..runner.stack.overrides import read_overrides
 from .localize.job import localize
 from .localize.report.summary import print_summary
 from .localize.request import LocalizeRequest, ValuesRequest
@@ -71,7 +72,7 @@ def run_cli_job(
     tolerance = Tolerance(rtol=rtol or 0.0, atol=atol or 0.0)
 
     def toolchain(name: str, python: Path) -> Toolchain:
-        loaded = load_stack(name, overrides=_paths(overrides))
+        loaded = load_stack(name, overrides=read_overrides(overrides))
         return Toolchain.of(loaded, python=python, platform=platform, device=device, servers=servers)
 
     def say(text: str) -> None:
@@ -231,13 +232,3 @@ def _reduce(request: ReduceRequest, say: Callable[[str], None]) -> int:
     )
     print(request.output / "result")
     return STOPPED if found.stopped == "budget" else FOUND
-
-
-def _paths(overrides: tuple[str, ...]) -> dict[str, Path]:
-    paths: dict[str, Path] = {}
-    for override in overrides:
-        name, separator, path = override.partition("=")
-        if not separator:
-            raise UsageError(f"--repository {override}: expected NAME=PATH")
-        paths[name] = Path(path)
-    return paths

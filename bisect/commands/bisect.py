@@ -7,6 +7,7 @@ from ...runner.errors import UsageError
 from ...runner.git.repository import GitRepository
 from ...runner.probe.workers.backends import check_backend
 from ...runner.stack.file import load_stack, stack_of_checkout
+from ...runner.stack.overrides import read_overrides
 from ...runner.stack.stack import Stack
 from ...runner.workspace.home import user_home
 from ...store.vocabulary import Seeks
@@ -99,7 +100,7 @@ def _checked_bad_end(options: BisectOptions) -> str:
 
 def _stack(options: BisectOptions) -> Stack:
     """The stack that was named, else what the current folder says."""
-    overrides = parse_overrides(options.repository)
+    overrides = read_overrides(options.repository)
     if options.stack is not None:
         return load_stack(options.stack, overrides=overrides)
     if Path("stack.toml").is_file():
@@ -113,17 +114,6 @@ def _stack(options: BisectOptions) -> Stack:
             "expected a stack, found no stack.toml here and no checkout of a known one: name one with --stack"
         )
     return load_stack(marked, overrides=overrides)
-
-
-def parse_overrides(overrides: tuple[str, ...]) -> dict[str, Path]:
-    """Read `NAME=PATH` options. Paths count from the current folder. Raises `UsageError`."""
-    parsed: dict[str, Path] = {}
-    for text in overrides:
-        name, equals, path = text.partition("=")
-        if not (name and equals and path):
-            raise UsageError(f"--repository {text}: expected NAME=PATH")
-        parsed[name] = Path(path).absolute()
-    return parsed
 
 
 def _checked_predicate(options: BisectOptions, stack: Stack, repository: str) -> tuple[str, ...]:

@@ -14,12 +14,12 @@ from rich.text import Text
 from ...runner.errors import UserError
 from ...runner.git.repository import GitRepository
 from ...runner.stack.file import load_stack
+from ...runner.stack.overrides import read_overrides
 from ...runner.stack.parts import GitlinkPin, Platform, Tool
 from ...runner.stack.stack import Stack
 from ...runner.workspace.environment import EnvironmentReader
 from ...runner.workspace.home import Home, user_home
 from ...runner.workspace.virtual_environment import base_packages
-from .bisect import parse_overrides
 from .errors import run_command
 
 State = Literal["ok", "missing", "warning"]
@@ -42,7 +42,7 @@ def examine(stack: str, *, repositories: tuple[str, ...]) -> int:
 
     def body() -> int:
         home = user_home()
-        findings = list(examine_stack(load_stack(stack, overrides=parse_overrides(repositories)), home))
+        findings = list(examine_stack(load_stack(stack, overrides=read_overrides(repositories)), home))
         _print(findings)
         return 1 if any(finding.state == "missing" for finding in findings) else 0
 
