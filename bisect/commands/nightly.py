@@ -17,6 +17,7 @@ from ...runner.workspace.content import StackContent
 from ...runner.workspace.home import Home, user_home
 from ...runner.workspace.workspace import Workspace
 from ...store.database import sqlite_url
+from ...store.files import write_whole
 from ...store.night_journal import CellKey, NightJournal
 from ...store.nights_schema import Night
 from ..commits.stage import commit_row
@@ -182,9 +183,7 @@ def _write(folder: Path, report: NightReport) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in files.items():
-            temporary = folder / f".{name}.new"
-            temporary.write_text(text, encoding="utf-8")
-            temporary.replace(folder / name)
+            write_whole(folder / name, text)
     except OSError as error:
         raise UserError(f"{folder}: expected a folder to write the night to: {error.strerror}") from error
 

@@ -1,11 +1,11 @@
 """A bisection's report as files in a folder."""
 
-import uuid
 from pathlib import Path
 
 from sqlalchemy.orm import Session, sessionmaker
 
 from ...runner.errors import UserError
+from ...store.files import write_whole
 from ..result import NamedCommit
 from .bisect_log import bisect_log
 from .markdown import render_markdown
@@ -76,10 +76,5 @@ def _scripts(report: Report) -> dict[str, str]:
 
 
 def _write(file: Path, text: str) -> Path:
-    temporary = file.with_name(f".{file.name}.{uuid.uuid4().hex}")
-    try:
-        temporary.write_text(text, encoding="utf-8")
-        temporary.replace(file)
-    finally:
-        temporary.unlink(missing_ok=True)
+    write_whole(file, text)
     return file

@@ -1,12 +1,12 @@
 """The site as a folder of files, each wholly written or not at all; those that would not change are left alone."""
 
-import uuid
 from dataclasses import dataclass
 from pathlib import Path
 
 from sqlalchemy.orm import Session, sessionmaker
 
 from ...runner.errors import UserError
+from ...store.files import write_whole
 from .pages import Site
 
 
@@ -44,10 +44,5 @@ def _write(file: Path, content: bytes) -> bool:
     if file.is_file() and file.stat().st_size == len(content) and file.read_bytes() == content:
         return False
     file.parent.mkdir(parents=True, exist_ok=True)
-    temporary = file.with_name(f".{uuid.uuid4().hex}")
-    try:
-        temporary.write_bytes(content)
-        temporary.replace(file)
-    finally:
-        temporary.unlink(missing_ok=True)
+    write_whole(file, content)
     return True

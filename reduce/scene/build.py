@@ -18,6 +18,7 @@ from ...runner.build_output.orchestration.orchestration import Orchestration
 from ...runner.case.entry_arguments import argument_names
 from ...runner.case.scene_tests import EXPORT
 from ...runner.errors import UsageError, UserError
+from ...store.files import making_folder
 from ..replay.toolchain import Toolchain
 
 _DIRECTIONS = {
@@ -79,14 +80,20 @@ def build_of(
     if reuse and folder.is_dir():
         return folder
     on_progress(f"writing {path.name} as the build directory {folder}")
-    partial = folder.with_name(f"{folder.name}.partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.parent.mkdir(parents=True, exist_ok=True)
+    with making_folder(folder) as partial:
+        _export(path, case, toolchain, partial)
+        _complete(partial)
+        shutil.rmtree(folder, ignore_errors=True)
+    return folder
+
+
+def _export(script: Path, case: str | None, toolchain: Toolchain, folder: Path) -> None:
+    """Has the scene test's script write itself as a build directory, its data numbered."""
     chosen = ["--case", case] if case is not None else []
     ran = subprocess.run(
         [
-            *(str(toolchain.python), str(EXPORT), str(path.resolve()), "-p", toolchain.platform),
-            *("--output", str(partial), *chosen),
+            *(str(toolchain.python), str(EXPORT), str(script.resolve()), "-p", toolchain.platform),
+            *("--output", str(folder), *chosen),
         ],
         env=toolchain.environment,
         capture_output=True,
@@ -96,11 +103,8 @@ def build_of(
     if ran.returncode:
         said = [line for line in ran.stderr.splitlines() if line.strip()]
         raise UserError(
-            said[-1] if said else f"{path}: expected a scene test, found exit code {ran.returncode}"
+            said[-1] if said else f"{script}: expected a scene test, found exit code {ran.returncode}"
         )
-    _complete(partial)
-    shutil.rmtree(folder, ignore_errors=True)
-    return partial.replace(folder)
 
 
 def _complete(folder: Path) -> None:

@@ -13,6 +13,7 @@ from ...runner.build_output.generated_sources import compare_generated
 from ...runner.case.golden import freeze
 from ...runner.compare.statistics.statistics import Tolerance
 from ...runner.errors import UsageError, UserError
+from ...store.files import is_partial, write_whole
 from ..replay.toolchain import Toolchain
 from .driver import Driver
 from .edits.collapse_kernels import CollapseKernels
@@ -163,9 +164,7 @@ def reduce_build(request: ReduceRequest, *, on_progress: Callable[[str], None]) 
         substituted=tuple(Substituted(**vars(one)) for one in ours.cut.boundaries),
         verified=verified,
     )
-    partial = request.output / f"{RESULT}.partial"
-    partial.write_text(result.model_dump_json(indent=2) + "\n", encoding="utf-8")
-    partial.replace(request.output / RESULT)
+    write_whole(request.output / RESULT, result.model_dump_json(indent=2) + "\n")
     return result
 
 
@@ -263,8 +262,7 @@ def _work(request: ReduceRequest) -> Path:
         ]
     )
     # A kill may leave the half of a marker, and nothing else.
-    partial = request.output / f"{marker.name}.partial"
-    if request.output.exists() and any(one != partial for one in request.output.iterdir()):
+    if request.output.exists() and not all(is_partial(entry) for entry in request.output.iterdir()):
         if not marker.exists():
             raise UsageError(f"-o {request.output}: expected a new or empty folder, found other files in it")
         if request.resume and marker.read_text() != text:
@@ -276,8 +274,7 @@ def _work(request: ReduceRequest) -> Path:
                 f"-o {request.output}: a reduction is there already; go on with --resume, or name another"
             )
     request.output.mkdir(parents=True, exist_ok=True)
-    partial.write_text(text)
-    partial.replace(marker)
+    write_whole(marker, text)
     work.mkdir(exist_ok=True)
     return work
 

@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path, PurePosixPath
 
+from ...store.files import making_folder
 from ..build_output.build_directory import BuildDirectory
 from ..build_output.files.errors import BuildOutputError
 from ..build_output.golden_data import GoldenData
@@ -57,13 +58,11 @@ def freeze_runtime_dir(source: Path, target: Path, *, replayed_on: Path | None) 
     `replayed_on` is the frozen data, where the build directory is itself the case.
     """
     if not target.is_dir():
-        partial = target.with_name(f"{target.name}.new")
-        shutil.rmtree(partial, ignore_errors=True)
-        shutil.copytree(source, partial, symlinks=True, ignore=_left_out(source))
-        if replayed_on is not None:
-            arguments = entry_arguments(BuildDirectory.open(source), GoldenData.open(replayed_on))
-            write_specs(arguments, partial / _SPECS)
-        partial.replace(target)
+        with making_folder(target) as partial:
+            shutil.copytree(source, partial, symlinks=True, ignore=_left_out(source))
+            if replayed_on is not None:
+                arguments = entry_arguments(BuildDirectory.open(source), GoldenData.open(replayed_on))
+                write_specs(arguments, partial / _SPECS)
     return target
 
 

@@ -2,10 +2,10 @@
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from ...store.files import write_whole
 from ..case.case import options_in_help
 from ..process.execute import Command, execute
 from ..process.interrupt import Interrupt
@@ -103,6 +103,4 @@ class OfferedOptions:
 
     def _keep(self, key: str, options: frozenset[str]) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
-        temporary = self._folder / f"{key}.{os.getpid()}"
-        temporary.write_text(json.dumps(sorted(options)))
-        temporary.replace(self._folder / key)
+        write_whole(self._folder / key, json.dumps(sorted(options)))

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import cast
 
+from ...store.files import write_whole
 from ..errors import UserError
 from ..git.cherry_picks import apply_patch, patches_in
 from ..git.pin_files import PinReader
@@ -200,9 +201,7 @@ class Slot:
             return {}
 
     def _write_state(self, state: Mapping[str, str]) -> None:
-        temporary = self.directory / f"{_STATE}.new"
-        temporary.write_text(json.dumps(state))
-        temporary.replace(self.directory / _STATE)
+        write_whole(self.directory / _STATE, json.dumps(state))
 
 
 def remove(path: Path) -> None:

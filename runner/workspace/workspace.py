@@ -13,6 +13,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
+from ...store.files import write_whole
 from ..errors import UserError
 from ..git.repository import GitError, GitRepository
 from ..process.lock import ProcessLock
@@ -123,9 +124,7 @@ def _private_clone(clones: Path, repository: GitRepository) -> GitRepository:
             for setting, value in _CLONE_SETTINGS.items():
                 GitRepository(path).run("config", setting, value)
             alternates.parent.mkdir(exist_ok=True)
-            whole = alternates.with_suffix(".new")
-            whole.write_text(f"{source / 'objects'}\n")
-            whole.replace(alternates)
+            write_whole(alternates, f"{source / 'objects'}\n")
     return GitRepository(path)
 
 

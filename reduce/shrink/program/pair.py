@@ -12,6 +12,7 @@ from ....runner.build_output.golden_data import GoldenData
 from ....runner.case.entry_arguments import EntryTensor
 from ....runner.compare.statistics.statistics import Tolerance
 from ....runner.tensor.view import TensorView
+from ....store.files import replacing
 from ...graph.alignment import Alignment, align
 from ...replay.comparison import TaskValues, differs
 from ...replay.working_copy import WorkingCopy
@@ -264,6 +265,5 @@ def save(view: TensorView, path: Path) -> None:
     import torch
 
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(".partial")
-    torch.save(view.torch().contiguous().clone(), partial)  # pyright: ignore[reportUnknownMemberType]
-    partial.replace(path)
+    with replacing(path) as partial, partial.open("wb") as stream:
+        torch.save(view.torch().contiguous().clone(), stream)  # pyright: ignore[reportUnknownMemberType]

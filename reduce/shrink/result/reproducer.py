@@ -13,6 +13,7 @@ from ....runner.case.entry_arguments import write_specs
 from ....runner.case.runtime_dir import REPLAY_CASE
 from ....runner.case.scene_tests import HARNESS
 from ....runner.compare.statistics.statistics import Tolerance
+from ....store.files import replacing
 from ...replay.toolchain import Toolchain
 from ...scene.test import write_scene_test
 from ..oracle.expected import Expected
@@ -54,10 +55,8 @@ class Reproducer:
         ours, theirs = self.make(candidate, folder)
         self._texts(folder)
         self.explain(candidate, ours, ())
-        link = self.output / "result.new"
-        link.unlink(missing_ok=True)
-        link.symlink_to(Path("versions") / str(number))
-        link.replace(self.result)
+        with replacing(self.result) as link:
+            link.symlink_to(Path("versions") / str(number))
         for old in versions.iterdir():
             if old.name != str(number):
                 shutil.rmtree(old, ignore_errors=True)

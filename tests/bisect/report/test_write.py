@@ -75,12 +75,12 @@ def test_a_failed_write_leaves_the_old_file_and_no_other(
 ) -> None:
     before = files(culprit)
 
-    def full(self: Path, text: str, encoding: str) -> int:
-        with self.open("w") as stream:
-            stream.write(text[:10])
+    def full(self: Path, content: bytes) -> int:
+        with self.open("wb") as stream:
+            stream.write(content[:10])
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_text", full)
+    monkeypatch.setattr(Path, "write_bytes", full)
     with pytest.raises(UserError, match="No space left on device"):
         write_report(culprit.sessions, culprit.name, culprit.folder / "report")
     monkeypatch.undo()

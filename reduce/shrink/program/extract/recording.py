@@ -15,6 +15,7 @@ from .....runner.build_output.golden_data import GoldenData
 from .....runner.build_output.graph.task_graph import TaskGraph
 from .....runner.case.entry_arguments import EntryArgument, entry_arguments
 from .....runner.errors import UserError
+from .....store.files import making_folder
 from .....store.vocabulary import Verdict
 from ....graph.task_list import TaskList
 from ....replay.comparison import TaskValues, values_of
@@ -91,9 +92,8 @@ class Recorder:
         """The build's copy, made if it is not there."""
         path = self.folder / "build"
         if not path.exists():
-            partial = self.folder / "partial"
-            WorkingCopy(partial).discard()
-            WorkingCopy.of(self.build, partial).path.rename(path)
+            with making_folder(path) as partial:
+                WorkingCopy.of(self.build, partial)
         return WorkingCopy(path)
 
     def record(self) -> Recording:
