@@ -1,4 +1,4 @@
-"""The body of the command: from options to a job, from errors to exit codes."""
+"""`reduce`: from its options to a localization or a reduction, and from errors to exit codes."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import shlex
 import shutil
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
@@ -22,6 +23,7 @@ from .localize.job import localize
 from .localize.report.summary import print_summary
 from .localize.request import LocalizeRequest, ValuesRequest
 from .localize.values.job import localize_by_values
+from .options import ReduceOptions
 from .output_folder import RESULT
 from .replay.toolchain import Toolchain
 from .scene.build import build_of
@@ -31,151 +33,36 @@ from .shrink.oracle.failure import Printed
 from .shrink.oracle.script import CONVENTION, Script
 
 FOUND, ERROR, NOTHING_DIVERGES, STOPPED, INTERRUPTED = 0, 1, 3, 6, 130
+_WRAPPED = 1e-5
+"""Tolerance of a scene test that is written where none is asked for."""
+
+Say = Callable[[str], None]
 
 
-def run_cli_job(
-    *,
-    failing_build: Path,
-    localize_only: bool,
-    wrap_only: bool,
-    reference: Path | None,
-    reference_data: Path | None,
-    scene_case: str | None,
-    against: str | None,
-    against_schedule: str | None,
-    stack: str | None,
-    overrides: tuple[str, ...],
-    python: Path | None,
-    reference_stack: str | None,
-    reference_python: Path | None,
-    platform: str | None,
-    device: int,
-    golden_data: Path | None,
-    dump_budget: int,
-    rtol: float | None,
-    atol: float | None,
-    attempts: int,
-    timeout: float,
-    jobs: int,
-    budget: float | None,
-    max_tests: int | None,
-    interesting: Path | None,
-    fail_regex: str | None,
-    fail_code: int | None,
-    external: str | None,
-    resume: bool,
-    output: Path,
-) -> int:
-    """Localize, reduce or wrap, and print; the exit code."""
+@dataclass(frozen=True, kw_only=True)
+class _Builds:
+    """The failing build and what it is compared with: None where recorded values or the golden data are."""
+
+    failing: Path
+    reference: Path | None
+    failing_toolchain: Toolchain
+    reference_toolchain: Toolchain
+
+
+def reduce(options: ReduceOptions) -> int:
+    """Localize, reduce or wrap, and print the result; the tool's exit code."""
     progress = Console(stderr=True)
-    interpreter = python or Path(sys.executable)
-    tolerance = Tolerance(rtol=rtol or 0.0, atol=atol or 0.0)
-
-    def toolchain(name: str, python: Path) -> Toolchain:
-        loaded = load_stack(name, overrides=read_overrides(overrides))
-        return Toolchain.of(loaded, python=python, platform=platform, device=device, servers=servers)
 
     def say(text: str) -> None:
         progress.print(text, style="dim", markup=False, highlight=False)
 
-    servers = ForkServers(on_refusal=say)
     try:
-        if wrap_only:
-            print(wrap(failing_build, golden_data, Tolerance(rtol=rtol or 1e-5, atol=atol or 1e-5)))
+        if options.wrap_only:
+            print(wrap(options.failing_build, options.golden_data, _tolerance(options, default=_WRAPPED)))
             return FOUND
-        if stack is None:
-            raise UsageError("expected --stack with a stack file, or the name of one")
-        references = sum(one is not None for one in (reference, against, against_schedule, reference_data))
-        if references > 1:
-            raise UsageError(
-                "expected one reference: --reference with a good build, or --against with another target, or "
-                "--against-schedule with a schedule of the stack file, or --reference-data with recorded values"
-            )
-        if reference_data is not None and not localize_only:
-            raise UsageError("--reference-data: expected --localize-only beside it")
-        by_values = reference_data is not None or (localize_only and not references)
-        if by_values and rtol is None and atol is None:
-            raise UsageError(
-                "without --reference values are compared by their closeness: expected the case's own --rtol and --atol"
-            )
-        ours = toolchain(stack, interpreter)
-        theirs = toolchain(reference_stack or stack, reference_python or interpreter)
-        written = output.absolute().with_name(f"{output.name}-builds")
-        failing_build = build_of(
-            failing_build, scene_case, ours, written / "failing", reuse=resume, on_progress=say
-        )
-        if reference is not None:
-            reference = build_of(
-                reference, scene_case, theirs, written / "reference", reuse=resume, on_progress=say
-            )
-        if against is not None:
-            theirs = theirs.on(against)
-        if against_schedule is not None:
-            theirs = theirs.under(against_schedule)
-        if not localize_only:
-            printed = _printed(fail_regex, fail_code)
-            if interesting is not None and printed is not None:
-                raise UsageError("expected --interesting, or --fail-regex and --fail-code, found both")
-            if not references and interesting is None and printed is None and rtol is None and atol is None:
-                raise UsageError(
-                    "without --reference the golden data alone judge: expected the case's own --rtol and --atol"
-                )
-            script = None if interesting is None else Script.checked(interesting)
-            if script is not None:
-                say(f"{script} {CONVENTION}")
-            return _reduce(
-                ReduceRequest(
-                    failing=failing_build,
-                    reference=reference or (failing_build if references else None),
-                    failing_toolchain=ours,
-                    reference_toolchain=theirs,
-                    golden_data=golden_data,
-                    tolerance=tolerance,
-                    output=output.absolute(),
-                    jobs=jobs,
-                    budget=budget,
-                    most_tests=max_tests,
-                    resume=resume,
-                    timeout=timeout,
-                    printed=printed,
-                    interesting=script,
-                    external=_external(external, has_twin=bool(references)),
-                ),
-                say,
-            )
-        if by_values:
-            found = localize_by_values(
-                ValuesRequest(
-                    failing=failing_build,
-                    toolchain=ours,
-                    reference_data=reference_data,
-                    golden_data=golden_data,
-                    tolerance=tolerance,
-                    budget=dump_budget,
-                    attempts=attempts,
-                    timeout=timeout,
-                    output=output.absolute(),
-                ),
-                on_progress=say,
-            )
-            return _told(found, output)
-        found = localize(
-            LocalizeRequest(
-                failing=failing_build,
-                reference=reference or failing_build,
-                failing_toolchain=ours,
-                reference_toolchain=theirs,
-                schedule=against_schedule,
-                golden_data=golden_data,
-                tolerance=tolerance,
-                harness=None,
-                budget=dump_budget,
-                attempts=attempts,
-                timeout=timeout,
-                output=output.absolute(),
-            ),
-            on_progress=say,
-        )
+        with ForkServers(on_refusal=say) as servers:
+            builds = _open_builds(options, servers, say)
+            return _localize(options, builds, say) if options.localize_only else _shrink(options, builds, say)
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code
@@ -183,34 +70,154 @@ def run_cli_job(
         print(f"error: {error}", file=sys.stderr)
         return ERROR
     except KeyboardInterrupt:
-        how = "begins anew" if localize_only else "with --resume goes on and repeats no test"
+        how = "begins anew" if options.localize_only else "with --resume goes on and repeats no test"
         print(f"interrupted; the same command {how}", file=sys.stderr)
         return INTERRUPTED
-    finally:
-        servers.close()
-    return _told(found, output)
 
 
-def _told(found: Divergence, output: Path) -> int:
-    print_summary(found, Console())
-    print(output / RESULT)
-    return FOUND if found.first_divergent or found.stall else NOTHING_DIVERGES
+def _open_builds(options: ReduceOptions, servers: ForkServers, say: Say) -> _Builds:
+    """The builds with their toolchains; a scene test's script is written as a build directory beside the output."""
+    stack = _checked_stack(options)
+    overrides = read_overrides(options.repository)
 
-
-def _external(command: str | None, *, has_twin: bool) -> str | None:
-    if command is None:
-        return None
-    if not has_twin:
-        raise UsageError(
-            "--with: expected a reference, whose kernels' texts become smaller alike, found none"
+    def toolchain(name: str, python: Path) -> Toolchain:
+        loaded = load_stack(name, overrides=overrides)
+        return Toolchain.of(
+            loaded, python=python, platform=options.platform, device=options.device, servers=servers
         )
-    words = shlex.split(command)
-    if not words or shutil.which(words[0]) is None:
-        raise UsageError(f"--with {command}: expected a program that can be run")
-    return command
+
+    def build(path: Path, side: Toolchain, name: str) -> Path:
+        written = options.output.absolute().with_name(f"{options.output.name}-builds") / name
+        return build_of(path, options.scene_case, side, written, reuse=options.resume, on_progress=say)
+
+    interpreter = options.python or Path(sys.executable)
+    ours = toolchain(stack, interpreter)
+    theirs = toolchain(options.reference_stack or stack, options.reference_python or interpreter)
+    failing = build(options.failing_build, ours, "failing")
+    reference = failing if options.has_twin else None
+    if options.reference is not None:
+        reference = build(options.reference, theirs, "reference")
+    if options.against is not None:
+        theirs = theirs.on(options.against)
+    if options.against_schedule is not None:
+        theirs = theirs.under(options.against_schedule)
+    return _Builds(failing=failing, reference=reference, failing_toolchain=ours, reference_toolchain=theirs)
 
 
-def _printed(pattern: str | None, code: int | None) -> Printed | None:
+def _checked_stack(options: ReduceOptions) -> str:
+    """The stack's name or file, of options that say what the failing build is compared with."""
+    if options.stack is None:
+        raise UsageError("expected --stack with a stack file, or the name of one")
+    if options.references > 1:
+        raise UsageError(
+            "expected one reference: --reference with a good build, or --against with another target, or "
+            "--against-schedule with a schedule of the stack file, or --reference-data with recorded values"
+        )
+    if options.reference_data is not None and not options.localize_only:
+        raise UsageError("--reference-data: expected --localize-only beside it")
+    if options.localize_only and not options.has_twin and not options.has_tolerance:
+        raise UsageError(
+            "without --reference values are compared by their closeness: expected the case's own --rtol and --atol"
+        )
+    return options.stack
+
+
+def _tolerance(options: ReduceOptions, *, default: float = 0.0) -> Tolerance:
+    return Tolerance(rtol=options.rtol or default, atol=options.atol or default)
+
+
+def _localize(options: ReduceOptions, builds: _Builds, say: Say) -> int:
+    if builds.reference is None:
+        divergence = localize_by_values(
+            ValuesRequest(
+                failing=builds.failing,
+                toolchain=builds.failing_toolchain,
+                reference_data=options.reference_data,
+                golden_data=options.golden_data,
+                tolerance=_tolerance(options),
+                budget=options.dump_budget,
+                attempts=options.attempts,
+                timeout=options.timeout,
+                output=options.output.absolute(),
+            ),
+            on_progress=say,
+        )
+    else:
+        divergence = localize(
+            LocalizeRequest(
+                failing=builds.failing,
+                reference=builds.reference,
+                failing_toolchain=builds.failing_toolchain,
+                reference_toolchain=builds.reference_toolchain,
+                schedule=options.against_schedule,
+                golden_data=options.golden_data,
+                tolerance=_tolerance(options),
+                harness=None,
+                budget=options.dump_budget,
+                attempts=options.attempts,
+                timeout=options.timeout,
+                output=options.output.absolute(),
+            ),
+            on_progress=say,
+        )
+    return _print_divergence(divergence, options.output)
+
+
+def _print_divergence(divergence: Divergence, output: Path) -> int:
+    print_summary(divergence, Console())
+    print(output / RESULT)
+    return FOUND if divergence.first_divergent or divergence.stall else NOTHING_DIVERGES
+
+
+def _shrink(options: ReduceOptions, builds: _Builds, say: Say) -> int:
+    printed, script = _judge(options)
+    if script is not None:
+        say(f"{script} {CONVENTION}")
+    request = ReduceRequest(
+        failing=builds.failing,
+        reference=builds.reference,
+        failing_toolchain=builds.failing_toolchain,
+        reference_toolchain=builds.reference_toolchain,
+        golden_data=options.golden_data,
+        tolerance=_tolerance(options),
+        output=options.output.absolute(),
+        jobs=options.jobs,
+        budget=options.budget,
+        most_tests=options.max_tests,
+        resume=options.resume,
+        timeout=options.timeout,
+        printed=printed,
+        interesting=script,
+        external=_external(options),
+    )
+    result = reduce_build(request, on_progress=say)
+    print(f"tasks {result.tasks.before} -> {result.tasks.after}: {', '.join(result.kept_tasks)}")
+    print(
+        f"kernels {result.kernels.before} -> {result.kernels.after}, bytes {result.bytes.before} -> "
+        f"{result.bytes.after}"
+    )
+    print(
+        f"{result.oracle_calls} tests; verified: failed {result.verified.failures} of {result.verified.runs} runs"
+    )
+    print(request.output / "result")
+    return STOPPED if result.stopped == "budget" else FOUND
+
+
+def _judge(options: ReduceOptions) -> tuple[Printed | None, Path | None]:
+    """What a run prints where it fails, or the script that judges it, where the failure that was seen does not."""
+    printed = _printed(options)
+    if options.interesting is not None and printed is not None:
+        raise UsageError("expected --interesting, or --fail-regex and --fail-code, found both")
+    judged = options.interesting is not None or printed is not None
+    if not judged and not options.has_twin and not options.has_tolerance:
+        raise UsageError(
+            "without --reference the golden data alone judge: expected the case's own --rtol and --atol"
+        )
+    return printed, None if options.interesting is None else Script.checked(options.interesting)
+
+
+def _printed(options: ReduceOptions) -> Printed | None:
+    pattern, code = options.fail_regex, options.fail_code
     if pattern is None and code is None:
         return None
     try:
@@ -221,14 +228,15 @@ def _printed(pattern: str | None, code: int | None) -> Printed | None:
         ) from error
 
 
-def _reduce(request: ReduceRequest, say: Callable[[str], None]) -> int:
-    found = reduce_build(request, on_progress=say)
-    print(f"tasks {found.tasks.before} -> {found.tasks.after}: {', '.join(found.kept_tasks)}")
-    print(
-        f"kernels {found.kernels.before} -> {found.kernels.after}, bytes {found.bytes.before} -> {found.bytes.after}"
-    )
-    print(
-        f"{found.oracle_calls} tests; verified: failed {found.verified.failures} of {found.verified.runs} runs"
-    )
-    print(request.output / "result")
-    return STOPPED if found.stopped == "budget" else FOUND
+def _external(options: ReduceOptions) -> str | None:
+    command = options.external
+    if command is None:
+        return None
+    if not options.has_twin:
+        raise UsageError(
+            "--with: expected a reference, whose kernels' texts become smaller alike, found none"
+        )
+    words = shlex.split(command)
+    if not words or shutil.which(words[0]) is None:
+        raise UsageError(f"--with {command}: expected a program that can be run")
+    return command

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import click
 from dataclass_click import option
 
-from ...runner.process.options import BUDGET, jobs
+from ...runner.process.options import BUDGET, jobs_option
 from ...runner.stack.options import DEVICE, PLATFORM, REPOSITORY, STACK
 from ...store.options import STORE
 
@@ -165,7 +165,7 @@ class BisectOptions:
             help="Go on with the bisection of this name, which was stopped; without a name, with the newest.",
         ),
     ]
-    jobs: Annotated[int, jobs(default=1)]
+    jobs: Annotated[int, jobs_option(default=1)]
     backend: Annotated[
         Literal["loky", "dask", "ray"],
         option(

@@ -7,7 +7,7 @@ from typing import Annotated
 import click
 from dataclass_click import argument, option
 
-from ...runner.process.options import BUDGET, jobs
+from ...runner.process.options import BUDGET, jobs_option
 from ...runner.stack.options import REPOSITORY, STACK
 from ...store.options import STORE
 
@@ -107,4 +107,4 @@ class NightlyOptions:
     file: Annotated[Path, argument(type=_PATH)]
     store: Annotated[str | None, STORE]
     budget: Annotated[float | None, BUDGET]
-    jobs: Annotated[int, jobs(default=1)]
+    jobs: Annotated[int, jobs_option(default=1)]

@@ -8,7 +8,7 @@ from dataclass_click import option
 from .duration import parse_duration
 
 
-class Duration(click.ParamType[float]):
+class DurationType(click.ParamType[float]):
     """An option's value that is a time such as `20m`; the command gets seconds."""
 
     name = "time"
@@ -22,13 +22,13 @@ class Duration(click.ParamType[float]):
 
 BUDGET = option(
     "--budget",
-    type=Duration(),
+    type=DurationType(),
     metavar="TIME",
     help="Stop after this time, such as 90s, 20m or 6h, with what is known by then.",
 )
 
 
-def jobs(default: int) -> Any:
+def jobs_option(default: int) -> Any:
     """The option `--jobs` of a command that makes `default` runs at once where nothing else is asked."""
     return option(
         "-j",

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
 from click.testing import CliRunner
 
 from precision_bisect.reduce.cli import main
+from precision_bisect.reduce.options import ReduceOptions
 from precision_bisect.runner.localization.divergence import schema_text
 
 PUBLISHED = Path(__file__).parents[2] / "docs" / "divergence.schema.json"
@@ -22,18 +25,64 @@ def test_the_published_schema_is_current() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("text", "size"), [("256MiB", 2**28), ("1.5GB", 1_500_000_000), ("20kB", 20_000), ("7", 7)]
-)
-def test_sizes(text: str, size: int) -> None:
-    context = main.make_context("reduce", ["build", "--dump-budget", text, "-o", "out"])
-    assert context.params["dump_budget"] == size
+OPTIONS: list[tuple[str, list[str], Any]] = [
+    ("failing_build", [], Path("build")),
+    ("localize_only", ["--localize-only"], True),
+    ("wrap_only", ["--wrap-only"], True),
+    ("reference", ["--reference", "good"], Path("good")),
+    ("reference_data", ["--reference-data", "values"], Path("values")),
+    ("against", ["--against", "a5sim"], "a5sim"),
+    ("against_schedule", ["--against-schedule", "serial"], "serial"),
+    ("scene_case", ["--scene-case", "TestAdd::small"], "TestAdd::small"),
+    ("stack", ["--stack", "pypto"], "pypto"),
+    ("repository", ["--repository", "a=x", "--repository", "b=y"], ("a=x", "b=y")),
+    ("python", ["--python", "bin/python"], Path("bin/python")),
+    ("reference_stack", ["--reference-stack", "old.toml"], "old.toml"),
+    ("reference_python", ["--reference-python", "old/python"], Path("old/python")),
+    ("platform", ["-p", "a2a3"], "a2a3"),
+    ("platform", ["--platform", "a5"], "a5"),
+    ("device", ["-d", "3"], 3),
+    ("device", ["--device", "4"], 4),
+    ("golden_data", ["--golden-data", "data"], Path("data")),
+    ("dump_budget", [], 2**28),
+    ("dump_budget", ["--dump-budget", "1.5GB"], 1_500_000_000),
+    ("dump_budget", ["--dump-budget", "20kB"], 20_000),
+    ("dump_budget", ["--dump-budget", "7"], 7),
+    ("rtol", ["--rtol", "0.001"], 0.001),
+    ("atol", ["--atol", "0.002"], 0.002),
+    ("attempts", ["--attempts", "3"], 3),
+    ("timeout", ["--timeout", "2.5"], 2.5),
+    ("jobs", ["--jobs", "4"], 4),
+    ("jobs", ["-j", "3"], 3),
+    ("budget", ["--budget", "1.5h"], 5400.0),
+    ("max_tests", ["--max-tests", "9"], 9),
+    ("interesting", ["--interesting", "ask.sh"], Path("ask.sh")),
+    ("fail_regex", ["--fail-regex", "NaN"], "NaN"),
+    ("fail_code", ["--fail-code", "139"], 139),
+    ("external", ["--with", "shrinkray --quiet"], "shrinkray --quiet"),
+    ("resume", ["--resume"], True),
+    ("output", ["-o", "out"], Path("out")),
+    ("output", ["--output", "out"], Path("out")),
+]
+
+
+def parsed(*words: str) -> ReduceOptions:
+    return ReduceOptions(**main.make_context("reduce", ["build", *words]).params)
+
+
+@pytest.mark.parametrize(("field", "words", "value"), OPTIONS)
+def test_each_option_reaches_its_field(field: str, words: list[str], value: Any) -> None:
+    assert getattr(parsed(*words), field) == value
+
+
+def test_every_field_is_covered() -> None:
+    assert {field for field, *_ in OPTIONS} == {each.name for each in fields(ReduceOptions)}
 
 
 @pytest.mark.parametrize("text", ["", "MiB", "-1", "12 parsecs", "1e9"])
 def test_what_is_no_size(text: str) -> None:
-    with pytest.raises(click.BadParameter, match=f"expected a size such as 256MiB, found {text!r}"):
-        main.make_context("reduce", ["build", "--dump-budget", text, "-o", "out"])
+    with pytest.raises(click.BadParameter, match="256MiB"):
+        parsed("--dump-budget", text)
 
 
 def test_a_folder_that_is_no_build_is_one_line(tmp_path: Path) -> None:

@@ -1,0 +1,263 @@
+"""The options of `reduce`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import click
+from dataclass_click import argument, option
+from pydantic import ByteSize, TypeAdapter, ValidationError
+
+from ..runner.process.options import BUDGET, jobs_option
+from ..runner.stack.options import DEVICE, PLATFORM, REPOSITORY, STACK
+
+_PATH = click.Path(path_type=Path)
+_TOLERANCE = click.FloatRange(min=0)
+_BYTES: TypeAdapter[ByteSize] = TypeAdapter(ByteSize)
+
+
+class SizeType(click.ParamType[int]):
+    """An option's value that is a number of bytes such as `256MiB`, `20kB` or `4096`."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        try:
+            return int(_BYTES.validate_python(value))
+        except ValidationError:
+            self.fail(f"expected a size such as 256MiB, found {value!r}", param, ctx)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReduceOptions:
+    """What the user asks of a localization or a reduction, as it was typed."""
+
+    failing_build: Annotated[Path, argument(type=_PATH)]
+    localize_only: Annotated[
+        bool,
+        option("--localize-only", is_flag=True, help="Find the first divergent tensor, and stop there."),
+    ]
+    wrap_only: Annotated[
+        bool,
+        option(
+            "--wrap-only",
+            is_flag=True,
+            help="Write test_reduced.py into the build, which runs it as a scene test, and stop there.",
+        ),
+    ]
+    reference: Annotated[
+        Path | None,
+        option(
+            "--reference",
+            metavar="DIR|SCRIPT",
+            type=_PATH,
+            help="Compare with this good build of the same case, which is the best reference; a scene test's script "
+            "will do, as for FAILING_BUILD.",
+        ),
+    ]
+    reference_data: Annotated[
+        Path | None,
+        option(
+            "--reference-data",
+            metavar="DIR",
+            type=_PATH,
+            help="Compare with recorded values, <tensor>.pt by the names of the orchestration, and with the golden "
+            "outputs.",
+        ),
+    ]
+    against: Annotated[
+        str | None,
+        option(
+            "--against",
+            metavar="PLATFORM",
+            help="Compare with the same build on this other target of the stack.",
+        ),
+    ]
+    against_schedule: Annotated[
+        str | None,
+        option(
+            "--against-schedule",
+            metavar="NAME",
+            help="Compare with the same build under this schedule of the stack file, for instance serial.",
+        ),
+    ]
+    scene_case: Annotated[
+        str | None,
+        option(
+            "--scene-case",
+            metavar="[CLASS::]NAME",
+            help="Take this case, where FAILING_BUILD is the script of a scene test that has several.",
+        ),
+    ]
+    stack: Annotated[str | None, STACK]
+    repository: Annotated[tuple[str, ...], REPOSITORY]
+    python: Annotated[
+        Path | None,
+        option(
+            "--python",
+            metavar="FILE",
+            type=_PATH,
+            help="Run the failing build with this interpreter, which has its stack; the default is the one that runs "
+            "this command.",
+        ),
+    ]
+    reference_stack: Annotated[
+        str | None,
+        option(
+            "--reference-stack",
+            metavar="NAME|FILE",
+            help="Take the reference's stack from here; the default is --stack.",
+        ),
+    ]
+    reference_python: Annotated[
+        Path | None,
+        option(
+            "--reference-python",
+            metavar="FILE",
+            type=_PATH,
+            help="Run the reference with this interpreter; the default is --python.",
+        ),
+    ]
+    platform: Annotated[str | None, PLATFORM]
+    device: Annotated[int, DEVICE]
+    golden_data: Annotated[
+        Path | None,
+        option(
+            "--golden-data",
+            metavar="DIR",
+            type=_PATH,
+            help="Replay the frozen data of this folder; the default is the failing build's own.",
+        ),
+    ]
+    dump_budget: Annotated[
+        int,
+        option(
+            "--dump-budget",
+            type=SizeType(),
+            default="256MiB",
+            show_default=True,
+            help="Let one run dump this much.",
+        ),
+    ]
+    rtol: Annotated[
+        float | None,
+        option(
+            "--rtol",
+            type=_TOLERANCE,
+            help="Let values differ by this relative tolerance; against a reference any difference counts by default.",
+        ),
+    ]
+    atol: Annotated[
+        float | None,
+        option(
+            "--atol",
+            type=_TOLERANCE,
+            help="Let values differ by this absolute tolerance; against a reference any difference counts by default.",
+        ),
+    ]
+    attempts: Annotated[
+        int,
+        option(
+            "--attempts",
+            type=click.IntRange(min=1),
+            default=8,
+            show_default=True,
+            help="Search this often while nothing diverges.",
+        ),
+    ]
+    timeout: Annotated[
+        float,
+        option(
+            "--timeout",
+            metavar="SECONDS",
+            type=click.FloatRange(min=0, min_open=True),
+            default=600.0,
+            show_default=True,
+            help="Stop a run after this many seconds.",
+        ),
+    ]
+    jobs: Annotated[int, jobs_option(default=2)]
+    budget: Annotated[float | None, BUDGET]
+    max_tests: Annotated[
+        int | None,
+        option(
+            "--max-tests",
+            type=click.IntRange(min=1),
+            help="Stop after this many tests with the best that is known by then.",
+        ),
+    ]
+    interesting: Annotated[
+        Path | None,
+        option(
+            "--interesting",
+            metavar="SCRIPT",
+            type=_PATH,
+            help="Have this script judge candidates in place of the failure that was seen. It is run in the "
+            "candidate's folder, a build directory (./run.sh runs it; ../passing is its twin), and exits with 0 "
+            "interesting, 1 not, 125 cannot tell, 101 keep a copy but go on.",
+        ),
+    ]
+    fail_regex: Annotated[
+        str | None,
+        option(
+            "--fail-regex",
+            metavar="PATTERN",
+            help="Call a run failed that prints a line in which this is found.",
+        ),
+    ]
+    fail_code: Annotated[
+        int | None,
+        option(
+            "--fail-code",
+            metavar="N",
+            type=click.IntRange(1, 255),
+            help="Call a run failed that exits with this code (128 + n: killed by signal n).",
+        ),
+    ]
+    external: Annotated[
+        str | None,
+        option(
+            "--with",
+            metavar="CMD",
+            help="Hand the text of each kernel that is left to a reducer of texts, for instance shrinkray or cvise: "
+            "CMD is run with a script and a file behind it, and makes the file smaller while the script exits with 0.",
+        ),
+    ]
+    resume: Annotated[
+        bool,
+        option(
+            "--resume",
+            is_flag=True,
+            help="Go on with the reduction in the output folder; no test is repeated.",
+        ),
+    ]
+    output: Annotated[
+        Path,
+        option(
+            "-o",
+            "--output",
+            metavar="DIR",
+            type=_PATH,
+            default=Path("reduced"),
+            show_default=True,
+            help="Write the result to this folder.",
+        ),
+    ]
+
+    @property
+    def references(self) -> int:
+        """How many options name something to compare with: at most one may."""
+        named = (self.reference, self.against, self.against_schedule, self.reference_data)
+        return sum(option is not None for option in named)
+
+    @property
+    def has_twin(self) -> bool:
+        """Whether a second build, or the same one run otherwise, tells what is right."""
+        return self.references > 0 and self.reference_data is None
+
+    @property
+    def has_tolerance(self) -> bool:
+        """Whether the case's own tolerance is given."""
+        return self.rtol is not None or self.atol is not None
