@@ -7,7 +7,7 @@ from .history import growth, growth_compiler
 from .history.edit import Edit
 from .history.eras import STANDING, SWITCHES
 from .history.evolution import evolve
-from .history.history import Commit, Pointer, Switch, plan_history
+from .history.history import PlannedCommit, Pointer, Switch, plan_history
 from .layout import CompilerLayout, Role
 from .scenarios import SETTINGS, Repository, Scenario, faults_in
 from .trees import load_tree
@@ -29,7 +29,7 @@ def compiler_history(
     seed: int,
     times: list[int],
     pointers: Mapping[int, Pointer],
-) -> list[Commit]:
+) -> list[PlannedCommit]:
     """The commits of one scenario.
 
     `times` has a date for each slot; `pointers` says at which slots the submodule's pointer moves, and

@@ -4,7 +4,7 @@ import random
 
 from .history import growth
 from .history.evolution import evolve
-from .history.history import Commit, plan_history
+from .history.history import PlannedCommit, plan_history
 from .layout import Role, Slot
 from .scenarios import Repository
 from .trees import load_tree
@@ -17,7 +17,7 @@ _SCAFFOLD = {
 }
 
 
-def library_history(*, seed: int, times: list[int]) -> list[Commit]:
+def library_history(*, seed: int, times: list[int]) -> list[PlannedCommit]:
     """The commits of the case library; `times` has a date for each of SLOTS."""
     states = evolve(
         {**load_tree(Repository.LIBRARY), **_SCAFFOLD},

@@ -5,7 +5,7 @@ import random
 from .history import growth, growth_runtime
 from .history.edit import Edit
 from .history.evolution import evolve
-from .history.history import Commit, Switch, plan_history
+from .history.history import PlannedCommit, Switch, plan_history
 from .layout import Role, RuntimeLayout
 from .scenarios import SETTINGS, Repository, Scenario, faults_in
 from .trees import load_tree
@@ -19,7 +19,7 @@ _RECIPES = {Role.CODE: growth_runtime.CODE, Role.QUIET: (*growth.QUIET, growth_r
 
 def runtime_history(
     layout: RuntimeLayout, *, scenario: Scenario, seed: int, times: list[int]
-) -> list[Commit]:
+) -> list[PlannedCommit]:
     """The commits of one scenario; `times` has a date for each slot."""
     states = evolve(
         {**load_tree(Repository.RUNTIME), **_SCAFFOLD},

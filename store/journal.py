@@ -3,48 +3,35 @@ counts once it is finished, wholly or not at all."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass
-from datetime import datetime
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Select, func, select
 from sqlalchemy.orm import Session, joinedload, selectinload, sessionmaker
 
 from .clock import now
+from .commit import Commit
 from .database import sole_driver
 from .schema import (
-    Artifact,
-    Bisection,
-    Build,
-    Candidate,
-    Commit,
-    EnvironmentRecord,
-    Evidence,
-    Notice,
-    Probe,
-    Stage,
+    ArtifactRow,
+    BisectionRow,
+    BuildRow,
+    CandidateRow,
+    CommitRow,
+    EnvironmentRow,
+    EvidenceRow,
+    NoticeRow,
+    ProbeRow,
+    StageRow,
 )
-from .vocabulary import BisectionOutcome, BuildSource, Judgement, Phase, ProbeState, Seeks, Verdict
+from .vocabulary import BisectionOutcome, BuildSource, Evidence, Judgement, Phase, ProbeState, Seeks, Verdict
 
 
 @dataclass(frozen=True, kw_only=True)
-class CommitRow:
-    """A commit as git describes it; `files` differ from the first parent."""
-
-    sha: str
-    parents: tuple[str, ...]
-    author: str
-    email: str
-    date: datetime
-    subject: str
-    files: tuple[str, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class CandidateRow:
+class RangeCommit:
     """A commit of a range: the commit that stands for it (None: the good end does), and its content, if it has one."""
 
-    commit: CommitRow
+    commit: Commit
     representative: str | None
     content: str | None
 
@@ -63,17 +50,7 @@ class ProbeKey:
 
 
 @dataclass(frozen=True, kw_only=True)
-class EvidenceRow:
-    """A line that justifies a verdict."""
-
-    stream: str
-    line: int
-    text: str
-    why: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class ProbeRow:
+class ProbeOutcome:
     """The result of a probe. `build_key` is None where the build failed; seconds are wall time."""
 
     verdict: Verdict
@@ -81,7 +58,7 @@ class ProbeRow:
     signature: str | None
     metrics: Mapping[str, Mapping[str, float]]
     exit_code: int | None
-    evidence: Sequence[EvidenceRow]
+    evidence: Sequence[Evidence]
     build_key: str | None
     build_source: BuildSource
     build_seconds: float
@@ -116,7 +93,7 @@ class Journal:
     ) -> "Journal":
         """Note a new bisection."""
         with sessions.begin() as session:
-            row = Bisection(
+            row = BisectionRow(
                 name=name, created=now(), repository=repository, good=good, bad=bad, request=dict(request)
             )
             session.add(row)
@@ -126,9 +103,9 @@ class Journal:
     @classmethod
     def find(cls, sessions: sessionmaker[Session], name: str | None) -> "Journal | None":
         """A bisection by its name, or the newest one that is not finished."""
-        query = select(Bisection.id).order_by(Bisection.id.desc()).limit(1)
-        unfinished = Bisection.outcome.is_(None) | (Bisection.outcome == BisectionOutcome.BUDGET)
-        query = query.where(Bisection.name == name) if name else query.where(unfinished)
+        query = select(BisectionRow.id).order_by(BisectionRow.id.desc()).limit(1)
+        unfinished = BisectionRow.outcome.is_(None) | (BisectionRow.outcome == BisectionOutcome.BUDGET)
+        query = query.where(BisectionRow.name == name) if name else query.where(unfinished)
         with sessions() as session:
             found = session.scalar(query)
         return None if found is None else cls(sessions, found)
@@ -137,34 +114,34 @@ class Journal:
         """Whether this process, of all machines that share the store, is the one to drive it."""
         return sole_driver(self._sessions, self.bisection)
 
-    def row(self) -> Bisection:
+    def row(self) -> BisectionRow:
         """The bisection's own row, detached."""
         with self._sessions() as session:
-            return session.get_one(Bisection, self.bisection)
+            return session.get_one(BisectionRow, self.bisection)
 
     def set_golden(self, digest: str) -> None:
         """Note the data that every probe from now on runs with."""
         with self._sessions.begin() as session:
-            session.get_one(Bisection, self.bisection).golden = digest
+            session.get_one(BisectionRow, self.bisection).golden = digest
 
     def set_good(self, sha: str) -> None:
         """Note the good end that was looked for."""
         with self._sessions.begin() as session:
-            session.get_one(Bisection, self.bisection).good = sha
+            session.get_one(BisectionRow, self.bisection).good = sha
 
     def add_notice(self, text: str) -> None:
         """Note a warning for the report, once."""
         with self._sessions.begin() as session:
-            known = select(Notice.id).where(
-                Notice.bisection_id == self.bisection, Notice.text == storable(text)
+            known = select(NoticeRow.id).where(
+                NoticeRow.bisection_id == self.bisection, NoticeRow.text == storable(text)
             )
             if session.scalar(known) is None:
-                session.add(Notice(bisection_id=self.bisection, created=now(), text=storable(text)))
+                session.add(NoticeRow(bisection_id=self.bisection, created=now(), text=storable(text)))
 
     def conclude(self, outcome: BisectionOutcome, conclusion: Mapping[str, Any]) -> None:
         """Note how it ended."""
         with self._sessions.begin() as session:
-            row = session.get_one(Bisection, self.bisection)
+            row = session.get_one(BisectionRow, self.bisection)
             row.outcome = outcome
             row.conclusion = dict(conclusion)
             row.finished = now()
@@ -172,7 +149,7 @@ class Journal:
     def note_localization(self, localization: Mapping[str, Any]) -> None:
         """Note where the failure begins, beside how the bisection ended."""
         with self._sessions.begin() as session:
-            row = session.get_one(Bisection, self.bisection)
+            row = session.get_one(BisectionRow, self.bisection)
             row.conclusion = {**(row.conclusion or {}), "localization": dict(localization)}
 
     def stage(
@@ -184,7 +161,7 @@ class Journal:
         old: str,
         new: str,
         held: Mapping[str, str],
-        candidates: Iterable[CandidateRow],
+        candidates: Iterable[RangeCommit],
     ) -> int:
         """The id of a range, which is noted with its candidates the first time that there are any: before, its old
         end is still looked for.
@@ -194,10 +171,10 @@ class Journal:
         with self._sessions.begin() as session:
             listed = list(candidates)
             row = session.scalar(
-                select(Stage).where(Stage.bisection_id == self.bisection, Stage.ordinal == ordinal)
+                select(StageRow).where(StageRow.bisection_id == self.bisection, StageRow.ordinal == ordinal)
             )
             if row is None:
-                row = Stage(
+                row = StageRow(
                     bisection_id=self.bisection,
                     ordinal=ordinal,
                     repository=repository,
@@ -213,7 +190,7 @@ class Journal:
             row.old = old
             ids = commit_ids(session, repository, [candidate.commit for candidate in listed])
             session.add_all(
-                Candidate(
+                CandidateRow(
                     stage_id=row.id,
                     ordinal=index,
                     commit_id=ids[candidate.commit.sha],
@@ -224,26 +201,26 @@ class Journal:
             )
             return row.id
 
-    def add_commits(self, repository: str, commits: Iterable[CommitRow]) -> None:
+    def add_commits(self, repository: str, commits: Iterable[Commit]) -> None:
         """Note commits that a report speaks of beside the candidates, such as the ends."""
         with self._sessions.begin() as session:
             commit_ids(session, repository, list(commits))
 
-    def probes(self) -> list[Probe]:
+    def probes(self) -> list[ProbeRow]:
         """The finished probes in the order they were started, detached, with environment and evidence."""
         with self._sessions() as session:
-            return list(session.scalars(self._finished().order_by(Probe.ordinal)))
+            return list(session.scalars(self._finished().order_by(ProbeRow.ordinal)))
 
-    def probe(self, ordinal: int) -> Probe:
+    def probe(self, ordinal: int) -> ProbeRow:
         """One finished probe."""
         with self._sessions() as session:
-            return session.scalars(self._finished().where(Probe.ordinal == ordinal)).one()
+            return session.scalars(self._finished().where(ProbeRow.ordinal == ordinal)).one()
 
-    def _finished(self) -> Select[Probe]:
+    def _finished(self) -> Select[ProbeRow]:
         return (
-            select(Probe)
-            .options(joinedload(Probe.environment), selectinload(Probe.evidence))
-            .where(Probe.bisection_id == self.bisection, Probe.state == ProbeState.FINISHED)
+            select(ProbeRow)
+            .options(joinedload(ProbeRow.environment), selectinload(ProbeRow.evidence))
+            .where(ProbeRow.bisection_id == self.bisection, ProbeRow.state == ProbeState.FINISHED)
         )
 
     def start_probe(self, key: ProbeKey) -> int:
@@ -251,8 +228,10 @@ class Journal:
         again in its own row."""
         with self._sessions.begin() as session:
             row = session.scalar(
-                select(Probe).where(
-                    Probe.bisection_id == self.bisection, Probe.content == key.content, Probe.run == key.run
+                select(ProbeRow).where(
+                    ProbeRow.bisection_id == self.bisection,
+                    ProbeRow.content == key.content,
+                    ProbeRow.run == key.run,
                 )
             )
             if row is not None:
@@ -262,8 +241,10 @@ class Journal:
                 row.attempt += 1
                 row.started = now()
                 return row.ordinal
-            last = session.scalar(select(func.max(Probe.ordinal)).where(Probe.bisection_id == self.bisection))
-            row = Probe(
+            last = session.scalar(
+                select(func.max(ProbeRow.ordinal)).where(ProbeRow.bisection_id == self.bisection)
+            )
+            row = ProbeRow(
                 bisection_id=self.bisection,
                 stage_id=key.stage,
                 ordinal=(last or 0) + 1,
@@ -283,17 +264,17 @@ class Journal:
         """Note that a started probe was stopped, for it had lost its value."""
         with self._sessions.begin() as session:
             row = session.scalars(
-                select(Probe).where(Probe.bisection_id == self.bisection, Probe.ordinal == ordinal)
+                select(ProbeRow).where(ProbeRow.bisection_id == self.bisection, ProbeRow.ordinal == ordinal)
             ).one()
             if row.state is ProbeState.FINISHED:
                 raise ValueError(f"run {ordinal} is finished: it counts")
             row.state = ProbeState.CANCELLED
 
-    def finish_probe(self, ordinal: int, result: ProbeRow) -> None:
+    def finish_probe(self, ordinal: int, result: ProbeOutcome) -> None:
         """Note the result of a started probe, with all its evidence."""
         with self._sessions.begin() as session:
             row = session.scalars(
-                select(Probe).where(Probe.bisection_id == self.bisection, Probe.ordinal == ordinal)
+                select(ProbeRow).where(ProbeRow.bisection_id == self.bisection, ProbeRow.ordinal == ordinal)
             ).one()
             row.state = ProbeState.FINISHED
             row.finished = now()
@@ -312,7 +293,7 @@ class Journal:
             if result.build_key is not None:
                 row.build_id = _build_id(session, result)
             row.evidence = [
-                Evidence(
+                EvidenceRow(
                     ordinal=index,
                     stream=line.stream,
                     line=line.line,
@@ -322,7 +303,8 @@ class Journal:
                 for index, line in enumerate(result.evidence)
             ]
             row.artifacts = [
-                Artifact(kind=kind, path=path, bytes=size) for kind, (path, size) in result.artifacts.items()
+                ArtifactRow(kind=kind, path=path, bytes=size)
+                for kind, (path, size) in result.artifacts.items()
             ]
 
 
@@ -331,24 +313,25 @@ def storable(text: str) -> str:
     return text.replace("\0", "\\0").encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def commit_ids(session: Session, repository: str, commits: Sequence[CommitRow]) -> dict[str, int]:
+def commit_ids(session: Session, repository: str, commits: Sequence[Commit]) -> dict[str, int]:
     """The ids of all known commits of a repository; those of `commits` are known from now on."""
     known = {
         row.sha: row.id
-        for row in session.execute(select(Commit.sha, Commit.id).where(Commit.repository == repository))
+        for row in session.execute(
+            select(CommitRow.sha, CommitRow.id).where(CommitRow.repository == repository)
+        )
     }
     fresh = {commit.sha: commit for commit in commits if commit.sha not in known}
-    rows = [
-        Commit(repository=repository, **{**asdict(commit), **_storable_fields(commit)})
-        for commit in fresh.values()
-    ]
+    rows = [CommitRow(repository=repository, **_storable_fields(commit)) for commit in fresh.values()]
     session.add_all(rows)
     session.flush()
     return known | {row.sha: row.id for row in rows}
 
 
-def _storable_fields(commit: CommitRow) -> dict[str, object]:
+def _storable_fields(commit: Commit) -> dict[str, object]:
     return {
+        "sha": commit.sha,
+        "date": commit.date,
         "parents": list(commit.parents),
         "author": storable(commit.author),
         "email": storable(commit.email),
@@ -359,22 +342,22 @@ def _storable_fields(commit: CommitRow) -> dict[str, object]:
 
 def environment_id(session: Session, fingerprint: str, details: Mapping[str, str]) -> int:
     """The row of some surroundings, made where they are new."""
-    known = session.scalar(select(EnvironmentRecord.id).where(EnvironmentRecord.fingerprint == fingerprint))
+    known = session.scalar(select(EnvironmentRow.id).where(EnvironmentRow.fingerprint == fingerprint))
     if known is not None:
         return known
-    row = EnvironmentRecord(fingerprint=fingerprint, details=dict(details))
+    row = EnvironmentRow(fingerprint=fingerprint, details=dict(details))
     session.add(row)
     session.flush()
     return row.id
 
 
-def _build_id(session: Session, result: ProbeRow) -> int | None:
+def _build_id(session: Session, result: ProbeOutcome) -> int | None:
     """The row of the build a probe used; a build is noted when it was really made."""
-    known = session.scalar(select(Build.id).where(Build.key == result.build_key))
+    known = session.scalar(select(BuildRow.id).where(BuildRow.key == result.build_key))
     if known is not None or result.build_source is not BuildSource.BUILT:
         return known
     assert result.build_key is not None
-    row = Build(
+    row = BuildRow(
         key=result.build_key, created=now(), seconds=result.build_seconds, steps=dict(result.build_steps)
     )
     session.add(row)

@@ -10,10 +10,19 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session, joinedload, selectinload, sessionmaker
 
 from .clock import now
-from .journal import CommitRow, Journal, commit_ids, environment_id, storable
-from .nights_schema import CaseResult, CaseRun, Cell, HookCall, Incident, Night, Regression, Status
-from .schema import Probe
-from .vocabulary import BuildSource, Verdict
+from .commit import Commit
+from .journal import Journal, commit_ids, environment_id, storable
+from .nights_schema import (
+    CaseResultRow,
+    CaseRunRow,
+    CellRow,
+    HookCallRow,
+    IncidentRow,
+    NightRow,
+    RegressionRow,
+)
+from .schema import ProbeRow
+from .vocabulary import BuildSource, CaseStatus, Verdict
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,8 +36,8 @@ class CellKey:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CaseRunRow:
-    """A finished run of a cell; fields as in `CaseRun`."""
+class CaseRun:
+    """A finished run of a cell; fields as in `CaseRunRow`."""
 
     started: datetime
     commit: str
@@ -49,10 +58,10 @@ class CaseRunRow:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CaseResultRow:
-    """What a night found of a cell; fields as in `CaseResult`."""
+class CaseResult:
+    """What a night found of a cell; fields as in `CaseResultRow`."""
 
-    status: Status
+    status: CaseStatus
     commit: str
     content: str | None
     runs: int
@@ -71,11 +80,11 @@ class NightJournal:
         self._sessions = sessions
         self.job = job
 
-    def begin_night(self, heads: Mapping[str, str], host: str) -> Night:
+    def begin_night(self, heads: Mapping[str, str], host: str) -> NightRow:
         """A new night."""
         with self._sessions.begin() as session:
-            last = session.scalar(select(func.max(Night.ordinal)).where(Night.job == self.job))
-            night = Night(
+            last = session.scalar(select(func.max(NightRow.ordinal)).where(NightRow.job == self.job))
+            night = NightRow(
                 job=self.job,
                 ordinal=(last or 0) + 1,
                 started=now(),
@@ -88,16 +97,16 @@ class NightJournal:
             session.flush()
             return night
 
-    def add_commits(self, repository: str, commits: Sequence[CommitRow]) -> None:
+    def add_commits(self, repository: str, commits: Sequence[Commit]) -> None:
         """Note what the heads of a night are, for its pages."""
         with self._sessions.begin() as session:
             commit_ids(session, repository, commits)
 
-    def unfinished_night(self) -> Night | None:
+    def unfinished_night(self) -> NightRow | None:
         """The night that a kill or a reboot cut short, noted as started once more."""
         with self._sessions.begin() as session:
-            query = select(Night).where(Night.job == self.job, Night.finished.is_(None))
-            night = session.scalar(query.order_by(Night.ordinal.desc()).limit(1))
+            query = select(NightRow).where(NightRow.job == self.job, NightRow.finished.is_(None))
+            night = session.scalar(query.order_by(NightRow.ordinal.desc()).limit(1))
             if night is not None:
                 night.attempts += 1
             return night
@@ -105,28 +114,30 @@ class NightJournal:
     def finish_night(self, night: int, notes: Sequence[str]) -> None:
         """Note that a night is over, and what was left undone."""
         with self._sessions.begin() as session:
-            row = session.get_one(Night, night)
+            row = session.get_one(NightRow, night)
             row.finished = now()
             row.summary = {"notes": [storable(note) for note in notes]}
 
-    def nights(self) -> list[Night]:
+    def nights(self) -> list[NightRow]:
         """All nights, oldest first."""
         with self._sessions() as session:
-            return list(session.scalars(select(Night).where(Night.job == self.job).order_by(Night.ordinal)))
+            return list(
+                session.scalars(select(NightRow).where(NightRow.job == self.job).order_by(NightRow.ordinal))
+            )
 
-    def cell(self, key: CellKey) -> Cell:
+    def cell(self, key: CellKey) -> CellRow:
         """The row of a cell, made where it is new."""
         with self._sessions.begin() as session:
-            query = select(Cell).where(
-                Cell.job == self.job,
-                Cell.branch == key.branch,
-                Cell.case == key.case,
-                Cell.platform == key.platform,
-                Cell.tolerance == key.tolerance,
+            query = select(CellRow).where(
+                CellRow.job == self.job,
+                CellRow.branch == key.branch,
+                CellRow.case == key.case,
+                CellRow.platform == key.platform,
+                CellRow.tolerance == key.tolerance,
             )
             cell = session.scalar(query)
             if cell is None:
-                cell = Cell(
+                cell = CellRow(
                     job=self.job,
                     branch=key.branch,
                     case=key.case,
@@ -137,16 +148,18 @@ class NightJournal:
                 session.flush()
             return cell
 
-    def cells(self) -> list[Cell]:
+    def cells(self) -> list[CellRow]:
         """All cells that were ever run."""
         with self._sessions() as session:
-            return list(session.scalars(select(Cell).where(Cell.job == self.job).order_by(Cell.id)))
+            return list(session.scalars(select(CellRow).where(CellRow.job == self.job).order_by(CellRow.id)))
 
-    def add_run(self, night: int, cell: int, row: CaseRunRow) -> CaseRun:
+    def add_run(self, night: int, cell: int, row: CaseRun) -> CaseRunRow:
         """Note a finished run."""
         with self._sessions.begin() as session:
-            query = select(func.max(CaseRun.run)).where(CaseRun.night_id == night, CaseRun.cell_id == cell)
-            run = CaseRun(
+            query = select(func.max(CaseRunRow.run)).where(
+                CaseRunRow.night_id == night, CaseRunRow.cell_id == cell
+            )
+            run = CaseRunRow(
                 night_id=night,
                 cell_id=cell,
                 run=(session.scalar(query) or 0) + 1,
@@ -171,49 +184,51 @@ class NightJournal:
             session.flush()
             return run
 
-    def runs(self, night: int, cell: int) -> list[CaseRun]:
+    def runs(self, night: int, cell: int) -> list[CaseRunRow]:
         """The runs of a cell in a night, in order."""
         with self._sessions() as session:
-            query = select(CaseRun).where(CaseRun.night_id == night, CaseRun.cell_id == cell)
-            return list(session.scalars(query.options(joinedload(CaseRun.environment)).order_by(CaseRun.run)))
+            query = select(CaseRunRow).where(CaseRunRow.night_id == night, CaseRunRow.cell_id == cell)
+            return list(
+                session.scalars(query.options(joinedload(CaseRunRow.environment)).order_by(CaseRunRow.run))
+            )
 
-    def last_run(self, cell: int, content: str) -> CaseRun | None:
+    def last_run(self, cell: int, content: str) -> CaseRunRow | None:
         """The newest run of a cell at some content, with its environment."""
         with self._sessions() as session:
-            query = select(CaseRun).where(CaseRun.cell_id == cell, CaseRun.content == content)
-            query = query.options(joinedload(CaseRun.environment)).order_by(CaseRun.id.desc()).limit(1)
+            query = select(CaseRunRow).where(CaseRunRow.cell_id == cell, CaseRunRow.content == content)
+            query = query.options(joinedload(CaseRunRow.environment)).order_by(CaseRunRow.id.desc()).limit(1)
             return session.scalar(query)
 
-    def passing_runs(self, cell: int) -> list[CaseRun]:
+    def passing_runs(self, cell: int) -> list[CaseRunRow]:
         """The runs of a cell that passed, newest first."""
         with self._sessions() as session:
-            query = select(CaseRun).where(CaseRun.cell_id == cell, CaseRun.verdict == Verdict.PASS)
-            return list(session.scalars(query.order_by(CaseRun.id.desc())))
+            query = select(CaseRunRow).where(CaseRunRow.cell_id == cell, CaseRunRow.verdict == Verdict.PASS)
+            return list(session.scalars(query.order_by(CaseRunRow.id.desc())))
 
-    def recent_runs(self, cell: int | None = None) -> list[CaseRun]:
+    def recent_runs(self, cell: int | None = None) -> list[CaseRunRow]:
         """The last hundred runs of a cell, or of the job."""
         with self._sessions() as session:
-            query = select(CaseRun).join(Cell).where(Cell.job == self.job)
+            query = select(CaseRunRow).join(CellRow).where(CellRow.job == self.job)
             if cell is not None:
-                query = query.where(CaseRun.cell_id == cell)
-            return list(session.scalars(query.order_by(CaseRun.id.desc()).limit(100)))
+                query = query.where(CaseRunRow.cell_id == cell)
+            return list(session.scalars(query.order_by(CaseRunRow.id.desc()).limit(100)))
 
     def runs_since(self, moment: datetime) -> dict[str, int]:
         """How many runs began since then on each platform, those of bisections included. (One of the matrix that was
         cut short has left no trace.)"""
         matrix = (
-            select(Cell.platform, func.count(CaseRun.id))
-            .join(Cell)
-            .where(Cell.job == self.job, CaseRun.started >= moment)
-            .group_by(Cell.platform)
+            select(CellRow.platform, func.count(CaseRunRow.id))
+            .join(CellRow)
+            .where(CellRow.job == self.job, CaseRunRow.started >= moment)
+            .group_by(CellRow.platform)
         )
         bisections = (
-            select(Cell.platform, func.count(Probe.id.distinct()))
-            .select_from(Probe)
-            .join(Regression, Regression.bisection_id == Probe.bisection_id)
-            .join(Cell)
-            .where(Cell.job == self.job, Probe.started >= moment)
-            .group_by(Cell.platform)
+            select(CellRow.platform, func.count(ProbeRow.id.distinct()))
+            .select_from(ProbeRow)
+            .join(RegressionRow, RegressionRow.bisection_id == ProbeRow.bisection_id)
+            .join(CellRow)
+            .where(CellRow.job == self.job, ProbeRow.started >= moment)
+            .group_by(CellRow.platform)
         )
         used = Counter[str]()
         with self._sessions() as session:
@@ -225,18 +240,18 @@ class NightJournal:
     def built_contents(self) -> frozenset[str]:
         """Whatever the store knows to have been built, by any job or bisection."""
         with self._sessions() as session:
-            nights = select(CaseRun.content).where(CaseRun.build_source != BuildSource.NONE)
-            probes = select(Probe.content).where(
-                Probe.build_source.is_not(None), Probe.build_source != BuildSource.NONE
+            nights = select(CaseRunRow.content).where(CaseRunRow.build_source != BuildSource.NONE)
+            probes = select(ProbeRow.content).where(
+                ProbeRow.build_source.is_not(None), ProbeRow.build_source != BuildSource.NONE
             )
             return frozenset(session.scalars(nights.union(probes)))
 
-    def set_result(self, night: int, cell: int, row: CaseResultRow) -> CaseResult:
+    def set_result(self, night: int, cell: int, row: CaseResult) -> CaseResultRow:
         """Note what a night found of a cell; said again, the later word holds."""
         with self._sessions.begin() as session:
             result = _result_of(session, night, cell)
             if result is None:
-                result = CaseResult(night_id=night, cell_id=cell)
+                result = CaseResultRow(night_id=night, cell_id=cell)
                 session.add(result)
             result.status = row.status
             result.commit = row.commit
@@ -251,33 +266,35 @@ class NightJournal:
             session.flush()
             return result
 
-    def result(self, night: int, cell: int) -> CaseResult | None:
+    def result(self, night: int, cell: int) -> CaseResultRow | None:
         """What a night found of a cell."""
         with self._sessions() as session:
             return _result_of(session, night, cell)
 
-    def results(self, night: int) -> list[CaseResult]:
+    def results(self, night: int) -> list[CaseResultRow]:
         """All that a night found, with cells and regressions."""
         with self._sessions() as session:
-            query = select(CaseResult).where(CaseResult.night_id == night).order_by(CaseResult.cell_id)
+            query = (
+                select(CaseResultRow).where(CaseResultRow.night_id == night).order_by(CaseResultRow.cell_id)
+            )
             options = (
-                joinedload(CaseResult.cell),
-                joinedload(CaseResult.regression).joinedload(Regression.incident),
+                joinedload(CaseResultRow.cell),
+                joinedload(CaseResultRow.regression).joinedload(RegressionRow.incident),
             )
             return list(session.scalars(query.options(*options)))
 
-    def history(self, cell: int) -> list[CaseResult]:
+    def history(self, cell: int) -> list[CaseResultRow]:
         """What each night found of a cell, oldest first."""
         with self._sessions() as session:
-            query = select(CaseResult).where(CaseResult.cell_id == cell)
-            return list(session.scalars(query.order_by(CaseResult.night_id)))
+            query = select(CaseResultRow).where(CaseResultRow.cell_id == cell)
+            return list(session.scalars(query.order_by(CaseResultRow.night_id)))
 
     def open_regression(
         self, night: int, cell: int, *, last_good: str, first_bad: str, bad_when: str
-    ) -> Regression:
+    ) -> RegressionRow:
         """Note that a cell passed and now fails."""
         with self._sessions.begin() as session:
-            row = Regression(
+            row = RegressionRow(
                 cell_id=cell,
                 opened_night_id=night,
                 last_good=last_good,
@@ -292,28 +309,28 @@ class NightJournal:
     def update_regression(self, regression: int, **fields: Any) -> None:
         """Set columns of a regression."""
         with self._sessions.begin() as session:
-            row = session.get_one(Regression, regression)
+            row = session.get_one(RegressionRow, regression)
             for name, value in fields.items():
                 setattr(row, name, value)
 
-    def regression_of(self, cell: int) -> Regression | None:
+    def regression_of(self, cell: int) -> RegressionRow | None:
         """The regression of a cell that is still open."""
         with self._sessions() as session:
-            query = select(Regression).where(
-                Regression.cell_id == cell, Regression.recovered_night_id.is_(None)
+            query = select(RegressionRow).where(
+                RegressionRow.cell_id == cell, RegressionRow.recovered_night_id.is_(None)
             )
-            return session.scalar(query.order_by(Regression.id.desc()).limit(1))
+            return session.scalar(query.order_by(RegressionRow.id.desc()).limit(1))
 
-    def open_regressions(self) -> list[Regression]:
+    def open_regressions(self) -> list[RegressionRow]:
         """All that are still open, oldest first, with their cells."""
         with self._sessions() as session:
             query = (
-                select(Regression)
-                .join(Cell)
-                .where(Cell.job == self.job, Regression.recovered_night_id.is_(None))
-                .options(joinedload(Regression.cell))
+                select(RegressionRow)
+                .join(CellRow)
+                .where(CellRow.job == self.job, RegressionRow.recovered_night_id.is_(None))
+                .options(joinedload(RegressionRow.cell))
             )
-            return list(session.scalars(query.order_by(Regression.id)))
+            return list(session.scalars(query.order_by(RegressionRow.id)))
 
     def join_incident(
         self,
@@ -328,16 +345,18 @@ class NightJournal:
     ) -> int:
         """Put a regression into the open incident of its culprit, which is opened where there is none; its id."""
         with self._sessions.begin() as session:
-            query = select(Incident).where(
-                Incident.job == self.job,
-                Incident.repository == repository,
-                Incident.culprit == culprit,
-                Incident.closed_night_id.is_(None),
+            query = select(IncidentRow).where(
+                IncidentRow.job == self.job,
+                IncidentRow.repository == repository,
+                IncidentRow.culprit == culprit,
+                IncidentRow.closed_night_id.is_(None),
             )
             incident = session.scalar(query)
             if incident is None:
-                last = session.scalar(select(func.max(Incident.ordinal)).where(Incident.job == self.job))
-                incident = Incident(
+                last = session.scalar(
+                    select(func.max(IncidentRow.ordinal)).where(IncidentRow.job == self.job)
+                )
+                incident = IncidentRow(
                     job=self.job,
                     ordinal=(last or 0) + 1,
                     repository=repository,
@@ -349,7 +368,7 @@ class NightJournal:
                 )
                 session.add(incident)
                 session.flush()
-            row = session.get_one(Regression, regression)
+            row = session.get_one(RegressionRow, regression)
             row.incident_id = incident.id
             row.bisection_id = bisection
             row.problem = None
@@ -358,7 +377,7 @@ class NightJournal:
     def close_incident(self, incident: int, *, night: int, fixed_by: str | None) -> None:
         """All its cases pass again."""
         with self._sessions.begin() as session:
-            row = session.get_one(Incident, incident)
+            row = session.get_one(IncidentRow, incident)
             row.closed_night_id = night
             row.fixed_by = fixed_by
 
@@ -369,36 +388,38 @@ class NightJournal:
     def set_reduction(self, incident: int, folder: str) -> None:
         """Note where the incident's one reduction lies."""
         with self._sessions.begin() as session:
-            session.get_one(Incident, incident).reduction = folder
+            session.get_one(IncidentRow, incident).reduction = folder
 
-    def incidents(self, *, open_only: bool = False) -> list[Incident]:
+    def incidents(self, *, open_only: bool = False) -> list[IncidentRow]:
         """All incidents, oldest first, with regressions, cells, nights and bisection."""
         with self._sessions() as session:
-            query = select(Incident).where(Incident.job == self.job)
+            query = select(IncidentRow).where(IncidentRow.job == self.job)
             if open_only:
-                query = query.where(Incident.closed_night_id.is_(None))
+                query = query.where(IncidentRow.closed_night_id.is_(None))
             options = (
-                selectinload(Incident.regressions).joinedload(Regression.cell),
-                joinedload(Incident.bisection),
-                joinedload(Incident.opened_night),
-                joinedload(Incident.closed_night),
+                selectinload(IncidentRow.regressions).joinedload(RegressionRow.cell),
+                joinedload(IncidentRow.bisection),
+                joinedload(IncidentRow.opened_night),
+                joinedload(IncidentRow.closed_night),
             )
-            return list(session.scalars(query.options(*options).order_by(Incident.ordinal)))
+            return list(session.scalars(query.options(*options).order_by(IncidentRow.ordinal)))
 
     def add_hook_call(self, night: int, incident: int, event: str, exit_code: int) -> None:
         """Note that the hook was told of an event."""
         with self._sessions.begin() as session:
             session.add(
-                HookCall(night_id=night, incident_id=incident, event=event, called=now(), exit_code=exit_code)
+                HookCallRow(
+                    night_id=night, incident_id=incident, event=event, called=now(), exit_code=exit_code
+                )
             )
 
-    def hook_calls(self, night: int) -> list[HookCall]:
+    def hook_calls(self, night: int) -> list[HookCallRow]:
         """The calls of a night."""
         with self._sessions() as session:
-            query = select(HookCall).where(HookCall.night_id == night).order_by(HookCall.id)
+            query = select(HookCallRow).where(HookCallRow.night_id == night).order_by(HookCallRow.id)
             return list(session.scalars(query))
 
 
-def _result_of(session: Session, night: int, cell: int) -> CaseResult | None:
-    query = select(CaseResult).where(CaseResult.night_id == night, CaseResult.cell_id == cell)
+def _result_of(session: Session, night: int, cell: int) -> CaseResultRow | None:
+    query = select(CaseResultRow).where(CaseResultRow.night_id == night, CaseResultRow.cell_id == cell)
     return session.scalar(query)

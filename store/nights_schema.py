@@ -7,35 +7,16 @@ failed; regressions with one culprit are one *incident*.
 from __future__ import annotations
 
 from datetime import datetime
-from enum import StrEnum
 from typing import Any
 
 from sqlalchemy import ForeignKey, String, Text, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
-from .schema import Base, Bisection, EnvironmentRecord
-from .vocabulary import Verdict
+from .schema import Base, BisectionRow, EnvironmentRow
+from .vocabulary import CaseStatus, Verdict
 
 
-class Status(StrEnum):
-    """What a night found of a cell."""
-
-    PASSED = "passed"
-    FLAKY = "flaky"
-    """It failed and passed at one and the same content."""
-    NEW = "new"
-    """It fails, and never passed."""
-    REGRESSED = "regressed"
-    """It fails, and passed in an earlier night."""
-    KNOWN = "known"
-    """It fails as it did in an earlier night: its regression is open."""
-    INFRASTRUCTURE = "infrastructure"
-    """The device, the disk or the network failed: nothing is known of the case."""
-    UNTESTED = "untested"
-    """It could not be judged: not built, not validated, case missing, or no time left."""
-
-
-class Night(Base):
+class NightRow(Base):
     """One start of a job, from the matrix to its bisections. One that was killed is gone on with."""
 
     __tablename__ = "nights"
@@ -55,11 +36,11 @@ class Night(Base):
     summary: Mapped[dict[str, Any] | None]
     """What was left undone and why, once finished: `notes` is a list of sentences."""
 
-    results: Mapped[list[CaseResult]] = relationship(back_populates="night", order_by="CaseResult.id")
-    hook_calls: Mapped[list[HookCall]] = relationship(order_by="HookCall.id")
+    results: Mapped[list[CaseResultRow]] = relationship(back_populates="night", order_by="CaseResultRow.id")
+    hook_calls: Mapped[list[HookCallRow]] = relationship(order_by="HookCallRow.id")
 
 
-class Cell(Base):
+class CellRow(Base):
     """A case on a platform under a tolerance on a branch: what is followed from night to night."""
 
     __tablename__ = "cells"
@@ -73,7 +54,7 @@ class Cell(Base):
     tolerance: Mapped[str] = mapped_column(String(64))
 
 
-class CaseRun(Base):
+class CaseRunRow(Base):
     """One finished run of a cell in a night; a run that was cut short has no row."""
 
     __tablename__ = "case_runs"
@@ -104,12 +85,12 @@ class CaseRun(Base):
     log: Mapped[str] = mapped_column(Text)
     """Path of the run's log (or of the failed build's)."""
 
-    environment: Mapped[EnvironmentRecord] = relationship()
-    cell: Mapped[Cell] = relationship()
-    night: Mapped[Night] = relationship()
+    environment: Mapped[EnvironmentRow] = relationship()
+    cell: Mapped[CellRow] = relationship()
+    night: Mapped[NightRow] = relationship()
 
 
-class CaseResult(Base):
+class CaseResultRow(Base):
     """What a night found of a cell."""
 
     __tablename__ = "case_results"
@@ -118,7 +99,7 @@ class CaseResult(Base):
     id: Mapped[int] = mapped_column(primary_key=True)
     night_id: Mapped[int] = mapped_column(ForeignKey("nights.id"), index=True)
     cell_id: Mapped[int] = mapped_column(ForeignKey("cells.id"), index=True)
-    status: Mapped[Status]
+    status: Mapped[CaseStatus]
     commit: Mapped[str] = mapped_column(String(64))
     content: Mapped[str | None] = mapped_column(String(64))
     runs: Mapped[int]
@@ -133,12 +114,12 @@ class CaseResult(Base):
     """The earlier result that was taken, since nothing that can change it has changed."""
     regression_id: Mapped[int | None] = mapped_column(ForeignKey("regressions.id"))
 
-    night: Mapped[Night] = relationship(back_populates="results")
-    cell: Mapped[Cell] = relationship()
-    regression: Mapped[Regression | None] = relationship()
+    night: Mapped[NightRow] = relationship(back_populates="results")
+    cell: Mapped[CellRow] = relationship()
+    regression: Mapped[RegressionRow | None] = relationship()
 
 
-class Regression(Base):
+class RegressionRow(Base):
     """A cell that passed, then failed; open until it passes again."""
 
     __tablename__ = "regressions"
@@ -162,14 +143,14 @@ class Regression(Base):
     fixed_by: Mapped[str | None] = mapped_column(String(64))
     """The fixing commit, where one commit alone can have done it."""
 
-    cell: Mapped[Cell] = relationship()
-    bisection: Mapped[Bisection | None] = relationship()
-    incident: Mapped[Incident | None] = relationship(back_populates="regressions")
-    opened_night: Mapped[Night] = relationship(foreign_keys=[opened_night_id])
-    recovered_night: Mapped[Night | None] = relationship(foreign_keys=[recovered_night_id])
+    cell: Mapped[CellRow] = relationship()
+    bisection: Mapped[BisectionRow | None] = relationship()
+    incident: Mapped[IncidentRow | None] = relationship(back_populates="regressions")
+    opened_night: Mapped[NightRow] = relationship(foreign_keys=[opened_night_id])
+    recovered_night: Mapped[NightRow | None] = relationship(foreign_keys=[recovered_night_id])
 
 
-class Incident(Base):
+class IncidentRow(Base):
     """All regressions with one culprit. Open until each of them passes again."""
 
     __tablename__ = "incidents"
@@ -193,13 +174,15 @@ class Incident(Base):
     reduction: Mapped[str | None] = mapped_column(Text)
     """Folder of its one reduction."""
 
-    regressions: Mapped[list[Regression]] = relationship(back_populates="incident", order_by="Regression.id")
-    bisection: Mapped[Bisection] = relationship()
-    opened_night: Mapped[Night] = relationship(foreign_keys=[opened_night_id])
-    closed_night: Mapped[Night | None] = relationship(foreign_keys=[closed_night_id])
+    regressions: Mapped[list[RegressionRow]] = relationship(
+        back_populates="incident", order_by="RegressionRow.id"
+    )
+    bisection: Mapped[BisectionRow] = relationship()
+    opened_night: Mapped[NightRow] = relationship(foreign_keys=[opened_night_id])
+    closed_night: Mapped[NightRow | None] = relationship(foreign_keys=[closed_night_id])
 
 
-class HookCall(Base):
+class HookCallRow(Base):
     """A hook that was told of an event; noted when it has ended, so that a resume tells it once more at most."""
 
     __tablename__ = "hook_calls"

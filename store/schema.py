@@ -33,7 +33,7 @@ class Base(DeclarativeBase):
     }
 
 
-class Bisection(Base):
+class BisectionRow(Base):
     """One question: which commit of `repository` between good and bad changed the result of one case?"""
 
     __tablename__ = "bisections"
@@ -52,12 +52,12 @@ class Bisection(Base):
     outcome: Mapped[BisectionOutcome | None]
     conclusion: Mapped[dict[str, Any] | None]
 
-    stages: Mapped[list[Stage]] = relationship(back_populates="bisection", order_by="Stage.ordinal")
-    probes: Mapped[list[Probe]] = relationship(back_populates="bisection", order_by="Probe.ordinal")
-    notices: Mapped[list[Notice]] = relationship(back_populates="bisection", order_by="Notice.id")
+    stages: Mapped[list[StageRow]] = relationship(back_populates="bisection", order_by="StageRow.ordinal")
+    probes: Mapped[list[ProbeRow]] = relationship(back_populates="bisection", order_by="ProbeRow.ordinal")
+    notices: Mapped[list[NoticeRow]] = relationship(back_populates="bisection", order_by="NoticeRow.id")
 
 
-class Stage(Base):
+class StageRow(Base):
     """One range that was searched: the superproject first, then the submodule that a culprit moved."""
 
     __tablename__ = "stages"
@@ -74,11 +74,13 @@ class Stage(Base):
     held: Mapped[dict[str, Any]]
     """Revisions of other repositories that were held for the whole range, by repository."""
 
-    bisection: Mapped[Bisection] = relationship(back_populates="stages")
-    candidates: Mapped[list[Candidate]] = relationship(back_populates="stage", order_by="Candidate.ordinal")
+    bisection: Mapped[BisectionRow] = relationship(back_populates="stages")
+    candidates: Mapped[list[CandidateRow]] = relationship(
+        back_populates="stage", order_by="CandidateRow.ordinal"
+    )
 
 
-class Commit(Base):
+class CommitRow(Base):
     """A commit as git describes it."""
 
     __tablename__ = "commits"
@@ -96,7 +98,7 @@ class Commit(Base):
     """Paths that differ from the first parent."""
 
 
-class Candidate(Base):
+class CandidateRow(Base):
     """A commit of a stage's range. Commits that cannot differ in result share a `representative`; those without one
     equal the good end."""
 
@@ -110,14 +112,14 @@ class Candidate(Base):
     commit_id: Mapped[int] = mapped_column(ForeignKey("commits.id"))
     representative_id: Mapped[int | None] = mapped_column(ForeignKey("commits.id"))
     content: Mapped[str | None] = mapped_column(String(64))
-    """As in `Probe.content`; None where the commit pins no submodule, so that it cannot be tested."""
+    """As in `ProbeRow.content`; None where the commit pins no submodule, so that it cannot be tested."""
 
-    stage: Mapped[Stage] = relationship(back_populates="candidates")
-    commit: Mapped[Commit] = relationship(foreign_keys=[commit_id])
-    representative: Mapped[Commit | None] = relationship(foreign_keys=[representative_id])
+    stage: Mapped[StageRow] = relationship(back_populates="candidates")
+    commit: Mapped[CommitRow] = relationship(foreign_keys=[commit_id])
+    representative: Mapped[CommitRow | None] = relationship(foreign_keys=[representative_id])
 
 
-class EnvironmentRecord(Base):
+class EnvironmentRow(Base):
     """The surroundings of probes: interpreter, compilers, CPU, libraries, pins that are not searched."""
 
     __tablename__ = "environments"
@@ -127,7 +129,7 @@ class EnvironmentRecord(Base):
     details: Mapped[dict[str, Any]]
 
 
-class Build(Base):
+class BuildRow(Base):
     """A toolchain that was really built, once."""
 
     __tablename__ = "builds"
@@ -140,7 +142,7 @@ class Build(Base):
     """Seconds by step."""
 
 
-class Probe(Base):
+class ProbeRow(Base):
     """One build-and-run of the case at one commit; `run` counts the runs of the same content."""
 
     __tablename__ = "probes"
@@ -182,15 +184,15 @@ class Probe(Base):
     host: Mapped[str | None]
     command: Mapped[list[str] | None]
 
-    bisection: Mapped[Bisection] = relationship(back_populates="probes")
-    stage: Mapped[Stage] = relationship()
-    build: Mapped[Build | None] = relationship()
-    environment: Mapped[EnvironmentRecord | None] = relationship()
-    evidence: Mapped[list[Evidence]] = relationship(back_populates="probe", order_by="Evidence.ordinal")
-    artifacts: Mapped[list[Artifact]] = relationship(back_populates="probe", order_by="Artifact.id")
+    bisection: Mapped[BisectionRow] = relationship(back_populates="probes")
+    stage: Mapped[StageRow] = relationship()
+    build: Mapped[BuildRow | None] = relationship()
+    environment: Mapped[EnvironmentRow | None] = relationship()
+    evidence: Mapped[list[EvidenceRow]] = relationship(back_populates="probe", order_by="EvidenceRow.ordinal")
+    artifacts: Mapped[list[ArtifactRow]] = relationship(back_populates="probe", order_by="ArtifactRow.id")
 
 
-class Evidence(Base):
+class EvidenceRow(Base):
     """A line of output that justifies a verdict."""
 
     __tablename__ = "evidence"
@@ -204,10 +206,10 @@ class Evidence(Base):
     text: Mapped[str] = mapped_column(Text)
     why: Mapped[str] = mapped_column(Text)
 
-    probe: Mapped[Probe] = relationship(back_populates="evidence")
+    probe: Mapped[ProbeRow] = relationship(back_populates="evidence")
 
 
-class Artifact(Base):
+class ArtifactRow(Base):
     """A file or folder that a probe left."""
 
     __tablename__ = "artifacts"
@@ -219,10 +221,10 @@ class Artifact(Base):
     path: Mapped[str] = mapped_column(Text)
     bytes: Mapped[int] = mapped_column(BigInteger)
 
-    probe: Mapped[Probe] = relationship(back_populates="artifacts")
+    probe: Mapped[ProbeRow] = relationship(back_populates="artifacts")
 
 
-class Notice(Base):
+class NoticeRow(Base):
     """A warning that belongs in the report, such as an environment that moved between two probes."""
 
     __tablename__ = "notices"
@@ -232,4 +234,4 @@ class Notice(Base):
     created: Mapped[datetime]
     text: Mapped[str] = mapped_column(Text)
 
-    bisection: Mapped[Bisection] = relationship(back_populates="notices")
+    bisection: Mapped[BisectionRow] = relationship(back_populates="notices")

@@ -1,6 +1,11 @@
-"""The words that every room uses for what a probe showed."""
+"""The words that every room uses for a bisection, its probes and a night's cases, as they stand in the store."""
 
+from dataclasses import dataclass
 from enum import StrEnum
+from typing import Literal
+
+Stream = Literal["stdout", "stderr", "outcome", "build"]
+"""Where a line came from: `outcome` is the error text that the harness shim wrote, `build` a build step."""
 
 
 class Verdict(StrEnum):
@@ -19,6 +24,19 @@ class Verdict(StrEnum):
     ENVIRONMENT_ERROR = "environment_error"
     NOT_VALIDATED = "not_validated"
     UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """A line that speaks for or against a verdict.
+
+    `line` counts from 1 over all output in order of arrival; it is 0 where the text is no line of output.
+    """
+
+    stream: Stream | Literal["ending"]
+    line: int
+    text: str
+    why: str
 
 
 class BisectionOutcome(StrEnum):
@@ -78,3 +96,21 @@ class BuildSource(StrEnum):
     CACHED = "cached"
     PRESENT = "present"
     NONE = "none"
+
+
+class CaseStatus(StrEnum):
+    """What a night found of a cell."""
+
+    PASSED = "passed"
+    FLAKY = "flaky"
+    """It failed and passed at one and the same content."""
+    NEW = "new"
+    """It fails, and never passed."""
+    REGRESSED = "regressed"
+    """It fails, and passed in an earlier night."""
+    KNOWN = "known"
+    """It fails as it did in an earlier night: its regression is open."""
+    INFRASTRUCTURE = "infrastructure"
+    """The device, the disk or the network failed: nothing is known of the case."""
+    UNTESTED = "untested"
+    """It could not be judged: not built, not validated, case missing, or no time left."""

@@ -21,7 +21,7 @@ from sqlalchemy import select
 from precision_bisect.demo.make import Truth, make_demo
 from precision_bisect.demo.scenarios import Scenario
 from precision_bisect.store.database import read_store, sqlite_url
-from precision_bisect.store.schema import Probe
+from precision_bisect.store.schema import ProbeRow
 
 _PROGRAM = "from precision_bisect.bisect.cli import main; main()"
 _MOST = 0.1
@@ -47,7 +47,7 @@ def bisect(folder: Path, truth: Truth, *, stack: Path, store: str) -> None:
 def overheads(store: str) -> list[float]:
     """Seconds from one probe's start to the next one's, without those of its build and its run."""
     with read_store(store)() as session:
-        probes: Sequence[Probe] = session.scalars(select(Probe).order_by(Probe.ordinal)).all()
+        probes: Sequence[ProbeRow] = session.scalars(select(ProbeRow).order_by(ProbeRow.ordinal)).all()
         return [
             (after.started - probe.started).total_seconds()
             - (probe.build_seconds or 0)

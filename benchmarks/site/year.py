@@ -16,26 +16,27 @@ from precision_bisect.bisect.plan.request import BisectRequest
 from precision_bisect.bisect.result import Conclusion, EndRate, NamedCommit, PinRecord
 from precision_bisect.runner.stack.parts import Case, CaseFlags, GitlinkPin, Platform, Repository, Step
 from precision_bisect.runner.stack.stack import Stack
-from precision_bisect.store.journal import (
-    CandidateRow,
-    CommitRow,
-    EvidenceRow,
-    Journal,
-    ProbeKey,
-    ProbeRow,
-    commit_ids,
-)
+from precision_bisect.store.commit import Commit, TreeChange
+from precision_bisect.store.journal import Journal, ProbeKey, ProbeOutcome, RangeCommit, commit_ids
 from precision_bisect.store.nights_schema import (
-    CaseResult,
-    CaseRun,
-    Cell,
-    Incident,
-    Night,
-    Regression,
-    Status,
+    CaseResultRow,
+    CaseRunRow,
+    CellRow,
+    IncidentRow,
+    NightRow,
+    RegressionRow,
 )
-from precision_bisect.store.schema import EnvironmentRecord
-from precision_bisect.store.vocabulary import BisectionOutcome, BuildSource, Judgement, Phase, Seeks, Verdict
+from precision_bisect.store.schema import EnvironmentRow
+from precision_bisect.store.vocabulary import (
+    BisectionOutcome,
+    BuildSource,
+    CaseStatus,
+    Evidence,
+    Judgement,
+    Phase,
+    Seeks,
+    Verdict,
+)
 
 START = datetime(2025, 1, 1, 2, tzinfo=UTC)
 JOB = "nightly"
@@ -82,28 +83,32 @@ def fill_nights(
     """A year of one job, mostly green; `environment` is the id that its surroundings get."""
     chance = random.Random(0)
     with sessions.begin() as session:
-        session.add(EnvironmentRecord(id=environment, fingerprint="e" * 64, details=_ENVIRONMENT))
+        session.add(EnvironmentRow(id=environment, fingerprint="e" * 64, details=_ENVIRONMENT))
         session.flush()
         where = {"job": job, "branch": "main", "tolerance": "default"}
         cells = [
             {"id": cell, "case": case_name(cell), "platform": f"a{2 + 3 * (cell % 2)}sim", **where}
             for cell in range(1, cases + 1)
         ]
-        session.execute(insert(Cell), cells)
+        session.execute(insert(CellRow), cells)
         commit_ids(session, "pypto", [_of_night(number) for number in range(1, nights + 1)])
         for number in range(1, nights + 1):
             started = START + timedelta(days=number)
             commit = sha(f"night {number}")
             night = {"id": number, "job": job, "ordinal": number, "started": started, "finished": started}
             more = {"attempts": 1, "heads": {"main": commit}, "host": "host", "summary": {"notes": []}}
-            session.execute(insert(Night), [night | more])
+            session.execute(insert(NightRow), [night | more])
             results, runs = [], []
             for cell in range(1, cases + 1):
                 failed = chance.random() < 0.03
                 of_both = {"night_id": number, "cell_id": cell, "commit": commit, "content": commit}
                 verdict = Verdict.MISMATCH if failed else Verdict.PASS
                 results.append(
-                    {**of_both, "status": Status.FLAKY if failed else Status.PASSED, "runs": 1 + 3 * failed}
+                    {
+                        **of_both,
+                        "status": CaseStatus.FLAKY if failed else CaseStatus.PASSED,
+                        "runs": 1 + 3 * failed,
+                    }
                     | {"failures": int(failed), "verdict": verdict, "signature": None}
                     | {"message": "failed 1 of 4 runs of one commit" if failed else "passed"}
                 )
@@ -113,19 +118,23 @@ def fill_nights(
                     | {"host": "host", "build_source": "cached", "build_seconds": 0.1}
                     | {"environment_id": environment, "run_seconds": chance.uniform(3, 5), "log": "/log"}
                 )
-            session.execute(insert(CaseResult), results)
-            session.execute(insert(CaseRun), runs)
+            session.execute(insert(CaseResultRow), results)
+            session.execute(insert(CaseRunRow), runs)
 
 
-def _of_night(number: int) -> CommitRow:
-    return CommitRow(
+def _changes(*files: str) -> tuple[TreeChange, ...]:
+    return tuple(TreeChange(file, "100644", sha(file), "100644", sha(f"new {file}")) for file in files)
+
+
+def _of_night(number: int) -> Commit:
+    return Commit(
         sha=sha(f"night {number}"),
         parents=(sha(f"night {number - 1}"),),
         author="Wei Zhang",
         email="wei@example.com",
         date=START + timedelta(days=number, hours=-3),
         subject=_SUBJECTS[number % len(_SUBJECTS)],
-        files=("src/ir/transforms/legalize_casts.cpp",),
+        changes=_changes("src/ir/transforms/legalize_casts.cpp"),
     )
 
 
@@ -147,7 +156,7 @@ def fill_incidents(
         history = _History(number)
         journal = _bisect(sessions, folder, history, noisy=number % 3 == 0)
         with sessions.begin() as session:
-            incident = Incident(
+            incident = IncidentRow(
                 job=job,
                 ordinal=number,
                 repository="pypto",
@@ -162,7 +171,7 @@ def fill_incidents(
             session.add(incident)
             session.flush()
             for cell in {1 + (2 * number) % cases, 1 + (2 * number + 1) % cases}:
-                regression = Regression(
+                regression = RegressionRow(
                     cell_id=cell,
                     opened_night_id=opened,
                     last_good=history.good,
@@ -176,10 +185,10 @@ def fill_incidents(
                 session.add(regression)
                 session.flush()
                 for night in range(opened, closed or nights + 1):
-                    status = Status.REGRESSED if night == opened else Status.KNOWN
+                    status = CaseStatus.REGRESSED if night == opened else CaseStatus.KNOWN
                     session.execute(
-                        update(CaseResult)
-                        .where(CaseResult.night_id == night, CaseResult.cell_id == cell)
+                        update(CaseResultRow)
+                        .where(CaseResultRow.night_id == night, CaseResultRow.cell_id == cell)
                         .values(
                             status=status,
                             regression_id=regression.id,
@@ -210,24 +219,24 @@ class _History:
             self.at += 1
         self.culprit, self.bad = self.commits[self.at], self.commits[-1]
 
-    def rows(self) -> Sequence[CandidateRow]:
+    def rows(self) -> Sequence[RangeCommit]:
         """Commits of docs stand for what is before them."""
-        rows: list[CandidateRow] = []
+        rows: list[RangeCommit] = []
         standing: str | None = None
         for place, commit in enumerate(self.commits):
             if not self.subjects[place].startswith("Docs"):
                 standing = commit
-            row = CommitRow(
+            row = Commit(
                 sha=commit,
                 parents=(self.commits[place - 1] if place else self.good,),
                 author=self.chance.choice(("Ada Example", "Wei Zhang", "Jo Muster")),
                 email="ada@example.com",
                 date=START + timedelta(days=self.number, hours=place),
                 subject=self.subjects[place],
-                files=("src/ir/transforms/legalize_casts.cpp", "include/pypto/ir/cast.h"),
+                changes=_changes("src/ir/transforms/legalize_casts.cpp", "include/pypto/ir/cast.h"),
             )
             rows.append(
-                CandidateRow(commit=row, representative=standing, content=_content(standing or self.good))
+                RangeCommit(commit=row, representative=standing, content=_content(standing or self.good))
             )
         return rows
 
@@ -270,19 +279,19 @@ class _Runs:
         self.journal.finish_probe(self.journal.start_probe(key), self._row(verdict))
         return verdict
 
-    def _row(self, verdict: Verdict) -> ProbeRow:
+    def _row(self, verdict: Verdict) -> ProbeOutcome:
         error = {Verdict.PASS: 2e-4, Verdict.MISMATCH: 0.03}.get(verdict, 0.0) * self.history.chance.uniform(
             0.7, 1.3
         )
         failed = verdict is Verdict.MISMATCH
         metrics = {"out": {"max_abs_err": error, "mismatched": 96.0 * failed}}
-        return ProbeRow(
+        return ProbeOutcome(
             verdict=verdict,
             judgement=_JUDGED[verdict],
             signature="out: 96/512 differ" if failed else None,
             metrics={} if verdict is Verdict.BUILD_ERROR else metrics,
             exit_code=int(verdict is not Verdict.PASS),
-            evidence=[EvidenceRow(stream="stdout", line=41, text=_LINES[verdict], why="printed")],
+            evidence=[Evidence(stream="stdout", line=41, text=_LINES[verdict], why="printed")],
             build_key=None if verdict is Verdict.BUILD_ERROR else "0" * 64,
             build_source=BuildSource.BUILT,
             build_seconds=self.history.chance.uniform(90, 240),
@@ -314,14 +323,14 @@ def _bisect(sessions: sessionmaker[Session], folder: Path, history: _History, *,
         request=request.model_dump(mode="json"),
     )
     first = history.rows()
-    good = CommitRow(
+    good = Commit(
         sha=history.good,
         parents=(),
         author="Ada Example",
         email="ada@example.com",
         date=START,
         subject="Release 0.9",
-        files=(),
+        changes=(),
     )
     journal.add_commits("pypto", [good])
     stage = journal.stage(

@@ -31,7 +31,7 @@ from ...runner.process.execute import Command, execute
 from ...runner.workspace.content import StackContent
 from ...runner.workspace.home import Home
 from ...runner.workspace.workspace import Workspace
-from ...store.schema import Probe
+from ...store.schema import ProbeRow
 from ...store.vocabulary import Verdict
 from ..report.model.model import Side
 from ..report.model.rows import Rows, load_rows
@@ -188,11 +188,11 @@ def _hear(line: str, said: list[str], say: Callable[[str], None]) -> None:
     say(f"localizing: {text}")
 
 
-def _shown(rows: Rows, side: Side) -> Probe:
+def _shown(rows: Rows, side: Side) -> ProbeRow:
     return next(probe for probe in rows.probes if probe.ordinal == side.shown)
 
 
-def _build(probe: Probe) -> Path | None:
+def _build(probe: ProbeRow) -> Path | None:
     paths: Sequence[Path] = [Path(one.path) for one in probe.artifacts if one.kind == "build_directory"]
     return next((path for path in paths if path.is_dir()), None)
 

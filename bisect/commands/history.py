@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session, sessionmaker
 from ...runner.errors import UserError
 from ...runner.workspace.home import user_home
 from ...store.database import read_store, sqlite_url
-from ...store.schema import Bisection, Commit
+from ...store.schema import BisectionRow, CommitRow
 from ...store.vocabulary import Seeks
 from ..report import write
 from ..report.model.build import report_of_rows
@@ -76,7 +76,7 @@ def _exists(url: str) -> bool:
 
 
 def _print_list(session: Session, console: Console) -> None:
-    bisections = session.scalars(select(Bisection).order_by(Bisection.id.desc())).all()
+    bisections = session.scalars(select(BisectionRow).order_by(BisectionRow.id.desc())).all()
     if not bisections:
         print("no bisections yet")
     for bisection in bisections:
@@ -92,17 +92,19 @@ def _print_list(session: Session, console: Console) -> None:
         console.print(Text(f"    {shortened('  '.join(details), 400)}", style="dim"), soft_wrap=True)
 
 
-def _ends(bisection: Bisection) -> str:
+def _ends(bisection: BisectionRow) -> str:
     ends = bisection.good[:12], bisection.bad[:12]
     return "..".join(
         ends if bisection.request.get("seeks", Seeks.REGRESSION) == Seeks.REGRESSION else ends[::-1]
     )
 
 
-def _culprit(session: Session, bisection: Bisection) -> str:
+def _culprit(session: Session, bisection: BisectionRow) -> str:
     culprits = cast(list[dict[str, str]], (bisection.conclusion or {}).get("culprits", []))
     if not culprits:
         return ""
     repository, sha = culprits[0]["repository"], culprits[0]["commit"]
-    subject = session.scalar(select(Commit.subject).where(Commit.repository == repository, Commit.sha == sha))
+    subject = session.scalar(
+        select(CommitRow.subject).where(CommitRow.repository == repository, CommitRow.sha == sha)
+    )
     return f"  {repository} {sha[:12]} {shortened(subject or '', _LONGEST_SUBJECT)}".rstrip()

@@ -19,8 +19,7 @@ from ...runner.workspace.workspace import Workspace
 from ...store.database import sqlite_url
 from ...store.files import write_whole
 from ...store.night_journal import CellKey, NightJournal
-from ...store.nights_schema import Night
-from ..commits.stage import commit_row
+from ...store.nights_schema import NightRow
 from ..nightly.config import NightlyConfig, load_config
 from ..nightly.examine import Examiner
 from ..nightly.hooks import call_hook
@@ -76,7 +75,7 @@ def _night(
     night = journal.unfinished_night() or journal.begin_night(heads, platform.node())
     limits.count_earlier(journal.runs_since(limits.opened or night.started))
     clone = workspace.clones[stack.searched]
-    journal.add_commits(stack.searched, [commit_row(clone.commit(head)) for head in night.heads.values()])
+    journal.add_commits(stack.searched, [clone.commit(head) for head in night.heads.values()])
     notes: list[str] = []
     investigator = Investigator(
         config=config,
@@ -110,7 +109,7 @@ def _run_matrix(
     stack: Stack,
     workspace: Workspace,
     journal: NightJournal,
-    night: Night,
+    night: NightRow,
     *,
     home: Home,
     limits: Limits,
@@ -136,7 +135,7 @@ def _run_matrix(
             say(console, result_line(key.case, key.platform, rest, result.status))
 
 
-def _matrix(config: NightlyConfig, night: Night) -> list[CellKey]:
+def _matrix(config: NightlyConfig, night: NightRow) -> list[CellKey]:
     """Commit by commit, so that one build serves all cells that want it."""
     return [
         CellKey(branch=branch, case=case, platform=name, tolerance=tolerance)
@@ -148,7 +147,7 @@ def _matrix(config: NightlyConfig, night: Night) -> list[CellKey]:
     ]
 
 
-def _tell(config: NightlyConfig, journal: NightJournal, night: Night, notes: list[str]) -> None:
+def _tell(config: NightlyConfig, journal: NightJournal, night: NightRow, notes: list[str]) -> None:
     """Call the hook for what opened or closed tonight, each once, up to the night's cap."""
     if not config.on_incident:
         return

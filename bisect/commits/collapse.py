@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ...runner.git.repository import CommitInfo
+from ...store.commit import Commit
 
 _GOOD_SIDE = -1
 _REVERT = re.compile(r'Revert "(.*)"')
@@ -16,10 +16,10 @@ _PULL_REQUEST = re.compile(r" \(#\d+\)$")
 class Node:
     """Commits of equal content that follow one another. Only the first can have changed anything."""
 
-    members: tuple[CommitInfo, ...]
+    members: tuple[Commit, ...]
 
     @property
-    def commit(self) -> CommitInfo:
+    def commit(self) -> Commit:
         """The candidate, which stands for all members."""
         return self.members[0]
 
@@ -35,7 +35,7 @@ class CommitRange:
     nodes: tuple[Node, ...]
     parents: tuple[tuple[int, ...], ...]
     bad: int
-    good_side: tuple[CommitInfo, ...]
+    good_side: tuple[Commit, ...]
 
     @property
     def collapsed(self) -> int:
@@ -43,7 +43,7 @@ class CommitRange:
         return len(self.good_side) + sum(len(node.members) - 1 for node in self.nodes)
 
 
-def collapse(commits: Sequence[CommitInfo], content: Callable[[str], str]) -> CommitRange | None:
+def collapse(commits: Sequence[Commit], content: Callable[[str], str]) -> CommitRange | None:
     """Fold each commit whose content equals that of its only parent into it.
 
     `commits` are those of `good..bad`, parents first, the bad end last; `content` gives the key of any commit, parents
@@ -53,9 +53,9 @@ def collapse(commits: Sequence[CommitInfo], content: Callable[[str], str]) -> Co
     hide that one side undid the other.
     """
     place: dict[str, int] = {}
-    members: list[list[CommitInfo]] = []
+    members: list[list[Commit]] = []
     parents: list[tuple[int, ...]] = []
-    good_side: list[CommitInfo] = []
+    good_side: list[Commit] = []
     for commit in commits:
         below = sorted({place.get(parent, _GOOD_SIDE) for parent in commit.parents})
         if len(below) == 1 and content(commit.sha) == content(commit.parents[0]):
@@ -85,7 +85,7 @@ class Undoing:
     said: bool
 
 
-def undone(commits: Sequence[CommitInfo]) -> list[Undoing]:
+def undone(commits: Sequence[Commit]) -> list[Undoing]:
     """Pairs of commits of which the later one reverts the earlier one, or brings a file of it back to what it was.
 
     `commits` come parents first; whether one follows the other is for the caller to see.

@@ -3,12 +3,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ...runner.git.repository import CommitInfo, GitRepository
+from ...runner.git.repository import GitRepository
 from ...runner.git.revisions import NoPinError, Revisions
 from ...runner.workspace.content import StackContent
 from ...runner.workspace.workspace import MissingCommitError
-from ...store.journal import CandidateRow, CommitRow, Journal
-from ...store.schema import Probe
+from ...store.commit import Commit
+from ...store.journal import Journal, RangeCommit
+from ...store.schema import ProbeRow
 from ...store.vocabulary import Judgement, Seeks
 from ..search.choose.windows import Window
 from ..search.evidence.knowledge import Outcome
@@ -40,7 +41,7 @@ class Stage:
     """
 
     range: Range
-    commits: tuple[CommitInfo, ...]
+    commits: tuple[Commit, ...]
     contents: Mapping[str, str | None]
     collapsed: CommitRange
     graph: CommitGraph
@@ -81,7 +82,7 @@ def load_stage(
     )
 
 
-def _windows(commits: Sequence[CommitInfo], collapsed: CommitRange, graph: CommitGraph) -> tuple[Window, ...]:
+def _windows(commits: Sequence[Commit], collapsed: CommitRange, graph: CommitGraph) -> tuple[Window, ...]:
     place = {member.sha: index for index, node in enumerate(collapsed.nodes) for member in node.members}
     windows: list[Window] = []
     for pair in undone(commits):
@@ -98,7 +99,7 @@ def outcome_of(judgement: Judgement, seeks: Seeks) -> Outcome:
     return Outcome.BAD if (judgement is Judgement.BAD) == (seeks is Seeks.REGRESSION) else Outcome.GOOD
 
 
-def place_of(probe: Probe) -> str | None:
+def place_of(probe: ProbeRow) -> str | None:
     """Where a run was made: the slot, and so the worktree, the virtual environment and the board behind it."""
     return None if probe.slot is None else f"{probe.host or ''} {probe.slot}"
 
@@ -116,24 +117,11 @@ def note_stage(journal: Journal, stage: Stage, ordinal: int) -> int:
         new=stage.range.new,
         held=stage.range.held,
         candidates=[
-            CandidateRow(
-                commit=commit_row(commit),
+            RangeCommit(
+                commit=commit,
                 representative=standing.get(commit.sha),
                 content=stage.contents[commit.sha],
             )
             for commit in stage.commits
         ],
-    )
-
-
-def commit_row(commit: CommitInfo) -> CommitRow:
-    """A commit as the store keeps it."""
-    return CommitRow(
-        sha=commit.sha,
-        parents=commit.parents,
-        author=commit.author,
-        email=commit.email,
-        date=commit.date,
-        subject=commit.subject,
-        files=tuple(commit.files),
     )

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from ...runner.git.repository import GitError, GitRepository
 from ...runner.git.revisions import NoPinError
 from ...runner.workspace.workspace import MissingCommitError
-from ...store.night_journal import CaseResultRow, NightJournal
-from ...store.nights_schema import CaseResult, CaseRun, Cell, Night, Regression, Status
-from ...store.vocabulary import Verdict
+from ...store.night_journal import CaseResult, NightJournal
+from ...store.nights_schema import CaseResultRow, CaseRunRow, CellRow, NightRow, RegressionRow
+from ...store.vocabulary import CaseStatus, Verdict
 from ..commits.stage import Range, load_stage
 from ..run.good_end import gallop_distances
 from ..search.choose.gallop import gallop
@@ -33,14 +33,14 @@ FAILING = frozenset(
 )
 _OF_THE_DEVICE = frozenset({Verdict.DEVICE_ERROR, Verdict.ENVIRONMENT_ERROR, Verdict.TIMEOUT})
 """Says nothing of a case that was never seen to pass on the device."""
-_TAKEN_AGAIN = frozenset({Status.PASSED, Status.NEW, Status.REGRESSED, Status.KNOWN})
+_TAKEN_AGAIN = frozenset({CaseStatus.PASSED, CaseStatus.NEW, CaseStatus.REGRESSED, CaseStatus.KNOWN})
 
 
 class Examiner:
     """Examines cells, one after another, and keeps regressions up to date."""
 
     def __init__(
-        self, *, config: NightlyConfig, journal: NightJournal, runner: Runner, night: Night, searched: str
+        self, *, config: NightlyConfig, journal: NightJournal, runner: Runner, night: NightRow, searched: str
     ) -> None:
         self._config = config
         self._journal = journal
@@ -49,7 +49,7 @@ class Examiner:
         self._searched = searched
         self._environment: str | None = None
 
-    def examine(self, cell: Cell, head: str) -> CaseResult:
+    def examine(self, cell: CellRow, head: str) -> CaseResultRow:
         """What a cell shows at a commit; a result that tonight has already is not made again.
 
         Raises `OutOfTimeError`.
@@ -61,15 +61,15 @@ class Examiner:
         row = self._examine(cell, head, regression)
         return self._journal.set_result(self._night.id, cell.id, row)
 
-    def _examine(self, cell: Cell, head: str, regression: Regression | None) -> CaseResultRow:
+    def _examine(self, cell: CellRow, head: str, regression: RegressionRow | None) -> CaseResult:
         try:
             content = self._runner.content_at(head)
         except (NoPinError, MissingCommitError) as error:
-            return _row(Status.UNTESTED, head, None, [], str(error))
+            return _row(CaseStatus.UNTESTED, head, None, [], str(error))
         same = self._same_as(cell, content)
         if same is not None:
-            status = Status.KNOWN if same.regression_id is not None and regression else same.status
-            return CaseResultRow(
+            status = CaseStatus.KNOWN if same.regression_id is not None and regression else same.status
+            return CaseResult(
                 status=status,
                 commit=head,
                 content=content,
@@ -79,7 +79,7 @@ class Examiner:
                 signature=same.signature,
                 message="nothing has changed since the last run",
                 same_as=same.id,
-                regression=regression.id if status is Status.KNOWN and regression else None,
+                regression=regression.id if status is CaseStatus.KNOWN and regression else None,
             )
         runs = [run for run in self._journal.runs(self._night.id, cell.id) if run.commit == head]
         most = 1 if regression is not None else 1 + self._config.reruns
@@ -87,12 +87,12 @@ class Examiner:
             run = self._runner.run(self._night.id, cell, head)
             if run is None:
                 return _row(
-                    Status.UNTESTED, head, content, runs, "the device's runs of this night are used up"
+                    CaseStatus.UNTESTED, head, content, runs, "the device's runs of this night are used up"
                 )
             runs.append(run)
         return self._decide(cell, head, content, runs, regression)
 
-    def _same_as(self, cell: Cell, content: str) -> CaseResult | None:
+    def _same_as(self, cell: CellRow, content: str) -> CaseResultRow | None:
         """The result of an earlier night that tonight's would repeat."""
         if self._config.unchanged == "run":
             return None
@@ -112,39 +112,48 @@ class Examiner:
         return self._environment
 
     def _decide(
-        self, cell: Cell, head: str, content: str, runs: Sequence[CaseRun], regression: Regression | None
-    ) -> CaseResultRow:
+        self,
+        cell: CellRow,
+        head: str,
+        content: str,
+        runs: Sequence[CaseRunRow],
+        regression: RegressionRow | None,
+    ) -> CaseResult:
         last, failures = runs[-1], _failures(runs)
         if last.verdict is Verdict.PASS and failures:
             return _row(
-                Status.FLAKY, head, content, runs, f"failed {failures} of {len(runs)} runs of one commit"
+                CaseStatus.FLAKY, head, content, runs, f"failed {failures} of {len(runs)} runs of one commit"
             )
         if last.verdict is Verdict.PASS:
             if regression is not None:
                 if self._runner.content_at(regression.last_bad) == content:
-                    return _row(Status.FLAKY, head, content, runs, "passed at the content that failed before")
+                    return _row(
+                        CaseStatus.FLAKY, head, content, runs, "passed at the content that failed before"
+                    )
                 self._recover(cell, regression, head)
-            return _row(Status.PASSED, head, content, runs, "passed")
+            return _row(CaseStatus.PASSED, head, content, runs, "passed")
         if last.verdict is Verdict.ENVIRONMENT_ERROR:
-            return _row(Status.INFRASTRUCTURE, head, content, runs, _shown(last))
+            return _row(CaseStatus.INFRASTRUCTURE, head, content, runs, _shown(last))
         if last.verdict not in FAILING:
-            return _row(Status.UNTESTED, head, content, runs, _shown(last))
+            return _row(CaseStatus.UNTESTED, head, content, runs, _shown(last))
         if regression is not None:
             if last.verdict in _OF_THE_DEVICE and last.verdict != regression.bad_when:
-                return _row(Status.INFRASTRUCTURE, head, content, runs, _shown(last))
+                return _row(CaseStatus.INFRASTRUCTURE, head, content, runs, _shown(last))
             self._journal.update_regression(regression.id, last_bad=head)
             # A night that was killed behind the opening of a regression meets it again.
-            status = Status.REGRESSED if regression.opened_night_id == self._night.id else Status.KNOWN
+            status = (
+                CaseStatus.REGRESSED if regression.opened_night_id == self._night.id else CaseStatus.KNOWN
+            )
             return _row(status, head, content, runs, _shown(last), regression=regression.id)
         return self._new_failure(cell, head, content, runs)
 
-    def _new_failure(self, cell: Cell, head: str, content: str, runs: Sequence[CaseRun]) -> CaseResultRow:
+    def _new_failure(self, cell: CellRow, head: str, content: str, runs: Sequence[CaseRunRow]) -> CaseResult:
         last = runs[-1]
         passing = self._journal.passing_runs(cell.id)
         if any(run.content == content for run in passing):
-            return _row(Status.FLAKY, head, content, runs, "failed at a content that passed before")
+            return _row(CaseStatus.FLAKY, head, content, runs, "failed at a content that passed before")
         if not passing:
-            status = Status.INFRASTRUCTURE if last.verdict in _OF_THE_DEVICE else Status.NEW
+            status = CaseStatus.INFRASTRUCTURE if last.verdict in _OF_THE_DEVICE else CaseStatus.NEW
             return _row(status, head, content, runs, f"never passed: {_shown(last)}")
         clone = self._runner.workspace.clones[self._searched]
         good = next((run.commit for run in passing if _follows(clone, head, run.commit)), None)
@@ -152,7 +161,7 @@ class Examiner:
             good = self._gallop(cell, head)
         if good is None:
             return _row(
-                Status.UNTESTED,
+                CaseStatus.UNTESTED,
                 head,
                 content,
                 runs,
@@ -162,7 +171,7 @@ class Examiner:
         if control is None or control.verdict is not Verdict.PASS:
             shown = "not run" if control is None else _shown(control)
             return _row(
-                Status.INFRASTRUCTURE,
+                CaseStatus.INFRASTRUCTURE,
                 head,
                 content,
                 runs,
@@ -172,7 +181,7 @@ class Examiner:
             self._night.id, cell.id, last_good=good, first_bad=head, bad_when=last.verdict
         )
         return _row(
-            Status.REGRESSED,
+            CaseStatus.REGRESSED,
             head,
             content,
             runs,
@@ -180,7 +189,7 @@ class Examiner:
             regression=regression.id,
         )
 
-    def _gallop(self, cell: Cell, head: str) -> str | None:
+    def _gallop(self, cell: CellRow, head: str) -> str | None:
         """The nearest commit of 1, 2, 4, ... first parents back at which a cell passes now."""
         line, distances = gallop_distances(self._runner.workspace.clones[self._searched], head, "commits")
 
@@ -196,18 +205,18 @@ class Examiner:
         found = gallop(distances, test)
         return None if found is None else line[found]
 
-    def _run_once(self, cell: Cell, commit: str) -> CaseRun | None:
+    def _run_once(self, cell: CellRow, commit: str) -> CaseRunRow | None:
         """The last run of this night at a commit, which is made where there is none; None where no run is left."""
         made = [run for run in self._journal.runs(self._night.id, cell.id) if run.commit == commit]
         return made[-1] if made else self._runner.run(self._night.id, cell, commit)
 
-    def _recover(self, cell: Cell, regression: Regression, head: str) -> None:
+    def _recover(self, cell: CellRow, regression: RegressionRow, head: str) -> None:
         fixed_by = self._fixing_commit(cell, regression.last_bad, head)
         self._journal.update_regression(
             regression.id, recovered_night_id=self._night.id, recovered_at=head, fixed_by=fixed_by
         )
 
-    def _fixing_commit(self, cell: Cell, failing: str, passing: str) -> str | None:
+    def _fixing_commit(self, cell: CellRow, failing: str, passing: str) -> str | None:
         """The first commit of a line that passes, by halving; None where the range is no line, or a run of it
         can not be judged."""
         clone = self._runner.workspace.clones[self._searched]
@@ -242,27 +251,27 @@ def _follows(clone: GitRepository, head: str, commit: str) -> bool:
         return False
 
 
-def _failures(runs: Sequence[CaseRun]) -> int:
+def _failures(runs: Sequence[CaseRunRow]) -> int:
     return sum(run.verdict in FAILING for run in runs)
 
 
-def _shown(run: CaseRun) -> str:
+def _shown(run: CaseRunRow) -> str:
     first = f": {run.evidence[0]}" if run.evidence else ""
     return f"{run.verdict}{f' ({run.signature})' if run.signature else ''}{first}"[:500]
 
 
 def _row(
-    status: Status,
+    status: CaseStatus,
     head: str,
     content: str | None,
-    runs: Sequence[CaseRun],
+    runs: Sequence[CaseRunRow],
     message: str,
     *,
     regression: int | None = None,
-) -> CaseResultRow:
+) -> CaseResult:
     judged = [run for run in runs if run.verdict in FAILING or run.verdict is Verdict.PASS]
     shown = next((run for run in judged if run.verdict in FAILING), runs[-1] if runs else None)
-    return CaseResultRow(
+    return CaseResult(
         status=status,
         commit=head,
         content=content,

@@ -15,7 +15,7 @@ from ...runner.stack.stack import Stack
 from ...runner.workspace.home import Home
 from ...runner.workspace.workspace import Workspace
 from ...store.night_journal import NightJournal
-from ...store.nights_schema import Cell, Incident, Night, Regression
+from ...store.nights_schema import CellRow, IncidentRow, NightRow, RegressionRow
 from ...store.vocabulary import BisectionOutcome
 from ..after.hand_over import localize_culprit
 from ..plan.question import Question, prepare
@@ -41,7 +41,7 @@ class Investigator:
         sessions: sessionmaker[Session],
         journal: NightJournal,
         home: Home,
-        night: Night,
+        night: NightRow,
         limits: Limits,
         workspace: Workspace,
     ) -> None:
@@ -123,11 +123,11 @@ class Investigator:
                 closed.append(incident.id)
         return closed
 
-    def _timings(self, cell: Cell) -> Timings | None:
+    def _timings(self, cell: CellRow) -> Timings | None:
         """What is expected of a bisection's first runs."""
         return Timings.of(self._journal.recent_runs(cell.id)) or Timings.of(self._journal.recent_runs())
 
-    def _bisect(self, regression: Regression, seat: Seat) -> None:
+    def _bisect(self, regression: RegressionRow, seat: Seat) -> None:
         cell = regression.cell
         label = f"{cell.case} on {cell.platform}"
         try:
@@ -148,7 +148,7 @@ class Investigator:
             else:
                 self._journal.update_regression(regression.id, problem=conclusion.message)
 
-    def _open(self, regression: Regression) -> StoredBisection:
+    def _open(self, regression: RegressionRow) -> StoredBisection:
         """The bisection of a regression; one of an earlier night is gone on with, if it was asked of the same stack."""
         if regression.bisection_id is not None:
             bisection = self._find(regression.bisection_id)
@@ -156,12 +156,12 @@ class Investigator:
                 return bisection
         return self._begin(regression)
 
-    def _entry(self, incident: Incident) -> str:
+    def _entry(self, incident: IncidentRow) -> str:
         """The commit of the searched repository at which an incident's culprit comes in."""
         conclusion = Conclusion.model_validate(incident.bisection.conclusion)
         return conclusion.through.commit if conclusion.through else incident.culprit
 
-    def _begin(self, regression: Regression) -> StoredBisection:
+    def _begin(self, regression: RegressionRow) -> StoredBisection:
         cell, config = regression.cell, self._config
         plan = prepare(
             Question(
@@ -205,7 +205,7 @@ class Investigator:
         write_report(self._sessions, bisection.name, bisection.request.output)
         return conclusion
 
-    def _join(self, regression: Regression, bisection: StoredBisection, culprit: NamedCommit) -> None:
+    def _join(self, regression: RegressionRow, bisection: StoredBisection, culprit: NamedCommit) -> None:
         self._journal.join_incident(
             regression.id,
             night=self._night.id,

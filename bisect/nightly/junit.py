@@ -3,13 +3,13 @@
 import re
 from xml.etree import ElementTree
 
-from ...store.nights_schema import Status
+from ...store.vocabulary import CaseStatus
 from .summary import CaseReport, IncidentReport, NightReport
 
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """What XML 1.0 cannot hold, not even escaped (section 2.2, Char)."""
-_FAILURES = frozenset({Status.NEW, Status.REGRESSED, Status.KNOWN})
-_SKIPPED = frozenset({Status.INFRASTRUCTURE, Status.UNTESTED})
+_FAILURES = frozenset({CaseStatus.NEW, CaseStatus.REGRESSED, CaseStatus.KNOWN})
+_SKIPPED = frozenset({CaseStatus.INFRASTRUCTURE, CaseStatus.UNTESTED})
 
 
 def junit_text(report: NightReport) -> str:
@@ -54,7 +54,7 @@ def _add_outcome(element: ElementTree.Element, case: CaseReport, incident: Incid
         failure.text = _clean(f"{message}{culprit}")
     elif case.status in _SKIPPED:
         ElementTree.SubElement(element, "skipped", {"message": _clean(f"{case.status}: {case.message}")})
-    elif case.status is Status.FLAKY:
+    elif case.status is CaseStatus.FLAKY:
         ElementTree.SubElement(element, "system-out").text = _clean(f"flaky: {case.message}")
 
 

@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 
-from ...store.nights_schema import Status
+from ...store.vocabulary import CaseStatus
 from ..report.markdown import escape
 from ..report.phrases import percent
 from ..run.progress import plural
@@ -16,7 +16,7 @@ def markdown_text(report: NightReport) -> str:
     """The text. What others wrote is escaped; the block is JSON without a character of Markdown's or HTML's."""
     lines = [f"# Night {report.night} of {escape(report.job)}", ""]
     counts = Counter(case.status for case in report.cases)
-    tally = ", ".join(f"{counts[status]} {status}" for status in Status if counts[status])
+    tally = ", ".join(f"{counts[status]} {status}" for status in CaseStatus if counts[status])
     opened = plural(sum(incident.open for incident in report.incidents), "open incident")
     lines += [f"{report.started:%Y-%m-%d}: {tally or 'nothing was judged'}; {opened}.", ""]
     for incident in report.incidents:

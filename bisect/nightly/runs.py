@@ -15,8 +15,8 @@ from ...runner.workspace.environment import EnvironmentReader, fingerprint
 from ...runner.workspace.workspace import Workspace
 from ...store.clock import now
 from ...store.journal import storable
-from ...store.night_journal import CaseRunRow, NightJournal
-from ...store.nights_schema import CaseRun, Cell
+from ...store.night_journal import CaseRun, NightJournal
+from ...store.nights_schema import CaseRunRow, CellRow
 from ...store.vocabulary import Verdict
 from .config import NightlyConfig
 from .limits import Limits, QuotaSpentError
@@ -64,7 +64,7 @@ class Runner:
         """The fingerprint of the surroundings as they are now."""
         return fingerprint(self._environment.read(packages_path=self._prober.slot.packages_path()))
 
-    def run(self, night: int, cell: Cell, commit: str) -> CaseRun | None:
+    def run(self, night: int, cell: CellRow, commit: str) -> CaseRunRow | None:
         """Run a cell once; None where the device's quota is used up. Raises `OutOfTimeError`."""
         try:
             self._limits.permit(cell.platform)
@@ -90,7 +90,7 @@ class Runner:
         return self._journal.add_run(
             night,
             cell.id,
-            CaseRunRow(
+            CaseRun(
                 started=started,
                 commit=commit,
                 revisions=revisions,
@@ -111,7 +111,7 @@ class Runner:
         )
 
 
-def question_case(config: NightlyConfig, cell: Cell) -> str:
+def question_case(config: NightlyConfig, cell: CellRow) -> str:
     """The case with the arguments of its tolerance, as `--case` takes it."""
     arguments = shlex.join(config.tolerances[cell.tolerance])
     return f"{cell.case} {arguments}".strip()

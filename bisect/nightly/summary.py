@@ -8,8 +8,8 @@ from datetime import datetime
 from ...runner.stack.parts import Model
 from ...store.json_schema import published_schema
 from ...store.night_journal import NightJournal
-from ...store.nights_schema import CaseResult, Incident, Night, Regression, Status
-from ...store.vocabulary import Verdict
+from ...store.nights_schema import CaseResultRow, IncidentRow, NightRow, RegressionRow
+from ...store.vocabulary import CaseStatus, Verdict
 
 
 class CaseReport(Model):
@@ -20,7 +20,7 @@ class CaseReport(Model):
     tolerance: str
     branch: str
     commit: str
-    status: Status
+    status: CaseStatus
     verdict: Verdict | None
     signature: str | None
     message: str
@@ -86,7 +86,7 @@ class HookReport(Model):
     incident: IncidentReport
 
 
-def night_report(journal: NightJournal, night: Night) -> NightReport:
+def night_report(journal: NightJournal, night: NightRow) -> NightReport:
     """The report of a night as the store has it now."""
     incidents = [
         incident_report(incident, night)
@@ -107,7 +107,7 @@ def night_report(journal: NightJournal, night: Night) -> NightReport:
     )
 
 
-def incident_report(incident: Incident, night: Night) -> IncidentReport:
+def incident_report(incident: IncidentRow, night: NightRow) -> IncidentReport:
     """One incident, as a night sees it."""
     event = None
     if incident.closed_night_id == night.id:
@@ -130,7 +130,7 @@ def incident_report(incident: Incident, night: Night) -> IncidentReport:
     )
 
 
-def _incident_case(regression: Regression) -> IncidentCase:
+def _incident_case(regression: RegressionRow) -> IncidentCase:
     cell = regression.cell
     return IncidentCase(
         case=cell.case,
@@ -143,7 +143,7 @@ def _incident_case(regression: Regression) -> IncidentCase:
     )
 
 
-def _case(journal: NightJournal, result: CaseResult) -> CaseReport:
+def _case(journal: NightJournal, result: CaseResultRow) -> CaseReport:
     cell, regression = result.cell, result.regression
     incident = regression.incident if regression else None
     runs = journal.runs(result.night_id, result.cell_id)

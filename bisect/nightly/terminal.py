@@ -7,20 +7,20 @@ from rich.padding import Padding
 from rich.text import Text
 
 from ...runner.probe.records import ProbeResult
-from ...store.nights_schema import Status
+from ...store.vocabulary import CaseStatus
 from ..report.phrases import percent
 from ..report.plain_text import shortened
 from ..run.progress import STYLES, PlainProgress, describe_result, plural
 from .summary import IncidentReport, NightReport
 
 _STYLES = {
-    Status.PASSED: "green",
-    Status.FLAKY: "yellow",
-    Status.NEW: "red",
-    Status.REGRESSED: "bold red",
-    Status.KNOWN: "red",
-    Status.INFRASTRUCTURE: "yellow",
-    Status.UNTESTED: "yellow",
+    CaseStatus.PASSED: "green",
+    CaseStatus.FLAKY: "yellow",
+    CaseStatus.NEW: "red",
+    CaseStatus.REGRESSED: "bold red",
+    CaseStatus.KNOWN: "red",
+    CaseStatus.INFRASTRUCTURE: "yellow",
+    CaseStatus.UNTESTED: "yellow",
 }
 _FEW_CASES = 5
 _LONGEST = 300
@@ -65,7 +65,7 @@ class Voice(PlainProgress):
         self._transcript.write(self._name, text, indent=2)
 
 
-def result_line(case: str, platform: str, rest: str, status: Status) -> Text:
+def result_line(case: str, platform: str, rest: str, status: CaseStatus) -> Text:
     """What the matrix showed of one cell."""
     text = Text(f"{status:<14} ", style=_STYLES[status])
     text.append(shortened(f"{case} on {platform}", _LONGEST), "default")
@@ -77,7 +77,9 @@ def print_night(report: NightReport, folder: str, console: Console) -> None:
     counts = Counter(case.status for case in report.cases)
     console.print()
     say(console, Text(f"night {report.night} of {report.job}, {report.started:%Y-%m-%d}", style="bold"))
-    tally = [Text(f"{counts[status]} {status}", style=_STYLES[status]) for status in Status if counts[status]]
+    tally = [
+        Text(f"{counts[status]} {status}", style=_STYLES[status]) for status in CaseStatus if counts[status]
+    ]
     say(console, Text(", ").join(tally) if tally else Text("nothing was judged"), indent=2)
     for incident in report.incidents:
         _say_incident(incident, console)

@@ -7,8 +7,8 @@ from typing import Self
 
 import numpy as np
 
-from ...store.nights_schema import CaseRun
-from ...store.schema import Probe
+from ...store.nights_schema import CaseRunRow
+from ...store.schema import ProbeRow
 from ...store.vocabulary import BuildSource
 from ..search.graph.graph import Floats
 
@@ -24,7 +24,7 @@ class Timings:
     again: float
 
     @classmethod
-    def of(cls, finished: Iterable[Probe | CaseRun]) -> Self | None:
+    def of(cls, finished: Iterable[ProbeRow | CaseRunRow]) -> Self | None:
         """Means over finished runs; None before anything was built and run."""
         built = [each for each in finished if was_built(each)]
         runs = [each.run_seconds for each in built if each.run_seconds]
@@ -41,6 +41,6 @@ class Timings:
         return np.array([self.again if content in built else anew for content in contents])
 
 
-def was_built(finished: Probe | CaseRun) -> bool:
+def was_built(finished: ProbeRow | CaseRunRow) -> bool:
     """Whether the run got as far as a build."""
     return finished.build_source is not None and finished.build_source != BuildSource.NONE

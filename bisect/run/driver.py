@@ -13,7 +13,7 @@ from ...runner.workspace.workspace import Workspace
 from ...store.journal import Journal
 from ...store.vocabulary import BisectionOutcome, Judgement, Phase, Seeks
 from ..commits.descent import descent
-from ..commits.stage import Range, Stage, commit_row, load_stage, note_stage, outcome_of
+from ..commits.stage import Range, Stage, load_stage, note_stage, outcome_of
 from ..plan.pins import MovedPin, moved_pins, pin_records
 from ..plan.request import BisectRequest
 from ..result import Blame, Conclusion, Counterfactual, NamedCommit
@@ -83,7 +83,7 @@ class Driver:
             first_parent=request.first_parent,
         )
         clone = self._workspace.clones[request.repository]
-        picked = (commit_row(clone.commit(pick.commit)) for pick in request.cherry_picks)
+        picked = (clone.commit(pick.commit) for pick in request.cherry_picks)
         self._journal.add_commits(request.repository, picked)
         search = self._open(where)
         if search is None:
@@ -118,7 +118,7 @@ class Driver:
         if request.gallop is None:
             return request.good
         repository = self._workspace.clones[request.repository]
-        self._journal.add_commits(request.repository, [commit_row(repository.commit(request.bad))])
+        self._journal.add_commits(request.repository, [repository.commit(request.bad)])
         stage = self._journal.stage(
             ordinal=1,
             repository=request.repository,
@@ -151,7 +151,7 @@ class Driver:
             return None
         self._stages += 1
         clone = self._workspace.clones[where.repository]
-        ends = [commit_row(clone.commit(sha)) for sha in (where.old, where.new)]
+        ends = [clone.commit(sha) for sha in (where.old, where.new)]
         self._journal.add_commits(where.repository, ends)
         self._progress.stage(
             where.repository, commits=len(stage.commits), candidates=len(stage.collapsed.nodes)

@@ -6,7 +6,7 @@ from pathlib import Path
 from ...runner.case.golden import FrozenGolden, freeze, load_reader, thaw
 from ...runner.errors import EndsError, UserError
 from ...store.journal import Journal
-from ...store.schema import Probe
+from ...store.schema import ProbeRow
 from ...store.vocabulary import Judgement, Phase, Seeks, Verdict
 from ..plan.request import BisectRequest
 from ..result import EndRate
@@ -135,7 +135,7 @@ def run_until(
     )
 
 
-def _require_good_verdict(probe: Probe, good: Experiment) -> None:
+def _require_good_verdict(probe: ProbeRow, good: Experiment) -> None:
     if probe.verdict is Verdict.NOT_VALIDATED:
         raise UserError(
             f"good {good.commit[:12]}: expected a validated pass, found {_describe(probe)}: nothing was compared, "
@@ -148,7 +148,7 @@ def _require_good_verdict(probe: Probe, good: Experiment) -> None:
         )
 
 
-def _require_judged(probe: Probe, end: Experiment) -> None:
+def _require_judged(probe: ProbeRow, end: Experiment) -> None:
     if probe.judgement is Judgement.SKIP:
         raise UserError(
             f"{end.commit[:12]}: expected a run that passes or fails as asked, found {_describe(probe)}; "
@@ -156,7 +156,7 @@ def _require_judged(probe: Probe, end: Experiment) -> None:
         )
 
 
-def _describe(probe: Probe) -> str:
+def _describe(probe: ProbeRow) -> str:
     said = probe.evidence[:1]
     if said and said[0].stream == "ending" and len(probe.evidence) > 1:
         # How it ended tells little; what it printed last may.

@@ -14,12 +14,11 @@ from ...runner.probe.records import ProbeRequest, ProbeResult
 from ...runner.probe.workers.crew import Lost
 from ...runner.probe.workers.worker import Activity, Done
 from ...runner.verdict.bad_when import BadWhen
-from ...runner.verdict.verdict import Evidence
 from ...runner.workspace.content import StackContent
 from ...runner.workspace.environment import fingerprint, moved
-from ...store.journal import EvidenceRow, Journal, ProbeKey, ProbeRow
-from ...store.schema import Probe
-from ...store.vocabulary import Judgement, Phase, Verdict
+from ...store.journal import Journal, ProbeKey, ProbeOutcome
+from ...store.schema import ProbeRow
+from ...store.vocabulary import Evidence, Judgement, Phase, Verdict
 from ..plan.request import BisectRequest
 from .company import BudgetSpentError, Company, Workers
 from .costs import was_built
@@ -81,7 +80,7 @@ class Experiments:
         self._golden: FrozenGolden | None = None
         self._scale: ErrorScale | None = None
         self._failing_content: str | None = None
-        self._finished: dict[str, list[Probe]] = {}
+        self._finished: dict[str, list[ProbeRow]] = {}
         self._in_flight: dict[int, Flight] = {}
         """By the crew's number."""
         self._deadline = deadline
@@ -142,11 +141,11 @@ class Experiments:
             content=self._content.of_revisions(revisions),
         )
 
-    def finished(self, content: str) -> list[Probe]:
+    def finished(self, content: str) -> list[ProbeRow]:
         """The runs of some content, in order."""
         return self._finished.get(content, [])
 
-    def in_order(self) -> list[Probe]:
+    def in_order(self) -> list[ProbeRow]:
         """All finished runs, as they were started."""
         return sorted(
             (probe for probes in self._finished.values() for probe in probes), key=lambda probe: probe.ordinal
@@ -163,20 +162,20 @@ class Experiments:
         failures = sum(tally[Judgement.BAD] for tally in bad)
         return failures, failures + sum(tally[Judgement.GOOD] for tally in bad)
 
-    def build_directory(self, probe: Probe) -> Path | None:
+    def build_directory(self, probe: ProbeRow) -> Path | None:
         """The build directory that a run left, if it is still there."""
         path = self._probe_directory(probe.ordinal) / "build"
         return path if path.is_dir() else None
 
     def ensure(
         self, experiment: Experiment, phase: Phase, *, runs: int, save_golden: bool = False
-    ) -> list[Probe]:
+    ) -> list[ProbeRow]:
         """The first `runs` runs of an experiment; those that are not finished are made now."""
         while len(self.finished(experiment.content)) < runs:
             self.run(experiment, phase, save_golden=save_golden)
         return self.finished(experiment.content)[:runs]
 
-    def run(self, experiment: Experiment, phase: Phase, *, save_golden: bool = False) -> Probe:
+    def run(self, experiment: Experiment, phase: Phase, *, save_golden: bool = False) -> ProbeRow:
         """Make the next run of an experiment, and wait for it. Raises `BudgetSpentError`."""
         flight = self.begin(experiment, phase, save_golden=save_golden)
         while True:
@@ -241,7 +240,7 @@ class Experiments:
         self._journal.cancel_probe(flight.ordinal)
         self._progress.probe_cancelled(flight.ordinal)
 
-    def wait(self) -> Probe:
+    def wait(self) -> ProbeRow:
         """Wait until a run of those in flight is finished, and stored. Raises `BudgetSpentError`."""
         while True:
             self._check_budget()
@@ -268,7 +267,7 @@ class Experiments:
         for flight in self.in_flight():
             self.cancel(flight)
 
-    def _finish(self, flight: Flight, result: ProbeResult) -> Probe:
+    def _finish(self, flight: Flight, result: ProbeResult) -> ProbeRow:
         experiment = flight.experiment
         result = self._told_apart(experiment, result)
         self._watch_environment(result)
@@ -280,7 +279,7 @@ class Experiments:
         self._keep(probe)
         return probe
 
-    def _keep(self, probe: Probe) -> None:
+    def _keep(self, probe: ProbeRow) -> None:
         self._finished.setdefault(probe.content, []).append(probe)
         if was_built(probe):
             self.company.built.add(probe.content)
@@ -322,18 +321,18 @@ class Experiments:
         self._progress.notice(text)
 
 
-def _row(result: ProbeResult) -> ProbeRow:
+def _row(result: ProbeResult) -> ProbeOutcome:
     found = result.classification
     artifacts = {"log": result.log, "build_directory": result.build_directory}
     ending = result.ending
-    return ProbeRow(
+    return ProbeOutcome(
         verdict=found.verdict,
         judgement=result.judgement,
         signature=found.signature,
         metrics=found.metrics,
         exit_code=ending.exit_code if ending.signal is None else -ending.signal,
         evidence=[
-            EvidenceRow(stream=line.stream, line=line.line, text=line.text, why=line.why)
+            Evidence(stream=line.stream, line=line.line, text=line.text, why=line.why)
             for line in found.evidence
         ],
         build_key=result.toolchain.key if result.toolchain else None,

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...store.schema import Probe
+from ...store.schema import ProbeRow
 from ..commits.stage import Stage
 from ..search.evidence.posterior import Posterior
 from ..search.evidence.prior import prior_weights
@@ -44,7 +44,7 @@ class Forecast:
         self,
         posterior: Posterior,
         *,
-        finished: Collection[Probe],
+        finished: Collection[ProbeRow],
         confidence: float,
         in_flight: Sequence[int],
         before: int,

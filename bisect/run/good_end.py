@@ -9,7 +9,6 @@ from ...runner.git.revisions import NoPinError
 from ...runner.workspace.workspace import MissingCommitError
 from ...store.journal import Journal
 from ...store.vocabulary import Judgement, Phase
-from ..commits.stage import commit_row
 from ..plan.request import BisectRequest
 from ..search.choose.gallop import gallop
 from ..search.evidence.calibration import FEWEST_RUNS
@@ -81,7 +80,7 @@ class GoodEndSearch:
         return line[found]
 
     def _test(self, stage: int, sha: str, bad: Experiment) -> Outcome:
-        self._journal.add_commits(self._request.repository, [commit_row(self._repository.commit(sha))])
+        self._journal.add_commits(self._request.repository, [self._repository.commit(sha)])
         try:
             experiment = self._at(stage, sha)
         except (NoPinError, MissingCommitError):

@@ -7,7 +7,7 @@ from itertools import chain
 
 import numpy as np
 
-from ...store.schema import Probe
+from ...store.schema import ProbeRow
 from ...store.vocabulary import Phase, Seeks
 from ..commits.stage import Stage, outcome_of, place_of
 from ..search.choose.confirmation import confirmed_at
@@ -149,7 +149,7 @@ class StageSearch:
             *chain.from_iterable(map(self.of_probe, self._finished())),
         ]
 
-    def of_probe(self, probe: Probe) -> Iterable[Observation]:
+    def of_probe(self, probe: ProbeRow) -> Iterable[Observation]:
         """What a run tells of this range: of each commit that has its content."""
         if probe.judgement is not None:
             for node in self._nodes.get(probe.content, ()):
@@ -243,7 +243,7 @@ class StageSearch:
         runs = (probe for probe in self._finished() if probe.phase is Phase.CONFIRM)
         return [*chain.from_iterable(map(self.of_probe, runs))]
 
-    def _finished(self) -> list[Probe]:
+    def _finished(self) -> list[ProbeRow]:
         """All finished runs as they ended: with several workers not as they were started."""
         return sorted(self.experiments.in_order(), key=lambda probe: probe.finished or probe.started)
 

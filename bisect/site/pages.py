@@ -10,8 +10,8 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from ...runner.errors import UserError
-from ...store.nights_schema import Cell, Incident
-from ...store.schema import Bisection, Commit, Probe, Stage
+from ...store.nights_schema import CellRow, IncidentRow
+from ...store.schema import BisectionRow, CommitRow, ProbeRow, StageRow
 from ...store.vocabulary import Judgement, Verdict
 from ..report.model.rows import load_rows
 from ..report.model.sides import both_sides
@@ -50,7 +50,9 @@ class Site:
     def pages(self) -> dict[str, Page]:
         """All pages by address, in an order that does not change. An address that is not here does not exist."""
         found = {addresses.INDEX: _html(self._index), addresses.BISECTIONS: _html(self._bisections)}
-        named = select(Bisection.name, Bisection.request["output"].label("output")).order_by(Bisection.id)
+        named = select(BisectionRow.name, BisectionRow.request["output"].label("output")).order_by(
+            BisectionRow.id
+        )
         for name, output in self._session.execute(named):
             found |= _files(name, Path(output))
             found[addresses.bisection(name)] = _html(lambda name=name: self._bisection(name))
@@ -62,10 +64,10 @@ class Site:
             found[addresses.job(job)] = _html(lambda job=job: self._job(job, None))
             for month in nights.months(self._session, job):
                 found[addresses.month(job, month)] = _html(lambda job=job, month=month: self._job(job, month))
-        for job, cell in self._session.execute(select(Cell.job, Cell.id).order_by(Cell.id)):
+        for job, cell in self._session.execute(select(CellRow.job, CellRow.id).order_by(CellRow.id)):
             found[addresses.case(job, cell)] = _html(lambda job=job, cell=cell: self._case(job, cell))
         for job, ordinal in self._session.execute(
-            select(Incident.job, Incident.ordinal).order_by(Incident.id)
+            select(IncidentRow.job, IncidentRow.ordinal).order_by(IncidentRow.id)
         ):
             found[addresses.incident(job, ordinal)] = _html(
                 lambda job=job, ordinal=ordinal: self._incident(job, ordinal)
@@ -83,22 +85,24 @@ class Site:
     @cached_property
     def _commits(self) -> set[tuple[str, str]]:
         """The commits that any page speaks of."""
-        known = {(row[0], row[1]) for row in self._session.execute(select(Commit.repository, Commit.sha))}
+        known = {
+            (row[0], row[1]) for row in self._session.execute(select(CommitRow.repository, CommitRow.sha))
+        }
         known |= {
             (row[0], row[1])
-            for row in self._session.execute(select(Probe.repository, Probe.commit).distinct())
+            for row in self._session.execute(select(ProbeRow.repository, ProbeRow.commit).distinct())
         }
         for repository, old, new in self._session.execute(
-            select(Stage.repository, Stage.old, Stage.new).distinct()
+            select(StageRow.repository, StageRow.old, StageRow.new).distinct()
         ):
             known |= {(repository, old), (repository, new)}
         for repository, good, bad in self._session.execute(
-            select(Bisection.repository, Bisection.good, Bisection.bad)
+            select(BisectionRow.repository, BisectionRow.good, BisectionRow.bad)
         ):
             known |= {(repository, good), (repository, bad)}
         known |= {
             (row[0], row[1])
-            for row in self._session.execute(select(Incident.repository, Incident.culprit).distinct())
+            for row in self._session.execute(select(IncidentRow.repository, IncidentRow.culprit).distinct())
         }
         return known
 

@@ -12,8 +12,7 @@ from typing import Any, cast
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from ...store.nights_schema import Status
-from ...store.vocabulary import Judgement
+from ...store.vocabulary import CaseStatus, Judgement
 from ..report import phrases
 from ..report.phrases import OUTCOMES, day, evidence_texts, percent, pin_state, side_verdict
 from ..report.plain_text import one_line, shortened
@@ -75,7 +74,7 @@ def _environment() -> Environment:
         "shown": shortened,
         "status_glyph": _STATUS_GLYPHS,
         "status_tone": _STATUS_TONES,
-        "statuses": [each.value for each in Status],
+        "statuses": [each.value for each in CaseStatus],
         "style": Markup(_style()),
         "tone": _tone,
     }

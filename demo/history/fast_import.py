@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from .edit import Tree
-from .history import Commit
+from .history import PlannedCommit
 
 BRANCH = "main"
 
@@ -28,7 +28,7 @@ def git(directory: Path, *arguments: str, stdin: bytes = b"") -> str:
     return done.stdout.decode()
 
 
-def write_repository(directory: Path, commits: Sequence[Commit]) -> tuple[str, ...]:
+def write_repository(directory: Path, commits: Sequence[PlannedCommit]) -> tuple[str, ...]:
     """Make a repository with `main` at the last commit, checked out; returns the ids of all commits."""
     directory.mkdir(parents=True)
     git(directory, "init", "--quiet", f"--initial-branch={BRANCH}")
@@ -40,7 +40,7 @@ def write_repository(directory: Path, commits: Sequence[Commit]) -> tuple[str, .
     return tuple(ids[_mark(index)] for index in range(len(commits)))
 
 
-def _stream(commits: Sequence[Commit]) -> Iterator[bytes]:
+def _stream(commits: Sequence[PlannedCommit]) -> Iterator[bytes]:
     for index, commit in enumerate(commits):
         who = f"{commit.author.name} <{commit.author.email}> {commit.time} {commit.author.zone}"
         yield f"commit refs/heads/{BRANCH}\nmark :{_mark(index)}\nauthor {who}\ncommitter {who}\n".encode()

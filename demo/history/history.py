@@ -18,7 +18,7 @@ from .people import Author, pick_author
 
 
 @dataclass(frozen=True)
-class Commit:
+class PlannedCommit:
     """Parents are indices into the same history; gitlinks map a path to a commit id of the submodule."""
 
     parents: tuple[int, ...]
@@ -56,14 +56,14 @@ def plan_history(
     standing: Sequence[Edit] = (),
     switches: Mapping[int, Switch] | None = None,
     pointers: Mapping[int, Pointer] | None = None,
-) -> list[Commit]:
+) -> list[PlannedCommit]:
     """Turn slots and their harmless trees into commits.
 
     `standing` overlays are on at the root. `switches` and `pointers` are keyed by slot.
     """
     switches, pointers = switches or {}, pointers or {}
     active: list[tuple[Edit, ...]] = []
-    commits: list[Commit] = []
+    commits: list[PlannedCommit] = []
     number = 0
     for index, (slot, state) in enumerate(zip(slots, states, strict=True)):
         overlays = _inherited(slot, active) if slot.parents else tuple(standing)
@@ -87,7 +87,7 @@ def plan_history(
         for overlay in overlays:
             tree = overlay.apply(tree)
         active.append(overlays)
-        commits.append(Commit(slot.parents, message, author, times[index], tree, link))
+        commits.append(PlannedCommit(slot.parents, message, author, times[index], tree, link))
     return commits
 
 

@@ -3,9 +3,10 @@
 import re
 from collections.abc import Mapping, Sequence
 
+from ...store.commit import Commit
 from ..stack.parts import CommitFilePin, GitlinkPin, VersionFilePin
 from ..stack.stack import Stack
-from .repository import CommitInfo, GitRepository, is_commit_id
+from .repository import GitRepository, is_commit_id
 
 _GITLINK_MODE = "160000"
 _ABSENT = ("", "")
@@ -20,7 +21,7 @@ class PinReader:
         self._entries: dict[tuple[str, str, str], tuple[str, str]] = {}
         self._texts: dict[tuple[str, str], str | None] = {}
 
-    def learn(self, repository: str, history: Sequence[CommitInfo]) -> None:
+    def learn(self, repository: str, history: Sequence[Commit]) -> None:
         """Follow the pins of a history, parents first, without asking git for each commit."""
         for path in {pin.path for pin in self._stack.pins.values() if pin.holder == repository}:
             for commit in history:

@@ -15,6 +15,7 @@ os.environ.setdefault("GIT_PYTHON_REFRESH", "quiet")
 
 from git.cmd import Git
 
+from ...store.commit import Commit, TreeChange
 from ..errors import UserError
 
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
@@ -53,35 +54,6 @@ class GitError(UserError):
     def __init__(self, message: str, *, status: int) -> None:
         super().__init__(message)
         self.status = status
-
-
-@dataclass(frozen=True)
-class TreeChange:
-    """One path that differs from the first parent: modes and object ids, old and new (all zeros: absent)."""
-
-    path: str
-    old_mode: str
-    old_object: str
-    new_mode: str
-    new_object: str
-
-
-@dataclass(frozen=True)
-class CommitInfo:
-    """A commit as git describes it; `changes` are against the first parent."""
-
-    sha: str
-    parents: tuple[str, ...]
-    author: str
-    email: str
-    date: datetime
-    subject: str
-    changes: tuple[TreeChange, ...]
-
-    @property
-    def files(self) -> list[str]:
-        """The changed paths."""
-        return [change.path for change in self.changes]
 
 
 @dataclass(frozen=True)
@@ -199,7 +171,7 @@ class GitRepository:
                 return None
             raise
 
-    def commits(self, *, good: str, bad: str, first_parent: bool = False) -> list[CommitInfo]:
+    def commits(self, *, good: str, bad: str, first_parent: bool = False) -> list[Commit]:
         """The commits of `good..bad`, parents before children; or those alone that first parents lead to."""
         follow = ["--first-parent"] if first_parent else []
         return self._log("--topo-order", "--reverse", *follow, f"{good}..{bad}")
@@ -210,11 +182,11 @@ class GitRepository:
         pairs = (line.split(" ") for line in output.splitlines())
         return [(found, int(seconds)) for seconds, found in pairs]
 
-    def commit(self, sha: str) -> CommitInfo:
+    def commit(self, sha: str) -> Commit:
         """One commit by its full id."""
         return self._log("--max-count=1", sha)[0]
 
-    def _log(self, *arguments: str) -> list[CommitInfo]:
+    def _log(self, *arguments: str) -> list[Commit]:
         # A subject or path may hold any character, so no fixed one can part the records.
         mark = uuid.uuid4().hex
         output = self.run(
@@ -272,7 +244,7 @@ class GitRepository:
             return None
 
 
-def _parse_commit(record: str) -> CommitInfo:
+def _parse_commit(record: str) -> Commit:
     """Parse one record of `_FIELDS` followed by `--raw -z` fields."""
     sha, parents, author, email, seconds, subject, rest = record.split("\0", 6)
     fields = rest.strip("\n").strip("\0").split("\0")
@@ -284,7 +256,7 @@ def _parse_commit(record: str) -> CommitInfo:
                 path=path, old_mode=old_mode, old_object=old_object, new_mode=new_mode, new_object=new_object
             )
         )
-    return CommitInfo(
+    return Commit(
         sha=sha,
         parents=tuple(parents.split()),
         author=author,

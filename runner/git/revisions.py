@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 
+from ...store.commit import Commit
 from ..errors import UserError
 from ..stack.parts import GitlinkPin
 from ..stack.stack import Stack
 from .cherry_picks import CherryPicks, patch_name
 from .pin_files import PinReader
-from .repository import CommitInfo, GitRepository
+from .repository import GitRepository
 
 
 class NoPinError(UserError):
@@ -63,7 +64,7 @@ class Revisions:
             revisions |= {patch_name(self._picks.repository): " ".join(patches)} if patches else {}
         return revisions
 
-    def learn(self, repository: str, history: Sequence[CommitInfo]) -> None:
+    def learn(self, repository: str, history: Sequence[Commit]) -> None:
         """Follow the pins of a history, parents first, without asking git for each commit."""
         self.pins.learn(repository, history)
 

@@ -2,11 +2,11 @@
 
 from dataclasses import replace
 
-from ...store.vocabulary import Judgement, Verdict
+from ...store.vocabulary import Evidence, Judgement, Verdict
 from ..case.case import CaseName
 from ..verdict.bad_when import BadWhen, judge_exit_code
 from ..verdict.harness_outcome import HarnessOutcome
-from ..verdict.verdict import Classification, Classifier, Ending, Evidence
+from ..verdict.verdict import Classification, Classifier, Ending
 
 _PREDICATE_VERDICTS = {
     Judgement.GOOD: Verdict.PASS,

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from ...store.vocabulary import Judgement
+from ...store.vocabulary import Evidence, Judgement
 from ..case.case import CaseCommand, case_command
 from ..errors import UserError
 from ..process.execute import Command, execute
@@ -18,7 +18,7 @@ from ..process.interrupt import Interrupt
 from ..stack.stack import Stack
 from ..stack.templates import fill
 from ..verdict.harness_outcome import HarnessOutcome, HarnessOutcomeError, read_harness_outcome
-from ..verdict.verdict import Classification, Classifier, Ending, Evidence
+from ..verdict.verdict import Classification, Classifier, Ending
 from ..workspace.content import StackContent
 from ..workspace.environment import EnvironmentReader
 from ..workspace.home import Home

@@ -9,9 +9,6 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 from ...store.vocabulary import Verdict
 from .ending import EndingKind
 
-Stream = Literal["stdout", "stderr", "outcome", "build"]
-"""Where a line came from: `outcome` is the error text that the harness shim wrote, `build` a build step."""
-
 SUCCESSES = frozenset({Verdict.PASS, Verdict.NOT_VALIDATED})
 
 

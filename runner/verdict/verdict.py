@@ -3,34 +3,20 @@
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
-from ...store.vocabulary import Verdict
+from ...store.vocabulary import Evidence, Stream, Verdict
 from .build_rules import BUILD_RULES
 from .ending import Ending
 from .harness_outcome import HarnessCall, HarnessOutcome
 from .mismatch_report import MismatchReport
 from .output_lines import plain_texts
-from .rules import SUCCESSES, Stream, VerdictRule
+from .rules import SUCCESSES, VerdictRule
 
 EVIDENCE_PER_RULE = 4
 LAST_LINES = 5
 MAX_CALLS_SHOWN = 16
 
-__all__ = ["Classification", "Classifier", "Ending", "Evidence", "classify_build_failure"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Evidence:
-    """A line that speaks for or against the verdict.
-
-    `line` counts from 1 over all output in order of arrival; it is 0 where the text is no line of output.
-    """
-
-    stream: Stream | Literal["ending"]
-    line: int
-    text: str
-    why: str
+__all__ = ["Classification", "Classifier", "Ending", "classify_build_failure"]
 
 
 @dataclass(frozen=True, kw_only=True)

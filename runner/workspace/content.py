@@ -10,9 +10,10 @@ import hashlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 
+from ...store.commit import Commit, TreeChange
 from ..git.cherry_picks import patches_in
 from ..git.pin_files import PinReader
-from ..git.repository import CommitInfo, TreeChange, TreeEntry
+from ..git.repository import TreeEntry
 from ..stack.ignored_paths import IgnoredPaths
 from ..stack.stack import Stack
 from .workspace import Workspace
@@ -76,7 +77,7 @@ class StackContent:
             cached = self._known[repository, sha, paths] = self._keys[repository].of_tree(entries)
         return cached
 
-    def learn(self, repository: str, history: Sequence[CommitInfo]) -> None:
+    def learn(self, repository: str, history: Sequence[Commit]) -> None:
         """Key a whole history, parents first, without listing each tree."""
         for commit in history:
             if commit.parents:

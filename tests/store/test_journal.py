@@ -9,12 +9,14 @@ from alembic.runtime.migration import MigrationContext
 from sqlalchemy import select
 from sqlalchemy.orm import Session, sessionmaker
 
+from precision_bisect.store.commit import Commit, TreeChange
 from precision_bisect.store.database import StoreError, open_store, sqlite_url
-from precision_bisect.store.journal import CandidateRow, CommitRow, EvidenceRow, Journal, ProbeKey, ProbeRow
-from precision_bisect.store.schema import Base, Probe
+from precision_bisect.store.journal import Journal, ProbeKey, ProbeOutcome, RangeCommit
+from precision_bisect.store.schema import Base, ProbeRow
 from precision_bisect.store.vocabulary import (
     BisectionOutcome,
     BuildSource,
+    Evidence,
     Judgement,
     Phase,
     ProbeState,
@@ -25,14 +27,14 @@ from precision_bisect.store.vocabulary import (
 SHA = "a" * 40
 
 
-def result(**changes: object) -> ProbeRow:
+def result(**changes: object) -> ProbeOutcome:
     fields: dict[str, object] = {
         "verdict": Verdict.MISMATCH,
         "judgement": Judgement.BAD,
         "signature": "out",
         "metrics": {"out": {"mismatched_fraction": 0.5}},
         "exit_code": 1,
-        "evidence": [EvidenceRow(stream="stdout", line=7, text="'out' FAIL", why="says mismatch")],
+        "evidence": [Evidence(stream="stdout", line=7, text="'out' FAIL", why="says mismatch")],
         "build_key": "k",
         "build_source": BuildSource.BUILT,
         "build_seconds": 3.0,
@@ -45,7 +47,7 @@ def result(**changes: object) -> ProbeRow:
         "command": ["python", "case.py"],
         "artifacts": {"log": ("/x/run.log.gz", 10)},
     }
-    return ProbeRow(**{**fields, **changes})  # pyright: ignore[reportArgumentType]
+    return ProbeOutcome(**{**fields, **changes})  # pyright: ignore[reportArgumentType]
 
 
 def key(stage: int, run: int = 1, content: str = "c") -> ProbeKey:
@@ -71,14 +73,14 @@ def journal(sessions: sessionmaker[Session]) -> Journal:
 
 
 def stage(journal: Journal) -> int:
-    commit = CommitRow(
+    commit = Commit(
         sha=SHA,
         parents=("p",),
         author="Ada",
         email="ada@example.com",
         date=datetime(2026, 1, 2, 3, 4, tzinfo=UTC),
         subject="odd \0 \udcff subject",
-        files=("a", "b\udcfe"),
+        changes=tuple(TreeChange(path, "0", "0", "100644", SHA) for path in ("a", "b\udcfe")),
     )
     return journal.stage(
         ordinal=1,
@@ -87,7 +89,7 @@ def stage(journal: Journal) -> int:
         old="g",
         new="b",
         held={},
-        candidates=[CandidateRow(commit=commit, representative=SHA, content="c")],
+        candidates=[RangeCommit(commit=commit, representative=SHA, content="c")],
     )
 
 
@@ -112,7 +114,7 @@ def test_a_probe_cut_short_starts_again_in_its_own_row(
     assert again.start_probe(key(stage(again))) == first
     again.finish_probe(first, result())
     with sessions() as session:
-        (row,) = session.scalars(select(Probe))
+        (row,) = session.scalars(select(ProbeRow))
         assert (row.attempt, row.state) == (2, ProbeState.FINISHED)
 
 
@@ -124,7 +126,7 @@ def test_a_probe_that_was_stopped_never_counts_and_starts_again_in_its_own_row(
     journal.cancel_probe(ordinal)
     assert journal.probes() == []
     with sessions() as session:
-        assert [row.state for row in session.scalars(select(Probe))] == [ProbeState.CANCELLED]
+        assert [row.state for row in session.scalars(select(ProbeRow))] == [ProbeState.CANCELLED]
     assert journal.start_probe(key(number)) == ordinal
     journal.finish_probe(ordinal, result())
     (probe,) = journal.probes()

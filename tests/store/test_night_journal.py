@@ -7,15 +7,14 @@ import pytest
 
 from precision_bisect.store.database import open_store
 from precision_bisect.store.journal import Journal
-from precision_bisect.store.night_journal import CaseResultRow, CaseRunRow, CellKey, NightJournal
-from precision_bisect.store.nights_schema import Status
-from precision_bisect.store.vocabulary import Verdict
+from precision_bisect.store.night_journal import CaseResult, CaseRun, CellKey, NightJournal
+from precision_bisect.store.vocabulary import CaseStatus, Verdict
 
 SHA = "a" * 40
 
 
-def run_row(verdict: Verdict) -> CaseRunRow:
-    return CaseRunRow(
+def run_row(verdict: Verdict) -> CaseRun:
+    return CaseRun(
         started=datetime(2026, 1, 2, tzinfo=UTC),
         commit=SHA,
         revisions={"minipto": SHA},
@@ -35,8 +34,8 @@ def run_row(verdict: Verdict) -> CaseRunRow:
     )
 
 
-def result_row(status: Status, failures: int) -> CaseResultRow:
-    return CaseResultRow(
+def result_row(status: CaseStatus, failures: int) -> CaseResult:
+    return CaseResult(
         status=status,
         commit=SHA,
         content="c",
@@ -79,9 +78,9 @@ def test_runs_and_results_are_read_back(journal: NightJournal) -> None:
     last = journal.last_run(one, "c")
     assert last is not None
     assert (last.run, last.environment.details) == (2, {"cpu": "x"})
-    journal.set_result(night, one, result_row(Status.REGRESSED, 2))
-    journal.set_result(night, one, result_row(Status.FLAKY, 1))
-    assert [result.status for result in journal.history(one)] == [Status.FLAKY]
+    journal.set_result(night, one, result_row(CaseStatus.REGRESSED, 2))
+    journal.set_result(night, one, result_row(CaseStatus.FLAKY, 1))
+    assert [result.status for result in journal.history(one)] == [CaseStatus.FLAKY]
 
 
 def test_one_culprit_is_one_incident_while_it_is_open(url: str) -> None:

@@ -11,7 +11,7 @@ from sqlalchemy.exc import DBAPIError
 
 from precision_bisect.store.database import StoreError, open_store, read_store, sole_driver, sqlite_url
 from precision_bisect.store.journal import Journal
-from precision_bisect.store.schema import Artifact, Bisection, Build, Commit, EnvironmentRecord
+from precision_bisect.store.schema import ArtifactRow, BisectionRow, BuildRow, CommitRow, EnvironmentRow
 from precision_bisect.store.vocabulary import Judgement
 from tests.store.test_journal import key, result, stage
 
@@ -38,12 +38,12 @@ def test_drivers_that_start_at_once_note_all_and_share_what_is_shared(url: str) 
     assert [driver.exitcode for driver in drivers] == [0] * _PROCESSES
     sessions = read_store(url)
     with sessions() as session:
-        ids = session.scalars(select(Bisection.id)).all()
+        ids = session.scalars(select(BisectionRow.id)).all()
         counts = {
             table: session.scalar(select(func.count()).select_from(table))
-            for table in (Commit, Build, EnvironmentRecord)
+            for table in (CommitRow, BuildRow, EnvironmentRow)
         }
-    assert counts == {Commit: 1, Build: _RUNS, EnvironmentRecord: _RUNS}
+    assert counts == {CommitRow: 1, BuildRow: _RUNS, EnvironmentRow: _RUNS}
     for each in ids:
         assert [probe.ordinal for probe in Journal(sessions, each).probes()] == list(range(1, _RUNS + 1))
 
@@ -66,7 +66,7 @@ def test_a_build_directory_beyond_4_gib(url: str) -> None:
         journal.start_probe(key(stage(journal))), result(artifacts={"build_directory": ("/b", 5 << 30)})
     )
     with sessions() as session:
-        assert session.scalar(select(Artifact.bytes)) == 5 << 30
+        assert session.scalar(select(ArtifactRow.bytes)) == 5 << 30
 
 
 def test_one_driver_on_all_machines(postgresql_url: str) -> None:
@@ -83,7 +83,7 @@ def test_a_reader_writes_nothing(url: str) -> None:
     Journal.begin(open_store(url), name="one", repository="r", good="g", bad="b", request={})
     sessions = read_store(url)
     with sessions() as session:
-        assert session.scalar(select(Bisection.name)) == "one"
+        assert session.scalar(select(BisectionRow.name)) == "one"
     with pytest.raises(DBAPIError, match=r"read-?only"), sessions.begin() as session:
         session.execute(text("DELETE FROM bisections"))
 

@@ -11,7 +11,7 @@ import psutil
 from sqlalchemy import select
 
 from precision_bisect.store.database import read_store, sqlite_url
-from precision_bisect.store.schema import Probe
+from precision_bisect.store.schema import ProbeRow
 from precision_bisect.store.vocabulary import Judgement, ProbeState
 from tests.conftest import TestRepository
 from tests.interrupts import obey_interrupts
@@ -127,12 +127,12 @@ class SlowLine:
         """The numbers of the commits that were built, as often as they were."""
         return (self.folder / "built").read_text().split()
 
-    def probes(self, store: str | None = None) -> list[Probe]:
+    def probes(self, store: str | None = None) -> list[ProbeRow]:
         """All rows of probes."""
         with read_store(store or self.store)() as session:
-            return list(session.scalars(select(Probe).order_by(Probe.ordinal)))
+            return list(session.scalars(select(ProbeRow).order_by(ProbeRow.ordinal)))
 
-    def check(self, store: str | None = None) -> list[Probe]:
+    def check(self, store: str | None = None) -> list[ProbeRow]:
         """The planted commit is named, every verdict is true, no run counts twice, nothing is left running."""
         (culprit,) = self.report()["culprits"]
         assert culprit["commit"] == self.shas[self.culprit]

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 
-from ....store.schema import Probe
+from ....store.schema import ProbeRow
 from ....store.vocabulary import Judgement, Phase
 from ...run.error_scale import error_size
 from .model import EvidenceLine, Metric, ProbeReport, RunError, RunReport, SkippedCommit
@@ -12,13 +12,13 @@ from .rows import Rows
 
 def probe_reports(rows: Rows) -> tuple[ProbeReport, ...]:
     """All finished runs, by the commit (or equal content) that they tested and the reason for it, in order."""
-    groups: dict[tuple[Phase, int, str], list[Probe]] = {}
+    groups: dict[tuple[Phase, int, str], list[ProbeRow]] = {}
     for probe in rows.probes:
         groups.setdefault((probe.phase, probe.stage_id, probe.content), []).append(probe)
     return tuple(_probe_report(rows, runs) for runs in groups.values())
 
 
-def _probe_report(rows: Rows, stored: Sequence[Probe]) -> ProbeReport:
+def _probe_report(rows: Rows, stored: Sequence[ProbeRow]) -> ProbeReport:
     first = stored[0]
     runs = tuple(_run_report(probe) for probe in stored)
     by_weight = (Judgement.BAD, Judgement.GOOD, Judgement.SKIP)
@@ -38,7 +38,7 @@ def _probe_report(rows: Rows, stored: Sequence[Probe]) -> ProbeReport:
     )
 
 
-def _run_report(probe: Probe) -> RunReport:
+def _run_report(probe: ProbeRow) -> RunReport:
     assert probe.finished is not None
     assert probe.verdict is not None
     assert probe.judgement is not None
@@ -98,7 +98,7 @@ def skipped_commits(rows: Rows) -> tuple[SkippedCommit, ...]:
     return tuple(skipped.values())
 
 
-def _reason(probe: Probe) -> str:
+def _reason(probe: ProbeRow) -> str:
     if probe.signature:
         return probe.signature
     return probe.evidence[0].text if probe.evidence else "no line of its output says why"
@@ -110,7 +110,7 @@ def _metrics(stored: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, M
     }
 
 
-def _error(probe: Probe) -> RunError | None:
+def _error(probe: ProbeRow) -> RunError | None:
     size = error_size(probe.metrics or {})
     return RunError(measure=size.measure, value=_metric(size.value)) if size else None
 

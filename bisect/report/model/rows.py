@@ -8,7 +8,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session, joinedload, selectinload
 
 from ....runner.errors import UserError
-from ....store.schema import Bisection, Candidate, Commit, Probe, Stage
+from ....store.schema import BisectionRow, CandidateRow, CommitRow, ProbeRow, StageRow
 from ....store.vocabulary import ProbeState
 from ...plan.request import BisectRequest
 from ...result import Conclusion
@@ -19,12 +19,12 @@ from .standing import Standing
 class Rows:
     """A bisection with what belongs to it. `probes` are the finished ones, in the order they were started."""
 
-    bisection: Bisection
+    bisection: BisectionRow
     request: BisectRequest
     conclusion: Conclusion | None
     ranges: Sequence[Standing]
-    probes: Sequence[Probe]
-    commits: Mapping[tuple[str, str], Commit]
+    probes: Sequence[ProbeRow]
+    commits: Mapping[tuple[str, str], CommitRow]
     """By repository and id: every commit that has a description."""
 
     def subject(self, repository: str, sha: str) -> str | None:
@@ -35,7 +35,7 @@ class Rows:
 
 def load_rows(session: Session, name: str) -> Rows:
     """Read a bisection by its name. Raises `UserError`."""
-    bisection = session.scalar(select(Bisection).where(Bisection.name == name))
+    bisection = session.scalar(select(BisectionRow).where(BisectionRow.name == name))
     if bisection is None:
         raise UserError(
             f"expected a bisection of the store, found none by the name {name}; see bisect-precision history"
@@ -50,12 +50,12 @@ def load_rows(session: Session, name: str) -> Rows:
         ) from error
     probes = _probes(session, bisection)
     stages = session.scalars(
-        select(Stage)
-        .where(Stage.bisection_id == bisection.id)
-        .order_by(Stage.ordinal)
+        select(StageRow)
+        .where(StageRow.bisection_id == bisection.id)
+        .order_by(StageRow.ordinal)
         .options(
-            selectinload(Stage.candidates).options(
-                joinedload(Candidate.commit), joinedload(Candidate.representative)
+            selectinload(StageRow.candidates).options(
+                joinedload(CandidateRow.commit), joinedload(CandidateRow.representative)
             )
         )
     ).all()
@@ -69,23 +69,23 @@ def load_rows(session: Session, name: str) -> Rows:
     )
 
 
-def _probes(session: Session, bisection: Bisection) -> Sequence[Probe]:
+def _probes(session: Session, bisection: BisectionRow) -> Sequence[ProbeRow]:
     return session.scalars(
-        select(Probe)
-        .where(Probe.bisection_id == bisection.id, Probe.state == ProbeState.FINISHED)
-        .order_by(Probe.ordinal)
+        select(ProbeRow)
+        .where(ProbeRow.bisection_id == bisection.id, ProbeRow.state == ProbeState.FINISHED)
+        .order_by(ProbeRow.ordinal)
         .options(
-            selectinload(Probe.evidence),
-            selectinload(Probe.artifacts),
-            joinedload(Probe.build),
-            joinedload(Probe.environment),
+            selectinload(ProbeRow.evidence),
+            selectinload(ProbeRow.artifacts),
+            joinedload(ProbeRow.build),
+            joinedload(ProbeRow.environment),
         )
     ).all()
 
 
 def _commits(
-    session: Session, stages: Sequence[Stage], probes: Sequence[Probe], request: BisectRequest
-) -> dict[tuple[str, str], Commit]:
+    session: Session, stages: Sequence[StageRow], probes: Sequence[ProbeRow], request: BisectRequest
+) -> dict[tuple[str, str], CommitRow]:
     found = {
         (candidate.commit.repository, candidate.commit.sha): candidate.commit
         for stage in stages
@@ -95,7 +95,9 @@ def _commits(
     wanted |= {(stage.repository, sha) for stage in stages for sha in (stage.old, stage.new)}
     wanted |= {(request.repository, pick.commit) for pick in request.cherry_picks}
     for repository, sha in wanted - found.keys():
-        commit = session.scalar(select(Commit).where(Commit.repository == repository, Commit.sha == sha))
+        commit = session.scalar(
+            select(CommitRow).where(CommitRow.repository == repository, CommitRow.sha == sha)
+        )
         if commit is not None:
             found[repository, sha] = commit
     return found

@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from functools import cached_property
 
-from ....store.schema import Probe, Stage
+from ....store.schema import ProbeRow, StageRow
 from ....store.vocabulary import Phase
 
 
 class Standing:
     """A range with its runs. A commit is known by the one that stands for it, whose content it has."""
 
-    def __init__(self, stage: Stage, probes: Sequence[Probe]) -> None:
+    def __init__(self, stage: StageRow, probes: Sequence[ProbeRow]) -> None:
         self.stage = stage
         self._probes = probes
         self._candidates = {candidate.commit.sha: candidate for candidate in stage.candidates}
@@ -40,7 +40,7 @@ class Standing:
         return [sha for sha, candidate in self._candidates.items() if candidate.content is None]
 
     @cached_property
-    def runs(self) -> dict[str, list[Probe]]:
+    def runs(self) -> dict[str, list[ProbeRow]]:
         """The finished probes that speak for each standing commit, in the order they were started.
 
         Equal content is one experiment: runs that were made for another commit, or another range, count too.
@@ -59,7 +59,7 @@ class Standing:
         }
         return {sha: probes for sha, probes in runs.items() if probes}
 
-    def _tested(self, probe: Probe) -> str | None:
+    def _tested(self, probe: ProbeRow) -> str | None:
         """The commit of this repository that a probe had checked out, with all that is held for the range."""
         stage = self.stage
         if probe.stage_id == stage.id:

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from ....store.schema import Probe
+from ....store.schema import ProbeRow
 from ....store.vocabulary import Phase
 from ...commits.stage import outcome_of, place_of
 from ...report.model.rows import Rows
@@ -82,7 +82,7 @@ def _contents(standing: Standing, places: dict[str, int]) -> dict[str, list[int]
 
 
 def _inherited(
-    outer: Standing, inner: Standing, probes: Sequence[Probe], known: Collection[str], graph: CommitGraph
+    outer: Standing, inner: Standing, probes: Sequence[ProbeRow], known: Collection[str], graph: CommitGraph
 ) -> list[Observation]:
     """Runs of the outer range, now that its culprit is known: from the culprit on they speak for the end of the inner
     range that it pins, before it for the one that its parent pins."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ....runner.localization.answer import read_divergence
 from ....runner.localization.divergence import Divergence
-from ....store.schema import Probe
+from ....store.schema import ProbeRow
 from ....store.vocabulary import Judgement, Phase
 from ...report.model.build import report_of_rows
 from ...report.model.model import Report
@@ -26,7 +26,7 @@ class TestedCommit:
     repository: str
     commit: str
     subject: str | None
-    runs: Sequence[Probe]
+    runs: Sequence[ProbeRow]
     named: bool
     """It is a culprit, or the commit that brought one in, or what a culprit took away."""
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from sqlalchemy import select
 from sqlalchemy.orm import Session, joinedload
 
-from ....store.nights_schema import CaseRun
-from ....store.schema import Bisection, Commit, Probe
+from ....store.nights_schema import CaseRunRow
+from ....store.schema import BisectionRow, CommitRow, ProbeRow
 from ....store.vocabulary import ProbeState
 
 _MOST_RUNS = 200
@@ -19,31 +19,35 @@ class CommitView:
 
     repository: str
     sha: str
-    described: Commit | None
-    bisections: Sequence[Bisection]
+    described: CommitRow | None
+    bisections: Sequence[BisectionRow]
     """Those that ran it."""
-    runs: Sequence[Probe]
+    runs: Sequence[ProbeRow]
     """The newest of them, newest first."""
-    night_runs: Sequence[CaseRun]
+    night_runs: Sequence[CaseRunRow]
     """The newest runs of it in nights, newest first."""
 
 
 def commit_view(session: Session, repository: str, sha: str) -> CommitView:
     """The view of a commit."""
-    described = session.scalar(select(Commit).where(Commit.repository == repository, Commit.sha == sha))
+    described = session.scalar(
+        select(CommitRow).where(CommitRow.repository == repository, CommitRow.sha == sha)
+    )
     runs = session.scalars(
-        select(Probe)
-        .where(Probe.repository == repository, Probe.commit == sha, Probe.state == ProbeState.FINISHED)
-        .order_by(Probe.id.desc())
+        select(ProbeRow)
+        .where(
+            ProbeRow.repository == repository, ProbeRow.commit == sha, ProbeRow.state == ProbeState.FINISHED
+        )
+        .order_by(ProbeRow.id.desc())
         .limit(_MOST_RUNS)
-        .options(joinedload(Probe.bisection).load_only(Bisection.name, Bisection.outcome))
+        .options(joinedload(ProbeRow.bisection).load_only(BisectionRow.name, BisectionRow.outcome))
     ).all()
     night_runs = session.scalars(
-        select(CaseRun)
-        .where(CaseRun.commit == sha)
-        .order_by(CaseRun.id.desc())
+        select(CaseRunRow)
+        .where(CaseRunRow.commit == sha)
+        .order_by(CaseRunRow.id.desc())
         .limit(_MOST_RUNS)
-        .options(joinedload(CaseRun.cell), joinedload(CaseRun.night))
+        .options(joinedload(CaseRunRow.cell), joinedload(CaseRunRow.night))
     ).all()
     bisections = {probe.bisection.name: probe.bisection for probe in runs}
     return CommitView(

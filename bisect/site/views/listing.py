@@ -8,7 +8,7 @@ from typing import cast
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from ....store.schema import Bisection, Commit
+from ....store.schema import BisectionRow, CommitRow
 from ...report.model.model import UNFINISHED
 
 
@@ -32,18 +32,18 @@ def list_bisections(session: Session, *, limit: int | None = None, offset: int =
     """The newest first."""
     rows = session.execute(
         select(
-            Bisection.name,
-            Bisection.created,
-            Bisection.outcome,
-            Bisection.repository,
-            Bisection.conclusion,
+            BisectionRow.name,
+            BisectionRow.created,
+            BisectionRow.outcome,
+            BisectionRow.repository,
+            BisectionRow.conclusion,
             # A build directory may itself be the case.
             func.coalesce(
-                Bisection.request["case"].as_string(), Bisection.request["runtime_dir"].as_string()
+                BisectionRow.request["case"].as_string(), BisectionRow.request["runtime_dir"].as_string()
             ).label("case"),
-            Bisection.request["platform"].label("platform"),
+            BisectionRow.request["platform"].label("platform"),
         )
-        .order_by(Bisection.id.desc())
+        .order_by(BisectionRow.id.desc())
         .limit(limit)
         .offset(offset)
     ).all()
@@ -52,7 +52,7 @@ def list_bisections(session: Session, *, limit: int | None = None, offset: int =
     subjects = {
         (row.repository, row.sha): row.subject
         for row in session.execute(
-            select(Commit.repository, Commit.sha, Commit.subject).where(Commit.sha.in_(wanted))
+            select(CommitRow.repository, CommitRow.sha, CommitRow.subject).where(CommitRow.sha.in_(wanted))
         )
     }
     return [

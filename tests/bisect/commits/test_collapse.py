@@ -6,21 +6,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from precision_bisect.bisect.commits.collapse import collapse
-from precision_bisect.runner.git.repository import CommitInfo
+from precision_bisect.store.commit import Commit
 
 DATE = datetime(2026, 1, 1, tzinfo=UTC)
 OUTSIDE = ("good", "older")
 
 
-def commit(sha: str, *parents: str) -> CommitInfo:
-    return CommitInfo(sha=sha, parents=parents, author="", email="", date=DATE, subject=sha, changes=())
+def commit(sha: str, *parents: str) -> Commit:
+    return Commit(sha=sha, parents=parents, author="", email="", date=DATE, subject=sha, changes=())
 
 
 @st.composite
-def histories(draw: st.DrawFn) -> tuple[list[CommitInfo], dict[str, str]]:
+def histories(draw: st.DrawFn) -> tuple[list[Commit], dict[str, str]]:
     """Commits with up to three parents, some of them outside of the range, and few distinct contents."""
     count = draw(st.integers(1, 12))
-    commits: list[CommitInfo] = []
+    commits: list[Commit] = []
     for number in range(count):
         earlier = [*OUTSIDE, *(f"c{n}" for n in range(number))]
         parents = draw(
@@ -33,7 +33,7 @@ def histories(draw: st.DrawFn) -> tuple[list[CommitInfo], dict[str, str]]:
     return commits, {name: draw(st.sampled_from("xyz")) for name in names}
 
 
-def classes(commits: list[CommitInfo], contents: dict[str, str]) -> dict[str, frozenset[str]]:
+def classes(commits: list[Commit], contents: dict[str, str]) -> dict[str, frozenset[str]]:
     """The finest partition in which all that lies outside is one class, and a commit is in its parents' class where
     that is one class and its content is that of its first parent. Found by joining until nothing changes."""
     of = {name: frozenset({name}) for name in contents}
@@ -52,7 +52,7 @@ def classes(commits: list[CommitInfo], contents: dict[str, str]) -> dict[str, fr
 
 
 @given(histories())
-def test_collapse_is_what_its_definition_says(history: tuple[list[CommitInfo], dict[str, str]]) -> None:
+def test_collapse_is_what_its_definition_says(history: tuple[list[Commit], dict[str, str]]) -> None:
     commits, contents = history
     of = classes(commits, contents)
     found = collapse(commits, contents.__getitem__)
@@ -81,9 +81,7 @@ def test_collapse_is_what_its_definition_says(history: tuple[list[CommitInfo], d
 
 
 @given(histories(), st.data())
-def test_no_culprit_is_folded_away(
-    history: tuple[list[CommitInfo], dict[str, str]], data: st.DataObject
-) -> None:
+def test_no_culprit_is_folded_away(history: tuple[list[Commit], dict[str, str]], data: st.DataObject) -> None:
     """Where equal neighbours behave alike, the one commit that brings the fault stands for its node."""
     commits, _ = history
     culprit = data.draw(st.sampled_from(commits)).sha

@@ -22,8 +22,7 @@ from precision_bisect.bisect.nightly.summary import (
     IncidentReport,
     NightReport,
 )
-from precision_bisect.store.nights_schema import Status
-from precision_bisect.store.vocabulary import Verdict
+from precision_bisect.store.vocabulary import CaseStatus, Verdict
 
 HOSTILE = [
     "<script>alert(1)</script><img src=x onerror=y>",
@@ -45,7 +44,7 @@ def hostile(request: pytest.FixtureRequest) -> str:
 def report(text: str) -> NightReport:
     """A night in which every word that others can choose is this one."""
     case = CaseReport(
-        case=text, platform=text, tolerance=text, branch=text, commit="a" * 40, status=Status.REGRESSED,
+        case=text, platform=text, tolerance=text, branch=text, commit="a" * 40, status=CaseStatus.REGRESSED,
         verdict=Verdict.MISMATCH, signature=text, message=text, runs=3, failures=3, seconds=1.0, incident=1,
         culprit=f"{text} {'b' * 40}",
     )  # fmt: skip

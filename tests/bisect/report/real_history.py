@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from precision_bisect.store.journal import CommitRow
+from precision_bisect.store.commit import Commit
 from precision_bisect.store.vocabulary import Phase, Verdict
 from tests.bisect.report.stored_bisection import StoredBisection, pinned_revisions
 from tests.conftest import TestRepository
@@ -59,15 +59,15 @@ class History:
         ]
         return stored, stored.stage(rows, good=self.good, bad=self.commits[-1])
 
-    def _row(self, index: int) -> CommitRow:
-        return CommitRow(
+    def _row(self, index: int) -> Commit:
+        return Commit(
             sha=self.commits[index],
             parents=tuple(self.commits[parent] for parent in self.parents[index]) or (self.good,),
             author="Ada Example",
             email="ada@example.com",
             date=datetime(2026, 3, 4, tzinfo=UTC),
             subject=f"candidate {index}",
-            files=(),
+            changes=(),
         )
 
     def replay(self, log: str) -> str:

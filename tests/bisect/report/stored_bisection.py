@@ -12,9 +12,10 @@ from precision_bisect.bisect.report.model.model import Report
 from precision_bisect.bisect.result import Conclusion
 from precision_bisect.runner.stack.parts import Case, CaseFlags, GitlinkPin, Platform, Repository, Step
 from precision_bisect.runner.stack.stack import Stack
+from precision_bisect.store.commit import Commit, TreeChange
 from precision_bisect.store.database import open_store, sqlite_url
-from precision_bisect.store.journal import CandidateRow, CommitRow, EvidenceRow, Journal, ProbeKey, ProbeRow
-from precision_bisect.store.vocabulary import BuildSource, Judgement, Phase, Verdict
+from precision_bisect.store.journal import Journal, ProbeKey, ProbeOutcome, RangeCommit
+from precision_bisect.store.vocabulary import BuildSource, Evidence, Judgement, Phase, Verdict
 
 JUDGEMENTS = {Verdict.PASS: Judgement.GOOD, Verdict.MISMATCH: Judgement.BAD}
 Revisions = Callable[[str], Mapping[str, str] | None]
@@ -26,7 +27,14 @@ def sha(name: str) -> str:
     return hashlib.sha1(name.encode()).hexdigest()
 
 
-def described(name: str, parents: Sequence[str], **changes: Any) -> CommitRow:
+def changed(*files: str) -> tuple[TreeChange, ...]:
+    """Files that a commit changes."""
+    return tuple(TreeChange(file, "100644", sha(file), "100644", sha(f"new {file}")) for file in files)
+
+
+def described(
+    name: str, parents: Sequence[str], *, files: Sequence[str] | None = None, **fields: Any
+) -> Commit:
     """A commit by its name."""
     row: dict[str, Any] = {
         "sha": sha(name),
@@ -35,9 +43,9 @@ def described(name: str, parents: Sequence[str], **changes: Any) -> CommitRow:
         "email": "ada@example.com",
         "date": datetime(2026, 3, 4, 12, tzinfo=UTC),
         "subject": f"Subject of {name}",
-        "files": (f"src/{name}.py",),
+        "changes": changed(*((f"src/{name}.py",) if files is None else files)),
     }
-    return CommitRow(**(row | changes))
+    return Commit(**(row | fields))
 
 
 def two_repositories(root: Path) -> Stack:
@@ -118,7 +126,7 @@ class StoredBisection:
 
     def stage(
         self,
-        candidates: Sequence[tuple[CommitRow, str | None]],
+        candidates: Sequence[tuple[Commit, str | None]],
         *,
         good: str,
         bad: str,
@@ -142,7 +150,7 @@ class StoredBisection:
             new=bad,
             held=held or {},
             candidates=[
-                CandidateRow(
+                RangeCommit(
                     commit=row,
                     representative=standing,
                     content=content(row.sha if standing is None else standing),
@@ -174,7 +182,7 @@ class StoredBisection:
             "signature": "out: 3/512 differ" if judgement is Judgement.BAD else None,
             "metrics": {"out": {"mismatched": 3.0}} if judgement is Judgement.BAD else {},
             "exit_code": 0 if judgement is Judgement.GOOD else 1,
-            "evidence": [EvidenceRow(stream="stdout", line=7, text=f"[RUN] {verdict}", why="printed")],
+            "evidence": [Evidence(stream="stdout", line=7, text=f"[RUN] {verdict}", why="printed")],
             "build_key": "0" * 64,
             "build_source": BuildSource.BUILT,
             "build_seconds": 2.0,
@@ -192,7 +200,7 @@ class StoredBisection:
             ),
             "artifacts": {"log": (f"/home/probes/{ordinal}/run.log.gz", 10)},
         }
-        self.journal.finish_probe(ordinal, ProbeRow(**(row | changes)))
+        self.journal.finish_probe(ordinal, ProbeOutcome(**(row | changes)))
         return ordinal
 
     def start(

@@ -9,8 +9,7 @@ from rich.console import Console
 
 from precision_bisect.bisect.report.terminal import print_probes, print_report, print_summary
 from precision_bisect.bisect.report.write import write_report
-from precision_bisect.store.journal import EvidenceRow
-from precision_bisect.store.vocabulary import Verdict
+from precision_bisect.store.vocabulary import Evidence, Verdict
 from tests.bisect.report.stored_bisection import StoredBisection, sha
 
 
@@ -90,7 +89,7 @@ def test_a_log_cannot_drive_the_terminal(interrupted: StoredBisection) -> None:
         interrupted.request.bad,
         Verdict.MISMATCH,
         signature=hostile,
-        evidence=[EvidenceRow(stream="stdout", line=1, text=hostile, why="")],
+        evidence=[Evidence(stream="stdout", line=1, text=hostile, why="")],
     )
     text = printed(interrupted, width=200)
     assert not {"\x1b", "\x07", "\u202e"} & set(text)

@@ -16,8 +16,7 @@ from precision_bisect.bisect.report.model.schema import schema_text
 from precision_bisect.bisect.report.write import write_report
 from precision_bisect.bisect.result import Conclusion, NamedCommit
 from precision_bisect.runner.errors import UserError
-from precision_bisect.store.journal import EvidenceRow
-from precision_bisect.store.vocabulary import BisectionOutcome, Phase, Verdict
+from precision_bisect.store.vocabulary import BisectionOutcome, Evidence, Phase, Verdict
 from tests.bisect.report.stored_bisection import StoredBisection, described, sha
 
 PUBLISHED = Path(__file__).parents[3] / "docs" / "report.schema.json"
@@ -105,7 +104,7 @@ def hostile_bisection(folder: Path, text: str) -> StoredBisection:
         for before, name in zip(["c0", *names], names, strict=False)
     ]
     stage = stored.stage([(row, row.sha) for row in rows], good=sha("c0"), bad=sha("c3"))
-    shown = {"signature": text, "evidence": [EvidenceRow(stream="stdout", line=1, text=text, why=text)]}
+    shown = {"signature": text, "evidence": [Evidence(stream="stdout", line=1, text=text, why=text)]}
     stored.probe(stage, sha("c0"), Verdict.PASS, phase=Phase.ENDPOINT, **shown)
     stored.probe(stage, sha("c3"), Verdict.MISMATCH, phase=Phase.ENDPOINT, environment={text: text}, **shown)
     stored.probe(stage, sha("c1"), Verdict.BUILD_ERROR, **shown)

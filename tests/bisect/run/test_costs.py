@@ -8,12 +8,12 @@ from precision_bisect.bisect.search.choose.planner import Probe as Step
 from precision_bisect.bisect.search.evidence.posterior import Posterior
 from precision_bisect.bisect.search.evidence.rates import Rates
 from precision_bisect.bisect.search.graph.graph import CommitGraph
-from precision_bisect.store.schema import Probe
+from precision_bisect.store.schema import ProbeRow
 from precision_bisect.store.vocabulary import BuildSource
 
 
-def probe(content: str, source: BuildSource, build: float, run: float) -> Probe:
-    return Probe(content=content, build_source=source, build_seconds=build, run_seconds=run)
+def probe(content: str, source: BuildSource, build: float, run: float) -> ProbeRow:
+    return ProbeRow(content=content, build_source=source, build_seconds=build, run_seconds=run)
 
 
 def test_nothing_is_said_before_anything_was_built() -> None:

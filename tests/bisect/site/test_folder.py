@@ -10,8 +10,7 @@ from click.testing import CliRunner
 from precision_bisect.bisect.cli import main
 from precision_bisect.bisect.result import Conclusion
 from precision_bisect.bisect.site.folder import write_site
-from precision_bisect.store.journal import EvidenceRow
-from precision_bisect.store.vocabulary import BisectionOutcome, Phase, Verdict
+from precision_bisect.store.vocabulary import BisectionOutcome, Evidence, Phase, Verdict
 from tests.bisect.report.conftest import (  # noqa: F401
     any_kind,
     culprit,
@@ -114,7 +113,7 @@ def test_text_of_others_injects_nothing(tmp_path: Path) -> None:
     changes = {
         "signature": EVIL,
         "metrics": {EVIL: {EVIL: 3.0, "nan": float("nan"), "inf": float("inf")}},
-        "evidence": [EvidenceRow(stream="stdout", line=7, text=EVIL, why=EVIL)],
+        "evidence": [Evidence(stream="stdout", line=7, text=EVIL, why=EVIL)],
         "environment": {EVIL: EVIL},
         "host": EVIL,
         "command": (EVIL,),

@@ -13,8 +13,7 @@ from pathlib import Path
 
 from precision_bisect.runner.verdict.ending import Ending
 from precision_bisect.runner.verdict.harness_outcome import HarnessOutcome
-from precision_bisect.runner.verdict.rules import Stream
-from precision_bisect.store.vocabulary import Verdict
+from precision_bisect.store.vocabulary import Stream, Verdict
 
 CORPUS = Path(__file__).with_name("corpus")
 

@@ -12,7 +12,7 @@ from sqlalchemy import select
 from precision_bisect.bisect.report.model.rows import load_rows
 from precision_bisect.bisect.site.views.belief import range_beliefs
 from precision_bisect.store.database import read_store, sqlite_url
-from precision_bisect.store.schema import Bisection
+from precision_bisect.store.schema import BisectionRow
 from precision_bisect.store.vocabulary import BisectionOutcome
 from tests.system.nightly.month import BF16, FP16, ROUNDING, Month, remove
 
@@ -51,7 +51,7 @@ def check_beliefs(month: Month) -> None:
     """What pages say of each commit is what the search said when it named the culprit."""
     with read_store(sqlite_url(month.directory / "home" / "state" / "store.sqlite"))() as session:
         for name in session.scalars(
-            select(Bisection.name).where(Bisection.outcome == BisectionOutcome.CULPRIT)
+            select(BisectionRow.name).where(BisectionRow.outcome == BisectionOutcome.CULPRIT)
         ):
             rows = load_rows(session, name)
             assert rows.conclusion is not None

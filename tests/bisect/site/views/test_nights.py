@@ -6,8 +6,9 @@ from sqlalchemy import select, update
 
 from benchmarks.site.year import fill_nights
 from precision_bisect.bisect.site.folder import write_site
-from precision_bisect.store.nights_schema import CaseResult, Cell, Incident, Night, Regression, Status
-from precision_bisect.store.schema import Bisection
+from precision_bisect.store.nights_schema import CaseResultRow, CellRow, IncidentRow, NightRow, RegressionRow
+from precision_bisect.store.schema import BisectionRow
+from precision_bisect.store.vocabulary import CaseStatus
 from tests.bisect.report.conftest import culprit  # noqa: F401
 from tests.bisect.report.stored_bisection import StoredBisection, sha
 from tests.bisect.site.test_folder import EVIL, check_pages
@@ -37,10 +38,10 @@ def fill_with_incident(stored: StoredBisection) -> None:
     # The environment of the bisection has the id that `fill_nights` would take.
     fill_nights(stored.sessions, nights=40, cases=3, environment=1000)
     with stored.sessions.begin() as session:
-        bisection = session.scalars(select(Bisection.id)).one()
-        last = session.scalars(select(Night.id).order_by(Night.id.desc())).first()
+        bisection = session.scalars(select(BisectionRow.id)).one()
+        last = session.scalars(select(NightRow.id).order_by(NightRow.id.desc())).first()
         assert last is not None
-        incident = Incident(
+        incident = IncidentRow(
             job="nightly",
             ordinal=1,
             repository="compiler",
@@ -53,7 +54,7 @@ def fill_with_incident(stored: StoredBisection) -> None:
         )
         session.add(incident)
         session.flush()
-        regression = Regression(
+        regression = RegressionRow(
             cell_id=1,
             opened_night_id=last,
             last_good=sha("c0"),
@@ -65,10 +66,10 @@ def fill_with_incident(stored: StoredBisection) -> None:
         )
         session.add(regression)
         session.flush()
-        session.execute(update(Cell).where(Cell.id == 1).values(case=EVIL, branch=EVIL))
-        session.execute(update(Night).where(Night.id == last).values(summary={"notes": [EVIL]}))
+        session.execute(update(CellRow).where(CellRow.id == 1).values(case=EVIL, branch=EVIL))
+        session.execute(update(NightRow).where(NightRow.id == last).values(summary={"notes": [EVIL]}))
         session.execute(
-            update(CaseResult)
-            .where(CaseResult.night_id == last, CaseResult.cell_id == 1)
-            .values(status=Status.REGRESSED, message=EVIL, regression_id=regression.id)
+            update(CaseResultRow)
+            .where(CaseResultRow.night_id == last, CaseResultRow.cell_id == 1)
+            .values(status=CaseStatus.REGRESSED, message=EVIL, regression_id=regression.id)
         )
