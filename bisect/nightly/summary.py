@@ -6,7 +6,7 @@ python -m precision_bisect.bisect.nightly.summary > docs/nightly.schema.json
 from datetime import datetime
 
 from ...runner.stack.parts import Model
-from ...store.json_schema import published_schema
+from ...store.documents.json_schema import published_schema
 from ...store.night_journal import NightJournal
 from ...store.nights_schema import CaseResultRow, IncidentRow, NightRow, RegressionRow
 from ...store.vocabulary import CaseStatus, Verdict

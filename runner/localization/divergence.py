@@ -5,7 +5,7 @@ python -m precision_bisect.runner.localization.divergence > docs/divergence.sche
 
 from typing import Literal
 
-from ...store.json_schema import published_schema
+from ...store.documents.json_schema import published_schema
 from .orders import Race, UnorderedTasks
 from .part import DocumentPart
 from .stall import Stall

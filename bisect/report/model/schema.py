@@ -3,7 +3,7 @@
 python -m precision_bisect.bisect.report.model.schema > docs/report.schema.json
 """
 
-from ....store.json_schema import published_schema
+from ....store.documents.json_schema import published_schema
 from .model import Report
 
 

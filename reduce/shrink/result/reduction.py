@@ -9,7 +9,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from ....store.json_schema import published_schema
+from ....store.documents.json_schema import published_schema
 
 
 class _Part(BaseModel):
