@@ -20,7 +20,7 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event, func, make
 from sqlalchemy.exc import ArgumentError, DatabaseError, SQLAlchemyError
 from sqlalchemy.orm import Session, sessionmaker
 
-from .nights_schema import Base  # with the tables of nights beside those of bisections
+from .tables.nights import Base  # with the tables of nights beside those of bisections
 
 _WRITERS = 0x70726563
 """Key of the advisory lock of all writers of a PostgreSQL store, and the first key of those of its bisections."""

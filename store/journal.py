@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session, joinedload, selectinload, sessionmaker
 from .clock import now
 from .commit import Commit
 from .database import sole_driver
-from .schema import (
+from .tables.bisections import (
     ArtifactRow,
     BisectionRow,
     BuildRow,

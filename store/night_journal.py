@@ -12,7 +12,8 @@ from sqlalchemy.orm import Session, joinedload, selectinload, sessionmaker
 from .clock import now
 from .commit import Commit
 from .journal import Journal, commit_ids, environment_id, storable
-from .nights_schema import (
+from .tables.bisections import ProbeRow
+from .tables.nights import (
     CaseResultRow,
     CaseRunRow,
     CellRow,
@@ -21,7 +22,6 @@ from .nights_schema import (
     NightRow,
     RegressionRow,
 )
-from .schema import ProbeRow
 from .vocabulary import BuildSource, CaseStatus, Verdict
 
 

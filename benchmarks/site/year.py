@@ -18,7 +18,8 @@ from precision_bisect.runner.stack.parts import Case, CaseFlags, GitlinkPin, Pla
 from precision_bisect.runner.stack.stack import Stack
 from precision_bisect.store.commit import Commit, TreeChange
 from precision_bisect.store.journal import Journal, ProbeKey, ProbeOutcome, RangeCommit, commit_ids
-from precision_bisect.store.nights_schema import (
+from precision_bisect.store.tables.bisections import EnvironmentRow
+from precision_bisect.store.tables.nights import (
     CaseResultRow,
     CaseRunRow,
     CellRow,
@@ -26,7 +27,6 @@ from precision_bisect.store.nights_schema import (
     NightRow,
     RegressionRow,
 )
-from precision_bisect.store.schema import EnvironmentRow
 from precision_bisect.store.vocabulary import (
     BisectionOutcome,
     BuildSource,

@@ -31,7 +31,7 @@ from ...runner.process.execute import Command, execute
 from ...runner.workspace.content import StackContent
 from ...runner.workspace.home import Home
 from ...runner.workspace.workspace import Workspace
-from ...store.schema import ProbeRow
+from ...store.tables.bisections import ProbeRow
 from ...store.vocabulary import Verdict
 from ..report.model.model import Side
 from ..report.model.rows import Rows, load_rows

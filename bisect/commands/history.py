@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session, sessionmaker
 from ...runner.errors import UserError
 from ...runner.workspace.home import user_home
 from ...store.database import read_store, sqlite_url
-from ...store.schema import BisectionRow, CommitRow
+from ...store.tables.bisections import BisectionRow, CommitRow
 from ...store.vocabulary import Seeks
 from ..report import write
 from ..report.model.build import report_of_rows

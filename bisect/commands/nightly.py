@@ -19,7 +19,7 @@ from ...runner.workspace.workspace import Workspace
 from ...store.database import sqlite_url
 from ...store.files import write_whole
 from ...store.night_journal import CellKey, NightJournal
-from ...store.nights_schema import NightRow
+from ...store.tables.nights import NightRow
 from ..nightly.config import NightlyConfig, load_config
 from ..nightly.examine import Examiner
 from ..nightly.hooks import call_hook

@@ -9,7 +9,7 @@ from ...runner.workspace.content import StackContent
 from ...runner.workspace.workspace import MissingCommitError
 from ...store.commit import Commit
 from ...store.journal import Journal, RangeCommit
-from ...store.schema import ProbeRow
+from ...store.tables.bisections import ProbeRow
 from ...store.vocabulary import Judgement, Seeks
 from ..search.choose.windows import Window
 from ..search.evidence.knowledge import Outcome

@@ -10,7 +10,7 @@ from ...runner.git.repository import GitError, GitRepository
 from ...runner.git.revisions import NoPinError
 from ...runner.workspace.workspace import MissingCommitError
 from ...store.night_journal import CaseResult, NightJournal
-from ...store.nights_schema import CaseResultRow, CaseRunRow, CellRow, NightRow, RegressionRow
+from ...store.tables.nights import CaseResultRow, CaseRunRow, CellRow, NightRow, RegressionRow
 from ...store.vocabulary import CaseStatus, Verdict
 from ..commits.stage import Range, load_stage
 from ..run.good_end import gallop_distances

@@ -15,7 +15,7 @@ from ...runner.stack.stack import Stack
 from ...runner.workspace.home import Home
 from ...runner.workspace.workspace import Workspace
 from ...store.night_journal import NightJournal
-from ...store.nights_schema import CellRow, IncidentRow, NightRow, RegressionRow
+from ...store.tables.nights import CellRow, IncidentRow, NightRow, RegressionRow
 from ...store.vocabulary import BisectionOutcome
 from ..after.hand_over import localize_culprit
 from ..plan.question import Question, prepare

@@ -16,7 +16,7 @@ from ...runner.workspace.workspace import Workspace
 from ...store.clock import now
 from ...store.journal import storable
 from ...store.night_journal import CaseRun, NightJournal
-from ...store.nights_schema import CaseRunRow, CellRow
+from ...store.tables.nights import CaseRunRow, CellRow
 from ...store.vocabulary import Verdict
 from .config import NightlyConfig
 from .limits import Limits, QuotaSpentError

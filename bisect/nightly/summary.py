@@ -8,7 +8,7 @@ from datetime import datetime
 from ...runner.stack.parts import Model
 from ...store.documents.json_schema import published_schema
 from ...store.night_journal import NightJournal
-from ...store.nights_schema import CaseResultRow, IncidentRow, NightRow, RegressionRow
+from ...store.tables.nights import CaseResultRow, IncidentRow, NightRow, RegressionRow
 from ...store.vocabulary import CaseStatus, Verdict
 
 

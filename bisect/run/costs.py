@@ -7,8 +7,8 @@ from typing import Self
 
 import numpy as np
 
-from ...store.nights_schema import CaseRunRow
-from ...store.schema import ProbeRow
+from ...store.tables.bisections import ProbeRow
+from ...store.tables.nights import CaseRunRow
 from ...store.vocabulary import BuildSource
 from ..search.graph.graph import Floats
 

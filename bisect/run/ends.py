@@ -6,7 +6,7 @@ from pathlib import Path
 from ...runner.case.golden import FrozenGolden, freeze, load_reader, thaw
 from ...runner.errors import EndsError, UserError
 from ...store.journal import Journal
-from ...store.schema import ProbeRow
+from ...store.tables.bisections import ProbeRow
 from ...store.vocabulary import Judgement, Phase, Seeks, Verdict
 from ..plan.request import BisectRequest
 from ..result import EndRate

@@ -17,7 +17,7 @@ from ...runner.verdict.bad_when import BadWhen
 from ...runner.workspace.content import StackContent
 from ...runner.workspace.environment import fingerprint, moved
 from ...store.journal import Journal, ProbeKey, ProbeOutcome
-from ...store.schema import ProbeRow
+from ...store.tables.bisections import ProbeRow
 from ...store.vocabulary import Evidence, Judgement, Phase, Verdict
 from ..plan.request import BisectRequest
 from .company import BudgetSpentError, Company, Workers

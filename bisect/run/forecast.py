@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...store.schema import ProbeRow
+from ...store.tables.bisections import ProbeRow
 from ..commits.stage import Stage
 from ..search.evidence.posterior import Posterior
 from ..search.evidence.prior import prior_weights

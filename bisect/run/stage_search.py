@@ -7,7 +7,7 @@ from itertools import chain
 
 import numpy as np
 
-from ...store.schema import ProbeRow
+from ...store.tables.bisections import ProbeRow
 from ...store.vocabulary import Phase, Seeks
 from ..commits.stage import Stage, outcome_of, place_of
 from ..search.choose.confirmation import confirmed_at

@@ -10,8 +10,8 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from ...runner.errors import UserError
-from ...store.nights_schema import CellRow, IncidentRow
-from ...store.schema import BisectionRow, CommitRow, ProbeRow, StageRow
+from ...store.tables.bisections import BisectionRow, CommitRow, ProbeRow, StageRow
+from ...store.tables.nights import CellRow, IncidentRow
 from ...store.vocabulary import Judgement, Verdict
 from ..report.model.rows import load_rows
 from ..report.model.sides import both_sides

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session, sessionmaker
 from precision_bisect.store.commit import Commit, TreeChange
 from precision_bisect.store.database import StoreError, open_store, sqlite_url
 from precision_bisect.store.journal import Journal, ProbeKey, ProbeOutcome, RangeCommit
-from precision_bisect.store.schema import Base, ProbeRow
+from precision_bisect.store.tables.bisections import Base, ProbeRow
 from precision_bisect.store.vocabulary import (
     BisectionOutcome,
     BuildSource,

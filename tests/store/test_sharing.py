@@ -11,7 +11,13 @@ from sqlalchemy.exc import DBAPIError
 
 from precision_bisect.store.database import StoreError, open_store, read_store, sole_driver, sqlite_url
 from precision_bisect.store.journal import Journal
-from precision_bisect.store.schema import ArtifactRow, BisectionRow, BuildRow, CommitRow, EnvironmentRow
+from precision_bisect.store.tables.bisections import (
+    ArtifactRow,
+    BisectionRow,
+    BuildRow,
+    CommitRow,
+    EnvironmentRow,
+)
 from precision_bisect.store.vocabulary import Judgement
 from tests.store.test_journal import key, result, stage
 
@@ -103,7 +109,7 @@ def test_a_store_of_the_first_schema_keeps_its_rows(tmp_path: Path) -> None:
     from sqlalchemy import create_engine
 
     from precision_bisect.store.database import _scripts  # pyright: ignore[reportPrivateUsage]
-    from precision_bisect.store.schema import Base
+    from precision_bisect.store.tables.bisections import Base
 
     url = sqlite_url(tmp_path / "store.sqlite")
     config = _scripts()

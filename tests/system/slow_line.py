@@ -11,7 +11,7 @@ import psutil
 from sqlalchemy import select
 
 from precision_bisect.store.database import read_store, sqlite_url
-from precision_bisect.store.schema import ProbeRow
+from precision_bisect.store.tables.bisections import ProbeRow
 from precision_bisect.store.vocabulary import Judgement, ProbeState
 from tests.conftest import TestRepository
 from tests.interrupts import obey_interrupts

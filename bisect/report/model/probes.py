@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 
-from ....store.schema import ProbeRow
+from ....store.tables.bisections import ProbeRow
 from ....store.vocabulary import Judgement, Phase
 from ...run.error_scale import error_size
 from .model import EvidenceLine, Metric, ProbeReport, RunError, RunReport, SkippedCommit

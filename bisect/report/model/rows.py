@@ -8,7 +8,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session, joinedload, selectinload
 
 from ....runner.errors import UserError
-from ....store.schema import BisectionRow, CandidateRow, CommitRow, ProbeRow, StageRow
+from ....store.tables.bisections import BisectionRow, CandidateRow, CommitRow, ProbeRow, StageRow
 from ....store.vocabulary import ProbeState
 from ...plan.request import BisectRequest
 from ...result import Conclusion

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from functools import cached_property
 
-from ....store.schema import ProbeRow, StageRow
+from ....store.tables.bisections import ProbeRow, StageRow
 from ....store.vocabulary import Phase
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from ....store.schema import ProbeRow
+from ....store.tables.bisections import ProbeRow
 from ....store.vocabulary import Phase
 from ...commits.stage import outcome_of, place_of
 from ...report.model.rows import Rows

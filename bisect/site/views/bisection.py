@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ....runner.localization.answer import read_divergence
 from ....runner.localization.divergence import Divergence
-from ....store.schema import ProbeRow
+from ....store.tables.bisections import ProbeRow
 from ....store.vocabulary import Judgement, Phase
 from ...report.model.build import report_of_rows
 from ...report.model.model import Report

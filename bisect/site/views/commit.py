@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from sqlalchemy import select
 from sqlalchemy.orm import Session, joinedload
 
-from ....store.nights_schema import CaseRunRow
-from ....store.schema import BisectionRow, CommitRow, ProbeRow
+from ....store.tables.bisections import BisectionRow, CommitRow, ProbeRow
+from ....store.tables.nights import CaseRunRow
 from ....store.vocabulary import ProbeState
 
 _MOST_RUNS = 200

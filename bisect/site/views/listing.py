@@ -8,7 +8,7 @@ from typing import cast
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from ....store.schema import BisectionRow, CommitRow
+from ....store.tables.bisections import BisectionRow, CommitRow
 from ...report.model.model import UNFINISHED
 
 

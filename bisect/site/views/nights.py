@@ -10,7 +10,7 @@ from statistics import median
 from sqlalchemy import select
 from sqlalchemy.orm import Session, joinedload, selectinload
 
-from ....store.nights_schema import CaseResultRow, CaseRunRow, CellRow, IncidentRow, NightRow, RegressionRow
+from ....store.tables.nights import CaseResultRow, CaseRunRow, CellRow, IncidentRow, NightRow, RegressionRow
 from ....store.vocabulary import BuildSource, CaseStatus, Verdict
 
 SHOWN_NIGHTS = 30

@@ -8,7 +8,7 @@ from precision_bisect.bisect.search.choose.planner import Probe as Step
 from precision_bisect.bisect.search.evidence.posterior import Posterior
 from precision_bisect.bisect.search.evidence.rates import Rates
 from precision_bisect.bisect.search.graph.graph import CommitGraph
-from precision_bisect.store.schema import ProbeRow
+from precision_bisect.store.tables.bisections import ProbeRow
 from precision_bisect.store.vocabulary import BuildSource
 
 

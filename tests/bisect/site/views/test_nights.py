@@ -6,8 +6,8 @@ from sqlalchemy import select, update
 
 from benchmarks.site.year import fill_nights
 from precision_bisect.bisect.site.folder import write_site
-from precision_bisect.store.nights_schema import CaseResultRow, CellRow, IncidentRow, NightRow, RegressionRow
-from precision_bisect.store.schema import BisectionRow
+from precision_bisect.store.tables.bisections import BisectionRow
+from precision_bisect.store.tables.nights import CaseResultRow, CellRow, IncidentRow, NightRow, RegressionRow
 from precision_bisect.store.vocabulary import CaseStatus
 from tests.bisect.report.conftest import culprit  # noqa: F401
 from tests.bisect.report.stored_bisection import StoredBisection, sha

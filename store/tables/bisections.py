@@ -13,9 +13,9 @@ from typing import Any, ClassVar
 from sqlalchemy import JSON, BigInteger, Enum, ForeignKey, String, Text, UniqueConstraint
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
 
-from .clock import UtcDateTime
+from ..clock import UtcDateTime
+from ..vocabulary import BisectionOutcome, BuildSource, Judgement, Phase, ProbeState, Seeks, Verdict
 from .numbers import JsonNumbers, Numbers
-from .vocabulary import BisectionOutcome, BuildSource, Judgement, Phase, ProbeState, Seeks, Verdict
 
 
 def _values(kind: type[StrEnum]) -> list[str]:

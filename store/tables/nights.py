@@ -12,8 +12,8 @@ from typing import Any
 from sqlalchemy import ForeignKey, String, Text, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
-from .schema import Base, BisectionRow, EnvironmentRow
-from .vocabulary import CaseStatus, Verdict
+from ..vocabulary import CaseStatus, Verdict
+from .bisections import Base, BisectionRow, EnvironmentRow
 
 
 class NightRow(Base):
