@@ -7,6 +7,7 @@ import math
 import pickle
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import torch
 from click.testing import CliRunner, Result
 
 from precision_bisect.runner.compare.cli import main
+from precision_bisect.runner.compare.options import CompareOptions
 
 SHARED = Path(__file__).parents[4] / "shared" / "data"
 needs_shared = pytest.mark.skipif(
@@ -28,6 +30,33 @@ def run(*arguments: object) -> Result:
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     return result
+
+
+OPTIONS: list[tuple[str, list[str], Any]] = [
+    ("paths", [], (Path("a"), Path("b"))),
+    ("rtol", ["--rtol", "0.001"], 0.001),
+    ("atol", ["--atol", "0.002"], 0.002),
+    ("comparator", ["--comparator", "ratio-reldiff"], "ratio-reldiff"),
+    ("max_error_ratio", ["--max-error-ratio", "0.5"], 0.5),
+    ("diff_threshold", ["--diff-threshold", "0.25"], 0.25),
+    ("valid_rows", ["--valid-rows", "3"], 3),
+    ("valid_axis", ["--valid-axis", "-1"], -1),
+    ("zero_tail", ["--zero-tail"], True),
+    ("topk", ["--topk", "i=s", "--topk", "j=t"], ("i=s", "j=t")),
+    ("axis", ["--axis", "1"], 1),
+    ("picture", ["--picture", "map.svg"], Path("map.svg")),
+    ("as_json", ["--json"], True),
+]
+
+
+@pytest.mark.parametrize(("field", "words", "value"), OPTIONS)
+def test_each_option_reaches_its_field(field: str, words: list[str], value: Any) -> None:
+    options = CompareOptions(**main.make_context("diff-tensors", ["a", "b", *words]).params)
+    assert getattr(options, field) == value
+
+
+def test_every_field_is_covered() -> None:
+    assert {field for field, *_ in OPTIONS} == {each.name for each in fields(CompareOptions)}
 
 
 def save(path: Path, tensor: torch.Tensor) -> Path:

@@ -1,0 +1,100 @@
+"""The options of `diff-tensors`. They import nothing heavy, so that `--help` answers at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import click
+from dataclass_click import argument, option
+
+_PATH = click.Path(path_type=Path)
+_NOT_NEGATIVE = click.FloatRange(min=0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompareOptions:
+    """What to compare, what decides that values are equal, and what is shown."""
+
+    paths: Annotated[tuple[Path, ...], argument(nargs=-1, required=True, type=_PATH)]
+    rtol: Annotated[
+        float | None,
+        option(
+            "--rtol",
+            type=_NOT_NEGATIVE,
+            help="Let values differ by this relative tolerance, as torch.allclose does.",
+        ),
+    ]
+    atol: Annotated[
+        float | None,
+        option(
+            "--atol",
+            type=_NOT_NEGATIVE,
+            help="Let values differ by this absolute tolerance, as torch.allclose does.",
+        ),
+    ]
+    comparator: Annotated[
+        str,
+        option(
+            "--comparator",
+            type=click.Choice(["allclose", "ratio-allclose", "ratio-reldiff"]),
+            default="allclose",
+            show_default=True,
+            help="Have this comparator of the golden harness decide.",
+        ),
+    ]
+    max_error_ratio: Annotated[
+        float | None,
+        option(
+            "--max-error-ratio",
+            type=click.FloatRange(0, 1),
+            help="Let this share of the elements differ; a ratio comparator is needed.",
+        ),
+    ]
+    diff_threshold: Annotated[
+        float | None,
+        option(
+            "--diff-threshold",
+            type=click.FloatRange(min=0, min_open=True),
+            help="Let ratio-reldiff count an element as different beyond this relative difference.",
+        ),
+    ]
+    valid_rows: Annotated[
+        int | None,
+        option(
+            "--valid-rows",
+            type=click.IntRange(min=0),
+            help="Compare only this many leading rows; a ratio comparator is needed.",
+        ),
+    ]
+    valid_axis: Annotated[
+        int,
+        option("--valid-axis", default=0, show_default=True, help="Count the --valid-rows along this axis."),
+    ]
+    zero_tail: Annotated[
+        bool,
+        option("--zero-tail", is_flag=True, help="Ask that all is zero behind the --valid-rows."),
+    ]
+    topk: Annotated[
+        tuple[str, ...],
+        option(
+            "--topk",
+            metavar="INDICES=SCORES",
+            multiple=True,
+            help="Let indices differ where the scores tie; both are names of tensors; repeatable.",
+        ),
+    ]
+    axis: Annotated[
+        int | None, option("--axis", help="List the slices of this axis that differ, in place of rows.")
+    ]
+    picture: Annotated[
+        Path | None,
+        option(
+            "--picture",
+            metavar="FILE",
+            type=_PATH,
+            help="Write heat maps to this file, whose name ends with .html, .svg or .png.",
+        ),
+    ]
+    as_json: Annotated[bool, option("--json", is_flag=True, help="Print JSON.")]
