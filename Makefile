@@ -22,7 +22,7 @@ export PIP_NO_INPUT = 1
 # torch first and from the constraints: a looser request elsewhere would bring gigabytes of CUDA.
 $(INSTALLED): $(ROOT)/pyproject.toml $(ROOT)/constraints.txt
 	$(PYTHON) -m venv $(ROOT)/.venv
-	$(PIP) torch 'setuptools>=70.1' wheel
+	$(PIP) torch 'setuptools>=77' wheel
 	$(PIP) --no-build-isolation --editable $(ROOT)
 	touch $@
 

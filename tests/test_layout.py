@@ -32,8 +32,8 @@ def modules(*rooms: str) -> Iterator[Path]:
 
 
 def entries(folder: Path) -> list[str]:
-    """What is in a folder, but for what Python needs to import it; recorded data (no code in it) has no limit."""
-    found = [path for path in folder.iterdir() if path.name not in ("__pycache__", "__init__.py")]
+    """What is in a folder, but for what makes it a typed package; recorded data (no code in it) has no limit."""
+    found = [path for path in folder.iterdir() if path.name not in ("__pycache__", "__init__.py", "py.typed")]
     if not any(path.suffix == ".py" or path.is_dir() for path in found):
         return [path.name for path in found if path.suffix in (".j2", ".css", ".js", ".html", ".toml", ".md")]
     return [path.name for path in found]

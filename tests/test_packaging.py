@@ -157,6 +157,8 @@ def test_an_installed_wheel_works(tmp_path: Path) -> None:
         [sys.executable, "-I", "-c", code], cwd=tmp_path, check=True, capture_output=True, text=True
     ).stdout.split()
     assert found[0].startswith(str(target))
+    for room in (*FLOORS, "demo", "configs"):
+        assert (target / "precision_bisect" / room / "py.typed").is_file()
     assert found[1:] == ["True", "True"]
 
 
