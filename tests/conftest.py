@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from precision_bisect.runner.workspace.home import Home, user_home
+from tests.support.compiler import compile_once
 
 if TYPE_CHECKING:
     from tests.runner.small_stack import SmallStack
@@ -22,6 +23,11 @@ _IDENTITY = {
     "GIT_CONFIG_GLOBAL": "/dev/null",
     "GIT_CONFIG_SYSTEM": "/dev/null",
 }
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Equal sources are compiled once, by all tests and runs of tests."""
+    compile_once(config.cache.mkdir("compiled"))
 
 
 class TestRepository:

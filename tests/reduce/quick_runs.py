@@ -1,12 +1,11 @@
-"""Runs of demo cases without what makes them slow: importing torch each time, and compiling the same source again.
+"""Runs of demo cases without what makes them slow: importing torch each time.
 
-Runs are forked as `reduce` forks them, from servers that all tests of a process share; every other source is still
-compiled. `with quick_runs(folder):` makes the command `reduce` so; `folder` keeps what was compiled.
+Runs are forked as `reduce` forks them, from servers that all tests of a process share. `with quick_runs():` makes the
+command `reduce` so.
 """
 
 from __future__ import annotations
 
-import os
 import sys
 import tempfile
 from collections.abc import Generator, Mapping, Sequence
@@ -19,22 +18,6 @@ from precision_bisect.runner.process.execute import Command, execute
 from precision_bisect.runner.process.fork_servers import ForkServers
 
 _SEEDED = Path(__file__).with_name("seeded.py")
-_COMPILER = """\
-#!/bin/sh
-# Compiles each text under each set of headers once. Called as: c++ FLAGS... -I INCLUDE SOURCE -o OUTPUT
-previous= source= include= output=
-for word in "$@"; do
-    case $previous in -I) include=$word ;; -o) output=$word ;; *) case $word in *.cpp) source=$word ;; esac ;; esac
-    previous=$word
-done
-key=$(cat "$source" "$include"/*.h | sha256sum | cut -d ' ' -f 1)
-kept=@FOLDER@/$key
-if [ ! -f "$kept" ]; then
-    c++ "$@" || exit $?
-    cp "$output" "$kept.$$" && mv "$kept.$$" "$kept"
-fi
-cp "$kept" "$output"
-"""
 
 
 class _Shared(ForkServers):
@@ -52,14 +35,9 @@ SERVERS = _Shared(on_refusal=_refused)
 
 
 @contextmanager
-def quick_runs(folder: Path) -> Generator[None]:
-    """See the module. `folder` is made if need be, and may be shared."""
-    folder.mkdir(parents=True, exist_ok=True)
-    compiler = folder / "c++"
-    compiler.write_text(_COMPILER.replace("@FOLDER@", str(folder)))
-    compiler.chmod(0o755)
-    shared = patch.object(reduce_command, "ForkServers", lambda on_refusal: SERVERS)  # pyright: ignore[reportUnknownLambdaType]
-    with patch.dict(os.environ, {"CXX": str(compiler)}), shared:
+def quick_runs() -> Generator[None]:
+    """Make the command `reduce` fork its runs from the shared servers."""
+    with patch.object(reduce_command, "ForkServers", lambda on_refusal: SERVERS):  # pyright: ignore[reportUnknownLambdaType]
         yield
 
 

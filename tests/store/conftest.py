@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import create_engine, make_url
 
 from precision_bisect.store.database import sqlite_url
-from tests import postgresql
+from tests.support import postgresql
 
 
 @pytest.fixture(scope="session")

@@ -18,7 +18,7 @@ import pytest
 
 from precision_bisect.demo.make import Truth, make_demo
 from precision_bisect.demo.scenarios import Scenario
-from tests.interrupts import obey_interrupts
+from tests.support.interrupts import obey_interrupts
 
 COMMITS = 24
 PROGRAM = [sys.executable, "-c", "from precision_bisect.bisect.cli import main; main()"]

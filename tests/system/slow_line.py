@@ -14,7 +14,7 @@ from precision_bisect.store.database import read_store, sqlite_url
 from precision_bisect.store.tables.bisections import ProbeRow
 from precision_bisect.store.vocabulary import Judgement, ProbeState
 from tests.conftest import TestRepository
-from tests.interrupts import obey_interrupts
+from tests.support.interrupts import obey_interrupts
 from tests.system.conftest import PROGRAM
 
 STACK = """

@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from precision_bisect.store.vocabulary import ProbeState
-from tests import postgresql
+from tests.support import postgresql
 from tests.system.slow_line import SlowLine
 from tests.system.test_stops import resume_words, wait_for_a_run
 

@@ -27,8 +27,8 @@ pytestmark = pytest.mark.xdist_group("localize")
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _quick(tmp_path_factory: pytest.TempPathFactory) -> Generator[None]:
-    with quick_runs(tmp_path_factory.mktemp("compiled")):
+def _quick() -> Generator[None]:
+    with quick_runs():
         yield
 
 

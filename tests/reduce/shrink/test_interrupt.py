@@ -12,10 +12,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.interrupts import obey_interrupts
 from tests.reduce.demo_builds import Trees
 from tests.reduce.localize.test_localize import hashes
 from tests.reduce.small_builds import SHIFT, small_build
+from tests.support.interrupts import obey_interrupts
 
 pytestmark = pytest.mark.xdist_group("localize")
 REDUCE = [sys.executable, "-c", "from precision_bisect.reduce.cli import main; main()"]

@@ -25,8 +25,8 @@ VALUES = {"a": 2 * X0, "b": 2 * X0 + 1, "c": 2 * X0}
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _quick(tmp_path_factory: pytest.TempPathFactory) -> Generator[None]:
-    with quick_runs(tmp_path_factory.mktemp("compiled")):
+def _quick() -> Generator[None]:
+    with quick_runs():
         yield
 
 

@@ -96,15 +96,8 @@ def test_outputs_of_a_signature() -> None:
     assert outputs_in("k[nan,inf],out") == {"k": frozenset({"nan", "inf"}), "out": frozenset()}
 
 
-@pytest.fixture(scope="module")
-def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("compiled")
-
-
 @pytest.fixture
-def reduced(
-    tmp_path: Path, good_trees: Trees, compiled: Path
-) -> Iterator[Callable[..., tuple[dict[str, Any], str]]]:
+def reduced(tmp_path: Path, good_trees: Trees) -> Iterator[Callable[..., tuple[dict[str, Any], str]]]:
     """Runs the command; the result, checked, and what it printed on the way."""
 
     def run(*arguments: Path | str) -> tuple[dict[str, Any], str]:
@@ -113,7 +106,7 @@ def reduced(
         assert done.exit_code == 0, done.output
         return checked(tmp_path / "out"), done.stderr
 
-    with quick_runs(compiled):
+    with quick_runs():
         yield run
 
 
