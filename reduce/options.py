@@ -63,8 +63,8 @@ class ReduceOptions:
             "--reference-data",
             metavar="DIR",
             type=_PATH,
-            help="Compare with recorded values, <tensor>.pt by the names of the orchestration, and with the golden "
-            "outputs.",
+            help="Compare with recorded values, a file NAME.pt for each tensor of the orchestration, and with the "
+            "golden outputs.",
         ),
     ]
     against: Annotated[
@@ -135,6 +135,7 @@ class ReduceOptions:
         int,
         option(
             "--dump-budget",
+            metavar="SIZE",
             type=SizeType(),
             default="256MiB",
             show_default=True,
@@ -145,6 +146,7 @@ class ReduceOptions:
         float | None,
         option(
             "--rtol",
+            metavar="R",
             type=_TOLERANCE,
             help="Let values differ by this relative tolerance; against a reference any difference counts by default.",
         ),
@@ -153,6 +155,7 @@ class ReduceOptions:
         float | None,
         option(
             "--atol",
+            metavar="A",
             type=_TOLERANCE,
             help="Let values differ by this absolute tolerance; against a reference any difference counts by default.",
         ),
@@ -161,6 +164,7 @@ class ReduceOptions:
         int,
         option(
             "--attempts",
+            metavar="N",
             type=click.IntRange(min=1),
             default=8,
             show_default=True,
@@ -184,6 +188,7 @@ class ReduceOptions:
         int | None,
         option(
             "--max-tests",
+            metavar="N",
             type=click.IntRange(min=1),
             help="Stop after this many tests with the best that is known by then.",
         ),
@@ -204,7 +209,7 @@ class ReduceOptions:
         option(
             "--fail-regex",
             metavar="PATTERN",
-            help="Call a run failed that prints a line in which this is found.",
+            help="Count a run as failed if this is found in a line that it prints.",
         ),
     ]
     fail_code: Annotated[
@@ -213,7 +218,7 @@ class ReduceOptions:
             "--fail-code",
             metavar="N",
             type=click.IntRange(1, 255),
-            help="Call a run failed that exits with this code (128 + n: killed by signal n).",
+            help="Count a run as failed if it exits with this code (128 + n: killed by signal n).",
         ),
     ]
     external: Annotated[

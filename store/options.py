@@ -9,5 +9,5 @@ STORE = option(
     "--store",
     metavar="URL",
     envvar=STORE_VARIABLE,
-    help="Keep results in this database, SQLite or PostgreSQL; the default is one SQLite file for each user.",
+    help="Use this database of results, SQLite or PostgreSQL; the default is one SQLite file for each user.",
 )

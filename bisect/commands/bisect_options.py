@@ -66,7 +66,7 @@ class BisectOptions:
         option(
             "--case",
             metavar="SCRIPT",
-            help="Run this case, a path in the case repository, with its arguments behind it.",
+            help="Run this script of the case repository; its arguments may stand behind it, in the same word.",
         ),
     ]
     platform: Annotated[str | None, PLATFORM]
@@ -76,7 +76,7 @@ class BisectOptions:
         option(
             "--bad-when",
             metavar="WHAT",
-            help="Call a run bad that shows this: a verdict such as stall, signature:TEXT or regex:PATTERN.  "
+            help="Count a run as bad if it shows this: a verdict such as stall, signature:TEXT or regex:PATTERN.  "
             "[default: mismatch]",
         ),
     ]
@@ -159,7 +159,7 @@ class BisectOptions:
         str | None,
         option(
             "--resume",
-            metavar="NAME",
+            metavar="[NAME]",
             is_flag=False,
             flag_value="",
             help="Go on with the bisection of this name, which was stopped; without a name, with the newest.",

@@ -20,12 +20,16 @@ class DemoOptions:
 
     directory: Annotated[Path, argument(type=_PATH)]
     scenario: Annotated[
-        str, option("--scenario", default="rounding", show_default=True, help="Plant this regression.")
+        str,
+        option(
+            "--scenario", metavar="NAME", default="rounding", show_default=True, help="Plant this regression."
+        ),
     ]
     commits: Annotated[
         int,
         option(
             "--commits",
+            metavar="N",
             type=click.IntRange(min=1),
             default=60,
             show_default=True,
@@ -33,7 +37,10 @@ class DemoOptions:
         ),
     ]
     seed: Annotated[
-        int, option("--seed", default=0, show_default=True, help="Draw the histories from this seed.")
+        int,
+        option(
+            "--seed", metavar="N", default=0, show_default=True, help="Draw the histories from this seed."
+        ),
     ]
 
 
@@ -77,12 +84,20 @@ class ServeOptions:
     """Where to show the pages."""
 
     host: Annotated[
-        str, option("--host", default="127.0.0.1", show_default=True, help="Listen on this address.")
+        str,
+        option(
+            "--host",
+            metavar="ADDRESS",
+            default="127.0.0.1",
+            show_default=True,
+            help="Listen on this address.",
+        ),
     ]
     port: Annotated[
         int,
         option(
             "--port",
+            metavar="N",
             type=click.IntRange(0, 65535),
             default=8000,
             show_default=True,

@@ -22,6 +22,7 @@ class CompareOptions:
         float | None,
         option(
             "--rtol",
+            metavar="R",
             type=_NOT_NEGATIVE,
             help="Let values differ by this relative tolerance, as torch.allclose does.",
         ),
@@ -30,6 +31,7 @@ class CompareOptions:
         float | None,
         option(
             "--atol",
+            metavar="A",
             type=_NOT_NEGATIVE,
             help="Let values differ by this absolute tolerance, as torch.allclose does.",
         ),
@@ -48,6 +50,7 @@ class CompareOptions:
         float | None,
         option(
             "--max-error-ratio",
+            metavar="SHARE",
             type=click.FloatRange(0, 1),
             help="Let this share of the elements differ; a ratio comparator is needed.",
         ),
@@ -56,6 +59,7 @@ class CompareOptions:
         float | None,
         option(
             "--diff-threshold",
+            metavar="X",
             type=click.FloatRange(min=0, min_open=True),
             help="Let ratio-reldiff count an element as different beyond this relative difference.",
         ),
@@ -64,13 +68,20 @@ class CompareOptions:
         int | None,
         option(
             "--valid-rows",
+            metavar="N",
             type=click.IntRange(min=0),
             help="Compare only this many leading rows; a ratio comparator is needed.",
         ),
     ]
     valid_axis: Annotated[
         int,
-        option("--valid-axis", default=0, show_default=True, help="Count the --valid-rows along this axis."),
+        option(
+            "--valid-axis",
+            metavar="N",
+            default=0,
+            show_default=True,
+            help="Count the --valid-rows along this axis.",
+        ),
     ]
     zero_tail: Annotated[
         bool,
@@ -86,7 +97,8 @@ class CompareOptions:
         ),
     ]
     axis: Annotated[
-        int | None, option("--axis", help="List the slices of this axis that differ, in place of rows.")
+        int | None,
+        option("--axis", metavar="N", help="List the slices of this axis that differ, in place of rows."),
     ]
     picture: Annotated[
         Path | None,

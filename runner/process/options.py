@@ -33,6 +33,7 @@ def jobs_option(default: int) -> Any:
     return option(
         "-j",
         "--jobs",
+        metavar="N",
         type=click.IntRange(min=1),
         default=default,
         show_default=True,

@@ -17,8 +17,13 @@ PLATFORM = option(
     "-p",
     "--platform",
     metavar="NAME",
-    help="Run the case on this target; the default is the first one of the stack.",
+    help="Run on this target; the default is the first one of the stack.",
 )
 DEVICE = option(
-    "-d", "--device", default=0, show_default=True, help="Run the case on the device of this number."
+    "-d",
+    "--device",
+    metavar="N",
+    default=0,
+    show_default=True,
+    help="Run on the device of this number.",
 )
