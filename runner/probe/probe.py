@@ -11,14 +11,15 @@ from types import TracebackType
 from typing import Self
 
 from ...store.vocabulary import Evidence, Judgement
-from ..case.case import CaseCommand, case_command
+from ..case.case import CaseCommand, RunOptions, case_command
+from ..case.golden import FrozenGolden
 from ..errors import UserError
-from ..process.execute import Command, execute
+from ..process.execute import Command, Finished, execute
 from ..process.interrupt import Interrupt
 from ..stack.stack import Stack
 from ..stack.templates import fill
 from ..verdict.harness_outcome import HarnessOutcome, HarnessOutcomeError, read_harness_outcome
-from ..verdict.verdict import Classification, Classifier, Ending
+from ..verdict.verdict import Classification, Classifier
 from ..workspace.content import StackContent
 from ..workspace.environment import EnvironmentReader
 from ..workspace.home import Home
@@ -123,58 +124,59 @@ class Prober:
         prepared = self._preparation.prepare(request)
         built = prepared.built
         if isinstance(built, FailedBuild):
-            return self._result(
-                request,
-                prepared.surroundings,
-                classification=built.classification,
-                ending=built.ending,
-                build_seconds=built.seconds,
-                log=request.directory / f"build-{built.step}.log.gz",
-            )
+            log = request.directory / f"build-{built.step}.log.gz"
+            not_run = self._not_run(built.classification, prepared, log=log)
+            return replace(not_run, ending=built.ending, build_seconds=built.seconds)
         return self._run(request, prepared, built)
 
     def _run(self, request: ProbeRequest, prepared: Prepared, toolchain: Toolchain) -> ProbeResult:
-        surroundings, values = prepared.surroundings, prepared.values
         log = request.directory / "run.log.gz"
-        if request.case is not None and not Path(values["case"]).is_file():
-            return self._result(
-                request,
-                surroundings,
-                classification=case_missing(request.case),
-                ending=NOT_STARTED,
-                toolchain=toolchain,
-                build_seconds=toolchain.seconds,
-                log=log,
-            )
+        if request.case is not None and not Path(prepared.values["case"]).is_file():
+            return self._not_run(case_missing(request.case), prepared, log=log, toolchain=toolchain)
+        options = _with_own_build_directory(request)
         outcome_file = request.directory / f"outcome-{secrets.token_hex(8)}.json"
-        options = request.options
-        if options.runtime_dir is not None:
-            # A run compiles and writes in the build directory it is given, so each gets its own.
-            copy = request.directory / _BUILD
-            shutil.copytree(options.runtime_dir, copy, symlinks=True)
-            options = replace(options, runtime_dir=copy)
         command = case_command(
             self._stack,
             request.case,
             options,
             offered=self._options.of_case(self._slot, request, prepared, toolchain),
             outcome=outcome_file,
-            values=values,
+            values=prepared.values,
         )
-        wanted = {"--golden-data": request.golden, "--runtime-dir": options.runtime_dir}
-        refused = [name for name in command.missing if wanted.get(name) is not None]
-        if refused:
-            return self._result(
-                request,
-                surroundings,
-                classification=not_frozen(refused[0], "the case has no option for it at this commit"),
-                ending=NOT_STARTED,
-                toolchain=toolchain,
-                build_seconds=toolchain.seconds,
-                log=log,
-            )
-        self._clear_build_output()
+        refused = _refused_option(command, request.golden, options)
+        if refused is not None:
+            classification = not_frozen(refused, "the case has no option for it at this commit")
+            return self._not_run(classification, prepared, log=log, toolchain=toolchain)
         listener = Listener(Classifier(self._stack.verdicts), request.bad_when)
+        finished = self._execute(command, listener, request, prepared, log=log)
+        outcome, doubts = _read_outcome(outcome_file)
+        classification, judgement = listener.finish(finished.ending, outcome)
+        for call in outcome.calls if outcome else ():
+            if options.runtime_dir is not None and "runtime_dir" in call.not_applied:
+                classification = not_frozen("--runtime-dir", call.not_applied["runtime_dir"])
+                judgement = Judgement.SKIP
+        classification = replace(classification, evidence=(*classification.evidence, *doubts))
+        return replace(
+            self._not_run(classification, prepared, log=log, toolchain=toolchain),
+            judgement=judgement,
+            ending=finished.ending,
+            command=command.argv,
+            missing_options=command.missing,
+            run_seconds=finished.seconds,
+            build_directory=options.runtime_dir or self._keep_build_directory(request.directory),
+        )
+
+    def _execute(
+        self,
+        command: CaseCommand,
+        listener: Listener,
+        request: ProbeRequest,
+        prepared: Prepared,
+        *,
+        log: Path,
+    ) -> Finished:
+        """Run the case's command where it may run; `listener` hears what it prints."""
+        self._clear_build_output()
         with lease(
             request.platform,
             self._stack.platforms[request.platform],
@@ -187,7 +189,7 @@ class Prober:
             finished = execute(
                 Command(
                     argv=command.argv,
-                    cwd=self._slot.directory / fill(self._stack.case.cwd, values),
+                    cwd=self._slot.directory / fill(self._stack.case.cwd, prepared.values),
                     environment=prepared.environment,
                     timeout=request.timeout,
                     memory=self._memory_limit(),
@@ -199,25 +201,7 @@ class Prober:
             )
             if not finished.ending.timed_out:
                 self._slot.end_case()
-        outcome, doubts = _read_outcome(outcome_file)
-        classification, judgement = listener.finish(finished.ending, outcome)
-        for call in outcome.calls if outcome else ():
-            if options.runtime_dir is not None and "runtime_dir" in call.not_applied:
-                classification = not_frozen("--runtime-dir", call.not_applied["runtime_dir"])
-                judgement = Judgement.SKIP
-        return self._result(
-            request,
-            surroundings,
-            classification=replace(classification, evidence=(*classification.evidence, *doubts)),
-            judgement=judgement,
-            ending=finished.ending,
-            command=command,
-            toolchain=toolchain,
-            build_seconds=toolchain.seconds,
-            run_seconds=finished.seconds,
-            log=log,
-            build_directory=options.runtime_dir or self._keep_build_directory(request.directory),
-        )
+        return finished
 
     def _says(self, text: str) -> None:
         """Between two pieces of work: stop here if asked to, else say what comes now."""
@@ -225,35 +209,29 @@ class Prober:
             self._interrupt.check()
         self._on_activity(text)
 
-    def _result(
+    def _not_run(
         self,
-        request: ProbeRequest,
-        surroundings: Mapping[str, str],
-        *,
         classification: Classification,
-        ending: Ending,
+        prepared: Prepared,
+        *,
         log: Path,
-        judgement: Judgement = Judgement.SKIP,
-        command: CaseCommand | None = None,
         toolchain: Toolchain | None = None,
-        build_seconds: float = 0.0,
-        run_seconds: float = 0.0,
-        build_directory: Path | None = None,
     ) -> ProbeResult:
+        """The result where the case was not run."""
         return ProbeResult(
             classification=classification,
-            judgement=judgement,
-            ending=ending,
-            command=command.argv if command else (),
-            missing_options=command.missing if command else (),
+            judgement=Judgement.SKIP,
+            ending=NOT_STARTED,
+            command=(),
+            missing_options=(),
             toolchain=toolchain,
-            build_seconds=build_seconds,
-            run_seconds=run_seconds,
-            surroundings=surroundings,
+            build_seconds=0.0 if toolchain is None else toolchain.seconds,
+            run_seconds=0.0,
+            surroundings=prepared.surroundings,
             slot=self._slot.index,
             host=host_platform.node(),
             log=log,
-            build_directory=build_directory,
+            build_directory=None,
         )
 
     def _memory_limit(self) -> int | None:
@@ -277,6 +255,22 @@ class Prober:
             return None
         newest = max(made, key=lambda path: path.stat().st_mtime_ns)
         return Path(shutil.move(newest, directory / _BUILD))
+
+
+def _with_own_build_directory(request: ProbeRequest) -> RunOptions:
+    """The run's options. It compiles and writes in the build directory it is given, so it gets a copy."""
+    given = request.options.runtime_dir
+    if given is None:
+        return request.options
+    copy = request.directory / _BUILD
+    shutil.copytree(given, copy, symlinks=True)
+    return replace(request.options, runtime_dir=copy)
+
+
+def _refused_option(command: CaseCommand, golden: FrozenGolden | None, options: RunOptions) -> str | None:
+    """An option that neither the case nor the shim takes, though without it the run would tell of something else."""
+    wanted = {"--golden-data": golden, "--runtime-dir": options.runtime_dir}
+    return next((name for name in command.missing if wanted.get(name) is not None), None)
 
 
 def _reason(error: OSError) -> str:

@@ -98,6 +98,17 @@ class Stack(Model):
         for name in self.repositories:
             if name in reserved:
                 raise ValueError(f"repositories.{name}: expected a name other than {sorted(reserved)}")
+        self._check_pins()
+        worktrees = [self.directory(name) for name in self.repositories]
+        for name, step in self.steps.items():
+            for output in step.outputs:
+                check_removable(output, worktrees, where=f"steps.{name}.outputs")
+        if self.case.build_output is not None:
+            check_removable(self.case.build_output, worktrees, where="case.build_output")
+        return self
+
+    def _check_pins(self) -> None:
+        """Raises `ValueError` where two pins give a repository its commit, or it would lie inside of itself."""
         if len(self.links) != sum(_target(pin) is not None for pin in self.pins.values()):
             raise ValueError("pins: expected at most one pin of each target")
         for target, name in self.links.items():
@@ -109,13 +120,6 @@ class Stack(Model):
         for name, pin in self.pins.items():
             if _target(pin) is None and name in self.repositories:
                 raise ValueError(f"pins.{name}: expected a name that is not a repository's")
-        worktrees = [self.directory(name) for name in self.repositories]
-        for name, step in self.steps.items():
-            for output in step.outputs:
-                check_removable(output, worktrees, where=f"steps.{name}.outputs")
-        if self.case.build_output is not None:
-            check_removable(self.case.build_output, worktrees, where="case.build_output")
-        return self
 
     def _repository_references(self) -> Iterator[tuple[str, str]]:
         yield "searched", self.searched

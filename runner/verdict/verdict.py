@@ -1,5 +1,6 @@
 """From what a process printed, how it ended and what the harness returned, to one verdict."""
 
+import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -44,6 +45,21 @@ class _Hits:
         """Whether the rule counts for this output."""
         required = self.rule.requires is None or self.required_seen
         return bool(self.evidence) and required and not self.excluded_seen
+
+    def feed(self, stream: Stream, number: int, text: str) -> re.Match[str] | None:
+        """Take a line; its match where the rule's pattern matches it."""
+        rule = self.rule
+        if rule.requires is not None and not self.required_seen:
+            self.required_seen = rule.requires.search(text) is not None
+        if rule.unless is not None and not self.excluded_seen:
+            self.excluded_seen = rule.unless.search(text) is not None
+        match = rule.pattern.search(text) if rule.stream in ("any", stream) else None
+        if match is not None:
+            if len(self.evidence) < EVIDENCE_PER_RULE:
+                why = f"says {rule.verdict}"
+                self.evidence.append(Evidence(stream=stream, line=number, text=text, why=why))
+            self.signature = self.signature or rule.signature_of(match)
+        return match
 
 
 class Classifier:
@@ -125,22 +141,9 @@ class Classifier:
 
     def _match(self, stream: Stream, number: int, text: str) -> None:
         for hits in self._hits:
-            rule = hits.rule
-            if rule.requires is not None and not hits.required_seen:
-                hits.required_seen = rule.requires.search(text) is not None
-            if rule.unless is not None and not hits.excluded_seen:
-                hits.excluded_seen = rule.unless.search(text) is not None
-            if rule.stream not in ("any", stream):
-                continue
-            match = rule.pattern.search(text)
-            if match is None:
-                continue
-            if len(hits.evidence) < EVIDENCE_PER_RULE:
-                why = f"says {rule.verdict}"
-                hits.evidence.append(Evidence(stream=stream, line=number, text=text, why=why))
-            hits.signature = hits.signature or rule.signature_of(match)
-            if rule.verdict is Verdict.MISMATCH:
-                self._open_rule[stream] = rule
+            match = hits.feed(stream, number, text)
+            if match is not None and hits.rule.verdict is Verdict.MISMATCH:
+                self._open_rule[stream] = hits.rule
                 self._report(stream).add(match)
         if (open_rule := self._open_rule.get(stream)) is not None:
             for detail in open_rule.details:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TypeAlias
@@ -119,6 +119,14 @@ def _value(node: ast.expr, values: dict[str, Literal], *, depth: int) -> Literal
             number = inner(operand)
             if isinstance(number, int | float):
                 return -number
+        case _:
+            pass
+    return _path(node, inner)
+
+
+def _path(node: ast.expr, inner: Callable[[ast.expr], Literal]) -> Literal:
+    """The value of an expression that says where a file lies; `inner` gives the value of a part of it."""
+    match node:
         case ast.BinOp(left=left, op=ast.Div(), right=right):
             return _joined(node, [inner(left), inner(right)])
         case ast.Call(func=ast.Name(id="str" | "Path"), args=[argument], keywords=[]):
