@@ -11,6 +11,8 @@ from itertools import zip_longest
 
 
 class Role(StrEnum):
+    """What the commit at a place of the graph is for."""
+
     ROOT = auto()
     CODE = auto()
     QUIET = auto()  # documentation, tests or CI files only
@@ -45,6 +47,7 @@ class Unit:
 
     @property
     def size(self) -> int:
+        """How many commits the unit has, its merge included."""
         return len(self.main) + len(self.side) + (1 if self.side else 0)
 
 
@@ -56,6 +59,7 @@ class Graph:
 
     @property
     def tip(self) -> int:
+        """Index of the newest slot."""
         return len(self.slots) - 1
 
     def add(self, unit: Unit) -> range:
@@ -89,6 +93,7 @@ class CompilerLayout:
 
     @property
     def bad(self) -> int:
+        """Index of the slot at the bad end."""
         return len(self.slots) - 1
 
 

@@ -50,6 +50,7 @@ class Truth:
     culprits: tuple[Culprit, ...]
 
     def to_json(self) -> str:
+        """The truth as the text of its file; a culprit's fields that say nothing are left out."""
         fields = asdict(self)
         fields["culprits"] = [
             {key: value for key, value in asdict(culprit).items() if value is not None}

@@ -16,6 +16,8 @@ class Repository(StrEnum):
 
 
 class Scenario(StrEnum):
+    """Which regression is planted, by the word for `--scenario`."""
+
     ROUNDING = "rounding"
     ACCUMULATE = "accumulate"
     REUSE = "reuse"

@@ -47,6 +47,7 @@ def line_of(screen: pyte.Screen, row: int) -> Text:
 
 
 def main() -> None:
+    """Runs a command in a terminal and writes what it showed as a picture."""
     target, command = Path(sys.argv[1]), sys.argv[2:]
     screen = screen_of(command)
     lines = [line_of(screen, row) for row in range(screen.cursor.y)]

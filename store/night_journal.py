@@ -214,8 +214,10 @@ class NightJournal:
             return list(session.scalars(query.order_by(CaseRunRow.id.desc()).limit(100)))
 
     def runs_since(self, moment: datetime) -> dict[str, int]:
-        """How many runs began since then on each platform, those of bisections included. (One of the matrix that was
-        cut short has left no trace.)"""
+        """How many runs began since then on each platform, those of bisections included.
+
+        A run of the matrix that was cut short has left no trace.
+        """
         matrix = (
             select(CellRow.platform, func.count(CaseRunRow.id))
             .join(CellRow)

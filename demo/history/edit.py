@@ -25,14 +25,18 @@ class Write:
     text: str
 
     def apply(self, tree: Tree) -> dict[str, str]:
+        """The tree with the file, written anew where it is there already."""
         return {**tree, self.path: self.text}
 
 
 @dataclass(frozen=True)
 class Remove:
+    """Removes a file, which must be there."""
+
     path: str
 
     def apply(self, tree: Tree) -> dict[str, str]:
+        """The tree without the file. Raises `EditError` where it is not there."""
         _text(tree, self.path)
         return {path: text for path, text in tree.items() if path != self.path}
 
@@ -46,6 +50,7 @@ class Replace:
     new: str
 
     def apply(self, tree: Tree) -> dict[str, str]:
+        """The tree with the new text. Raises `EditError` where the old one is not there exactly once."""
         text = _text(tree, self.path)
         found = text.count(self.old)
         if found != 1:
@@ -64,6 +69,7 @@ class ReplaceAll:
     new: str
 
     def apply(self, tree: Tree) -> dict[str, str]:
+        """The tree with the new text everywhere. Raises `EditError` where the old one is not there."""
         text = _text(tree, self.path)
         if self.old not in text:
             raise EditError(f"{self.path}: expected this text at least once: {self.old!r}")
@@ -82,6 +88,7 @@ class Edit:
 
     @property
     def paths(self) -> frozenset[str]:
+        """The files that the edit changes."""
         return frozenset(change.path for change in self.changes)
 
     @property

@@ -35,15 +35,18 @@ _PLATFORMS = ("a2a3", "a2a3sim", "a5", "a5sim")
 
 
 def raise_ci_timeout(tree: Tree, rng: random.Random, frozen: Frozen) -> Edit | None:
+    """Gives the tests of CI another number of minutes."""
     return _set_in_ci(tree, "timeout-minutes: ", str(rng.randint(10, 60)), "CI: allow the tests {} minutes")
 
 
 def drop_ci_cache(tree: Tree, rng: random.Random, frozen: Frozen) -> Edit | None:
+    """Changes the key of CI's cache."""
     key = f"v{rng.randint(2, 9999)}"
     return _set_in_ci(tree, "CACHE_KEY: ", key, "CI: drop the compiler cache, key {}")
 
 
 def note_change(tree: Tree, rng: random.Random, frozen: Frozen) -> Edit | None:
+    """Adds a line to the list of changes."""
     path = "docs/changes.md"
     case, platform = rng.choice(_CASES), rng.choice(_PLATFORMS)
     rows, columns = 8 * rng.randint(1, 64), rng.randint(16, 1024)
@@ -59,6 +62,7 @@ def note_change(tree: Tree, rng: random.Random, frozen: Frozen) -> Edit | None:
 
 
 def note_measurement(tree: Tree, rng: random.Random, frozen: Frozen) -> Edit | None:
+    """Adds a row to the table of measurements."""
     path = "docs/measurements.md"
     case, platform = rng.choice(_CASES), rng.choice(_PLATFORMS)
     row = f"| {case} | {platform} | {rng.randint(1, 4)} | {rng.uniform(5, 900):.1f} |\n"
@@ -67,6 +71,7 @@ def note_measurement(tree: Tree, rng: random.Random, frozen: Frozen) -> Edit | N
 
 
 def answer_question(tree: Tree, rng: random.Random, frozen: Frozen) -> Edit | None:
+    """Adds a question that is not answered yet; None where all are."""
     path = "docs/questions.md"
     known = tree.get(path, "# Questions\n")
     fresh = [(question, answer) for question, answer in _QUESTIONS if question not in known]

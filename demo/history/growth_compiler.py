@@ -66,6 +66,7 @@ _HELPERS = {
 
 
 def add_helper(tree: Tree, rng: random.Random, frozen: Frozen) -> Edit | None:
+    """Adds a function of integer arithmetic; None where all are there."""
     path = "minipto/integers.py"
     text = tree.get(path, '"""Small integer arithmetic for tiles and addresses."""\n')
     fresh = [name for name in sorted(_HELPERS) if f"def {name}(" not in text]
@@ -78,6 +79,7 @@ def add_helper(tree: Tree, rng: random.Random, frozen: Frozen) -> Edit | None:
 
 
 def add_statistic(tree: Tree, rng: random.Random, frozen: Frozen) -> Edit | None:
+    """Adds a statistic of one operation to the pass listing; None where all are there."""
     path = "minipto/pass_statistics.py"
     text = tree.get(path, '"""Numbers that a pass listing is summed up with."""\n')
     fresh = [op for op in _OPS if f"def count_{op}(" not in text]
@@ -92,6 +94,7 @@ def add_statistic(tree: Tree, rng: random.Random, frozen: Frozen) -> Edit | None
 
 
 def add_cost(tree: Tree, rng: random.Random, frozen: Frozen) -> Edit | None:
+    """Adds the measured cycles of one tile."""
     op, platform = rng.choice(_OPS), rng.choice(("a2a3", "a5"))
     rows, columns = 8 * rng.randint(1, 32), 16 * rng.randint(1, 32)
     path = f"minipto/costs/{op}.py"

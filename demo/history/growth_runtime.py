@@ -20,6 +20,7 @@ _QUEUES = ("ready", "done", "dump", "submit", "wakeup", "free")
 
 
 def add_helper(tree: Tree, rng: random.Random, frozen: Frozen) -> Edit | None:
+    """Adds a C++ function of integer arithmetic; None where all are there."""
     path = "include/pto_integers.h"
     head = "// Small integer arithmetic for addresses and task ids.\n#pragma once\n\n#include <cstdint>\n"
     text = tree.get(path, head)
@@ -33,6 +34,7 @@ def add_helper(tree: Tree, rng: random.Random, frozen: Frozen) -> Edit | None:
 
 
 def tune_queue(tree: Tree, rng: random.Random, frozen: Frozen) -> Edit | None:
+    """Sets the depth of a queue for one number of workers."""
     queue, workers, depth = rng.choice(_QUEUES), rng.randint(1, 128), 2 ** rng.randint(3, 12)
     path = f"src/queues/{queue}.inc"
     head = f"// Depth of the {queue} queue: {{workers, entries}}; the last line for a count holds.\n"

@@ -10,12 +10,15 @@ RUNTIME_LEAD = 30 * 24 * 3600  # seconds by which the runtime's repository is ol
 
 @dataclass(frozen=True)
 class Author:
+    """Somebody who commits, and the time zone that the commits show."""
+
     name: str
     email: str
     zone: str  # offset from UTC as git writes it
 
     @property
     def login(self) -> str:
+        """The address before the @."""
         return self.email.partition("@")[0]
 
 
@@ -32,6 +35,7 @@ _WEIGHTS = (6, 4, 4, 3, 5, 2, 1)  # a few people write most of it, as everywhere
 
 
 def pick_author(rng: random.Random) -> Author:
+    """One of `AUTHORS`, some of whom commit more than others."""
     return rng.choices(AUTHORS, weights=_WEIGHTS)[0]
 
 

@@ -77,11 +77,13 @@ class Outcome:
             self._write()
 
     def begin(self, record: dict[str, Any]) -> None:
+        """Adds a call, and writes the file."""
         with self._lock:
             self._calls.append(record)
             self._save()
 
     def update(self, record: dict[str, Any], changes: dict[str, Any]) -> None:
+        """Changes the record of a call, and writes the file."""
         with self._lock:
             record.update(changes)
             self._save()
@@ -121,6 +123,7 @@ class Arguments:
         self.not_applied: dict[str, str] = {}
 
     def apply(self, settings: dict[str, Any]) -> None:
+        """Puts each setting where this version of the harness takes it."""
         for setting, value in settings.items():
             if setting in RUNTIME_KEYS:
                 self._set_in_runtime(setting, value)
@@ -450,6 +453,7 @@ def hide_shim_frames() -> None:
 
 
 def without_shim_frames(trace: types.TracebackType | None) -> types.TracebackType | None:
+    """The trace without the shim's own frames."""
     this_file = without_shim_frames.__code__.co_filename
     kept: list[types.TracebackType] = []
     while trace is not None:
@@ -466,6 +470,7 @@ def without_shim_frames(trace: types.TracebackType | None) -> types.TracebackTyp
 
 
 def main() -> None:
+    """Installs the shim and runs the case's script in this process, as Python itself would."""
     parser = argparse.ArgumentParser(
         prog="shim.py", usage=(__doc__ or "").split("\n\n")[1], allow_abbrev=False
     )

@@ -50,10 +50,14 @@ class Started(Protocol):
     """A command that runs, and what it prints."""
 
     @property
-    def stdout(self) -> IO[bytes]: ...
+    def stdout(self) -> IO[bytes]:
+        """Where its standard output is read."""
+        ...
 
     @property
-    def stderr(self) -> IO[bytes]: ...
+    def stderr(self) -> IO[bytes]:
+        """Where its standard error is read."""
+        ...
 
     def finish(self) -> int | None:
         """Let go of it. When this returns, every process of it is gone: its exit code, or minus the signal that ended

@@ -14,6 +14,7 @@ class DurationType(click.ParamType[float]):
     name = "time"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Seconds of what was typed; what is no duration is a usage error."""
         try:
             return parse_duration(str(value))
         except ValueError as error:

@@ -91,6 +91,7 @@ def _wait(child: int, control: int) -> int | None:
 
 
 def main(arguments: list[str]) -> int:
+    """Runs a command until it ends or the control pipe is closed; the exit code to end with."""
     control, memory, folder, command = int(arguments[0]), int(arguments[1]), arguments[2], arguments[3:]
     become_reaper()
     try:

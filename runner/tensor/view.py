@@ -59,6 +59,7 @@ class DType(Enum):
 
     @property
     def is_floating(self) -> bool:
+        """Whether it is a type of floating-point numbers."""
         return self in _FLOATING
 
     @property
@@ -128,6 +129,7 @@ class TensorView:
 
     @property
     def numel(self) -> int:
+        """Number of elements."""
         total = 1
         for extent in self.shape:
             total *= extent
@@ -140,6 +142,7 @@ class TensorView:
 
     @property
     def is_contiguous(self) -> bool:
+        """Whether the elements lie in row-major order without gaps."""
         wanted = contiguous_strides(self.shape)
         return self.numel == 0 or all(
             extent == 1 or stride == want

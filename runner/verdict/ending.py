@@ -23,6 +23,7 @@ class Ending:
 
     @property
     def kind(self) -> EndingKind:
+        """How it ended: by itself, by a signal, or by its time running out."""
         if self.timed_out:
             return "timeout"
         return "exit" if self.signal is None else "signal"

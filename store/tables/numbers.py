@@ -20,6 +20,7 @@ class JsonNumbers(TypeDecorator[Numbers]):
     cache_ok = True
 
     def process_bind_param(self, value: Numbers | None, dialect: Dialect) -> Any:
+        """Numbers as JSON can hold them."""
         if value is None:
             return None
         return {
@@ -28,6 +29,7 @@ class JsonNumbers(TypeDecorator[Numbers]):
         }
 
     def process_result_value(self, value: Any | None, dialect: Dialect) -> Numbers | None:
+        """Stored numbers, infinities and NaN among them."""
         if value is None:
             return None
         read = cast(dict[str, dict[str, Any]], value)

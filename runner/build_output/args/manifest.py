@@ -28,6 +28,8 @@ Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
 
 class BinFormat(msgspec.Struct, frozen=True):
+    """How the manifest spells the format of the payload file."""
+
     type: str
     byte_order: str
 

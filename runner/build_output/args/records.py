@@ -35,6 +35,8 @@ class Stage(Enum):
 
 
 class Kind(Enum):
+    """Whether an argument is a tensor or a scalar."""
+
     TENSOR = "tensor"
     SCALAR = "scalar"
 

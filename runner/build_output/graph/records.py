@@ -34,6 +34,8 @@ class SpelledArgument(msgspec.Struct, gc=False):
 
 
 class SpelledTask(msgspec.Struct, gc=False):
+    """A task as the file spells it."""
+
     task_id: Number
     args: list[SpelledArgument]
     scope: Word = "auto"
@@ -43,6 +45,8 @@ class SpelledTask(msgspec.Struct, gc=False):
 
 
 class SpelledTensor(msgspec.Struct, gc=False):
+    """A tensor as the file spells it."""
+
     tensor_id: Number
     dtype: Word
     buffer_addr: Number = 0
@@ -52,6 +56,8 @@ class SpelledTensor(msgspec.Struct, gc=False):
 
 
 class SpelledEdge(msgspec.Struct, gc=False):
+    """A dependency as the file spells it."""
+
     pred: Number
     succ: Number
     arg: Int64 = -1
@@ -71,6 +77,8 @@ class SpelledEdge(msgspec.Struct, gc=False):
 
 
 class SpelledGraph(msgspec.Struct):
+    """The whole file."""
+
     edges: list[SpelledEdge | tuple[Number, Number]]
     tasks: list[SpelledTask] | None = None
     tensors: list[SpelledTensor] = []

@@ -32,6 +32,7 @@ def parse_cpp(source: bytes) -> Node:
 
 
 def span_of(node: Node) -> Span:
+    """The bytes that a node takes."""
     return Span(node.start_byte, node.end_byte)
 
 

@@ -21,6 +21,7 @@ from typing import Any
 
 
 def main() -> int:
+    """Runs the build directory on the data it is given; 0 where its outputs are right."""
     here = Path(__file__).resolve().parent
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("-p", "--platform", required=True)

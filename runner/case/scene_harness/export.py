@@ -26,6 +26,7 @@ _INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 
 
 def main() -> None:
+    """Writes one case of the script as a build directory."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("script", type=Path)
     parser.add_argument("-p", "--platform", required=True)

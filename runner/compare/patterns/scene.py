@@ -42,14 +42,17 @@ class Scene:
 
     @property
     def rows(self) -> int:
+        """Number of rows."""
         return int(self.wrong.shape[0])
 
     @property
     def columns(self) -> int:
+        """Number of columns."""
         return int(self.wrong.shape[1])
 
     @cached_property
     def wrong_count(self) -> int:
+        """Number of wrong elements."""
         return int(np.count_nonzero(self.wrong))
 
     @cached_property
