@@ -46,7 +46,7 @@ def load_rows(session: Session, name: str) -> Rows:
     except ValidationError as error:
         raise UserError(
             f"bisection {name}: expected what this version of the tool stores, found that of another version "
-            f"({error.errors()[0]['msg']}); use the version that made it"
+            f"({error.errors()[0]['msg']}); upgrade this one: a newer version reads what older ones have stored"
         ) from error
     probes = _probes(session, bisection)
     stages = session.scalars(
