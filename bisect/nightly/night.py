@@ -1,0 +1,164 @@
+"""One night: the matrix is run, what regressed is bisected, incidents are told of, and all of it is written."""
+
+import platform
+from collections.abc import Callable
+from pathlib import Path
+
+from sqlalchemy.orm import Session, sessionmaker
+
+from ...runner.errors import UserError
+from ...runner.probe.probe import Prober
+from ...runner.stack.stack import Stack
+from ...runner.workspace.content import StackContent
+from ...runner.workspace.home import Home
+from ...runner.workspace.workspace import Workspace
+from ...store.files import write_whole
+from ...store.night_journal import CellKey, NightJournal
+from ...store.tables.nights import CaseResultRow, NightRow
+from .config import NightlyConfig
+from .examine import Examiner
+from .hooks import call_hook
+from .incidents import Investigator
+from .junit import junit_text
+from .limits import Limits, OutOfTimeError
+from .markdown import markdown_text
+from .runs import Runner
+from .summary import HookReport, NightReport, incident_report, night_report
+
+OnResult = Callable[[CellKey, CaseResultRow], None]
+"""Told what a cell of the matrix showed."""
+
+
+def run_night(
+    config: NightlyConfig,
+    stack: Stack,
+    *,
+    sessions: sessionmaker[Session],
+    home: Home,
+    limits: Limits,
+    jobs: int,
+    on_result: OnResult,
+) -> NightReport:
+    """Run a night, or go on with one that was cut short, and write it to its folder below the job's output.
+
+    Raises `UserError` where a branch is not there, or the folder cannot be written.
+    """
+    journal = NightJournal(sessions, config.job)
+    workspace = Workspace(stack, home)
+    searched = workspace.repositories[stack.searched]
+    heads = {branch: searched.resolve(branch, option="branches") for branch in config.branches}
+    night = journal.unfinished_night() or journal.begin_night(heads, platform.node())
+    limits.count_earlier(journal.runs_since(limits.opened or night.started))
+    clone = workspace.clones[stack.searched]
+    journal.add_commits(stack.searched, [clone.commit(head) for head in night.heads.values()])
+    notes: list[str] = []
+    investigator = Investigator(
+        config=config,
+        stack=stack,
+        sessions=sessions,
+        journal=journal,
+        home=home,
+        night=night,
+        limits=limits,
+        workspace=workspace,
+    )
+    try:
+        _run_matrix(config, workspace, journal, night, home=home, limits=limits, on_result=on_result)
+        notes += investigator.investigate(jobs=jobs)
+        notes += investigator.localize()
+    except OutOfTimeError as error:
+        notes.append(str(error))
+    investigator.close()
+    _tell(config, journal, night, notes)
+    journal.finish_night(night.id, notes)
+    finished = next(row for row in journal.nights() if row.id == night.id)
+    report = night_report(journal, finished)
+    _write(folder_of(config, night.ordinal), report)
+    return report
+
+
+def folder_of(config: NightlyConfig, ordinal: int) -> Path:
+    """Where the night of this number is written."""
+    return config.output / f"night-{ordinal:04d}"
+
+
+def _run_matrix(
+    config: NightlyConfig,
+    workspace: Workspace,
+    journal: NightJournal,
+    night: NightRow,
+    *,
+    home: Home,
+    limits: Limits,
+    on_result: OnResult,
+) -> None:
+    stack = workspace.stack
+    content = StackContent(stack, workspace)
+    with Prober(workspace, content, home, on_activity=lambda _text: None) as prober:
+        runner = Runner(
+            config=config,
+            stack=stack,
+            workspace=workspace,
+            prober=prober,
+            content=content,
+            journal=journal,
+            limits=limits,
+            directory=home.state / "nightly" / config.job / f"{night.ordinal:04d}",
+        )
+        examiner = Examiner(
+            config=config, journal=journal, runner=runner, night=night, searched=stack.searched
+        )
+        for key in _matrix(config, night):
+            on_result(key, examiner.examine(journal.cell(key), night.heads[key.branch]))
+
+
+def _matrix(config: NightlyConfig, night: NightRow) -> list[CellKey]:
+    """Commit by commit, so that one build serves all cells that want it."""
+    return [
+        CellKey(branch=branch, case=case, platform=name, tolerance=tolerance)
+        for branch in config.branches
+        if branch in night.heads
+        for name in config.platforms
+        for case in config.cases
+        for tolerance in config.tolerances
+    ]
+
+
+def _tell(config: NightlyConfig, journal: NightJournal, night: NightRow, notes: list[str]) -> None:
+    """Call the hook for what opened or closed tonight, each once, up to the night's cap."""
+    if not config.on_incident:
+        return
+    calls = journal.hook_calls(night.id)
+    told = {(call.incident_id, call.event) for call in calls}
+    left, untold = config.hooks_per_night - len(calls), 0
+    for incident in journal.incidents():
+        shown = incident_report(incident, night)
+        if shown.event is None or (incident.id, shown.event) in told:
+            continue
+        if left <= 0:
+            untold += 1
+            continue
+        left -= 1
+        text = HookReport(job=config.job, night=night.ordinal, incident=shown).model_dump_json()
+        code = call_hook(config.on_incident, text)
+        journal.add_hook_call(night.id, incident.id, shown.event, code)
+        if code != 0:
+            notes.append(f"the hook ended with {code} for incident {incident.ordinal}")
+    if untold:
+        notes.append(
+            f"the hook was not told of {untold} incidents: hooks_per_night is {config.hooks_per_night}"
+        )
+
+
+def _write(folder: Path, report: NightReport) -> None:
+    files = {
+        "night.json": report.model_dump_json(indent=2) + "\n",
+        "junit.xml": junit_text(report),
+        "night.md": markdown_text(report),
+    }
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in files.items():
+            write_whole(folder / name, text)
+    except OSError as error:
+        raise UserError(f"{folder}: expected a folder to write the night to: {error.strerror}") from error
