@@ -43,6 +43,7 @@ def with_tables(text: str) -> str:
 
 
 def main() -> int:
+    """Write the tables, or check them; the exit code."""
     text = GUIDE.read_text(encoding="utf-8")
     current = with_tables(text)
     if sys.argv[1:] != ["--check"]:
