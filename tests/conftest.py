@@ -26,8 +26,9 @@ _IDENTITY = {
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Equal sources are compiled once, by all tests and runs of tests."""
-    compile_once(config.cache.mkdir("compiled"))
+    """Equal sources are compiled once, by all tests and runs of tests; without pytest's cache, each time."""
+    if config.pluginmanager.hasplugin("cacheprovider"):
+        compile_once(config.cache.mkdir("compiled"))
 
 
 class TestRepository:
