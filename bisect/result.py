@@ -4,6 +4,7 @@ from typing import Literal
 
 from ..runner.localization.answer import Localization
 from ..runner.stack.parts import Model
+from ..store.documents.document import Document
 from ..store.vocabulary import BisectionOutcome, Judgement
 
 Blame = Literal["submodule", "version", "superproject", "interaction", "either", "unknown"]
@@ -59,9 +60,10 @@ class PinRecord(Model):
     frozen_at: str | None = None
 
 
-class Conclusion(Model):
+class Conclusion(Document):
     """The answer. `culprits` are confirmed; `suspects` are what is left where nothing could be confirmed."""
 
+    schema_version: Literal[1] = 1
     outcome: BisectionOutcome
     message: str
     """One line."""

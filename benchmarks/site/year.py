@@ -17,6 +17,7 @@ from precision_bisect.bisect.result import Conclusion, EndRate, NamedCommit, Pin
 from precision_bisect.runner.stack.parts import Case, CaseFlags, GitlinkPin, Platform, Repository, Step
 from precision_bisect.runner.stack.stack import Stack
 from precision_bisect.store.commit import Commit, TreeChange
+from precision_bisect.store.documents.document import write_document
 from precision_bisect.store.journal import Journal, ProbeKey, ProbeOutcome, RangeCommit, commit_ids
 from precision_bisect.store.tables.bisections import EnvironmentRow
 from precision_bisect.store.tables.nights import (
@@ -320,7 +321,7 @@ def _bisect(sessions: sessionmaker[Session], folder: Path, history: _History, *,
         repository="pypto",
         good=history.good,
         bad=history.bad,
-        request=request.model_dump(mode="json"),
+        request=write_document(request),
     )
     first = history.rows()
     good = Commit(
@@ -369,7 +370,7 @@ def _bisect(sessions: sessionmaker[Session], folder: Path, history: _History, *,
             ),
         ),
     )
-    journal.conclude(conclusion.outcome, conclusion.model_dump(mode="json"))
+    journal.conclude(conclusion.outcome, write_document(conclusion))
     request.output.mkdir(parents=True)
     (request.output / "divergence.json").write_text(json.dumps(_divergence()))
     return journal

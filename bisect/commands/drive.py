@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session, sessionmaker
 from ...runner.errors import EndsError, UserError
 from ...runner.workspace.home import Home
 from ...store.database import sqlite_url
+from ...store.documents.document import write_document
 from ...store.options import STORE_VARIABLE
 from ...store.vocabulary import BisectionOutcome
 from ..after.hand_over import localize_culprit
@@ -56,7 +57,7 @@ def drive(
             return INTERRUPTED
         except EndsError as error:
             conclusion = Conclusion(outcome=BisectionOutcome.ENDS_DO_NOT_DIFFER, message=str(error))
-            bisection.journal.conclude(conclusion.outcome, conclusion.model_dump(mode="json"))
+            bisection.journal.conclude(conclusion.outcome, write_document(conclusion))
             write_report(sessions, bisection.name, output)
             raise
         except UserError:
@@ -113,7 +114,7 @@ def _localize(
         seconds=left,
         say=lambda text: _say(err, text, style="dim"),
     )
-    bisection.journal.note_localization(localization.model_dump(mode="json"))
+    bisection.journal.note_localization(write_document(localization))
 
 
 def _say(err: Console, text: str, *, style: str | None = None) -> None:

@@ -14,6 +14,7 @@ from ...runner.errors import EndsError, UserError
 from ...runner.stack.stack import Stack
 from ...runner.workspace.home import Home
 from ...runner.workspace.workspace import Workspace
+from ...store.documents.document import read_document, write_document
 from ...store.night_journal import NightJournal
 from ...store.tables.nights import CellRow, IncidentRow, NightRow, RegressionRow
 from ...store.vocabulary import BisectionOutcome
@@ -88,7 +89,7 @@ class Investigator:
         """
         problems: list[str] = []
         for incident in self._journal.incidents(open_only=True):
-            if Conclusion.model_validate(incident.bisection.conclusion).localization is not None:
+            if read_document(Conclusion, incident.bisection.conclusion).localization is not None:
                 continue
             self._limits.check()
             bisection = self._find(incident.bisection_id)
@@ -103,7 +104,7 @@ class Investigator:
                 )
                 # One that the night's end cut short is begun again tomorrow.
                 self._limits.check()
-                bisection.journal.note_localization(found.model_dump(mode="json"))
+                bisection.journal.note_localization(write_document(found))
             write_report(self._sessions, bisection.name, bisection.request.output)
             if found.reduced is not None:
                 self._journal.set_reduction(incident.id, str(found.reduced))
@@ -158,7 +159,7 @@ class Investigator:
 
     def _entry(self, incident: IncidentRow) -> str:
         """The commit of the searched repository at which an incident's culprit comes in."""
-        conclusion = Conclusion.model_validate(incident.bisection.conclusion)
+        conclusion = read_document(Conclusion, incident.bisection.conclusion)
         return conclusion.through.commit if conclusion.through else incident.culprit
 
     def _begin(self, regression: RegressionRow) -> StoredBisection:
@@ -193,14 +194,14 @@ class Investigator:
     def _drive(self, bisection: StoredBisection, label: str, seat: Seat) -> Conclusion:
         row = bisection.journal.row()
         if row.outcome not in (None, BisectionOutcome.BUDGET):
-            return Conclusion.model_validate(row.conclusion)
+            return read_document(Conclusion, row.conclusion)
         progress = Voice(self._transcript, label)
         with bisection.lock():
             try:
                 conclusion = bisection.drive_beside(seat, seat, progress)
             except EndsError as error:
                 conclusion = Conclusion(outcome=BisectionOutcome.ENDS_DO_NOT_DIFFER, message=str(error))
-                bisection.journal.conclude(conclusion.outcome, conclusion.model_dump(mode="json"))
+                bisection.journal.conclude(conclusion.outcome, write_document(conclusion))
                 raise
         write_report(self._sessions, bisection.name, bisection.request.output)
         return conclusion

@@ -47,7 +47,7 @@ def machine_block(report: NightReport) -> str:
     """The incidents as one line of JSON that cannot end its code block."""
     text = json.dumps(
         {
-            "format": report.format,
+            "schema_version": report.schema_version,
             "job": report.job,
             "night": report.night,
             "incidents": [incident.model_dump(mode="json") for incident in report.incidents],

@@ -4,9 +4,12 @@ python -m precision_bisect.bisect.nightly.summary > docs/nightly.schema.json
 """
 
 from datetime import datetime
+from typing import Literal
 
 from ...runner.stack.parts import Model
+from ...store.documents.document import Document
 from ...store.documents.json_schema import published_schema
+from ...store.documents.versions import without_format
 from ...store.night_journal import NightJournal
 from ...store.tables.nights import CaseResultRow, IncidentRow, NightRow, RegressionRow
 from ...store.vocabulary import CaseStatus, Verdict
@@ -62,10 +65,11 @@ class IncidentReport(Model):
     cases: tuple[IncidentCase, ...]
 
 
-class NightReport(Model):
+class NightReport(Document):
     """One night. `incidents` are those that are open, and those that this night closed."""
 
-    format: int = 1
+    upgrades = (without_format,)
+    schema_version: Literal[2] = 2
     job: str
     night: int
     started: datetime
@@ -77,10 +81,11 @@ class NightReport(Model):
     notes: tuple[str, ...]
 
 
-class HookReport(Model):
+class HookReport(Document):
     """What a hook gets: an event and its incident."""
 
-    format: int = 1
+    upgrades = (without_format,)
+    schema_version: Literal[2] = 2
     job: str
     night: int
     incident: IncidentReport

@@ -7,17 +7,19 @@ from typing import Literal
 from ...runner.case.case import CaseName
 from ...runner.case.runtime_dir import replay_of
 from ...runner.git.cherry_picks import CherryPick
-from ...runner.stack.parts import Case, Model, Platform, Repository
+from ...runner.stack.parts import Case, Platform, Repository
 from ...runner.stack.stack import Stack, is_plain_name
 from ...runner.stack.templates import literal
+from ...store.documents.document import Document
 from ...store.vocabulary import Seeks
 
 PREDICATE_PLATFORM = "host"
 
 
-class BisectRequest(Model):
+class BisectRequest(Document):
     """A question with its stack. `good` and `bad` are full commit ids of `repository`."""
 
+    schema_version: Literal[1] = 1
     stack: Stack
     repository: str
     fixed: Mapping[str, str]

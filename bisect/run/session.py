@@ -20,6 +20,7 @@ from ...runner.stack.stack import Stack
 from ...runner.workspace.home import Home
 from ...runner.workspace.workspace import Workspace
 from ...store.database import StoreError, open_store
+from ...store.documents.document import read_document, write_document
 from ...store.journal import Journal
 from ...store.vocabulary import BisectionOutcome
 from ..plan.question import Plan, views
@@ -59,7 +60,7 @@ class StoredBisection:
             repository=request.repository,
             good=request.good,
             bad=request.bad,
-            request=request.model_dump(mode="json"),
+            request=write_document(request),
         )
         for notice in plan.notices:
             journal.add_notice(notice)
@@ -87,7 +88,7 @@ class StoredBisection:
     @property
     def request(self) -> BisectRequest:
         """What was asked."""
-        return BisectRequest.model_validate(self.journal.row().request)
+        return read_document(BisectRequest, self.journal.row().request)
 
     @contextmanager
     def lock(self) -> Generator[None]:
@@ -147,7 +148,7 @@ class StoredBisection:
             progress=progress,
         )
         conclusion = driver.run()
-        self.journal.conclude(conclusion.outcome, conclusion.model_dump(mode="json"))
+        self.journal.conclude(conclusion.outcome, write_document(conclusion))
         return conclusion
 
 

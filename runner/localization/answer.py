@@ -2,16 +2,16 @@
 
 import json
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Literal
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
-from ..stack.parts import Model
+from ...store.documents.document import Document, read_document
+from ...store.documents.versions import DocumentError
 from .divergence import Divergence
 from .part import DocumentPart
 
 DIVERGENCE, TASK_GRAPH, REDUCTION = "divergence.json", "task_graph.html", "reduction.json"
-_T = TypeVar("_T", bound=BaseModel)
 _LARGEST = 4 << 20
 """Bytes; one with a thousand divergent tensors is smaller."""
 
@@ -28,9 +28,10 @@ class ReductionSize(DocumentPart):
     kernels: _Size
 
 
-class Localization(Model):
+class Localization(Document):
     """What came of it, as it is kept with the bisection's conclusion."""
 
+    schema_version: Literal[1] = 1
     status: Literal["found", "nothing", "left out"]
     message: str
     """One line: why there is nothing, or what was compared."""
@@ -42,18 +43,27 @@ class Localization(Model):
 
 def read_divergence(folder: Path) -> Divergence | None:
     """The divergence that a folder holds; None where there is none that can be read."""
-    return _read(folder / DIVERGENCE, Divergence)
+    value = _read(folder / DIVERGENCE)
+    try:
+        return None if value is None else read_document(Divergence, value)
+    except DocumentError:
+        return None
 
 
 def read_reduction(folder: Path) -> ReductionSize | None:
     """The size of the reduction that a folder holds; None where there is none that can be read."""
-    return _read(folder / REDUCTION, ReductionSize)
+    value = _read(folder / REDUCTION)
+    try:
+        return None if value is None else ReductionSize.model_validate(value)
+    except ValidationError:
+        return None
 
 
-def _read(file: Path, model: type[_T]) -> _T | None:
+def _read(file: Path) -> object:
+    """The JSON of a file; None where it cannot be read, or is too large."""
     try:
         if not file.is_file() or file.stat().st_size > _LARGEST:
             return None
-        return model.model_validate(json.loads(file.read_bytes()))
-    except (OSError, ValueError, RecursionError, ValidationError):
+        return json.loads(file.read_bytes())
+    except (OSError, ValueError, RecursionError):
         return None

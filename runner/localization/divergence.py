@@ -5,6 +5,9 @@ python -m precision_bisect.runner.localization.divergence > docs/divergence.sche
 
 from typing import Literal
 
+from pydantic import ConfigDict
+
+from ...store.documents.document import Document
 from ...store.documents.json_schema import published_schema
 from .orders import Race, UnorderedTasks
 from .part import DocumentPart
@@ -53,11 +56,12 @@ class Generated(DocumentPart):
     """What it rests on."""
 
 
-class Divergence(DocumentPart):
+class Divergence(Document):
     """The whole result of a localization."""
 
+    model_config = ConfigDict(extra="ignore")
+
     schema_version: Literal[1] = 1
-    """Of the document; one without it is of version 1."""
     failing_build: str
     reference: ReferenceUsed | None = None
     """Null in documents that do not tell."""

@@ -40,7 +40,6 @@ def report_of_rows(rows: Rows) -> Report:
     """The report of a bisection that is read already."""
     bisection, request, conclusion = rows.bisection, rows.request, rows.conclusion
     return Report(
-        format=1,
         tool_version=metadata.version(_DISTRIBUTION),
         name=bisection.name,
         created=bisection.created,

@@ -8,6 +8,8 @@ from pydantic import Field
 
 from ....runner.localization.answer import Localization
 from ....runner.stack.parts import Model
+from ....store.documents.document import Document
+from ....store.documents.versions import without_format
 from ....store.vocabulary import BisectionOutcome, BuildSource, Judgement, Phase, Seeks, Verdict
 from ...result import Counterfactual, EndRate, PinRecord
 
@@ -194,11 +196,11 @@ class Timing(Model):
     overhead: float
 
 
-class Report(Model):
+class Report(Document):
     """A whole bisection, made from the rows of the store alone."""
 
-    format: Literal[1]
-    """Of this document; a reader of another number should not guess."""
+    upgrades = (without_format,)
+    schema_version: Literal[2] = 2
     tool_version: str
     """Of the tool that wrote this report."""
     name: str

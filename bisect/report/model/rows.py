@@ -3,11 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pydantic import ValidationError
 from sqlalchemy import select
 from sqlalchemy.orm import Session, joinedload, selectinload
 
 from ....runner.errors import UserError
+from ....store.documents.document import read_document
+from ....store.documents.versions import DocumentError
 from ....store.tables.bisections import BisectionRow, CandidateRow, CommitRow, ProbeRow, StageRow
 from ....store.vocabulary import ProbeState
 from ...plan.request import BisectRequest
@@ -41,13 +42,10 @@ def load_rows(session: Session, name: str) -> Rows:
             f"expected a bisection of the store, found none by the name {name}; see bisect-precision history"
         )
     try:
-        request = BisectRequest.model_validate(bisection.request)
-        conclusion = Conclusion.model_validate(bisection.conclusion) if bisection.conclusion else None
-    except ValidationError as error:
-        raise UserError(
-            f"bisection {name}: expected what this version of the tool stores, found that of another version "
-            f"({error.errors()[0]['msg']}); upgrade this one: a newer version reads what older ones have stored"
-        ) from error
+        request = read_document(BisectRequest, bisection.request)
+        conclusion = read_document(Conclusion, bisection.conclusion) if bisection.conclusion else None
+    except DocumentError as error:
+        raise UserError(f"bisection {name}: {error}") from error
     probes = _probes(session, bisection)
     stages = session.scalars(
         select(StageRow)

@@ -9,6 +9,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from ....store.documents.document import Document
 from ....store.documents.json_schema import published_schema
 
 
@@ -48,7 +49,7 @@ class Substituted(_Part):
     elements: int
 
 
-class ReductionResult(_Part):
+class ReductionResult(Document):
     """The result. `failure` is what was looked for, `signature` what the result shows. `oracle_calls` were made by this
     call, `cached` were known from an earlier one; `invalid` and `slipped` count candidates' runs that could not be
     judged, or failed otherwise. `bytes` are those of all tensors. `extents` are sizes of dimensions and what they
@@ -57,6 +58,7 @@ class ReductionResult(_Part):
     smaller. `preloaded` are modules that tests were forked with; the result was verified in processes that were
     started anew."""
 
+    schema_version: Literal[1] = 1
     failing_build: str
     reference: str | None
     stopped: Literal["done", "budget"]

@@ -14,6 +14,7 @@ from precision_bisect.runner.stack.parts import Case, CaseFlags, GitlinkPin, Pla
 from precision_bisect.runner.stack.stack import Stack
 from precision_bisect.store.commit import Commit, TreeChange
 from precision_bisect.store.database import open_store, sqlite_url
+from precision_bisect.store.documents.document import write_document
 from precision_bisect.store.journal import Journal, ProbeKey, ProbeOutcome, RangeCommit
 from precision_bisect.store.vocabulary import BuildSource, Evidence, Judgement, Phase, Verdict
 
@@ -119,7 +120,7 @@ class StoredBisection:
             repository=repository,
             good=good,
             bad=bad,
-            request=self.request.model_dump(mode="json"),
+            request=write_document(self.request),
         )
         self._runs: dict[str, int] = {}
         self._stages = 0
@@ -231,7 +232,7 @@ class StoredBisection:
 
     def conclude(self, conclusion: Conclusion) -> None:
         """Note the answer."""
-        self.journal.conclude(conclusion.outcome, conclusion.model_dump(mode="json"))
+        self.journal.conclude(conclusion.outcome, write_document(conclusion))
 
     def report(self) -> Report:
         """The report, from the store."""
