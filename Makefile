@@ -1,6 +1,7 @@
 # make demo   a small stack with a planted regression, bisected to its culprit
-# make test   lint, types and tests, but for the longest
-# make test-long   the longest tests: real builds, workers that are killed
+# make lint   style and types
+# make test   the tests to wait for: every room, and one run of each main job
+# make test-all   the rest: more real builds, workers that are killed, properties asked of more examples
 # All works from a clean clone; only Python 3.11+, git, make and a C++ compiler are needed.
 
 ROOT := $(CURDIR)
@@ -10,6 +11,8 @@ INSTALLED := $(ROOT)/.venv/installed
 DEV_INSTALLED := $(ROOT)/.venv/dev-installed
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint $(ROOT)/constraints.txt
 
+PYTEST := cd $(ROOT) && $(BIN)/python -m pytest --numprocesses 2 --dist loadgroup
+
 DEMO := $(ROOT)/.demo
 SCENARIO ?= rounding
 COMMITS ?= 60
@@ -17,7 +20,7 @@ SEED ?= 0
 
 export PIP_NO_INPUT = 1
 
-.PHONY: demo test test-long lint bench-search bench-tensors bench-localize bench-reduce bench-overhead bench-site clean
+.PHONY: demo test test-all lint bench-search bench-tensors bench-localize bench-reduce bench-overhead bench-site clean
 
 # torch first and from the constraints: a looser request elsewhere would bring gigabytes of CUDA.
 $(INSTALLED): $(ROOT)/pyproject.toml $(ROOT)/constraints.txt
@@ -40,11 +43,11 @@ lint: $(DEV_INSTALLED)
 	cd $(ROOT) && $(BIN)/ruff check .
 	cd $(ROOT) && PATH=$(BIN):$$PATH $(BIN)/pyright
 
-test: lint
-	cd $(ROOT) && $(BIN)/python -m pytest --numprocesses 2 --dist loadgroup -m 'not long'
+test: $(DEV_INSTALLED)
+	$(PYTEST) -m 'not long' --hypothesis-profile quick
 
-test-long: $(DEV_INSTALLED)
-	cd $(ROOT) && $(BIN)/python -m pytest --numprocesses 2 --dist loadgroup -m long
+test-all: $(DEV_INSTALLED)
+	$(PYTEST) -m 'long or hypothesis'
 
 bench-search: $(DEV_INSTALLED)
 	-$(PIP) git-bayesect==1.2

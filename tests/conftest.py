@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 from precision_bisect.runner.workspace.home import Home, user_home
 from tests.support.compiler import compile_once
+from tests.support.quick import FULL_EXAMPLES
 
 if TYPE_CHECKING:
     from tests.runner.small_stack import SmallStack
@@ -23,6 +25,9 @@ _IDENTITY = {
     "GIT_CONFIG_GLOBAL": "/dev/null",
     "GIT_CONFIG_SYSTEM": "/dev/null",
 }
+
+
+settings.register_profile("quick", max_examples=FULL_EXAMPLES // 5, deadline=None)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -14,6 +14,7 @@ import pytest
 from precision_bisect.demo.layout import MIN_COMMITS
 from precision_bisect.demo.make import DemoError, Truth, make_demo
 from precision_bisect.demo.scenarios import SETTINGS, Scenario
+from tests.support.quick import quick_first
 
 COMMITS, SEED = 40, 3
 QUIET_PLACES = ("docs/", "tests/", ".github/")
@@ -329,7 +330,7 @@ def outcome(done: subprocess.CompletedProcess[str]) -> str:
     return "stall" if "rc=-100" in done.stderr else f"other: {done.stderr[-400:]}"
 
 
-@pytest.mark.parametrize("scenario", DETERMINISTIC)
+@pytest.mark.parametrize("scenario", quick_first(DETERMINISTIC, 2))
 def test_culprit_fails_and_its_parent_passes(stack: MakeStack, lab: Lab, scenario: Scenario) -> None:
     made = stack(scenario)
     for culprit in made.truth.culprits:
@@ -343,6 +344,7 @@ def test_culprit_fails_and_its_parent_passes(stack: MakeStack, lab: Lab, scenari
             assert outcome(lab.run(made, culprit.through, runtime=culprit.commit)) == made.truth.bad_when
 
 
+@pytest.mark.long
 def test_dropped_dependency_fails_in_one_order_and_passes_in_another(stack: MakeStack, lab: Lab) -> None:
     made = stack(Scenario.DROPPED_DEP)
     (culprit,) = made.truth.culprits
@@ -352,6 +354,7 @@ def test_dropped_dependency_fails_in_one_order_and_passes_in_another(stack: Make
     assert outcome(lab.run(made, parent, order="reverse")) == "pass"
 
 
+@pytest.mark.long
 def test_quiet_passes_at_both_ends(stack: MakeStack, lab: Lab) -> None:
     made = stack(Scenario.QUIET)
     assert made.truth.culprits == ()

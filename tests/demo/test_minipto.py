@@ -14,6 +14,7 @@ import pytest
 import torch
 
 from tests.demo.minipto_support import CASES, environment, load, only_build, run_case, trees
+from tests.support.quick import quick_first
 
 SHARED_OPTIONS = (
     "--golden-data",
@@ -34,7 +35,7 @@ def edit(path: Path, old: str, new: str) -> None:
     os.utime(path, (later, later))
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", quick_first(CASES, 2))
 def test_a_case_passes_and_leaves_a_complete_build(case: str, tmp_path: Path) -> None:
     finished = run_case(case, cwd=tmp_path)
     assert finished.returncode == 0, finished.stdout + finished.stderr
@@ -73,7 +74,7 @@ def test_a_case_passes_on_any_data_in_any_order(
         build = str(result.work_dir)
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", quick_first(CASES))
 def test_help_names_the_options_without_importing_torch(case: str) -> None:
     script = trees() / "minilib" / "cases" / f"{case}.py"
     program = (
@@ -250,6 +251,7 @@ def test_a_program_that_cannot_be_compiled_leaves_its_reason(tmp_path: Path) -> 
     assert "not offered on int8" in (tmp_path / "report" / "codegen_errors.txt").read_text()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("tree", ["minipto", "minilib"])
 def test_the_own_tests_of_a_tree_pass(tree: str) -> None:
     finished = subprocess.run(

@@ -22,7 +22,7 @@ DETERMINISTIC = [
     Scenario.FIXED_AND_BROKEN,
 ]
 
-_SHORT = {Scenario.ROUNDING, Scenario.RUNTIME_BUMP}
+_SHORT = {Scenario.ROUNDING}
 
 
 def check_budget(report: dict[str, Any]) -> None:

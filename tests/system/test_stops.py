@@ -138,6 +138,7 @@ def test_a_polite_kill_is_a_stop(number: signal.Signals, make: Callable[..., Dem
     assert processes_of(stack) == []
 
 
+@pytest.mark.long
 def test_ctrl_c_records_nothing_and_says_how_to_go_on(make: Callable[..., DemoStack]) -> None:
     stack = make(Scenario.TAIL)
     before = stack.snapshot()

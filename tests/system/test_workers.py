@@ -53,6 +53,7 @@ def test_three_workers_find_it_and_build_nothing_twice(make: Callable[..., SlowL
     assert [line.builds().count(number) for number in ended] == [1] * len(ended)
 
 
+@pytest.mark.long
 def test_a_run_that_has_lost_its_value_is_stopped(make: Callable[..., SlowLine]) -> None:
     """The culprit comes early: beside the first run that fails, those of later commits tell nothing."""
     line = make(commits=64, culprit=3, hangs=(30, 60))
@@ -127,6 +128,7 @@ def test_ctrl_c_records_nothing_and_says_how_to_go_on(make: Callable[..., SlowLi
     line.check()
 
 
+@pytest.mark.long
 def test_a_budget_ends_with_what_is_known(make: Callable[..., SlowLine]) -> None:
     line = make(hangs=(1, 23))
     process = line.start(*line.arguments, "--jobs", "2")

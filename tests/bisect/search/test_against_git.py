@@ -11,6 +11,7 @@ from precision_bisect.bisect.search.evidence.knowledge import Outcome
 from precision_bisect.bisect.search.graph.graph import CommitGraph
 from tests.bisect.search.git_bisect import GitBisect
 from tests.bisect.search.search_histories import branching, count_by_culprit, truth, untestable
+from tests.support.quick import quick_first
 
 EXIT_CODES = {Outcome.GOOD: 0, Outcome.BAD: 1, Outcome.SKIP: 125}
 
@@ -67,14 +68,14 @@ def git_count_by_culprit(git: GitBisect, known: History) -> list[int]:
     return taken
 
 
-@pytest.mark.parametrize("seed", range(80))
+@pytest.mark.parametrize("seed", quick_first(range(80), 20))
 def test_without_skips_every_culprit_takes_as_many_tests_as_with_git(seed: int, tmp_path: Path):
     known = history(seed, with_skips=False)
     git = GitBisect(tmp_path / "history", known.parents, known.times)
     assert count_by_culprit(known.graph, set()) == git_count_by_culprit(git, known)
 
 
-@pytest.mark.parametrize("batch", range(4))
+@pytest.mark.parametrize("batch", quick_first(range(4)))
 def test_with_skips_histories_take_fewer_tests_than_with_git(batch: int, tmp_path: Path):
     """In sum, since no choice wins on every history: which neighbours of a skip can be tested is luck."""
     ours: list[list[int]] = []
@@ -87,6 +88,7 @@ def test_with_skips_histories_take_fewer_tests_than_with_git(batch: int, tmp_pat
     assert sum(map(max, ours)) <= sum(map(max, gits))
 
 
+@pytest.mark.long
 def test_clustered_skips_cost_at_most_half_of_what_they_cost_git(tmp_path: Path):
     """Counted over the culprits that can be told: they and their parents can be tested."""
     extra_ours = extra_gits = 0
@@ -104,7 +106,7 @@ def test_clustered_skips_cost_at_most_half_of_what_they_cost_git(tmp_path: Path)
     assert extra_ours <= extra_gits / 2
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", quick_first(range(6), 2))
 def test_git_bisect_run_counts_as_git_driven_step_by_step(seed: int, tmp_path: Path):
     known = history(seed, with_skips=seed % 2 == 0)
     git = GitBisect(tmp_path / "history", known.parents, known.times)

@@ -20,6 +20,7 @@ from precision_bisect.bisect.search.evidence.rates import Rates
 from precision_bisect.bisect.search.graph.graph import CommitGraph
 from tests.bisect.search.evidence.test_prior import number_of_tests
 from tests.bisect.search.search_histories import branching, graphs, line, untestable
+from tests.support.quick import examples
 
 
 def ask(
@@ -60,7 +61,7 @@ def first_bad(graph: CommitGraph, is_bad: list[bool]) -> set[int]:
     return {c for c in range(len(graph)) if is_bad[c] and not any(is_bad[p] for p in graph.parents[c])}
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(graphs(), st.data())
 def test_an_interaction_of_two_commits_is_the_merge_that_joins_them_never_one_of_the_two(
     graph: CommitGraph, data: st.DataObject
@@ -75,7 +76,7 @@ def test_an_interaction_of_two_commits_is_the_merge_that_joins_them_never_one_of
         assert answer == Found(*joined)
 
 
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=examples(20))
 @given(graphs(), st.data())
 def test_whatever_the_truth_a_commit_is_named_only_if_it_fails_and_its_parents_pass(
     graph: CommitGraph, data: st.DataObject

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from precision_bisect.reduce.graph.regions import covers, overlap
 from precision_bisect.runner.build_output.graph.model import Region
 from precision_bisect.runner.tensor.view import DType
+from tests.support.quick import examples
 
 
 def elements(region: Region) -> set[int]:
@@ -30,13 +31,13 @@ def regions(draw: st.DrawFn) -> Region:
 
 
 @given(first=regions(), second=regions())
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=examples(1500), deadline=None)
 def test_overlap_is_exact(first: Region, second: Region) -> None:
     assert overlap(first, second) == bool(elements(first) & elements(second))
 
 
 @given(first=regions(), second=regions())
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 def test_what_covers_has_every_element(first: Region, second: Region) -> None:
     if covers(first, second):
         assert elements(first) >= elements(second)

@@ -91,6 +91,7 @@ def dropped(tmp_path_factory: pytest.TempPathFactory, good_trees: Trees) -> Twin
     return Twins.make(tmp_path_factory.mktemp("dropped") / "twins", Scenario.DROPPED_DEP, good_trees)
 
 
+@pytest.mark.long
 def test_a_dropped_dependency_is_named_however_the_first_runs_end(tmp_path: Path, dropped: Twins) -> None:
     found = localize(dropped.request(tmp_path / "out"), on_progress=quiet)
     (first,) = found.first_divergent
@@ -123,6 +124,7 @@ def test_a_schedule_has_no_other_ones_variables(good_trees: Trees, monkeypatch: 
     assert "MINIRT_ORDER" not in found
 
 
+@pytest.mark.long
 def test_a_race_shows_against_the_same_build_run_serially(
     tmp_path: Path, dropped: Twins, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -140,6 +142,7 @@ def test_a_race_shows_against_the_same_build_run_serially(
     assert found.generated is None
 
 
+@pytest.mark.long
 def test_a_fault_of_the_runtime_needs_the_runtime_of_each_build(tmp_path: Path, good_trees: Trees) -> None:
     twins = Twins.make(tmp_path / "twins", Scenario.RUNTIME_BUMP, good_trees)
     found = localize(twins.request(tmp_path / "out"), on_progress=quiet)
@@ -183,6 +186,7 @@ def test_a_dump_cut_short_is_never_agreement(
         localize(twins.request(tmp_path / "out"), on_progress=quiet)
 
 
+@pytest.mark.long
 def test_a_stall_is_mapped_to_the_tasks_that_wait(
     tmp_path: Path, good_trees: Trees, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -198,6 +202,7 @@ def test_a_stall_is_mapped_to_the_tasks_that_wait(
     assert found.first_divergent == ()
 
 
+@pytest.mark.long
 def test_rounding_before_a_fault_is_not_the_fault(tmp_path: Path, good_trees: Trees) -> None:
     case = "cases/elementwise_chain.py"
     good = good_trees.build(case, tmp_path / "build", "--save-data")

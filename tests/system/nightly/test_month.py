@@ -1,4 +1,4 @@
-"""Thirty nights: exactly the right incidents, with the right culprits, whatever dies on the way."""
+"""A few nights, and thirty: exactly the right incidents, with the right culprits, whatever dies on the way."""
 
 import json
 import sqlite3
@@ -61,6 +61,22 @@ def check_beliefs(month: Month) -> None:
             assert dict(belief.commits)[culprit.commit] == pytest.approx(culprit.confidence, abs=1e-9)
 
 
+def test_a_fault_is_an_incident_until_it_is_mended(month: Month) -> None:
+    month.only("round", "matmul")
+    assert month.night() == 0
+    month.work("Add: before")
+    culprit = month.plant(ROUNDING, "Update: rounding")
+    month.work("Add: behind")
+    assert month.night() == 7
+    fix = month.mend(ROUNDING, "Fix: round to even again")
+    assert month.night() == 0
+    (incident,) = month.incidents()
+    assert (incident["culprit"], incident["opened_night"]) == (culprit, 2)
+    assert (incident["closed_night"], incident["fixed_by"]) == (3, fix)
+    check_beliefs(month)
+
+
+@pytest.mark.long
 def test_a_month(month: Month) -> None:
     wanted: dict[str, str] = {}
     for night in range(1, 31):

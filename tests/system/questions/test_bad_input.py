@@ -117,6 +117,7 @@ def test_other_uncommitted_changes_are_said(stack: DemoStack, tmp_path: Path) ->
     assert "scratch.txt" in done.out
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("text", "says"),
     [
@@ -132,6 +133,7 @@ def test_a_wrong_stack_file(stack: DemoStack, tmp_path: Path, text: str, says: s
     assert str(file) in line
 
 
+@pytest.mark.long
 def test_a_wrong_type_names_file_key_and_type(stack: DemoStack, tmp_path: Path) -> None:
     file = tmp_path / "stack.toml"
     text = (stack.directory / "stack.toml").read_text().replace("run_timeout = 300", 'run_timeout = "soon"')
@@ -143,6 +145,7 @@ def test_a_wrong_type_names_file_key_and_type(stack: DemoStack, tmp_path: Path) 
     assert "'soon'" in line
 
 
+@pytest.mark.long
 def test_an_unknown_placeholder_or_repository_in_a_stack_file(stack: DemoStack, tmp_path: Path) -> None:
     text = (stack.directory / "stack.toml").read_text()
     for old, new, says in [
@@ -173,6 +176,7 @@ def golden(folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.long
 def test_golden_data_that_are_missing(stack: DemoStack, tmp_path: Path) -> None:
     assert_one_line(
         stack, [*stack.arguments, "--golden-data", str(tmp_path / "none")], code=2, says="--golden-data"
@@ -183,6 +187,7 @@ def test_golden_data_that_are_missing(stack: DemoStack, tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.long
 def test_a_truncated_tensor_file(stack: DemoStack, tmp_path: Path) -> None:
     data = golden(tmp_path / "golden")
     file = data / "out" / "y.pt"
@@ -204,6 +209,7 @@ def test_a_malicious_pickle_is_never_executed(stack: DemoStack, tmp_path: Path) 
     assert not trap.exists()
 
 
+@pytest.mark.long
 def test_golden_data_of_another_case_are_no_precision_failure(stack: DemoStack, tmp_path: Path) -> None:
     line = assert_one_line(
         stack, [*stack.arguments, "--golden-data", str(golden(tmp_path / "golden"))], code=1, says="good"
@@ -218,6 +224,7 @@ def test_a_store_that_cannot_be_used(stack: DemoStack, tmp_path: Path) -> None:
     assert_one_line(stack, [*stack.arguments, "--store", "nonsense"], code=1, says="nonsense")
 
 
+@pytest.mark.long
 def test_a_full_disk(stack: DemoStack, tmp_path: Path) -> None:
     """A limit on the size of files stands for the full disk: writes past it fail in the same way."""
     environment = {**stack.environment, "PRECISION_BISECT_HOME": str(tmp_path / "home")}
@@ -240,6 +247,7 @@ def test_a_full_disk(stack: DemoStack, tmp_path: Path) -> None:
     assert len([line for line in done.stderr.splitlines() if line.startswith("error: ")]) == 1
 
 
+@pytest.mark.long
 def test_resuming_what_does_not_exist_or_is_finished(stack: DemoStack, tmp_path: Path) -> None:
     store = ["--store", f"sqlite:///{tmp_path}/store.sqlite"]
     assert_one_line(stack, [*store, "--resume", "nothing"], code=1, says="nothing")

@@ -75,6 +75,7 @@ def test_a_patch_that_does_not_apply_is_a_skip(repository: TestRepository, tmp_p
     assert set(reasons.values()) == {f"cherry-pick: {commits[MENDED][:12]} does not apply in needed"}
 
 
+@pytest.mark.long
 def test_a_change_at_the_edge_of_the_stretch_may_be_the_patch(
     repository: TestRepository, tmp_path: Path
 ) -> None:
@@ -86,6 +87,7 @@ def test_a_change_at_the_edge_of_the_stretch_may_be_the_patch(
     assert "The patch may be what changes the result" in (tmp_path / "out" / "report.md").read_text()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("pick", "says"),
     [

@@ -52,6 +52,7 @@ def test_the_first_fixed_commit_is_named(repository: TestRepository, tmp_path: P
     assert "First fixed commit, repository" in page.read_text()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("words", "says"),
     [

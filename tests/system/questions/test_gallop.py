@@ -68,6 +68,7 @@ def test_it_finds_both_ends(
     assert f"{commits[BROKEN_FROM]} is the first bad commit" in replayed
 
 
+@pytest.mark.long
 def test_two_workers(repository: TestRepository, tmp_path: Path) -> None:
     """The gallop goes step by step, what follows by two at once; no run is made twice."""
     commits = history(repository)
@@ -97,6 +98,7 @@ def test_a_resume_repeats_nothing(repository: TestRepository, tmp_path: Path) ->
     assert sum(runs_of(tmp_path).values()) == len(log.read_text().split()) - 1
 
 
+@pytest.mark.long
 def test_nothing_passes_back_to_the_root(repository: TestRepository, tmp_path: Path) -> None:
     commits = history(repository, broken_from=0)
     done = bisect(repository, tmp_path)
@@ -107,6 +109,7 @@ def test_nothing_passes_back_to_the_root(repository: TestRepository, tmp_path: P
     assert "none back to the root" in (tmp_path / "out" / "report.md").read_text()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("options", "code", "says"),
     [

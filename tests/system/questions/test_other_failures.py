@@ -47,6 +47,7 @@ def bisect(
     return commits, done, json.loads((folder / "out" / "report.json").read_text())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("other", ["2e3", "nan"])
 def test_a_second_fault_in_the_middle(tmp_path: Path, other: str) -> None:
     """Halving meets the other fault first: taken for bad, it would be named, or its end called a fix."""

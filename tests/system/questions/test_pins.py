@@ -109,6 +109,7 @@ def test_a_pin_file_is_searched_inside(pinned: Pinned) -> None:
     assert "WRONG y" in script.stdout, script.stderr
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("shape", "seeks"),
     [
@@ -169,6 +170,7 @@ def test_a_roll_back_or_to_another_line(pinned: Pinned, shape: str, seeks: str) 
     assert "WRONG y" in script.stdout, script.stderr
 
 
+@pytest.mark.long
 def test_a_version_is_named_with_the_commit_that_moves_it(pinned: Pinned) -> None:
     moving = history(pinned, version="wrong-v2")
     done = pinned.bisect()
@@ -205,6 +207,7 @@ def test_a_commit_that_moves_two_pins(pinned: Pinned, guilty: str) -> None:
         assert "by moving assembler from v1 to wrong-v2" in report["message"]
 
 
+@pytest.mark.long
 def test_a_frozen_pin_is_held_at_what_the_bad_end_says(pinned: Pinned) -> None:
     """The pin is at fault, and held: then both ends fail alike."""
     history(pinned, version="wrong-v2")
@@ -215,6 +218,7 @@ def test_a_frozen_pin_is_held_at_what_the_bad_end_says(pinned: Pinned) -> None:
     assert "held at wrong" in report
 
 
+@pytest.mark.long
 def test_a_commit_that_moves_only_a_frozen_pin_is_no_candidate(pinned: Pinned) -> None:
     moving = history(pinned, version="v2")
     broken = pinned.tool.commit("break", {"tool.txt": "wrong\n"})

@@ -60,6 +60,7 @@ def test_it_finds_what_git_bisect_run_finds(
     assert f"{history[BROKEN_FROM]} is the first bad commit" in output
 
 
+@pytest.mark.long
 def test_a_script_that_git_does_not_track_is_found(
     repository: TestRepository, history: list[str], tmp_path: Path
 ) -> None:
@@ -87,6 +88,7 @@ def test_128_stops_the_bisection_without_a_verdict(
     assert "unfinished" in listed.stdout
 
 
+@pytest.mark.long
 def test_only_skipped_commits_left(repository: TestRepository, history: list[str], tmp_path: Path) -> None:
     hidden = 'n=$(cat number); [ "$n" -gt 5 ] && [ "$n" -lt 15 ] && exit 125; [ "$n" -lt 10 ]'
     done = run(
@@ -99,6 +101,7 @@ def test_only_skipped_commits_left(repository: TestRepository, history: list[str
     assert {suspect["commit"] for suspect in report["suspects"]} == set(history[6:16])
 
 
+@pytest.mark.long
 def test_a_failure_that_comes_and_goes_is_not_pinned_on_the_wrong_commit(
     repository: TestRepository, history: list[str], tmp_path: Path
 ) -> None:

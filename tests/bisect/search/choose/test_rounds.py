@@ -17,6 +17,7 @@ from precision_bisect.bisect.search.evidence.posterior import GOOD_END, Posterio
 from precision_bisect.bisect.search.evidence.rates import Rates
 from precision_bisect.bisect.search.graph.graph import CommitGraph
 from tests.bisect.search.search_histories import branching, graphs, line
+from tests.support.quick import examples
 
 
 class Crew:
@@ -80,7 +81,7 @@ class Crew:
             flying = [] if together else flying[1:]
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(graphs(), st.integers(1, 5), st.data())
 def test_any_number_of_workers_ends_at_the_culprit_whatever_ends_first(
     graph: CommitGraph, workers: int, data: st.DataObject

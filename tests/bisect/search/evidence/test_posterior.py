@@ -13,6 +13,7 @@ from precision_bisect.bisect.search.evidence.posterior import GOOD_END, Posterio
 from precision_bisect.bisect.search.evidence.rates import Rates, fit
 from precision_bisect.bisect.search.graph.graph import CommitGraph
 from tests.bisect.search.search_histories import ancestors, graphs, line
+from tests.support.quick import examples
 
 GOOD, BAD, SKIP = Outcome.GOOD, Outcome.BAD, Outcome.SKIP
 
@@ -179,7 +180,7 @@ def test_a_changed_environment_is_told_from_a_culprit():
     assert belief.environment > 0.3
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(observed(Rates.unknown()))
 def test_skips_change_no_belief(posterior: Posterior):
     without = [seen for seen in posterior.observations if seen.outcome is not SKIP]

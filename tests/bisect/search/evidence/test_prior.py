@@ -17,6 +17,7 @@ from precision_bisect.bisect.search.evidence.prior import prior_weights
 from precision_bisect.bisect.search.evidence.rates import Rates
 from precision_bisect.bisect.search.graph.graph import CommitGraph, Floats
 from tests.bisect.search.search_histories import graphs, line, search, truth
+from tests.support.quick import examples
 
 AREAS = ["rms_norm", "softmax", "paged_attention", "rope", "layout", "tiling", "quantize", "reshape"]
 
@@ -74,7 +75,7 @@ def test_a_culprit_near_the_case_is_found_in_fewer_tests_and_any_other_at_one_mo
     assert np.mean(far) < log2(n) + 0.7
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(st.integers(1, 60), st.data())
 def test_no_weights_cost_a_line_more_than_one_test(n: int, data: st.DataObject):
     weights = np.array(data.draw(st.lists(st.floats(1e-6, 1e6), min_size=n, max_size=n)))
@@ -82,7 +83,7 @@ def test_no_weights_cost_a_line_more_than_one_test(n: int, data: st.DataObject):
     assert number_of_tests(graph, culprit, weights) <= ceil(log2(n)) + 1
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(graphs(), st.data())
 def test_equal_weights_are_none_and_any_weights_find_the_culprit(graph: CommitGraph, data: st.DataObject):
     culprit = data.draw(st.integers(0, graph.bad))

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from precision_bisect.reduce.graph.dag import Dag
 from precision_bisect.reduce.localize.search.choice import BudgetTooSmallError, next_tasks
 from precision_bisect.reduce.localize.search.evidence import Evidence
+from tests.support.quick import examples
 
 Wiring = Callable[[random.Random, int], tuple[int, ...]]
 
@@ -126,7 +127,7 @@ def test_a_budget_that_holds_everything_takes_one_run() -> None:
 
 
 @given(seed=st.integers(0, 10**9), faults=st.integers(1, 4), share=st.sampled_from((4, 8, 20)))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_several_faults_explain_every_divergence_seen(seed: int, faults: int, share: int) -> None:
     rng = random.Random(seed)
     dag = graph(rng, 150, rng.choice((chain, nearby, layers, anywhere, lanes)))
@@ -139,7 +140,7 @@ def test_several_faults_explain_every_divergence_seen(seed: int, faults: int, sh
 
 
 @given(seed=st.integers(0, 10**9), swallowed=st.sampled_from((0.1, 0.5, 0.9)))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_swallowed_divergences_never_give_a_wrong_first(seed: int, swallowed: float) -> None:
     rng = random.Random(seed)
     dag = graph(rng, 150, rng.choice((chain, nearby, layers, anywhere, lanes)))

@@ -123,6 +123,7 @@ LAUNCH = """
 """
 
 
+@pytest.mark.long
 def test_wrong_values_in_one_block_in_the_smallest_shape_on_plain_data(
     tmp_path: Path, reduced: Callable[..., Any]
 ) -> None:
@@ -141,6 +142,7 @@ def test_wrong_values_in_one_block_in_the_smallest_shape_on_plain_data(
         assert "int32_t blocks" not in text
 
 
+@pytest.mark.long
 def test_a_kernel_with_its_shape_compiled_in_keeps_it(tmp_path: Path, reduced: Callable[..., Any]) -> None:
     bodies = (("bad", HARD_WRONG), ("good", HARD_SHIFT))
     bad, good = (small_build(tmp_path / name, body) for name, body in bodies)
@@ -162,6 +164,7 @@ cp whole.txt "$2"
 """
 
 
+@pytest.mark.long
 def test_another_program_makes_a_kernel_smaller_and_keeps_what_fails(
     tmp_path: Path, reduced: Callable[..., Any]
 ) -> None:
@@ -203,6 +206,7 @@ def test_a_script_without_a_good_build(tmp_path: Path, reduced: Callable[..., An
     assert any((tmp_path / "out" / "kept").iterdir())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("signed", [True, False], ids=["", "of before July"])
 def test_a_wrapped_build_is_a_scene_test(tmp_path: Path, good_trees: Trees, signed: bool) -> None:
     build = small_build(tmp_path / "build", WRONG)

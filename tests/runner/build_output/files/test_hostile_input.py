@@ -22,6 +22,7 @@ from precision_bisect.runner.build_output.kernel_config import KernelConfig
 from precision_bisect.runner.build_output.name_map import NameMap
 from precision_bisect.runner.build_output.orchestration.orchestration import Orchestration
 from tests.runner.build_output.build_files import KERNEL_CONFIG, ORCHESTRATION, graph, manifest, record
+from tests.support.quick import examples
 
 
 def read_dump(folder: Path) -> None:
@@ -102,7 +103,9 @@ def complaint(read: Callable[[Path], object], folder: Path) -> str | None:
 
 
 @pytest.mark.parametrize("reader", READERS)
-@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=examples(250), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(edits=edits)
 @example(edits=[(0.0, 10**6, b"")])
 def test_damaged_files(reader, edits, sound, tmp_path):
@@ -122,7 +125,9 @@ def test_the_undamaged_file_is_read(reader, sound, tmp_path):
 
 
 @pytest.mark.parametrize("reader", READERS)
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(content=st.binary(max_size=300))
 def test_random_bytes(reader, content, tmp_path):
     name, read = READERS[reader]

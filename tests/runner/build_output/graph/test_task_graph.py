@@ -11,6 +11,7 @@ from precision_bisect.runner.build_output.graph.model import ArgumentKey, Argume
 from precision_bisect.runner.build_output.graph.task_graph import TaskGraph
 from precision_bisect.runner.tensor.view import DType
 from tests.runner.build_output.build_files import graph
+from tests.support.quick import examples
 
 FIRST, SECOND, ALLOCATION = (1 << 32) + 1, (1 << 32) + 2, 1 << 32
 
@@ -118,7 +119,7 @@ def acyclic(draw):
     return order, [(order[min(e)], order[max(e)]) for e in edges if e[0] != e[1]]
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(acyclic())
 def test_walks_equal_brute_force(tmp_path_factory, drawn):
     order, edges = drawn
@@ -137,7 +138,7 @@ def test_walks_equal_brute_force(tmp_path_factory, drawn):
         assert read_graph.descendants(task) == [b for b in order if (task, b) in reach]
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(acyclic())
 def test_order_of_bare_pairs_respects_every_edge(tmp_path_factory, drawn):
     _, edges = drawn

@@ -18,6 +18,7 @@ from precision_bisect.runner.compare.report.picture import CELL, colours, png, s
 from precision_bisect.runner.compare.statistics.rows import HeatMap, heat_map
 from precision_bisect.runner.compare.statistics.statistics import Tolerance
 from tests.runner.compare.tensor_makers import view_of
+from tests.support.quick import examples
 
 HOSTILE = [
     "</title><script>alert(1)</script>",
@@ -67,7 +68,7 @@ def test_names_cannot_break_out(tmp_path: Path, name: str) -> None:
         assert hostile == plain
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.text())
 def test_any_name_leaves_well_formed_xml(name: str) -> None:
     root = ET.fromstring(svg(name, spoiled_map()))

@@ -23,6 +23,7 @@ from precision_bisect.runner.compare.statistics.statistics import IncomparableEr
 from precision_bisect.runner.tensor.chunks import CHUNK
 from precision_bisect.runner.tensor.view import DType
 from tests.runner.compare.tensor_makers import neighbours, random_bits, view_of
+from tests.support.quick import examples
 
 
 def noisy(
@@ -142,7 +143,7 @@ def reference_top_k(a: torch.Tensor, e: torch.Tensor, scores: torch.Tensor) -> i
     return bad
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.integers(1, 5), st.integers(1, 6), st.integers(0, 10_000), st.sampled_from([0, 1]))
 def test_top_k_against_single_elements(rows: int, k: int, seed: int, axis: int) -> None:
     rng = np.random.default_rng(seed)

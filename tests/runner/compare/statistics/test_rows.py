@@ -15,6 +15,7 @@ from precision_bisect.runner.compare.statistics.rows import breakdown, heat_map
 from precision_bisect.runner.compare.statistics.statistics import Tolerance
 from precision_bisect.runner.tensor.chunks import CHUNK
 from tests.runner.compare.tensor_makers import view_of
+from tests.support.quick import examples
 
 TOLERANCE = Tolerance(rtol=1e-3, atol=1e-3)
 
@@ -28,7 +29,7 @@ def noisy(shape: tuple[int, ...], seed: int) -> tuple[torch.Tensor, torch.Tensor
     return actual, expected
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.integers(1, 7), min_size=1, max_size=4), st.integers(0, 1000), st.data())
 def test_any_axis_of_any_shape(shape: list[int], seed: int, data: st.DataObject) -> None:
     actual, expected = noisy(tuple(shape), seed)

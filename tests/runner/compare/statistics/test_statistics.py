@@ -26,6 +26,7 @@ from precision_bisect.runner.compare.statistics.statistics import (
 from precision_bisect.runner.tensor.chunks import CHUNK
 from precision_bisect.runner.tensor.view import DType, TensorView
 from tests.runner.compare.tensor_makers import FLOATS, NUMBERS, neighbours, random_bits, view_of
+from tests.support.quick import examples
 
 TOLERANCES = [
     (0.0, 0.0),
@@ -291,7 +292,7 @@ def test_without_a_folder_for_machine_code_it_says_so_and_computes(tmp_path: Pat
 elements = st.floats(width=32) | st.sampled_from([0.0, -0.0, 1.0, math.inf, -math.inf, math.nan, 1e-45])
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(
     st.lists(st.tuples(elements, elements), min_size=1, max_size=40),
     st.floats(0, 10),
