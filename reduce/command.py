@@ -28,9 +28,9 @@ from .output_folder import RESULT
 from .replay.toolchain import Toolchain
 from .scene.build import build_of
 from .scene.test import wrap
-from .shrink.job import ReduceRequest, reduce_build
 from .shrink.oracle.failure import Printed
 from .shrink.oracle.script import CONVENTION, Script
+from .shrink.pipeline import ShrinkRequest, shrink
 
 FOUND, ERROR, NOTHING_DIVERGES, STOPPED, INTERRUPTED = 0, 1, 3, 6, 130
 _WRAPPED = 1e-5
@@ -173,7 +173,7 @@ def _shrink(options: ReduceOptions, builds: _Builds, say: Say) -> int:
     printed, script = _judge(options)
     if script is not None:
         say(f"{script} {CONVENTION}")
-    request = ReduceRequest(
+    request = ShrinkRequest(
         failing=builds.failing,
         reference=builds.reference,
         failing_toolchain=builds.failing_toolchain,
@@ -190,7 +190,7 @@ def _shrink(options: ReduceOptions, builds: _Builds, say: Say) -> int:
         interesting=script,
         external=_external(options),
     )
-    result = reduce_build(request, on_progress=say)
+    result = shrink(request, on_progress=say)
     print(f"tasks {result.tasks.before} -> {result.tasks.after}: {', '.join(result.kept_tasks)}")
     print(
         f"kernels {result.kernels.before} -> {result.kernels.after}, bytes {result.bytes.before} -> "

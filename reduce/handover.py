@@ -16,7 +16,7 @@ from ..runner.process.fork_servers import ForkServers
 from .localize.job import localize
 from .localize.request import LocalizeRequest
 from .replay.toolchain import Toolchain
-from .shrink.job import ReduceRequest, reduce_build
+from .shrink.pipeline import ShrinkRequest, shrink
 
 FOUND, ERROR, NOTHING_DIVERGES = 0, 1, 3
 _BUDGET = 256 << 20
@@ -67,8 +67,8 @@ def _run(job: LocalizationJob, servers: ForkServers) -> int:
     if not found.first_divergent and found.stall is None:
         return NOTHING_DIVERGES
     if job.reduce_to is not None and found.stall is None:
-        reduce_build(
-            ReduceRequest(
+        shrink(
+            ShrinkRequest(
                 failing=job.failing.build,
                 reference=job.reference.build,
                 failing_toolchain=failing,

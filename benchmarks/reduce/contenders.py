@@ -48,7 +48,7 @@ def run(name: str, world: World, *, adapted: bool, workers: int) -> Reduced:
 
 
 def _simulate(world: World, start: MinimizerState[Subset], workers: int) -> Reduced:
-    """In rounds, as the driver does: as many runs as there are workers, and then their outcomes."""
+    """In rounds, as the product does: as many runs as there are workers, and then their outcomes."""
     minimizer = Minimizer(start)
     seconds = 0.0
     while not minimizer.done:

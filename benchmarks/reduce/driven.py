@@ -1,4 +1,4 @@
-"""A reduction by the product's own driver, journal and joblib threads, of tasks that only sleep."""
+"""A reduction by the product's own loop, journal and joblib threads, of tasks that only sleep."""
 
 import json
 import time
@@ -6,28 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.reduce.world import World
-from precision_bisect.reduce.shrink.driver import Driver
-from precision_bisect.reduce.shrink.journal import TestJournal
-from precision_bisect.reduce.shrink.minimize.answer import Answer, Subset, Trial
-from precision_bisect.reduce.shrink.minimize.phases import minimize
-from precision_bisect.reduce.shrink.minimize.state import MinimizerState
+from precision_bisect.reduce.shrink.edits.drop_tasks import DropTasks
+from precision_bisect.reduce.shrink.gate import Gate
+from precision_bisect.reduce.shrink.journal import TrialJournal
+from precision_bisect.reduce.shrink.minimize.answer import Answer, Trial
 from precision_bisect.reduce.shrink.program.candidate import Candidate
-
-
-@dataclass(frozen=True)
-class Tasks:
-    """Drops tasks with their dependents."""
-
-    world: World
-    name: str = "tasks"
-
-    def start(self, reduction: Candidate, rate: float) -> MinimizerState[Subset]:
-        """Below the reduction's own tasks."""
-        return minimize(self.world.graph, best=frozenset(reduction.tasks), rate=rate)
-
-    def apply(self, reduction: Candidate, kept: Subset) -> Candidate:
-        """Only the tasks `kept`."""
-        return Candidate(tuple(sorted(kept)))
+from precision_bisect.reduce.shrink.program.order import CandidateOrder, TaskSize
+from precision_bisect.reduce.shrink.shrinker import Shrinker
 
 
 @dataclass(frozen=True)
@@ -38,12 +23,12 @@ class Sleeper:
     begun: Path
     scale: float
 
-    def judge(self, reduction: Candidate, folder: Path) -> Answer:
+    def judge(self, candidate: Candidate, folder: Path) -> Answer:
         """The world's outcome; runs of a flaky candidate are numbered as they begin."""
-        number = started(self.begun).count(reduction.key)
+        number = started(self.begun).count(candidate.key)
         with self.begun.open("ab") as file:
-            file.write(json.dumps(reduction.key).encode() + b"\n")
-        run = Trial(frozenset(reduction.tasks), number)
+            file.write(json.dumps(candidate.key).encode() + b"\n")
+        run = Trial(frozenset(candidate.tasks), number)
         time.sleep(self.scale * self.world.seconds(run))
         return self.world.outcome(run)
 
@@ -53,20 +38,21 @@ def started(path: Path) -> list[str]:
     return [json.loads(line) for line in path.read_bytes().splitlines()] if path.exists() else []
 
 
-def reduce_tasks(world: World, folder: Path, *, workers: int, scale: float) -> Driver:
-    """Begins, or goes on with what an earlier call left in `folder`; the driver knows the result."""
+def reduce_tasks(world: World, folder: Path, *, workers: int, scale: float) -> Shrinker:
+    """Begins, or goes on with what an earlier call left in `folder`; the shrinker knows the result."""
     folder.mkdir(parents=True, exist_ok=True)
-    driver = Driver(
+    task = TaskSize(kernels=(), blocks=1, shapes=(), inputs=frozenset())
+    order = CandidateOrder(tasks=(task,) * world.cell.n, merged_bytes=lambda _: 0)
+    shrinker = Shrinker(
         oracle=Sleeper(world, folder / "begun", scale),
-        journal=TestJournal.open(folder / "tests.jsonl"),
+        journal=TrialJournal.open(folder / "tests.jsonl"),
+        gate=Gate(order=order, best=order.whole, on_better=lambda _: None),
         folder=folder,
         jobs=workers,
         budget=None,
         most_tests=None,
         on_progress=lambda _: None,
-        on_better=lambda _: None,
         rate=world.cell.rate,
-        best=Candidate(tuple(range(world.cell.n))),
     )
-    driver.run(Tasks(world))
-    return driver
+    shrinker.shrink([DropTasks(world.graph)])
+    return shrinker

@@ -1,4 +1,4 @@
-"""Every run of a reduction, on disk before its outcome is used: a later call repeats none of them."""
+"""Every run of a reduction, on disk before what it showed is used: a later call repeats none of them."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ Key = tuple[str, int]
 
 
 @dataclass
-class TestJournal:
+class TrialJournal:
     """Lines of JSON in `path`. A line that a kill left half written is dropped."""
 
     path: Path
-    outcomes: dict[Key, Answer] = field(default_factory=dict[Key, Answer])
+    answers: dict[Key, Answer] = field(default_factory=dict[Key, Answer])
 
     @classmethod
-    def open(cls, path: Path) -> TestJournal:
+    def open(cls, path: Path) -> TrialJournal:
         """Reads what is there."""
         journal = cls(path)
         text = path.read_bytes() if path.exists() else b""
         whole = text[: text.rfind(b"\n") + 1]
         for line in whole.splitlines():
             entry = json.loads(line)
-            journal.outcomes[entry["candidate"], entry["run"]] = Answer(entry["outcome"])
+            journal.answers[entry["candidate"], entry["run"]] = Answer(entry["outcome"])
         if whole != text:
             os.truncate(path, len(whole))
         return journal
 
-    def record(self, key: Key, outcome: Answer) -> None:
+    def record(self, key: Key, answer: Answer) -> None:
         """Writes one run through to the disk."""
         with self.path.open("ab") as file:
             file.write(
-                json.dumps({"candidate": key[0], "run": key[1], "outcome": outcome.value}).encode() + b"\n"
+                json.dumps({"candidate": key[0], "run": key[1], "outcome": answer.value}).encode() + b"\n"
             )
             file.flush()
             os.fsync(file.fileno())
-        self.outcomes[key] = outcome
+        self.answers[key] = answer

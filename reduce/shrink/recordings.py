@@ -11,10 +11,10 @@ from ...runner.compare.statistics.statistics import Tolerance
 from ...runner.errors import UserError
 from ..replay.toolchain import Toolchain
 from ..replay.working_copy import WorkingCopy
-from .driver import MOST_RUNS
 from .oracle.failure import BROKEN, Broken, Failure, Printed, WrongValues
 from .program.extract.recording import Attempt, Recorder, Recording
 from .program.pair import BuildPair, take_kernel
+from .shrinker import MOST_RUNS
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,7 +15,7 @@ from pathlib import Path
 from benchmarks.reduce.contenders import run
 from benchmarks.reduce.driven import reduce_tasks, started
 from benchmarks.reduce.world import Cell, World, draw
-from precision_bisect.reduce.shrink.journal import TestJournal
+from precision_bisect.reduce.shrink.journal import TrialJournal
 from precision_bisect.reduce.shrink.minimize.answer import Subset
 
 CELLS = [Cell(kind=kind, n=64) for kind in ("edge", "scattered", "value", "trap")]
@@ -62,7 +62,7 @@ def _reduce(world: World, folder: Path) -> None:
 
 
 def _resumed(world: World, folder: Path, *, finished: bool, expected: Subset) -> Killed:
-    known = Counter(key for key, _ in TestJournal.open(folder / "tests.jsonl").outcomes)
+    known = Counter(key for key, _ in TrialJournal.open(folder / "tests.jsonl").answers)
     before = Counter(started(folder / "begun"))
     best = reduce_tasks(world, folder, workers=WORKERS, scale=SCALE).best
     after = Counter(started(folder / "begun")) - before

@@ -1,4 +1,4 @@
-"""Real seconds with one and with two workers: the product's driver, and picire in parallel as it comes."""
+"""Real seconds with one and with two workers: the product's loop, and picire in parallel as it comes."""
 
 import tempfile
 import time

@@ -2,29 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Set
 from dataclasses import dataclass, replace
 
-from ..minimize.answer import Subset
 from ..minimize.graph import DependencyGraph
-from ..minimize.phases import minimize
-from ..minimize.state import MinimizerState
 from ..program.candidate import Candidate
+from .subsets import Subsets
 
 
 @dataclass(frozen=True)
 class CollapseKernels:
-    """Elements are the positions in `kernels`, the names of those that differ; kept ones stay the failing build's."""
+    """Elements are kernels that differ between the builds, by name; those that are kept stay the failing build's.
+
+    `used` tells which kernels a candidate's tasks use.
+    """
 
     kernels: tuple[str, ...]
+    used: Callable[[Candidate], Set[str]]
     name: str = "kernels"
 
-    def start(self, reduction: Candidate, rate: float) -> MinimizerState[Subset]:
-        """Searches below the kernels that are not collapsed yet."""
-        left = frozenset(i for i, name in enumerate(self.kernels) if name not in reduction.collapsed)
-        return minimize(DependencyGraph.free(len(self.kernels)), best=left, rate=rate)
-
-    def apply(self, reduction: Candidate, kept: Subset) -> Candidate:
-        """All but the kernels `kept` from the reference."""
-        return replace(
-            reduction, collapsed=tuple(name for i, name in enumerate(self.kernels) if i not in kept)
+    def search(self, best: Candidate, *, rate: float, again: bool) -> Subsets:
+        """Searches below the kernels in use that are not collapsed yet; a kernel whose text another program has
+        rewritten holds both builds' lines, and is left alone."""
+        gone = {*best.collapsed, *dict(best.rewritten)}
+        left = [name for name in self.kernels if name in self.used(best) and name not in gone]
+        return Subsets.search(
+            DependencyGraph.free(len(left)),
+            frozenset(range(len(left))),
+            lambda kept: replace(
+                best,
+                collapsed=(*best.collapsed, *(name for i, name in enumerate(left) if i not in kept)),
+            ),
+            rate=rate,
+            again=again,
         )

@@ -2,44 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from ..program.candidate import Candidate
-from ..program.pair import BuildPair
+from .choices import Choices
 
 
 @dataclass(frozen=True)
 class FewerBlocks:
-    """For each task, the smaller numbers of blocks to try, smallest first."""
+    """`blocks` are those of tasks that run in several, as many in the reference, by ordinal."""
 
-    pair: BuildPair
+    blocks: Mapping[int, int]
     name: str = "blocks"
 
-    def tasks(self, reduction: Candidate) -> tuple[int, ...]:
-        """Ordinals of those that run in several blocks, as many in the reference."""
-        failing, reference = self.pair.failing.program.tasks, self.pair.reference.program.tasks
-        aligned = self.pair.alignment.reference_of
-        return tuple(
-            one
-            for one in reduction.tasks
-            if (failing[one].blocks or 1) > 1
-            and one in aligned
-            and reference[aligned[one]].blocks == failing[one].blocks
-        )
+    def search(self, best: Candidate, *, rate: float, again: bool) -> Choices:
+        """At each task that is left, smaller numbers."""
+        places = [partial(self._alternatives, task) for task in best.tasks if task in self.blocks]
+        return Choices.search(best, places, rate=rate)
 
-    def alternatives(self, reduction: Candidate, ordinal: int) -> Sequence[Candidate]:
-        """`reduction` with each smaller number for one task."""
-        known = dict(reduction.blocks)
-        blocks = self.pair.failing.program.tasks[ordinal].blocks or 1
+    def _alternatives(self, task: int, best: Candidate) -> Sequence[Candidate]:
         return [
-            replace(reduction, blocks=tuple(sorted({**known, ordinal: fewer}.items())))
-            for fewer in smaller_counts(blocks)
+            replace(best, blocks=tuple({**dict(best.blocks), task: fewer}.items()))
+            for fewer in smaller_counts(self.blocks[task])
         ]
 
 
 def smaller_counts(blocks: int) -> Sequence[int]:
-    """Powers of two below it.
+    """Powers of two below a number of blocks.
 
     >>> smaller_counts(24), smaller_counts(4), smaller_counts(1)
     ([1, 2, 4, 8, 16], [1, 2], [])

@@ -2,32 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
-from ..program.candidate import Candidate
-from ..program.pair import BuildPair
-from ..program.render.plain_values import Plain
+from ..program.candidate import Candidate, Plain
+from .choices import Choices
 
 
 @dataclass(frozen=True)
 class PlainData:
-    """For each input, the values to try, plainest first."""
+    """`inputs` tells the names of a candidate's inputs that were recorded with several values."""
 
-    pair: BuildPair
+    inputs: Callable[[Candidate], Sequence[str]]
     name: str = "data"
 
-    def inputs(self, reduction: Candidate) -> tuple[str, ...]:
-        """Inputs of the reduced program that hold several values, in the order of its arguments."""
-        return tuple(
-            one.buffer.name
-            for one in self.pair.failing_cut(reduction).tensors
-            if one.initial is not None and one.initial.size and bool((one.initial != one.initial[0]).any())
-        )
+    def search(self, best: Candidate, *, rate: float, again: bool) -> Choices:
+        """At each input, each kind of plain values, plainest first."""
+        places = [partial(_alternatives, name) for name in self.inputs(best)]
+        return Choices.search(best, places, rate=rate)
 
-    def alternatives(self, reduction: Candidate, name: str) -> Sequence[Candidate]:
-        """`reduction` with each kind of plain values for one input."""
-        known = dict(reduction.plain)
-        return [
-            replace(reduction, plain=tuple(sorted({**known, name: kind.value}.items()))) for kind in Plain
-        ]
+
+def _alternatives(name: str, best: Candidate) -> Sequence[Candidate]:
+    return [replace(best, plain=tuple({**dict(best.plain), name: kind.value}.items())) for kind in Plain]

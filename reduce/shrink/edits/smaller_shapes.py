@@ -2,34 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from ..program.candidate import Candidate
-from ..program.pair import BuildPair
-from ..program.shapes import extents_of
+from .choices import Choices
 
 _TILES = (8, 16, 32, 64)
 
 
 @dataclass(frozen=True)
 class SmallerShapes:
-    """For each size of the cut, the smaller ones to try, smallest first."""
+    """`extents` tells the sizes that a candidate's tensors have in the whole program, the largest first."""
 
-    pair: BuildPair
+    extents: Callable[[Candidate], Sequence[int]]
     name: str = "shapes"
 
-    def sizes(self, reduction: Candidate) -> tuple[int, ...]:
-        """Sizes as they are in the unshrunk program, the largest first."""
-        return extents_of(self.pair.failing_cut(replace(reduction, extents=(), plain=())))
+    def search(self, best: Candidate, *, rate: float, again: bool) -> Choices:
+        """At each size, smaller ones, smallest first."""
+        places = [partial(_alternatives, size) for size in self.extents(best)]
+        return Choices.search(best, places, rate=rate)
 
-    def alternatives(self, reduction: Candidate, size: int) -> Sequence[Candidate]:
-        """`reduction` with each smaller size."""
-        known = dict(reduction.extents)
-        return [
-            replace(reduction, extents=tuple(sorted({**known, size: smaller}.items())))
-            for smaller in smaller_sizes(size)
-        ]
+
+def _alternatives(size: int, best: Candidate) -> Sequence[Candidate]:
+    return [
+        replace(best, extents=tuple({**dict(best.extents), size: smaller}.items()))
+        for smaller in smaller_sizes(size)
+    ]
 
 
 def smaller_sizes(size: int) -> Sequence[int]:

@@ -1,11 +1,30 @@
-"""Small programs that are likely to fail alone. A guess that is tested like any other."""
+"""Keep only a few tasks that are likely to fail alone: a guess that is tested like any other."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from ...graph.races import missing_edges
+from ..program.candidate import Candidate
 from ..program.pair import BuildPair
+from .choices import Choices
+
+
+@dataclass(frozen=True)
+class KeepSuspects:
+    """`suspects` are sets of tasks by ordinal, the first that fails alone is taken."""
+
+    suspects: tuple[tuple[int, ...], ...]
+    name: str = "suspects"
+
+    def search(self, best: Candidate, *, rate: float, again: bool) -> Choices:
+        """Those that are parts of what is left."""
+        return Choices.search(best, [self._alternatives], rate=rate)
+
+    def _alternatives(self, best: Candidate) -> Sequence[Candidate]:
+        left = set(best.tasks)
+        return [replace(best, tasks=tasks) for tasks in self.suspects if left > set(tasks)]
 
 
 def suspects(pair: BuildPair, first: int | None, differing: Sequence[str]) -> Iterator[tuple[int, ...]]:

@@ -54,13 +54,17 @@ class Phases:
         return Phases(state=state, following=following)
 
 
+ERROR = 0.01
+"""Of a candidate that is rejected, the chance that it is interesting nevertheless."""
+
+
 def minimize(
     graph: DependencyGraph,
     *,
     best: Subset | None = None,
     targets: Subset | None = None,
     rate: float = 1.0,
-    error: float = 0.01,
+    error: float = ERROR,
 ) -> MinimizerState[Subset]:
     """The whole search: ancestors of the failing output, closed cuts, a sweep to 1-minimality.
 
@@ -77,3 +81,8 @@ def minimize(
         lambda left: Cuts.start(graph, left, rate=rate),
         lambda left: Sweep.start(graph, left, runs=runs),
     )
+
+
+def sweep(graph: DependencyGraph, best: Subset, *, rate: float = 1.0, error: float = ERROR) -> Sweep:
+    """The end of the search alone: for what was 1-minimal before something else changed; arguments as `minimize`'s."""
+    return Sweep.start(graph, best, runs=passes_to_reject(rate, error))

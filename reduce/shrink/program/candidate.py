@@ -1,17 +1,31 @@
-"""A reduced program, as what is left of the whole one."""
+"""A reduced program, as what was taken from the whole one."""
 
 from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from enum import Enum
 
 
-@dataclass(frozen=True, order=True)
+class Plain(Enum):
+    """What all elements of an input are, the plainest first."""
+
+    ZEROS = "zeros"
+    ONES = "ones"
+    FIRST = "its first value"
+
+
+@dataclass(frozen=True)
 class Candidate:
-    """A reduced program: ordinals of the failing build's tasks that stay, kernels taken from the reference, sizes that
-    became smaller ones, inputs that hold plain values, statements that both builds' kernels do without (the kernel,
-    the text, and which of that text), kernels whose text is another one, merged as in `merged.py`, and tasks that run
-    in fewer blocks.
+    """A reduced program.
+
+    tasks: ordinals of the failing build's tasks that stay.
+    collapsed: kernels taken from the reference.
+    extents: sizes along an axis, and the smaller ones that they became.
+    plain: inputs that hold plain values, and which (`Plain`).
+    statements: those that both builds' kernels do without: the kernel, the text, and which of that text.
+    rewritten: kernels whose text is another one, merged as in `render/merged.py`.
+    blocks: tasks that run in fewer blocks, and in how many.
     """
 
     tasks: tuple[int, ...]

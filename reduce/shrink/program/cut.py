@@ -18,7 +18,7 @@ import numpy.typing as npt
 from ....runner.tensor.view import TensorView
 from ...replay.comparison import TaskValues
 from .geometry import elements_of
-from .model import Buffer, Program, ProgramArgument, ProgramTask
+from .model import Buffer, Program, ProgramArgument, ProgramTask, private_name
 
 Array = npt.NDArray[Any]
 
@@ -194,7 +194,7 @@ class _Walk:
         shared = self.contents[argument.buffer]
         buffer = Buffer(
             number=len(self.contents),
-            name=f"{shared.buffer.name}_for_{task.ordinal}_{argument.index}",
+            name=private_name(shared.buffer.name, task, argument),
             dtype=shared.buffer.dtype,
             shape=shared.buffer.shape,
             is_entry=False,

@@ -68,3 +68,8 @@ class Program:
     config: KernelConfig
     tasks: tuple[ProgramTask, ...]
     buffers: tuple[Buffer, ...]
+
+
+def private_name(buffer: str, task: ProgramTask, argument: ProgramArgument) -> str:
+    """The name of a buffer that holds, for one argument of a task, other contents than the buffer that it shares."""
+    return f"{buffer}_for_{task.ordinal}_{argument.index}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 from ....runner.build_output.golden_data import GoldenData
@@ -16,14 +16,15 @@ from ....store.files import replacing
 from ...graph.alignment import Alignment, align
 from ...replay.comparison import TaskValues, differs
 from ...replay.working_copy import WorkingCopy
-from .candidate import Candidate
+from .candidate import Candidate, Plain
 from .convert import converted
 from .cut import Cut, cut
 from .extract.recording import Recording, same_bits
+from .order import CandidateOrder, TaskSize
 from .render.blocks import with_blocks
 from .render.kernel_list import keep_kernels
-from .render.merged import failing_text
-from .render.plain_values import Plain, with_plain_values
+from .render.merged import failing_text, merge
+from .render.plain_values import with_plain_values
 from .render.render import entry_tensors, orchestration_source, signature
 from .render.statements import KernelText, StatementName, without
 from .shapes import narrow, shrink
@@ -140,23 +141,66 @@ class BuildPair:
         dtypes = {one.index: one.region.dtype for one in task.arguments if one.region.dtype is not None}
         return converted(self.reference.values(self.alignment.reference_of[ordinal]), dtypes)
 
+    @cached_property
+    def order(self) -> CandidateOrder:
+        """The order on the candidates that are made of the failing program."""
+        program = self.failing.program
+        return CandidateOrder(
+            tasks=tuple(TaskSize.of(program, task) for task in program.tasks),
+            merged_bytes=cache(self._merged_bytes),
+        )
+
+    def _merged_bytes(self, kernel: str) -> int:
+        text = self._kernel_text(kernel, collapsed=False)
+        return 0 if text is None else len(merge(text.failing, text.reference))
+
+    @property
+    def blocks(self) -> dict[int, int]:
+        """Numbers of blocks by ordinal, of the tasks that run in several, and in as many in the reference."""
+        failing, reference = self.failing.program.tasks, self.reference.program.tasks
+        return {
+            ours: blocks
+            for ours, theirs in self.alignment.reference_of.items()
+            if (blocks := failing[ours].blocks or 1) > 1 and reference[theirs].blocks == failing[ours].blocks
+        }
+
+    def varied_inputs(self, candidate: Candidate) -> tuple[str, ...]:
+        """Inputs of the candidate that were recorded with several values, in the order of its arguments."""
+        return tuple(
+            one.buffer.name
+            for one in self.failing_cut(replace(candidate, plain=())).tensors
+            if one.initial is not None and one.initial.size and bool((one.initial != one.initial[0]).any())
+        )
+
     def kernel_texts(self, candidate: Candidate) -> tuple[KernelText, ...]:
-        """Both builds' sources of the kernels that are left and lie in the builds, without what was collapsed or
-        dropped."""
-        left = {name for task in candidate.tasks for name in self.failing.program.tasks[task].kernels}
-        found: list[KernelText] = []
-        for name in sorted(left):
-            theirs = _source(name, self.reference.copy)
-            ours = theirs if name in candidate.collapsed else _source(name, self.failing.copy)
-            if ours is not None and theirs is not None:
-                dropped = {
-                    StatementName(text, number)
-                    for kernel, text, number in candidate.statements
-                    if kernel == name
-                }
-                texts = (without(side.read_bytes(), dropped) for side in (ours, theirs))
-                found.append(KernelText(name, *texts))
-        return tuple(found)
+        """Both builds' sources of the kernels that are left and lie in the builds, with all their statements; of a
+        kernel that is taken from the reference, its source twice."""
+        names = sorted(self.order.kernels(candidate))
+        texts = (self._kernel_text(name, collapsed=name in candidate.collapsed) for name in names)
+        return tuple(text for text in texts if text is not None)
+
+    def reduced_texts(self, candidate: Candidate) -> tuple[KernelText, ...]:
+        """The same sources without the statements that were dropped."""
+        dropped = _dropped(candidate)
+        return tuple(
+            KernelText(
+                text.kernel,
+                *(
+                    without(source, dropped.get(text.kernel, set()))
+                    for source in (text.failing, text.reference)
+                ),
+            )
+            for text in self.kernel_texts(candidate)
+        )
+
+    def _kernel_text(self, name: str, *, collapsed: bool) -> KernelText | None:
+        theirs = _source(name, self.reference.copy)
+        ours = theirs if collapsed else _source(name, self.failing.copy)
+        return (
+            None
+            if ours is None or theirs is None
+            else KernelText(name, ours.read_bytes(), theirs.read_bytes())
+        )
 
     def failing_cut(self, candidate: Candidate) -> Cut:
         """The reduced failing program; `UnfitCutError` where the tasks cannot be taken alone."""
@@ -234,10 +278,7 @@ def _source(name: str, copy: WorkingCopy) -> Path | None:
 
 
 def _edit_kernels(copy: WorkingCopy, candidate: Candidate, *, fails: bool) -> None:
-    names: dict[str, set[StatementName]] = {}
-    for kernel, text, occurrence in candidate.statements:
-        names.setdefault(kernel, set()).add(StatementName(text, occurrence))
-    for kernel, dropped in names.items():
+    for kernel, dropped in _dropped(candidate).items():
         source = _source(kernel, copy)
         if source is not None:
             source.write_bytes(without(source.read_bytes(), dropped))
@@ -245,6 +286,13 @@ def _edit_kernels(copy: WorkingCopy, candidate: Candidate, *, fails: bool) -> No
         source = _source(kernel, copy)
         if source is not None:
             source.write_bytes(failing_text(text.encode()) if fails else text.encode())
+
+
+def _dropped(candidate: Candidate) -> dict[str, set[StatementName]]:
+    names: dict[str, set[StatementName]] = {}
+    for kernel, text, occurrence in candidate.statements:
+        names.setdefault(kernel, set()).add(StatementName(text, occurrence))
+    return names
 
 
 def take_kernel(name: str, source: WorkingCopy, copy: WorkingCopy) -> None:

@@ -15,12 +15,6 @@ from .geometry import elements_of
 from .model import ProgramArgument, ProgramTask
 
 
-def extents_of(cut: Cut) -> tuple[int, ...]:
-    """All sizes above 1 that a task is given along an axis, the largest first."""
-    shapes = [argument.region.shape for task in cut.tasks for argument in task.arguments]
-    return tuple(sorted({extent for shape in shapes for extent in shape if extent > 1}, reverse=True))
-
-
 def narrow(cut: Cut, extents: Mapping[int, int]) -> Cut:
     """The cut with the same smaller parts given to the tasks, in buffers as they were: a kernel that does not keep to
     the shapes it is given shows in what is around."""

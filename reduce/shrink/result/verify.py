@@ -12,9 +12,20 @@ from ....store.vocabulary import Verdict
 from ..minimize.answer import Answer
 from ..oracle.oracle import Differential
 from ..oracle.script import Script
+from ..program.candidate import Candidate
 from ..program.pair import BuildPair, MadeBuild
 from .reduction import Verified
 from .worst_rows import WorstRow, worst_rows
+
+
+@dataclass(frozen=True, kw_only=True)
+class VerifiedCandidate:
+    """A result that was verified: its failing build, how often that failed, and the failure's signature."""
+
+    candidate: Candidate
+    failing: MadeBuild
+    verified: Verified
+    signature: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,8 +37,8 @@ class Verifier:
     runs: int
     folder: Path
 
-    def verify(self, ours: MadeBuild, theirs: MadeBuild | None) -> tuple[Verified, str]:
-        """How often it failed as it should and its twin passed, and the failure's signature.
+    def verify(self, candidate: Candidate, ours: MadeBuild, theirs: MadeBuild | None) -> VerifiedCandidate:
+        """Runs a candidate's build and its twin.
 
         Raises:
             UserError: it never fails, or the twin does not pass each time.
@@ -49,9 +60,14 @@ class Verifier:
                 f"{ours.path}: expected the result to fail and its twin to pass, found {failures} failures and "
                 f"{passes} passes in {self.runs} runs each"
             )
-        return Verified(
-            runs=self.runs, failures=failures, passes=passes if theirs is not None else None
-        ), signature
+        return VerifiedCandidate(
+            candidate=candidate,
+            failing=ours,
+            verified=Verified(
+                runs=self.runs, failures=failures, passes=passes if theirs is not None else None
+            ),
+            signature=signature,
+        )
 
     def worst_rows(self, ours: MadeBuild) -> list[WorstRow]:
         """Of one run more; empty where it passes, or does not get to its end."""

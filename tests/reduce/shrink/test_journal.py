@@ -8,7 +8,7 @@ from pathlib import Path
 from benchmarks.reduce.driven import reduce_tasks, started
 from benchmarks.reduce.kills.interruptions import kill_and_resume
 from benchmarks.reduce.world import Cell, draw
-from precision_bisect.reduce.shrink.journal import TestJournal
+from precision_bisect.reduce.shrink.journal import TrialJournal
 
 
 def test_processes_killed_at_25_random_instants_are_resumed_without_a_test_made_again(tmp_path: Path) -> None:
@@ -34,4 +34,4 @@ def test_a_journal_cut_at_any_byte_loses_its_last_line_at_most(tmp_path: Path) -
         assert reduce_tasks(world, folder, workers=1, scale=0).best == best
         assert len(started(folder / "begun")) == text.count(b"\n") - lines
         assert (folder / "tests.jsonl").read_bytes() == text
-    assert len(TestJournal.open(tmp_path / "whole" / "tests.jsonl").outcomes) == text.count(b"\n")
+    assert len(TrialJournal.open(tmp_path / "whole" / "tests.jsonl").answers) == text.count(b"\n")

@@ -4,21 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from enum import Enum
 
 import numpy as np
 
 from .....runner.tensor.view import DType, TensorView
+from ..candidate import Plain
 from ..convert import as_type
 from ..cut import Array, Cut, CutTensor
-
-
-class Plain(Enum):
-    """What all elements of an input are."""
-
-    ZEROS = "zeros"
-    ONES = "ones"
-    FIRST = "its first value"
 
 
 def with_plain_values(cut: Cut, plain: Mapping[str, Plain]) -> Cut:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from precision_bisect.reduce.shrink.edits.drop_statements import DropStatements
+from precision_bisect.reduce.shrink.edits.drop_statements import DropStatements, droppable_statements
 from precision_bisect.reduce.shrink.edits.smaller_shapes import smaller_sizes
 from precision_bisect.reduce.shrink.minimize.answer import Answer
-from precision_bisect.reduce.shrink.minimize.memory import Memory
 from precision_bisect.reduce.shrink.minimize.minimizer import Minimizer
 from precision_bisect.reduce.shrink.program.candidate import Candidate
 from precision_bisect.reduce.shrink.program.render.statements import (
@@ -55,16 +54,16 @@ def test_a_statement_that_is_a_body_leaves_an_empty_one() -> None:
 
 
 def test_only_shared_statements_go_and_none_that_a_kept_one_needs() -> None:
-    edit = DropStatements((KernelText("k", KERNEL, KERNEL.replace(b"table[0]", b"table[1]")),))
-    minimizer = Minimizer(edit.start(Candidate((0,)), 1.0), Memory())
+    texts = (KernelText("k", KERNEL, KERNEL.replace(b"table[0]", b"table[1]")),)
+    search = DropStatements(lambda _: texts).search(Candidate((0,)), rate=1.0, again=False)
+    minimizer = Minimizer(search)
     while runs := minimizer.ask(1):
-        dropped = {text for _, text, _ in edit.apply(Candidate((0,)), runs[0].candidate).statements}
+        dropped = {text for _, text, _ in runs[0].candidate.statements}
         assert "int a = table[0];" not in dropped
         minimizer.tell(runs[0], Answer.NOT if "store(a);" in dropped else Answer.INTERESTING)
-    best = edit.apply(Candidate((0,)), minimizer.best)
-    assert best.statements == (("k", "const int unused = 3;", 0),)
+    assert minimizer.best.statements == (("k", "const int unused = 3;", 0),)
     other = KERNEL.replace(b"store(a)", b"keep(a)")
-    assert DropStatements((KernelText("k", KERNEL, other),)).count == 1
+    assert len(droppable_statements([KernelText("k", KERNEL, other)])[0]) == 1
 
 
 def test_a_value_that_is_returned_stays_with_what_it_needs() -> None:
@@ -72,9 +71,8 @@ def test_a_value_that_is_returned_stays_with_what_it_needs() -> None:
     source = (
         b"int f(int x) { int a = x; a += 1; g(x); if (x) { return 3; } return a; } void h() { i(); return; }"
     )
-    edit = DropStatements((KernelText("k", source, source),))
-    names = {text for _, text, _ in edit.apply(Candidate((0,)), frozenset()).statements}
-    assert names == {"g(x);", "i();", "return;"}
+    statements, _ = droppable_statements([KernelText("k", source, source)])
+    assert {text for _, text, _ in statements} == {"g(x);", "i();", "return;"}
 
 
 @pytest.mark.parametrize("size", [2, 7, 8, 64, 72, 100, 256])

@@ -1,0 +1,54 @@
+"""The folder that a reduction writes to, and what tells whether an earlier one there can be gone on with."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+
+from ...runner.build_output.build_directory import BuildDirectory
+from ...runner.errors import UsageError
+from ...store.files import is_partial, write_whole
+
+_WORK, _MARKER = "work", "reduce-of"
+
+
+def open_output(output: Path, builds: Sequence[Path], options: Sequence[str], *, resume: bool) -> Path:
+    """The folder below `output` for what is not the result; an earlier reduction's only with `resume`, and only where
+    it was of the same builds with the same options.
+
+    Raises:
+        UsageError: the output lies in a build or around it, or holds something else.
+        BuildOutputError: a build's sources cannot be read.
+    """
+    resolved = [build.resolve() for build in builds]
+    for build in resolved:
+        if output.resolve().is_relative_to(build) or build.is_relative_to(output.resolve()):
+            raise UsageError(f"-o {output}: expected a folder outside of {build}")
+    marker = output / _MARKER
+    text = "\n".join([*map(_digest, resolved), *options])
+    # A kill may leave the half of a marker, and nothing else.
+    if output.exists() and not all(is_partial(path) for path in output.iterdir()):
+        if not marker.exists():
+            raise UsageError(f"-o {output}: expected a new or empty folder, found other files in it")
+        if resume and marker.read_text() != text:
+            raise UsageError(f"--resume: expected a reduction of the same builds in {output}, found another")
+        if not resume:
+            raise UsageError(
+                f"-o {output}: a reduction is there already; go on with --resume, or name another"
+            )
+    output.mkdir(parents=True, exist_ok=True)
+    write_whole(marker, text)
+    work = output / _WORK
+    work.mkdir(exist_ok=True)
+    return work
+
+
+def _digest(build: Path) -> str:
+    """Names a build by the content of its sources."""
+    opened = BuildDirectory.open(build)
+    digest = hashlib.sha256(opened.orchestration().source)
+    for kernel in opened.kernel_config().kernels.values():
+        if not kernel.external:
+            digest.update(opened.folder.locate(kernel.source).read_bytes())
+    return f"{build} {digest.hexdigest()}"

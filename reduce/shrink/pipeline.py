@@ -1,0 +1,307 @@
+"""A reduction from end to end: a failing build and a good one in, a minimal pair of build directories out."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...runner.build_output.build_directory import BuildDirectory
+from ...runner.build_output.generated_sources import compare_generated
+from ...runner.case.golden import freeze
+from ...runner.compare.statistics.statistics import Tolerance
+from ...runner.errors import UserError
+from ...store.files import write_whole
+from ..replay.toolchain import Toolchain
+from .edits.collapse_kernels import CollapseKernels
+from .edits.drop_statements import DropStatements
+from .edits.drop_tasks import DropTasks
+from .edits.external.reducer import ExternalReducer
+from .edits.fewer_blocks import FewerBlocks
+from .edits.kind import EditKind
+from .edits.plain_data import PlainData
+from .edits.smaller_shapes import SmallerShapes
+from .edits.suspects import KeepSuspects, suspects
+from .gate import Gate
+from .journal import TrialJournal
+from .minimize.answer import Answer
+from .minimize.graph import DependencyGraph
+from .minimize.patience import passes_to_reject
+from .minimize.phases import ERROR
+from .oracle.expected import Expected
+from .oracle.failure import Printed
+from .oracle.maker import Maker
+from .oracle.oracle import Differential, Oracle
+from .oracle.running import BuildRunner
+from .oracle.script import Script
+from .output import open_output
+from .program.candidate import Candidate
+from .program.pair import BuildPair
+from .recordings import PairRecorder, RecordedPair
+from .result.reduction import Baseline, ReductionResult, Size, Substituted
+from .result.reproducer import Reproducer
+from .result.verify import VerifiedCandidate, Verifier
+from .shrinker import Shrinker
+
+RESULT = "reduction.json"
+_LEAST_TIMEOUT, _TIMES_THE_RUN = 60.0, 10
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShrinkRequest:
+    """`budget` is seconds of searching, `timeout` seconds a run; None: no limit.
+
+    Without a `reference`, the golden data alone tell what is right. It may be the failing build itself, if its
+    toolchain is another one: another target, or another schedule. `printed` or `interesting` say what counts as the
+    failure, in place of what the whole build's run shows. `external` is a command that reduces texts of kernels.
+    """
+
+    failing: Path
+    reference: Path | None
+    failing_toolchain: Toolchain
+    reference_toolchain: Toolchain
+    golden_data: Path | None
+    tolerance: Tolerance
+    output: Path
+    jobs: int
+    budget: float | None
+    most_tests: int | None
+    resume: bool
+    timeout: float
+    printed: Printed | None = None
+    interesting: Path | None = None
+    external: str | None = None
+
+
+def shrink(request: ShrinkRequest, *, on_progress: Callable[[str], None]) -> ReductionResult:
+    """Reduce, and write `result/` and `reduction.json` to the output folder.
+
+    Raises:
+        UserError: an input cannot be used, the failure does not show, or the result cannot be verified.
+        BuildOutputError: a part of a build cannot be read.
+    """
+    work = _work(request)
+    recorded = _record(request, work, on_progress)
+    pair = recorded.pair
+    differing = _differing_kernels(request, pair)
+    oracle, reproducer = _oracle(request, recorded, work)
+    shrinker = _shrinker(
+        request=request, pair=pair, oracle=oracle, reproducer=reproducer, work=work, on_progress=on_progress
+    )
+    on_progress("running the whole program, straight-line")
+    runs, failures = shrinker.baseline()
+    reproducer.write(shrinker.best)
+    on_progress("running no task at all")
+    if shrinker.fails(Candidate(())):
+        raise UserError(
+            f"{request.failing}: expected a program without tasks not to fail, found that it does: {oracle.text}; "
+            "what fails is outside of the tasks"
+        )
+    external = None
+    if request.external is not None and pair.has_twin:
+        external = ExternalReducer(
+            command=request.external, folder=work, texts=pair.reduced_texts, on_progress=on_progress
+        ).reduce
+    shrinker.shrink(_kinds(recorded, differing), external)
+    verifier = Verifier(
+        oracle=oracle, pair=pair, runs=passes_to_reject(shrinker.rate, ERROR), folder=work / "verify"
+    )
+    chosen = _verified(shrinker.stages or [shrinker.best], reproducer, verifier, on_progress)
+    reproducer.explain(chosen.candidate, chosen.failing, verifier.worst_rows(chosen.failing))
+    result = _result(
+        request=request,
+        pair=pair,
+        differing=differing,
+        shrinker=shrinker,
+        baseline=Baseline(runs=runs, failures=failures),
+        failure=oracle.text,
+        chosen=chosen,
+    )
+    write_whole(request.output / RESULT, result.model_dump_json(indent=2) + "\n")
+    return result
+
+
+def _work(request: ShrinkRequest) -> Path:
+    options = [
+        str(request.tolerance),
+        str(request.golden_data),
+        str(request.printed),
+        str(request.interesting),
+        *(
+            f"{toolchain.platform} {dict(toolchain.variables)} {toolchain.schedule}"
+            for toolchain in (request.failing_toolchain, request.reference_toolchain)
+        ),
+    ]
+    builds = [build for build in (request.failing, request.reference) if build is not None]
+    return open_output(request.output, builds, options, resume=request.resume)
+
+
+def _record(request: ShrinkRequest, work: Path, on_progress: Callable[[str], None]) -> RecordedPair:
+    golden = freeze(request.golden_data or request.failing / "data", work / "golden")
+    return PairRecorder(
+        failing=request.failing,
+        reference=request.reference,
+        failing_toolchain=request.failing_toolchain,
+        reference_toolchain=request.reference_toolchain,
+        golden=golden,
+        folder=work,
+        timeout=request.timeout,
+        tolerance=request.tolerance,
+        printed=request.printed,
+        any_failure=request.interesting is not None,
+        on_progress=on_progress,
+    ).record()
+
+
+def _differing_kernels(request: ShrinkRequest, pair: BuildPair) -> tuple[str, ...]:
+    """Names of the failing build's kernels whose sources differ in the reference."""
+    if request.reference is None or not pair.has_twin:
+        return ()
+    different = compare_generated(
+        BuildDirectory.open(request.failing), BuildDirectory.open(request.reference)
+    )
+    return tuple(
+        kernel.name
+        for kernel in pair.failing.program.config.kernels.values()
+        if str(kernel.source) in different.differing
+    )
+
+
+def _oracle(
+    request: ShrinkRequest, recorded: RecordedPair, work: Path
+) -> tuple[Differential | Script, Reproducer]:
+    """What judges candidates, and what writes the best of them down."""
+    pair = recorded.pair
+    # A candidate may go on for ever, and nobody wants to wait long for it.
+    usual = max(pair.failing.seconds, pair.reference.seconds)
+    timeout = min(request.timeout, max(_LEAST_TIMEOUT, _TIMES_THE_RUN * usual))
+    runner = BuildRunner(tolerance=request.tolerance, timeout=timeout)
+    maker = Maker(pair=pair, runner=runner, computed=work / "computed")
+    reproducer = Reproducer(
+        pair=pair,
+        maker=maker,
+        output=request.output,
+        tolerance=request.tolerance,
+        reason=recorded.reason,
+        expected=Expected.of(recorded.failure, request.failing_toolchain.stack),
+        script=request.interesting,
+        timeout=request.timeout,
+    )
+    if request.interesting is None:
+        return Differential(pair=pair, failure=recorded.failure, maker=maker, runner=runner), reproducer
+    kept = request.output / "kept"
+    script = Script(path=request.interesting, pair=pair, make=reproducer.make, runner=runner, kept=kept)
+    return script, reproducer
+
+
+def _kinds(recorded: RecordedPair, differing: Sequence[str]) -> list[EditKind]:
+    """The kinds of edits in the order of their turns. What other kinds than dropping tasks leave of a program takes a
+    reference to tell what is expected."""
+    pair = recorded.pair
+    if not pair.has_twin:
+        above = DependencyGraph(tuple(tuple(sorted(tasks)) for tasks in pair.failing.tasks.predecessors))
+        return [DropTasks(above, targets=frozenset(pair.diverged) or None)]
+    return [
+        KeepSuspects(tuple(suspects(pair, recorded.first_wrong, differing))),
+        DropTasks(DependencyGraph.free(len(pair.order.tasks))),
+        CollapseKernels(tuple(differing), pair.order.kernels),
+        FewerBlocks(pair.blocks),
+        SmallerShapes(pair.order.extents),
+        PlainData(pair.varied_inputs),
+        DropStatements(pair.kernel_texts),
+    ]
+
+
+def _verified(
+    stages: Sequence[Candidate],
+    reproducer: Reproducer,
+    verifier: Verifier,
+    on_progress: Callable[[str], None],
+) -> VerifiedCandidate:
+    """The last stage that fails again, and passes again in the reference; what a chance has made smaller does not.
+
+    Raises:
+        UserError: not even the first stage does.
+    """
+    left = list(stages)
+    while True:
+        candidate = left.pop()
+        failing, passing = reproducer.write(candidate)
+        on_progress("verifying the result")
+        try:
+            return verifier.verify(candidate, failing, passing)
+        except UserError as error:
+            if not left:
+                raise
+            on_progress(f"not verified, going back to what was left before the last kind of edit: {error}")
+
+
+def _result(
+    *,
+    request: ShrinkRequest,
+    pair: BuildPair,
+    differing: Sequence[str],
+    shrinker: Shrinker,
+    baseline: Baseline,
+    failure: str,
+    chosen: VerifiedCandidate,
+) -> ReductionResult:
+    program, best = pair.failing.program, chosen.candidate
+    left = pair.order.kernels(best)
+    answers = list(shrinker.journal.answers.values())
+    return ReductionResult(
+        failing_build=str(request.failing),
+        reference=str(request.reference) if request.reference is not None else None,
+        stopped="budget" if shrinker.stopped else "done",
+        failure=failure,
+        signature=chosen.signature,
+        extents=best.extents,
+        blocks=best.blocks,
+        plain_inputs=best.plain,
+        statements_dropped=len(best.statements),
+        rewritten_kernels=tuple(name for name, _ in best.rewritten),
+        kept_tasks=tuple(f"{task}: {program.tasks[task].name}" for task in best.tasks),
+        kernels_of_failing_build=tuple(sorted(left.intersection(differing).difference(best.collapsed))),
+        tasks=Size(before=len(program.tasks), after=len(best.tasks)),
+        kernels=Size(before=len(program.config.kernels), after=len(left)),
+        bytes=Size(before=pair.failing_cut(pair.order.whole).bytes, after=chosen.failing.cut.bytes),
+        baseline=baseline,
+        oracle_calls=shrinker.calls,
+        cached=shrinker.cached,
+        invalid=answers.count(Answer.INVALID),
+        slipped=answers.count(Answer.SLIPPED),
+        preloaded=request.failing_toolchain.preloaded,
+        substituted=tuple(Substituted(**vars(boundary)) for boundary in chosen.failing.cut.boundaries),
+        verified=chosen.verified,
+    )
+
+
+def _shrinker(
+    *,
+    request: ShrinkRequest,
+    pair: BuildPair,
+    oracle: Oracle,
+    reproducer: Reproducer,
+    work: Path,
+    on_progress: Callable[[str], None],
+) -> Shrinker:
+    def on_better(candidate: Candidate) -> None:
+        reproducer.write(candidate)
+        changed = [f"{before} to {after}" for before, after in (*candidate.extents, *candidate.plain)]
+        changed += [f"task {task} in {count}" for task, count in candidate.blocks]
+        left = f"tasks {len(pair.order.tasks)} -> {len(candidate.tasks)}"
+        on_progress(", ".join([left, *changed]))
+
+    candidates = work / "candidates"
+    shutil.rmtree(candidates, ignore_errors=True)
+    return Shrinker(
+        oracle=oracle,
+        journal=TrialJournal.open(work / "tests.jsonl"),
+        gate=Gate(order=pair.order, best=pair.order.whole, on_better=on_better),
+        folder=candidates,
+        jobs=request.jobs,
+        budget=request.budget,
+        most_tests=request.most_tests,
+        on_progress=on_progress,
+    )
