@@ -4,12 +4,12 @@ import random
 from collections.abc import Mapping
 
 from .history import growth, growth_compiler
-from .history.edit import Edit
+from .history.edit import TreeEdit
 from .history.eras import STANDING, SWITCHES
 from .history.evolution import evolve
 from .history.history import PlannedCommit, Pointer, Switch, plan_history
-from .layout import CompilerLayout, Role
-from .scenarios import SETTINGS, Repository, Scenario, faults_in
+from .layout import CommitRole, CompilerLayout
+from .scenarios import SETTINGS, DemoRepository, Scenario, faults_in
 from .trees import load_tree
 
 SUBMODULE_PATH = "runtime"
@@ -19,7 +19,10 @@ _SCAFFOLD = {
     ".gitmodules": f'[submodule "minirt"]\n\tpath = {SUBMODULE_PATH}\n\turl = ../minirt\n',
     growth.CI_FILE: growth.CI_TEXT,
 }
-_RECIPES = {Role.CODE: growth_compiler.CODE, Role.QUIET: (*growth.QUIET, growth_compiler.add_test)}
+_RECIPES = {
+    CommitRole.CODE: growth_compiler.CODE,
+    CommitRole.QUIET: (*growth.QUIET, growth_compiler.add_test),
+}
 
 
 def compiler_history(
@@ -37,10 +40,10 @@ def compiler_history(
     """
     eras = [*STANDING, *(switch.overlay for switch in SWITCHES.values())]
     states = evolve(
-        {**load_tree(Repository.COMPILER), **_SCAFFOLD},
+        {**load_tree(DemoRepository.COMPILER), **_SCAFFOLD},
         layout.slots,
         recipes=_RECIPES,
-        overlays=[*eras, *faults_in(Repository.COMPILER)],
+        overlays=[*eras, *faults_in(DemoRepository.COMPILER)],
         rng=random.Random(f"compiler growth/{seed}"),
     )
     switches = {i: SWITCHES[slot.role] for i, slot in enumerate(layout.slots) if slot.role in SWITCHES}
@@ -63,7 +66,7 @@ def culprit_slots(layout: CompilerLayout, scenario: Scenario) -> tuple[int, ...]
 
 def _fault_switches(layout: CompilerLayout, scenario: Scenario) -> dict[int, Switch]:
     setting = SETTINGS[scenario]
-    if setting.fault is None or setting.repository is not Repository.COMPILER:
+    if setting.fault is None or setting.repository is not DemoRepository.COMPILER:
         return {}
     if scenario is not Scenario.FIXED_AND_BROKEN:
         return {layout.culprit: _plant(setting.fault)}
@@ -76,5 +79,5 @@ def _fault_switches(layout: CompilerLayout, scenario: Scenario) -> dict[int, Swi
     }
 
 
-def _plant(fault: Edit) -> Switch:
+def _plant(fault: TreeEdit) -> Switch:
     return Switch(fault, on=True, subject=fault.subject)

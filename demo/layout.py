@@ -10,7 +10,7 @@ from enum import StrEnum, auto
 from itertools import zip_longest
 
 
-class Role(StrEnum):
+class CommitRole(StrEnum):
     """What the commit at a place of the graph is for."""
 
     ROOT = auto()
@@ -26,14 +26,14 @@ class Role(StrEnum):
     RESPELL = auto()  # generated orchestration takes its newest spelling
 
 
-HARMLESS = frozenset({Role.CODE, Role.QUIET})
+HARMLESS = frozenset({CommitRole.CODE, CommitRole.QUIET})
 
 
 @dataclass(frozen=True)
-class Slot:
+class GraphSlot:
     """One commit to be: its role, and its parents as indices of earlier slots, first parent first."""
 
-    role: Role
+    role: CommitRole
     parents: tuple[int, ...]
     on_side: bool = False
 
@@ -42,8 +42,8 @@ class Slot:
 class Unit:
     """Commits in a row on the first-parent line; if `side` is not empty, a merge of that branch follows."""
 
-    main: tuple[Role, ...]
-    side: tuple[Role, ...] = ()
+    main: tuple[CommitRole, ...]
+    side: tuple[CommitRole, ...] = ()
 
     @property
     def size(self) -> int:
@@ -55,7 +55,7 @@ class Graph:
     """A commit graph under construction; every unit is put on the tip of the first-parent line."""
 
     def __init__(self) -> None:
-        self.slots: list[Slot] = []
+        self.slots: list[GraphSlot] = []
 
     @property
     def tip(self) -> int:
@@ -72,11 +72,11 @@ class Graph:
             if side_role is not None:
                 side = self._slot(side_role, (side,), on_side=True)
         if unit.side:
-            self._slot(Role.MERGE, (main, side), on_side=False)
+            self._slot(CommitRole.MERGE, (main, side), on_side=False)
         return range(start, len(self.slots))
 
-    def _slot(self, role: Role, parents: tuple[int, ...], *, on_side: bool) -> int:
-        self.slots.append(Slot(role, parents, on_side))
+    def _slot(self, role: CommitRole, parents: tuple[int, ...], *, on_side: bool) -> int:
+        self.slots.append(GraphSlot(role, parents, on_side))
         return self.tip
 
 
@@ -84,7 +84,7 @@ class Graph:
 class CompilerLayout:
     """Shape of the searched repository. Indices are into `slots`."""
 
-    slots: tuple[Slot, ...]
+    slots: tuple[GraphSlot, ...]
     good: int
     culprit: int  # of the scenarios with one fault in this repository
     relapse: tuple[int, int, int]  # regressed, fixed, regressed again; all on the first-parent line
@@ -101,7 +101,7 @@ class CompilerLayout:
 class RuntimeLayout:
     """Shape of the submodule's repository; `pointers` are the slots that the superproject records."""
 
-    slots: tuple[Slot, ...]
+    slots: tuple[GraphSlot, ...]
     pointers: tuple[int, ...]
     culprit: int
 
@@ -115,12 +115,12 @@ def compiler_layout(*, commits: int, seed: int) -> CompilerLayout:
     bumps = max(2, round(commits / 20))
     broken = 2 if commits < 40 else rng.randint(2, 4)
     special = [
-        Unit((Role.BREAK, *[Role.CODE] * (broken - 1), Role.REPAIR)),
-        Unit((Role.CRASH, Role.RECOVER)),
-        *[Unit((Role.BUMP,))] * bumps,
+        Unit((CommitRole.BREAK, *[CommitRole.CODE] * (broken - 1), CommitRole.REPAIR)),
+        Unit((CommitRole.CRASH, CommitRole.RECOVER)),
+        *[Unit((CommitRole.BUMP,))] * bumps,
     ]
-    midway = [Unit((Role.RENAME,)), Unit((Role.RESPELL,))]
-    ends = [Unit((Role.CODE,)), Unit((Role.CODE,))]
+    midway = [Unit((CommitRole.RENAME,)), Unit((CommitRole.RESPELL,))]
+    ends = [Unit((CommitRole.CODE,)), Unit((CommitRole.CODE,))]
     harmless = _harmless_units(
         rng,
         total=commits - sum(unit.size for unit in special + midway + ends),
@@ -134,15 +134,26 @@ def compiler_layout(*, commits: int, seed: int) -> CompilerLayout:
         inner.insert(rng.randint(len(inner) // 3, 2 * len(inner) // 3), unit)
 
     graph = Graph()
-    graph.add(Unit((Role.ROOT, Role.CODE, Role.QUIET, Role.QUIET, Role.CODE, Role.QUIET)))
+    graph.add(
+        Unit(
+            (
+                CommitRole.ROOT,
+                CommitRole.CODE,
+                CommitRole.QUIET,
+                CommitRole.QUIET,
+                CommitRole.CODE,
+                CommitRole.QUIET,
+            )
+        )
+    )
     good = graph.tip
     graph.add(ends[0])
     placed = [(unit, graph.add(unit)) for unit in inner]
     graph.add(ends[1])
 
     movable = [(unit, at) for unit, at in placed if HARMLESS.issuperset(unit.main)]
-    places = [i for _, at in movable for i in at if graph.slots[i].role is Role.CODE]
-    singles = [at[0] for unit, at in movable if unit == Unit((Role.CODE,))]
+    places = [i for _, at in movable for i in at if graph.slots[i].role is CommitRole.CODE]
+    singles = [at[0] for unit, at in movable if unit == Unit((CommitRole.CODE,))]
     draws = [sorted(rng.sample(singles, 3)) for _ in range(8)]
     first, second, third = max(draws, key=lambda at: min(at[1] - at[0], at[2] - at[1]))  # well apart
     return CompilerLayout(
@@ -150,7 +161,7 @@ def compiler_layout(*, commits: int, seed: int) -> CompilerLayout:
         good=good,
         culprit=rng.choice(places),
         relapse=(first, second, third),
-        bumps=tuple(i for i, slot in enumerate(graph.slots) if slot.role is Role.BUMP),
+        bumps=tuple(i for i, slot in enumerate(graph.slots) if slot.role is CommitRole.BUMP),
         wide_bump=rng.randrange(bumps),
     )
 
@@ -162,7 +173,7 @@ def runtime_layout(*, bumps: int, wide_bump: int, seed: int) -> RuntimeLayout:
     """
     rng = random.Random(f"runtime/{bumps}/{wide_bump}/{seed}")
     graph = Graph()
-    graph.add(Unit((Role.ROOT, Role.CODE, Role.QUIET, Role.CODE)))
+    graph.add(Unit((CommitRole.ROOT, CommitRole.CODE, CommitRole.QUIET, CommitRole.CODE)))
     pointers = [graph.tip]
     culprit = 0
     for bump in range(bumps):
@@ -173,7 +184,9 @@ def runtime_layout(*, bumps: int, wide_bump: int, seed: int) -> RuntimeLayout:
         for unit in units:
             graph.add(unit)
         if bump == wide_bump:
-            culprit = rng.choice([i for i in range(start, graph.tip + 1) if graph.slots[i].role is Role.CODE])
+            culprit = rng.choice(
+                [i for i in range(start, graph.tip + 1) if graph.slots[i].role is CommitRole.CODE]
+            )
         pointers.append(graph.tip)
     return RuntimeLayout(slots=tuple(graph.slots), pointers=tuple(pointers), culprit=culprit)
 
@@ -199,10 +212,10 @@ def _harmless_units(
 
     places = sum(main + side for main, side in shapes)
     quiet = min(quiet, places)
-    roles = [Role.QUIET] * quiet + [Role.CODE] * (places - quiet)
+    roles = [CommitRole.QUIET] * quiet + [CommitRole.CODE] * (places - quiet)
     rng.shuffle(roles)
     draw = iter(roles)
-    units = [Unit((Role.CODE,))] * code_singles
+    units = [Unit((CommitRole.CODE,))] * code_singles
     for main, side in shapes:
         units.append(Unit(tuple(next(draw) for _ in range(main)), tuple(next(draw) for _ in range(side))))
     return units

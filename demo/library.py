@@ -5,11 +5,16 @@ import random
 from .history import growth
 from .history.evolution import evolve
 from .history.history import PlannedCommit, plan_history
-from .layout import Role, Slot
-from .scenarios import Repository
+from .layout import CommitRole, GraphSlot
+from .scenarios import DemoRepository
 from .trees import load_tree
 
-SLOTS = (Slot(Role.ROOT, ()), Slot(Role.QUIET, (0,)), Slot(Role.QUIET, (1,)), Slot(Role.QUIET, (2,)))
+SLOTS = (
+    GraphSlot(CommitRole.ROOT, ()),
+    GraphSlot(CommitRole.QUIET, (0,)),
+    GraphSlot(CommitRole.QUIET, (1,)),
+    GraphSlot(CommitRole.QUIET, (2,)),
+)
 
 _SCAFFOLD = {
     ".gitignore": "__pycache__/\n*.egg-info/\nbuild_output/\n",
@@ -20,9 +25,9 @@ _SCAFFOLD = {
 def library_history(*, seed: int, times: list[int]) -> list[PlannedCommit]:
     """The commits of the case library; `times` has a date for each of SLOTS."""
     states = evolve(
-        {**load_tree(Repository.LIBRARY), **_SCAFFOLD},
+        {**load_tree(DemoRepository.LIBRARY), **_SCAFFOLD},
         SLOTS,
-        recipes={Role.QUIET: growth.QUIET},
+        recipes={CommitRole.QUIET: growth.QUIET},
         overlays=(),
         rng=random.Random(f"library growth/{seed}"),
     )

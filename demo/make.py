@@ -16,7 +16,7 @@ from .history.people import RUNTIME_LEAD, SPAN, START, spread
 from .layout import MIN_COMMITS, CompilerLayout, compiler_layout, runtime_layout
 from .library import SLOTS, library_history
 from .runtime import runtime_history
-from .scenarios import SETTINGS, Repository, Scenario
+from .scenarios import SETTINGS, DemoRepository, Scenario
 
 _ROOT_TOKEN = "@ROOT@"  # the one placeholder of configs/demo.toml: the folder of the stack
 
@@ -93,13 +93,13 @@ def _make(directory: Path, *, scenario: Scenario, commits: int, seed: int) -> Tr
         random.Random(f"compiler times/{seed}"), count=len(layout.slots), after=START, before=START + SPAN
     )
     inner_ids = write_repository(
-        directory / Repository.RUNTIME,
+        directory / DemoRepository.RUNTIME,
         runtime_history(
             inner, scenario=scenario, seed=seed, times=_runtime_times(layout, pointers, times, seed)
         ),
     )
     ids = write_repository(
-        directory / Repository.COMPILER,
+        directory / DemoRepository.COMPILER,
         compiler_history(
             layout, scenario=scenario, seed=seed, times=times, pointers=_pointers(layout, pointers, inner_ids)
         ),
@@ -107,16 +107,16 @@ def _make(directory: Path, *, scenario: Scenario, commits: int, seed: int) -> Tr
     early = spread(
         random.Random(f"library times/{seed}"), count=len(SLOTS), after=START - RUNTIME_LEAD, before=START
     )
-    write_repository(directory / Repository.LIBRARY, library_history(seed=seed, times=early))
-    _add_submodule(directory / Repository.COMPILER)
+    write_repository(directory / DemoRepository.LIBRARY, library_history(seed=seed, times=early))
+    _add_submodule(directory / DemoRepository.COMPILER)
 
-    culprits = [Culprit(Repository.COMPILER, ids[slot]) for slot in culprit_slots(layout, scenario)]
+    culprits = [Culprit(DemoRepository.COMPILER, ids[slot]) for slot in culprit_slots(layout, scenario)]
     if rolls_back:
         crossing = ids[layout.bumps[len(layout.bumps) - 1 - layout.wide_bump]]
-        culprits = [Culprit(Repository.COMPILER, crossing, lost=inner_ids[inner.culprit])]
-    elif setting.repository is Repository.RUNTIME:
+        culprits = [Culprit(DemoRepository.COMPILER, crossing, lost=inner_ids[inner.culprit])]
+    elif setting.repository is DemoRepository.RUNTIME:
         through = ids[layout.bumps[layout.wide_bump]]
-        culprits = [Culprit(Repository.RUNTIME, inner_ids[inner.culprit], through)]
+        culprits = [Culprit(DemoRepository.RUNTIME, inner_ids[inner.culprit], through)]
     truth = Truth(
         scenario=scenario,
         good=ids[layout.good],

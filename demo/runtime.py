@@ -3,18 +3,18 @@
 import random
 
 from .history import growth, growth_runtime
-from .history.edit import Edit
+from .history.edit import TreeEdit
 from .history.evolution import evolve
 from .history.history import PlannedCommit, Switch, plan_history
-from .layout import Role, RuntimeLayout
-from .scenarios import SETTINGS, Repository, Scenario, faults_in
+from .layout import CommitRole, RuntimeLayout
+from .scenarios import SETTINGS, DemoRepository, Scenario, faults_in
 from .trees import load_tree
 
 _SCAFFOLD = {
     ".gitignore": "__pycache__/\n*.egg-info/\nbuild/\n",
     growth.CI_FILE: growth.CI_TEXT,
 }
-_RECIPES = {Role.CODE: growth_runtime.CODE, Role.QUIET: (*growth.QUIET, growth_runtime.add_test)}
+_RECIPES = {CommitRole.CODE: growth_runtime.CODE, CommitRole.QUIET: (*growth.QUIET, growth_runtime.add_test)}
 
 
 def runtime_history(
@@ -22,16 +22,16 @@ def runtime_history(
 ) -> list[PlannedCommit]:
     """The commits of one scenario; `times` has a date for each slot."""
     states = evolve(
-        {**load_tree(Repository.RUNTIME), **_SCAFFOLD},
+        {**load_tree(DemoRepository.RUNTIME), **_SCAFFOLD},
         layout.slots,
         recipes=_RECIPES,
-        overlays=faults_in(Repository.RUNTIME),
+        overlays=faults_in(DemoRepository.RUNTIME),
         rng=random.Random(f"runtime growth/{seed}"),
     )
     setting = SETTINGS[scenario]
-    standing: list[Edit] = []
+    standing: list[TreeEdit] = []
     switches: dict[int, Switch] = {}
-    if setting.fault is not None and setting.repository is Repository.RUNTIME:
+    if setting.fault is not None and setting.repository is DemoRepository.RUNTIME:
         mends = scenario is Scenario.RUNTIME_ROLLBACK
         standing = [setting.fault] if mends else []
         subject = "Fix: round to nearest even" if mends else setting.fault.subject

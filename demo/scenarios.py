@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from .history.edit import Edit, Replace
+from .history.edit import Replace, TreeEdit
 
 
-class Repository(StrEnum):
+class DemoRepository(StrEnum):
     """The repositories of the stack, by the names of their folders."""
 
     COMPILER = "minipto"
@@ -37,11 +37,11 @@ class Setting:
 
     case: str
     bad_when: str
-    fault: Edit | None
-    repository: Repository = Repository.COMPILER
+    fault: TreeEdit | None
+    repository: DemoRepository = DemoRepository.COMPILER
 
 
-_ROUNDING = Edit(
+_ROUNDING = TreeEdit(
     "Refactor: one rounding mode for all casts",
     (
         Replace(
@@ -52,12 +52,12 @@ _ROUNDING = Edit(
     ),
 )
 
-_ACCUMULATE = Edit(
+_ACCUMULATE = TreeEdit(
     "Update: accumulate each product in the type of its operands",
     (Replace("minipto/passes/legalize_casts.py", "DType.BF16: DType.FP32,", "DType.BF16: DType.BF16,"),),
 )
 
-_REUSE = Edit(
+_REUSE = TreeEdit(
     "Add: hand a buffer on as soon as its value is computed",
     (
         Replace(
@@ -68,7 +68,7 @@ _REUSE = Edit(
     ),
 )
 
-_TAIL = Edit(
+_TAIL = TreeEdit(
     "Update: no masks where a row is a whole number of vectors",
     (
         Replace(
@@ -79,7 +79,7 @@ _TAIL = Edit(
     ),
 )
 
-_DROPPED_DEP = Edit(
+_DROPPED_DEP = TreeEdit(
     "Refactor: a region that a task writes is an output",
     (
         Replace(
@@ -90,7 +90,7 @@ _DROPPED_DEP = Edit(
     ),
 )
 
-_RUNTIME_ROUNDING = Edit(
+_RUNTIME_ROUNDING = TreeEdit(
     "Refactor: add half a unit to round to bfloat16",
     (
         Replace(
@@ -101,7 +101,7 @@ _RUNTIME_ROUNDING = Edit(
     ),
 )
 
-_STALL = Edit(
+_STALL = TreeEdit(
     "Add: order matrix products explicitly",
     (
         Replace(
@@ -115,7 +115,7 @@ _STALL = Edit(
     ),
 )
 
-_CRASH = Edit(
+_CRASH = TreeEdit(
     "Update: give each lane a tile of its own in matrix products",
     (
         Replace(
@@ -133,10 +133,10 @@ SETTINGS: Mapping[Scenario, Setting] = {
     Scenario.TAIL: Setting("cases/rms_norm.py", "mismatch", _TAIL),
     Scenario.DROPPED_DEP: Setting("cases/matmul_splitk.py", "mismatch", _DROPPED_DEP),
     Scenario.RUNTIME_BUMP: Setting(
-        "cases/elementwise_chain.py", "mismatch", _RUNTIME_ROUNDING, Repository.RUNTIME
+        "cases/elementwise_chain.py", "mismatch", _RUNTIME_ROUNDING, DemoRepository.RUNTIME
     ),
     Scenario.RUNTIME_ROLLBACK: Setting(
-        "cases/elementwise_chain.py", "mismatch", _RUNTIME_ROUNDING, Repository.RUNTIME
+        "cases/elementwise_chain.py", "mismatch", _RUNTIME_ROUNDING, DemoRepository.RUNTIME
     ),
     Scenario.STALL: Setting("cases/matmul_splitk.py", "stall", _STALL),
     Scenario.CRASH: Setting("cases/quant_matmul.py", "crash", _CRASH),
@@ -145,7 +145,7 @@ SETTINGS: Mapping[Scenario, Setting] = {
 }
 
 
-def faults_in(repository: Repository) -> list[Edit]:
+def faults_in(repository: DemoRepository) -> list[TreeEdit]:
     """Every fault that some scenario plants in the repository, each once."""
     faults = [setting.fault for setting in SETTINGS.values() if setting.repository is repository]
     return list(dict.fromkeys(fault for fault in faults if fault is not None))

@@ -10,7 +10,7 @@ import re
 import shutil
 from pathlib import Path
 
-from precision_bisect.demo.scenarios import Repository
+from precision_bisect.demo.scenarios import DemoRepository
 from tests.reduce.demo_builds import Trees, Twins
 
 NAME = "any kernel"
@@ -20,7 +20,7 @@ _STORE = re.compile(r"store_f32\(\w+, (?:offset|element_offset\([^()]*\)), ")
 def any_kernel(folder: Path, trees: Trees, seed: int) -> Twins:
     """A good build, on inputs drawn from the seed, and its copy with the fault."""
     rng = random.Random(seed)
-    library = trees.folder / Repository.LIBRARY
+    library = trees.folder / DemoRepository.LIBRARY
     case = rng.choice(sorted((library / "cases").glob("*.py")))
     good = trees.build(str(case.relative_to(library)), folder / "good", "--save-data", seed=seed)
     bad = shutil.copytree(good, folder / "bad")

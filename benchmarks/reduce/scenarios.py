@@ -23,7 +23,7 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
-from precision_bisect.demo.scenarios import SETTINGS, Repository, Scenario
+from precision_bisect.demo.scenarios import SETTINGS, DemoRepository, Scenario
 from precision_bisect.reduce.cli import main as reduce_command
 from precision_bisect.reduce.shrink.result.reduction import ReductionResult
 from precision_bisect.runner.stack.file import load_stack
@@ -154,7 +154,7 @@ def one(scenario: Scenario, twins: Twins, output: Path, schedule: str | None) ->
 def scene(build: Path, trees: Trees, variables: Mapping[str, str]) -> str:
     """What the runtime's own tool prints when it runs the build's scene test with these variables set."""
     with tempfile.TemporaryDirectory() as folder:
-        path = os.pathsep.join(str(trees.folder / name) for name in Repository)
+        path = os.pathsep.join(str(trees.folder / name) for name in DemoRepository)
         done = subprocess.run(
             [sys.executable, str((build / "test_reduced.py").resolve()), "-p", "a2a3sim"],
             cwd=folder,

@@ -2,7 +2,7 @@
 
 A tree maps each path (POSIX, relative) to the file's text. An edit never changes the tree it is given.
 
->>> edit = Edit("Refactor: say five", (Replace("a.py", "x = 4", "x = 5"),))
+>>> edit = TreeEdit("Refactor: say five", (Replace("a.py", "x = 4", "x = 5"),))
 >>> edit.apply({"a.py": "x = 4\\n"})
 {'a.py': 'x = 5\\n'}
 """
@@ -80,7 +80,7 @@ Change = Write | Remove | Replace | ReplaceAll
 
 
 @dataclass(frozen=True)
-class Edit:
+class TreeEdit:
     """Changes made together, and the subject line of the commit that makes them."""
 
     subject: str

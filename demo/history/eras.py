@@ -4,11 +4,11 @@ Each is an overlay on the newest source: an older spelling is on from the root u
 breakage from the commit that makes it until the commit that mends it.
 """
 
-from ..layout import Role
-from .edit import Edit, Replace, ReplaceAll
+from ..layout import CommitRole
+from .edit import Replace, ReplaceAll, TreeEdit
 from .history import Switch
 
-_OLD_FLAG = Edit(
+_OLD_FLAG = TreeEdit(
     "Refactor: --dump-args takes the place of --dump-tensor",
     (
         ReplaceAll("minipto/flags.py", "dump-args", "dump-tensor"),
@@ -19,7 +19,7 @@ _OLD_FLAG = Edit(
     ),
 )
 
-_OLD_SPELLING = Edit(
+_OLD_SPELLING = TreeEdit(
     "Update: names of minirt's orchestration types",
     (
         ReplaceAll("minipto/codegen/orchestration.py", "CoreTaskArgs", "L0TaskArgs"),
@@ -29,7 +29,7 @@ _OLD_SPELLING = Edit(
 )
 
 # The version module itself was left out of the commit: neither does the package install, nor import.
-_FORGOTTEN_FILE = Edit(
+_FORGOTTEN_FILE = TreeEdit(
     "Refactor: keep the version in one module",
     (
         Replace("pyproject.toml", 'version = "0.7.0"', 'dynamic = ["version"]'),
@@ -47,7 +47,7 @@ _FORGOTTEN_FILE = Edit(
 )
 
 # A pass is a plain function and has no label: every compilation ends in an AttributeError.
-_UNTRIED_LABEL = Edit(
+_UNTRIED_LABEL = TreeEdit(
     "Refactor: take the dump's name from the pass itself",
     (Replace("minipto/compiler.py", 'dumps[f"after_{name}"]', 'dumps[f"after_{run.label}"]'),),
 )
@@ -56,11 +56,11 @@ STANDING = (_OLD_FLAG, _OLD_SPELLING)
 """Overlays that are on at the root."""
 
 SWITCHES = {
-    Role.RENAME: Switch(_OLD_FLAG, on=False, subject=_OLD_FLAG.subject),
-    Role.RESPELL: Switch(_OLD_SPELLING, on=False, subject=_OLD_SPELLING.subject),
-    Role.BREAK: Switch(_FORGOTTEN_FILE, on=True, subject=_FORGOTTEN_FILE.subject),
-    Role.REPAIR: Switch(_FORGOTTEN_FILE, on=False, subject=f'Revert "{_FORGOTTEN_FILE.subject}"'),
-    Role.CRASH: Switch(_UNTRIED_LABEL, on=True, subject=_UNTRIED_LABEL.subject),
-    Role.RECOVER: Switch(_UNTRIED_LABEL, on=False, subject="Fix: name of the pass in dumps"),
+    CommitRole.RENAME: Switch(_OLD_FLAG, on=False, subject=_OLD_FLAG.subject),
+    CommitRole.RESPELL: Switch(_OLD_SPELLING, on=False, subject=_OLD_SPELLING.subject),
+    CommitRole.BREAK: Switch(_FORGOTTEN_FILE, on=True, subject=_FORGOTTEN_FILE.subject),
+    CommitRole.REPAIR: Switch(_FORGOTTEN_FILE, on=False, subject=f'Revert "{_FORGOTTEN_FILE.subject}"'),
+    CommitRole.CRASH: Switch(_UNTRIED_LABEL, on=True, subject=_UNTRIED_LABEL.subject),
+    CommitRole.RECOVER: Switch(_UNTRIED_LABEL, on=False, subject="Fix: name of the pass in dumps"),
 }
 """What the commit of each special role switches."""

@@ -4,8 +4,8 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ..layout import HARMLESS, Role, Slot
-from .edit import Edit, EditError, Tree
+from ..layout import HARMLESS, CommitRole, GraphSlot
+from .edit import EditError, Tree, TreeEdit
 from .growth import Recipe
 from .python_edits import Frozen
 
@@ -17,15 +17,15 @@ class State:
     """The tree at one slot, and the harmless edit that led to it (none at roots, merges, special slots)."""
 
     tree: Tree
-    edit: Edit | None
+    edit: TreeEdit | None
 
 
 def evolve(
     start: Tree,
-    slots: Sequence[Slot],
+    slots: Sequence[GraphSlot],
     *,
-    recipes: Mapping[Role, Sequence[Recipe]],
-    overlays: Sequence[Edit],
+    recipes: Mapping[CommitRole, Sequence[Recipe]],
+    overlays: Sequence[TreeEdit],
     rng: random.Random,
 ) -> list[State]:
     """Grow `start` along the graph. Every overlay fits every tree of the result, as it fits `start`.
@@ -43,7 +43,7 @@ def evolve(
             states.append(State(start, None))
             continue
         before = states[slot.parents[0]].tree
-        if slot.role is Role.MERGE:
+        if slot.role is CommitRole.MERGE:
             states.append(State(_merge(states, slots, index), None))
         elif slot.role in HARMLESS:
             avoid = _touched_beside(states, slots, index)
@@ -59,10 +59,10 @@ def _draw(
     recipes: Sequence[Recipe],
     *,
     avoid: frozenset[str],
-    overlays: Sequence[Edit],
+    overlays: Sequence[TreeEdit],
     frozen: Frozen,
     rng: random.Random,
-) -> Edit:
+) -> TreeEdit:
     for _ in range(_ATTEMPTS):
         edit = rng.choice(recipes)(tree, rng, frozen)
         if edit is None or edit.paths & avoid:
@@ -73,7 +73,7 @@ def _draw(
     raise EditError(f"no harmless edit found in {_ATTEMPTS} attempts with {len(recipes)} recipes")
 
 
-def _all_fit(overlays: Sequence[Edit], tree: Tree, paths: frozenset[str]) -> bool:
+def _all_fit(overlays: Sequence[TreeEdit], tree: Tree, paths: frozenset[str]) -> bool:
     try:
         for overlay in overlays:
             if overlay.paths & paths:
@@ -83,7 +83,7 @@ def _all_fit(overlays: Sequence[Edit], tree: Tree, paths: frozenset[str]) -> boo
     return True
 
 
-def _fragments(overlays: Sequence[Edit]) -> Frozen:
+def _fragments(overlays: Sequence[TreeEdit]) -> Frozen:
     found: dict[str, list[str]] = {}
     for overlay in overlays:
         for path, text in overlay.replaced:
@@ -91,7 +91,7 @@ def _fragments(overlays: Sequence[Edit]) -> Frozen:
     return found
 
 
-def _side_branch(slots: Sequence[Slot], tip: int) -> list[int]:
+def _side_branch(slots: Sequence[GraphSlot], tip: int) -> list[int]:
     """The slots of the side branch that ends at `tip`, newest first, and last the slot it forked from."""
     branch = [tip]
     while slots[branch[-1]].on_side:
@@ -99,7 +99,7 @@ def _side_branch(slots: Sequence[Slot], tip: int) -> list[int]:
     return branch
 
 
-def _merge(states: Sequence[State], slots: Sequence[Slot], index: int) -> Tree:
+def _merge(states: Sequence[State], slots: Sequence[GraphSlot], index: int) -> Tree:
     main, side = slots[index].parents
     branch = _side_branch(slots, side)[:-1]
     edits = [edit for edit in (states[i].edit for i in branch) if edit is not None]
@@ -107,13 +107,13 @@ def _merge(states: Sequence[State], slots: Sequence[Slot], index: int) -> Tree:
     return {**states[main].tree, **{path: states[side].tree[path] for path in touched}}
 
 
-def _touched_beside(states: Sequence[State], slots: Sequence[Slot], index: int) -> frozenset[str]:
+def _touched_beside(states: Sequence[State], slots: Sequence[GraphSlot], index: int) -> frozenset[str]:
     """Paths touched so far by the branch that runs beside this slot and is not merged yet."""
     slot = slots[index]
     paths: set[str] = set()
     fork = _side_branch(slots, slot.parents[0])[-1] if slot.on_side else -1
     for other in range(index - 1, fork, -1):
-        if slots[other].role is Role.MERGE:
+        if slots[other].role is CommitRole.MERGE:
             break
         edit = states[other].edit
         if edit is not None and slots[other].on_side != slot.on_side:

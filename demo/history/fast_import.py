@@ -11,7 +11,7 @@ from .history import PlannedCommit
 BRANCH = "main"
 
 
-class GitError(RuntimeError):
+class FastImportError(RuntimeError):
     """git refused; the message holds its last words."""
 
 
@@ -24,7 +24,9 @@ def git(directory: Path, *arguments: str, stdin: bytes = b"") -> str:
     )
     if done.returncode != 0:
         said = done.stderr.decode(errors="replace").strip()
-        raise GitError(f"git {arguments[0]} failed in {directory} with exit code {done.returncode}: {said}")
+        raise FastImportError(
+            f"git {arguments[0]} failed in {directory} with exit code {done.returncode}: {said}"
+        )
     return done.stdout.decode()
 
 

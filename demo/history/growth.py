@@ -3,10 +3,10 @@
 import random
 from collections.abc import Callable
 
-from .edit import Edit, Replace, Tree, Write, append
+from .edit import Replace, Tree, TreeEdit, Write, append
 from .python_edits import Frozen
 
-Recipe = Callable[[Tree, random.Random, Frozen], Edit | None]
+Recipe = Callable[[Tree, random.Random, Frozen], TreeEdit | None]
 """Makes an edit that fits the tree, or says with None that it has nothing (more) to offer."""
 
 CI_FILE = ".github/workflows/ci.yml"
@@ -34,18 +34,18 @@ _CASES = ("elementwise_chain", "softmax", "rms_norm", "matmul_splitk", "attentio
 _PLATFORMS = ("a2a3", "a2a3sim", "a5", "a5sim")
 
 
-def raise_ci_timeout(tree: Tree, rng: random.Random, frozen: Frozen) -> Edit | None:
+def raise_ci_timeout(tree: Tree, rng: random.Random, frozen: Frozen) -> TreeEdit | None:
     """Gives the tests of CI another number of minutes."""
     return _set_in_ci(tree, "timeout-minutes: ", str(rng.randint(10, 60)), "CI: allow the tests {} minutes")
 
 
-def drop_ci_cache(tree: Tree, rng: random.Random, frozen: Frozen) -> Edit | None:
+def drop_ci_cache(tree: Tree, rng: random.Random, frozen: Frozen) -> TreeEdit | None:
     """Changes the key of CI's cache."""
     key = f"v{rng.randint(2, 9999)}"
     return _set_in_ci(tree, "CACHE_KEY: ", key, "CI: drop the compiler cache, key {}")
 
 
-def note_change(tree: Tree, rng: random.Random, frozen: Frozen) -> Edit | None:
+def note_change(tree: Tree, rng: random.Random, frozen: Frozen) -> TreeEdit | None:
     """Adds a line to the list of changes."""
     path = "docs/changes.md"
     case, platform = rng.choice(_CASES), rng.choice(_PLATFORMS)
@@ -58,19 +58,19 @@ def note_change(tree: Tree, rng: random.Random, frozen: Frozen) -> Edit | None:
         )
     )
     subject = f"Docs: note on {case} at {rows}x{columns}"
-    return Edit(subject, (append(tree, path, note, head="# Changes\n\n"),))
+    return TreeEdit(subject, (append(tree, path, note, head="# Changes\n\n"),))
 
 
-def note_measurement(tree: Tree, rng: random.Random, frozen: Frozen) -> Edit | None:
+def note_measurement(tree: Tree, rng: random.Random, frozen: Frozen) -> TreeEdit | None:
     """Adds a row to the table of measurements."""
     path = "docs/measurements.md"
     case, platform = rng.choice(_CASES), rng.choice(_PLATFORMS)
     row = f"| {case} | {platform} | {rng.randint(1, 4)} | {rng.uniform(5, 900):.1f} |\n"
     head = "# Measurements\n\n| case | platform | threads | us |\n| --- | --- | --- | --- |\n"
-    return Edit(f"Docs: time of {case} on {platform}", (append(tree, path, row, head=head),))
+    return TreeEdit(f"Docs: time of {case} on {platform}", (append(tree, path, row, head=head),))
 
 
-def answer_question(tree: Tree, rng: random.Random, frozen: Frozen) -> Edit | None:
+def answer_question(tree: Tree, rng: random.Random, frozen: Frozen) -> TreeEdit | None:
     """Adds a question that is not answered yet; None where all are."""
     path = "docs/questions.md"
     known = tree.get(path, "# Questions\n")
@@ -78,7 +78,7 @@ def answer_question(tree: Tree, rng: random.Random, frozen: Frozen) -> Edit | No
     if not fresh:
         return None
     question, answer = rng.choice(fresh)
-    return Edit(f'Docs: answer "{question}"', (Write(path, f"{known}\n## {question}\n\n{answer}\n"),))
+    return TreeEdit(f'Docs: answer "{question}"', (Write(path, f"{known}\n## {question}\n\n{answer}\n"),))
 
 
 QUIET: tuple[Recipe, ...] = (note_change, note_measurement, answer_question, raise_ci_timeout, drop_ci_cache)
@@ -101,7 +101,7 @@ _QUESTIONS = (
 )
 
 
-def _set_in_ci(tree: Tree, key: str, value: str, subject: str) -> Edit | None:
+def _set_in_ci(tree: Tree, key: str, value: str, subject: str) -> TreeEdit | None:
     line = next(line for line in tree[CI_FILE].splitlines() if key in line)
     new = line[: line.index(key) + len(key)] + value
-    return Edit(subject.format(value), (Replace(CI_FILE, line, new),)) if new != line else None
+    return TreeEdit(subject.format(value), (Replace(CI_FILE, line, new),)) if new != line else None

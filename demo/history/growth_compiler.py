@@ -2,7 +2,7 @@
 
 import random
 
-from .edit import Edit, Tree, Write, append
+from .edit import Tree, TreeEdit, Write, append
 from .growth import Recipe
 from .python_edits import Frozen, drop_log, log_entry, rename_local
 
@@ -65,7 +65,7 @@ _HELPERS = {
 }
 
 
-def add_helper(tree: Tree, rng: random.Random, frozen: Frozen) -> Edit | None:
+def add_helper(tree: Tree, rng: random.Random, frozen: Frozen) -> TreeEdit | None:
     """Adds a function of integer arithmetic; None where all are there."""
     path = "minipto/integers.py"
     text = tree.get(path, '"""Small integer arithmetic for tiles and addresses."""\n')
@@ -75,10 +75,10 @@ def add_helper(tree: Tree, rng: random.Random, frozen: Frozen) -> Edit | None:
     name = rng.choice(fresh)
     parameters, result, says, expression = _HELPERS[name]
     body = f'\n\ndef {name}({parameters}) -> {result}:\n    """{says}"""\n    return {expression}\n'
-    return Edit(f"Add: {name} helper", (Write(path, text + body),))
+    return TreeEdit(f"Add: {name} helper", (Write(path, text + body),))
 
 
-def add_statistic(tree: Tree, rng: random.Random, frozen: Frozen) -> Edit | None:
+def add_statistic(tree: Tree, rng: random.Random, frozen: Frozen) -> TreeEdit | None:
     """Adds a statistic of one operation to the pass listing; None where all are there."""
     path = "minipto/pass_statistics.py"
     text = tree.get(path, '"""Numbers that a pass listing is summed up with."""\n')
@@ -90,10 +90,10 @@ def add_statistic(tree: Tree, rng: random.Random, frozen: Frozen) -> Edit | None
         f'\n\ndef count_{op}(listing: str) -> int:\n    """How many {op} operations the listing holds."""\n'
         f'    return sum("{op}(" in line for line in listing.splitlines())\n'
     )
-    return Edit(f"Add: count of {op} among the pass statistics", (Write(path, text + body),))
+    return TreeEdit(f"Add: count of {op} among the pass statistics", (Write(path, text + body),))
 
 
-def add_cost(tree: Tree, rng: random.Random, frozen: Frozen) -> Edit | None:
+def add_cost(tree: Tree, rng: random.Random, frozen: Frozen) -> TreeEdit | None:
     """Adds the measured cycles of one tile."""
     op, platform = rng.choice(_OPS), rng.choice(("a2a3", "a5"))
     rows, columns = 8 * rng.randint(1, 32), 16 * rng.randint(1, 32)
@@ -101,10 +101,10 @@ def add_cost(tree: Tree, rng: random.Random, frozen: Frozen) -> Edit | None:
     head = f'"""Measured cycles of one {op} tile: platform, rows, columns."""\n\nCYCLES = {{}}\n'
     entry = f'CYCLES["{platform}", {rows}, {columns}] = {rng.randint(60, 9000)}\n'
     subject = f"Update: cost of {op} at {rows}x{columns} on {platform}"
-    return Edit(subject, (append(tree, path, entry, head=head),))
+    return TreeEdit(subject, (append(tree, path, entry, head=head),))
 
 
-def add_test(tree: Tree, rng: random.Random, frozen: Frozen) -> Edit | None:
+def add_test(tree: Tree, rng: random.Random, frozen: Frozen) -> TreeEdit | None:
     """A test of the tiling arithmetic with numbers of its own, in one of several files."""
     op, size, step = rng.choice(_OPS), rng.randint(1, 999), 8 * rng.randint(1, 16)
     path = f"tests/test_tiles_of_{op}.py"
@@ -113,7 +113,9 @@ def add_test(tree: Tree, rng: random.Random, frozen: Frozen) -> Edit | None:
         return None
     head = f'"""Tile counts that went wrong for {op} once."""\n'
     body = f"\n\ndef {name}() -> None:\n    assert -(-{size} // {step}) == {-(-size // step)}\n"
-    return Edit(f"Test: {op} over {size} columns in tiles of {step}", (append(tree, path, body, head=head),))
+    return TreeEdit(
+        f"Test: {op} over {size} columns in tiles of {step}", (append(tree, path, body, head=head),)
+    )
 
 
 CODE: tuple[Recipe, ...] = (rename_local, log_entry, drop_log, add_helper, add_statistic, add_cost)

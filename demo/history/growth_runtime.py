@@ -2,7 +2,7 @@
 
 import random
 
-from .edit import Edit, Tree, Write, append
+from .edit import Tree, TreeEdit, Write, append
 from .growth import Recipe
 from .python_edits import Frozen, drop_log, log_entry, rename_local
 
@@ -19,7 +19,7 @@ _HELPERS = {
 _QUEUES = ("ready", "done", "dump", "submit", "wakeup", "free")
 
 
-def add_helper(tree: Tree, rng: random.Random, frozen: Frozen) -> Edit | None:
+def add_helper(tree: Tree, rng: random.Random, frozen: Frozen) -> TreeEdit | None:
     """Adds a C++ function of integer arithmetic; None where all are there."""
     path = "include/pto_integers.h"
     head = "// Small integer arithmetic for addresses and task ids.\n#pragma once\n\n#include <cstdint>\n"
@@ -30,25 +30,25 @@ def add_helper(tree: Tree, rng: random.Random, frozen: Frozen) -> Edit | None:
     name = rng.choice(fresh)
     parameters, result, expression = _HELPERS[name]
     body = f"\nconstexpr {result} {name}({parameters}) {{ return {expression}; }}\n"
-    return Edit(f"Add: {name} helper", (Write(path, text + body),))
+    return TreeEdit(f"Add: {name} helper", (Write(path, text + body),))
 
 
-def tune_queue(tree: Tree, rng: random.Random, frozen: Frozen) -> Edit | None:
+def tune_queue(tree: Tree, rng: random.Random, frozen: Frozen) -> TreeEdit | None:
     """Sets the depth of a queue for one number of workers."""
     queue, workers, depth = rng.choice(_QUEUES), rng.randint(1, 128), 2 ** rng.randint(3, 12)
     path = f"src/queues/{queue}.inc"
     head = f"// Depth of the {queue} queue: {{workers, entries}}; the last line for a count holds.\n"
     entry = f"{{{workers}, {depth}}},\n"
-    return Edit(f"Update: {queue} queue of {workers} workers", (append(tree, path, entry, head=head),))
+    return TreeEdit(f"Update: {queue} queue of {workers} workers", (append(tree, path, entry, head=head),))
 
 
-def add_test(tree: Tree, rng: random.Random, frozen: Frozen) -> Edit | None:
+def add_test(tree: Tree, rng: random.Random, frozen: Frozen) -> TreeEdit | None:
     """A region for the overlap tests, in one of several tables."""
     rows, columns = rng.randint(1, 64), rng.randint(1, 256)
     stride, start = columns + rng.randint(0, 64), rng.randint(0, 4096)
     path = f"tests/regions/{rng.choice(('aligned', 'interleaved', 'nested', 'disjoint'))}.csv"
     entry = f"{start},{rows},{columns},{stride}\n"
-    return Edit(
+    return TreeEdit(
         f"Test: overlap of a {rows}x{columns} region",
         (append(tree, path, entry, head="start,rows,columns,stride\n"),),
     )

@@ -11,8 +11,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ..layout import Role, Slot
-from .edit import Edit, Tree
+from ..layout import CommitRole, GraphSlot
+from .edit import Tree, TreeEdit
 from .evolution import State
 from .people import Author, pick_author
 
@@ -33,7 +33,7 @@ class PlannedCommit:
 class Switch:
     """At one slot the overlay comes on, or goes off; the commit there bears this subject."""
 
-    overlay: Edit
+    overlay: TreeEdit
     on: bool
     subject: str
 
@@ -48,12 +48,12 @@ class Pointer:
 
 
 def plan_history(
-    slots: Sequence[Slot],
+    slots: Sequence[GraphSlot],
     states: Sequence[State],
     *,
     times: Sequence[int],
     rng: random.Random,
-    standing: Sequence[Edit] = (),
+    standing: Sequence[TreeEdit] = (),
     switches: Mapping[int, Switch] | None = None,
     pointers: Mapping[int, Pointer] | None = None,
 ) -> list[PlannedCommit]:
@@ -62,7 +62,7 @@ def plan_history(
     `standing` overlays are on at the root. `switches` and `pointers` are keyed by slot.
     """
     switches, pointers = switches or {}, pointers or {}
-    active: list[tuple[Edit, ...]] = []
+    active: list[tuple[TreeEdit, ...]] = []
     commits: list[PlannedCommit] = []
     number = 0
     for index, (slot, state) in enumerate(zip(slots, states, strict=True)):
@@ -76,7 +76,7 @@ def plan_history(
             link[pointer.path] = pointer.commit
         author = pick_author(rng)
         number += rng.randint(1, 4)
-        if slot.role is Role.MERGE:
+        if slot.role is CommitRole.MERGE:
             tip = slot.parents[1]
             branch = f"{commits[tip].author.login}/{_slug(commits[tip].message)}"
             message = f"Merge pull request #{number} from {branch}\n"
@@ -91,7 +91,7 @@ def plan_history(
     return commits
 
 
-def _inherited(slot: Slot, active: Sequence[tuple[Edit, ...]]) -> tuple[Edit, ...]:
+def _inherited(slot: GraphSlot, active: Sequence[tuple[TreeEdit, ...]]) -> tuple[TreeEdit, ...]:
     """Overlays of all parents, each once."""
     return tuple(dict.fromkeys(overlay for parent in slot.parents for overlay in active[parent]))
 

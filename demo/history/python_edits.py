@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import PurePosixPath
 
-from .edit import Edit, Tree, Write
+from .edit import Tree, TreeEdit, Write
 
 Frozen = Mapping[str, Sequence[str]]  # for each path, texts that no edit may touch
 
@@ -53,7 +53,7 @@ _Function = ast.FunctionDef
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 
 
-def rename_local(tree: Tree, rng: random.Random, frozen: Frozen) -> Edit | None:
+def rename_local(tree: Tree, rng: random.Random, frozen: Frozen) -> TreeEdit | None:
     """Give one local variable of one function another name."""
     for path, function in _functions(tree, rng, frozen):
         names = sorted(_renamable(function))
@@ -67,11 +67,11 @@ def rename_local(tree: Tree, rng: random.Random, frozen: Frozen) -> Edit | None:
             line, column = lines[node.lineno - 1], node.col_offset
             lines[node.lineno - 1] = line[:column] + fresh.encode() + line[column + len(name.encode()) :]
         text = b"".join(lines).decode()
-        return Edit(f"Refactor: rename {name} to {fresh} in {function.name}", (Write(path, text),))
+        return TreeEdit(f"Refactor: rename {name} to {fresh} in {function.name}", (Write(path, text),))
     return None
 
 
-def log_entry(tree: Tree, rng: random.Random, frozen: Frozen) -> Edit | None:
+def log_entry(tree: Tree, rng: random.Random, frozen: Frozen) -> TreeEdit | None:
     """Log at debug level that a function was entered."""
     for path, function in _functions(tree, rng, frozen):
         documented = ast.get_docstring(function) is not None
@@ -86,11 +86,11 @@ def log_entry(tree: Tree, rng: random.Random, frozen: Frozen) -> Edit | None:
         if text is None:
             continue
         subject = f"Add: debug log of {function.name} in {PurePosixPath(path).stem}"
-        return Edit(subject, (Write(path, text),))
+        return TreeEdit(subject, (Write(path, text),))
     return None
 
 
-def drop_log(tree: Tree, rng: random.Random, frozen: Frozen) -> Edit | None:
+def drop_log(tree: Tree, rng: random.Random, frozen: Frozen) -> TreeEdit | None:
     """Remove one line that `log_entry` added."""
     choices = [path for path in sorted(tree) if path.endswith(".py") and _LOG_LINE.search(tree[path])]
     if not choices:
@@ -99,7 +99,7 @@ def drop_log(tree: Tree, rng: random.Random, frozen: Frozen) -> Edit | None:
     line = rng.choice(list(_LOG_LINE.finditer(tree[path])))
     text = tree[path][: line.start()] + tree[path][line.end() :]
     subject = f"Remove: debug log of {line[1]} in {PurePosixPath(path).stem}"
-    return Edit(subject, (Write(path, text),))
+    return TreeEdit(subject, (Write(path, text),))
 
 
 def _with_logger(text: str) -> str | None:

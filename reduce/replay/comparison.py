@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...runner.build_output.args.dump import ArgsDump
-from ...runner.build_output.args.records import Kind, Stage
+from ...runner.build_output.args.records import DumpStage, Kind
 from ...runner.build_output.files.errors import RecordNotWholeError
 from ...runner.compare.statistics.statistics import IncomparableError, Tolerance, measure
 from ...runner.tensor.chunks import decode
@@ -36,21 +36,21 @@ def results_of(dump: ArgsDump, task: KernelTask) -> dict[int, TensorView]:
     Raises:
         NotWholeError: not all of it was dumped whole.
     """
-    return _values(dump, task, Stage.AFTER_COMPLETION)
+    return _values(dump, task, DumpStage.AFTER_COMPLETION)
 
 
 def values_of(dump: ArgsDump, task: KernelTask) -> TaskValues:
     """All tensors of a task; `NotWholeError` where one was not dumped whole."""
-    records = dump.find(task_id=task.task.task_id, stage=Stage.BEFORE_DISPATCH)
+    records = dump.find(task_id=task.task.task_id, stage=DumpStage.BEFORE_DISPATCH)
     return TaskValues(
-        before=_values(dump, task, Stage.BEFORE_DISPATCH),
-        after=_values(dump, task, Stage.AFTER_COMPLETION),
+        before=_values(dump, task, DumpStage.BEFORE_DISPATCH),
+        after=_values(dump, task, DumpStage.AFTER_COMPLETION),
         scalars={one.arg_index: one.value for one in records if one.kind is Kind.SCALAR},
     )
 
 
-def _values(dump: ArgsDump, task: KernelTask, stage: Stage) -> dict[int, TensorView]:
-    after = stage is Stage.AFTER_COMPLETION
+def _values(dump: ArgsDump, task: KernelTask, stage: DumpStage) -> dict[int, TensorView]:
+    after = stage is DumpStage.AFTER_COMPLETION
     wanted = {
         argument.index
         for argument in task.task.arguments

@@ -62,7 +62,7 @@ def text_of(value: object) -> str:
     return text[:MAX_TEXT].encode("utf-8", "replace").decode("utf-8")
 
 
-class Outcome:
+class OutcomeFile:
     """The calls so far, and the file that tells them. Forked children of the case leave it alone."""
 
     def __init__(self, path: str) -> None:
@@ -245,7 +245,7 @@ def with_key(configuration: Any, key: str, value: Any) -> tuple[Any, Any]:
 class HarnessFinder:
     """A finder for `sys.meta_path` that wraps the harness's entry points, in whichever module they are."""
 
-    def __init__(self, outcome: Outcome, settings: dict[str, Any]) -> None:
+    def __init__(self, outcome: OutcomeFile, settings: dict[str, Any]) -> None:
         self._outcome = outcome
         self._settings = settings
         self._thread = threading.local()
@@ -486,7 +486,7 @@ def main() -> None:
     options = vars(parser.parse_args(sys.argv[1:end]))
     case, *arguments = sys.argv[end + 1 :] or parser.error("expected `-- case.py`, found no case")
     path = options.pop("outcome")
-    outcome = Outcome(path)
+    outcome = OutcomeFile(path)
     try:
         outcome.create()
     except OSError as error:

@@ -10,7 +10,7 @@ import click
 from rich.console import Console
 
 from ..build_output.files.errors import BuildOutputError
-from .difference import Comparison, Difference, Outcome, compare_sources
+from .difference import Comparison, Difference, Equality, compare_sources
 from .judges import Choice, judge_for, parse_topk
 from .options import CompareOptions
 from .preflight import check_sources
@@ -74,9 +74,9 @@ def _compare_two(
     for difference in compare_sources(actual, expected, comparison):
         differences.append(difference)
         if not as_json:
-            shown = sum(each.outcome is Outcome.DIFFERENT for each in differences)
+            shown = sum(each.outcome is Equality.DIFFERENT for each in differences)
             diff_text.show_difference(console, difference, in_detail=shown <= _DETAILED)
-    counts = {outcome: sum(each.outcome is outcome for each in differences) for outcome in Outcome}
+    counts = {outcome: sum(each.outcome is outcome for each in differences) for outcome in Equality}
     if as_json:
         tensors = [diff_json.difference(each) for each in differences]
         _print_json(preflight=diff_json.remarks(remarks), tensors=tensors)
@@ -84,10 +84,10 @@ def _compare_two(
         console.print(", ".join(f"{count} {outcome.value}" for outcome, count in counts.items()))
     if picture is not None:
         _draw(picture, differences)
-    if counts[Outcome.DIFFERENT]:
+    if counts[Equality.DIFFERENT]:
         return DIFFERENT
-    whole = not counts[Outcome.UNKNOWN] and not actual.incomplete and not expected.incomplete
-    return EQUAL if counts[Outcome.EQUAL] and whole else UNREADABLE
+    whole = not counts[Equality.UNKNOWN] and not actual.incomplete and not expected.incomplete
+    return EQUAL if counts[Equality.EQUAL] and whole else UNREADABLE
 
 
 def _compare_runs(runs: Sequence[Source], expected: Source, tolerance: Tolerance, *, as_json: bool) -> int:

@@ -8,21 +8,21 @@ from enum import Enum
 
 from ..build_output.files.errors import BuildOutputError
 from ..tensor.view import TensorView
-from .patterns.finding import Finding
+from .patterns.finding import PatternMatch
 from .patterns.recognize import recognize
 from .sources import Entry, Scalar, Source, same_scalar
-from .statistics.agreement import Judgement
+from .statistics.agreement import Agreement
 from .statistics.rows import Breakdown, HeatMap, breakdown, heat_map
 from .statistics.statistics import IncomparableError, Statistics, Tolerance, measure
 
-Judge = Callable[[str, TensorView, TensorView], Judgement]
+Judge = Callable[[str, TensorView, TensorView], Agreement]
 """A comparator: name, actual and expected in, verdict out."""
 
 MAP_HEIGHT, MAP_WIDTH = 24, 64
 _OTHERS = 16
 
 
-class Outcome(Enum):
+class Equality(Enum):
     """What became of one name."""
 
     EQUAL = "equal"
@@ -38,14 +38,14 @@ class Difference:
     """
 
     name: str
-    outcome: Outcome
+    outcome: Equality
     reason: str = ""
     identical: bool = False
     statistics: Statistics | None = None
-    judgement: Judgement | None = None
+    judgement: Agreement | None = None
     rows: Breakdown | None = None
     map: HeatMap | None = None
-    findings: list[Finding] = field(default_factory=list[Finding])
+    findings: list[PatternMatch] = field(default_factory=list[PatternMatch])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,12 +67,12 @@ def compare_sources(actual: Source, expected: Source, how: Comparison) -> Iterab
     for name in dict.fromkeys((*expected.names(), *actual.names())):
         if name not in actual.names() or name not in expected.names():
             there = expected if name in expected.names() else actual
-            yield Difference(name=name, outcome=Outcome.DIFFERENT, reason=f"only in {there.path}")
+            yield Difference(name=name, outcome=Equality.DIFFERENT, reason=f"only in {there.path}")
         elif name in actual.flawed or name in expected.flawed:
             sides = [
                 f"{side.path}: {side.flawed[name]}" for side in (actual, expected) if name in side.flawed
             ]
-            yield Difference(name=name, outcome=Outcome.UNKNOWN, reason="; ".join(sides))
+            yield Difference(name=name, outcome=Equality.UNKNOWN, reason="; ".join(sides))
         elif name in actual.tensors and name in expected.tensors:
             # Only the reference's: in the actual run the next task's input is this same wrong value again.
             others = _neighbours(expected, name)
@@ -80,7 +80,7 @@ def compare_sources(actual: Source, expected: Source, how: Comparison) -> Iterab
         elif name in actual.scalars and name in expected.scalars:
             yield _scalar(name, actual.scalars[name], expected.scalars[name])
         else:
-            yield Difference(name=name, outcome=Outcome.DIFFERENT, reason="a scalar against a tensor")
+            yield Difference(name=name, outcome=Equality.DIFFERENT, reason="a scalar against a tensor")
 
 
 def _are_single(actual: Source, expected: Source) -> bool:
@@ -102,11 +102,11 @@ def _tensor(name: str, ours: Entry, theirs: Entry, others: list[Entry], how: Com
     try:
         actual, expected = ours.open(), theirs.open()
     except BuildOutputError as error:
-        return Difference(name=name, outcome=Outcome.UNKNOWN, reason=str(error))
+        return Difference(name=name, outcome=Equality.UNKNOWN, reason=str(error))
     try:
         return _values(name, actual, expected, others, how)
     except IncomparableError as error:
-        return Difference(name=name, outcome=Outcome.DIFFERENT, reason=str(error))
+        return Difference(name=name, outcome=Equality.DIFFERENT, reason=str(error))
 
 
 def _values(
@@ -118,7 +118,7 @@ def _values(
     if passed:
         return Difference(
             name=name,
-            outcome=Outcome.EQUAL,
+            outcome=Equality.EQUAL,
             identical=statistics.unequal == 0,
             statistics=statistics,
             judgement=judgement,
@@ -126,7 +126,7 @@ def _values(
     reason = judgement.reason if judgement is not None else ""
     return Difference(
         name=name,
-        outcome=Outcome.DIFFERENT,
+        outcome=Equality.DIFFERENT,
         reason=reason or f"{statistics.over} of {statistics.numel} elements differ",
         statistics=statistics,
         judgement=judgement,
@@ -150,5 +150,7 @@ def _opened(others: list[Entry], like: TensorView) -> list[TensorView]:
 
 def _scalar(name: str, ours: Scalar, theirs: Scalar) -> Difference:
     if same_scalar(ours, theirs):
-        return Difference(name=name, outcome=Outcome.EQUAL, identical=True)
-    return Difference(name=name, outcome=Outcome.DIFFERENT, reason=f"scalar {ours} against expected {theirs}")
+        return Difference(name=name, outcome=Equality.EQUAL, identical=True)
+    return Difference(
+        name=name, outcome=Equality.DIFFERENT, reason=f"scalar {ours} against expected {theirs}"
+    )

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from ..tensor.view import TensorView
 from .difference import Judge
 from .sources import Source
-from .statistics.agreement import AllClose, Judgement, RatioAllClose, RatioRelDiff, TopKPairs, ValidRows
+from .statistics.agreement import Agreement, AllClose, RatioAllClose, RatioRelDiff, TopKPairs, ValidRows
 from .statistics.statistics import Tolerance
 
 COMPARATORS = ("allclose", "ratio-allclose", "ratio-reldiff")
@@ -55,7 +55,7 @@ def judge_for(choice: Choice, tolerance: Tolerance, actual: Source) -> Judge | N
     if ratio is None and not choice.topk:
         return None
 
-    def judge(name: str, ours: TensorView, theirs: TensorView) -> Judgement:
+    def judge(name: str, ours: TensorView, theirs: TensorView) -> Agreement:
         if name in choice.topk:
             return TopKPairs().judge(ours, theirs, actual.tensors[choice.topk[name]].open())
         if ratio is not None:

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 
 from ..build_output.args.dump import ArgsDump
-from ..build_output.args.records import ArgRecord, Kind, Stage
+from ..build_output.args.records import ArgRecord, DumpStage, Kind
 from ..build_output.build_directory import BuildDirectory
 from ..build_output.files.errors import MissingFileError
 from ..build_output.files.folder import Folder
@@ -133,7 +133,7 @@ def _from_dump(path: Path, dump: ArgsDump) -> Source:
 
 def _order(record: ArgRecord) -> tuple[int, bool, int, int]:
     """By task, what went in before what came out: threads append records to the file in any order."""
-    return record.task_id, record.stage is Stage.AFTER_COMPLETION, record.arg_index, record.index
+    return record.task_id, record.stage is DumpStage.AFTER_COMPLETION, record.arg_index, record.index
 
 
 def _unused(name: str, *taken: Mapping[str, object]) -> str:

@@ -29,7 +29,7 @@ _KEPT_OUTPUT = 400
 
 
 @dataclass(frozen=True, kw_only=True)
-class Toolchain:
+class BuiltToolchain:
     """A toolchain that stands ready in a slot."""
 
     key: str
@@ -72,7 +72,7 @@ class Builder:
         values: Mapping[str, str],
         logs: Path,
         on_step: Callable[[str], None],
-    ) -> Toolchain | FailedBuild:
+    ) -> BuiltToolchain | FailedBuild:
         """Bring the slot, checked out at `revisions`, to where the case can run.
 
         `surroundings` is the environment's description (part of the key), `environment` the processes' variables,
@@ -112,7 +112,7 @@ class Builder:
             source = BuildSource.CACHED
         else:
             source = BuildSource.PRESENT if keys else BuildSource.NONE
-        return Toolchain(
+        return BuiltToolchain(
             key=digest(keys),
             source=source,
             seconds=time.monotonic() - begun,

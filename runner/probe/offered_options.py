@@ -14,7 +14,7 @@ from ..stack.templates import fill
 from ..workspace.content import StackContent
 from ..workspace.environment import EnvironmentReader
 from ..workspace.slot import Slot
-from .builder import Toolchain, digest
+from .builder import BuiltToolchain, digest
 from .preparation import Prepared
 from .records import ProbeRequest
 
@@ -41,7 +41,7 @@ class OfferedOptions:
         self._interrupt = interrupt
 
     def of_case(
-        self, slot: Slot, request: ProbeRequest, prepared: Prepared, toolchain: Toolchain
+        self, slot: Slot, request: ProbeRequest, prepared: Prepared, toolchain: BuiltToolchain
     ) -> frozenset[str]:
         """The options in the case's `--help` here; none where it fails, and it is asked again next time.
 
@@ -83,7 +83,7 @@ class OfferedOptions:
         self._keep(key, offered)
         return offered
 
-    def _inputs(self, request: ProbeRequest, toolchain: Toolchain) -> Mapping[str, str]:
+    def _inputs(self, request: ProbeRequest, toolchain: BuiltToolchain) -> Mapping[str, str]:
         case = self._stack.case
         if not case.help_inputs:
             return {"content": self._content.of_revisions(request.revisions), "toolchain": toolchain.key}

@@ -11,7 +11,7 @@ from ..verdict.verdict import Ending
 from ..workspace.environment import EnvironmentReader
 from ..workspace.slot import Slot
 from ..workspace.workspace import Workspace
-from .builder import Builder, FailedBuild, Toolchain
+from .builder import Builder, BuiltToolchain, FailedBuild
 from .judgement import patch_conflict
 from .records import ProbeRequest
 
@@ -29,7 +29,7 @@ class Prepared:
     """The variables of processes."""
     values: Mapping[str, str]
     """Those of the placeholders."""
-    built: Toolchain | FailedBuild
+    built: BuiltToolchain | FailedBuild
 
 
 class Preparation:

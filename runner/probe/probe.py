@@ -26,7 +26,7 @@ from ..workspace.home import Home
 from ..workspace.slot import Slot, remove
 from ..workspace.targets import lease
 from ..workspace.workspace import Workspace
-from .builder import Builder, FailedBuild, Toolchain
+from .builder import Builder, BuiltToolchain, FailedBuild
 from .judgement import Listener, case_missing, not_frozen
 from .offered_options import OfferedOptions
 from .preparation import NOT_STARTED, Preparation, Prepared
@@ -129,7 +129,7 @@ class Prober:
             return replace(not_run, ending=built.ending, build_seconds=built.seconds)
         return self._run(request, prepared, built)
 
-    def _run(self, request: ProbeRequest, prepared: Prepared, toolchain: Toolchain) -> ProbeResult:
+    def _run(self, request: ProbeRequest, prepared: Prepared, toolchain: BuiltToolchain) -> ProbeResult:
         log = request.directory / "run.log.gz"
         if request.case is not None and not Path(prepared.values["case"]).is_file():
             return self._not_run(case_missing(request.case), prepared, log=log, toolchain=toolchain)
@@ -215,7 +215,7 @@ class Prober:
         prepared: Prepared,
         *,
         log: Path,
-        toolchain: Toolchain | None = None,
+        toolchain: BuiltToolchain | None = None,
     ) -> ProbeResult:
         """The result where the case was not run."""
         return ProbeResult(

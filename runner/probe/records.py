@@ -9,7 +9,7 @@ from ..case.case import CaseName, RunOptions
 from ..case.golden import FrozenGolden
 from ..verdict.bad_when import BadWhen
 from ..verdict.verdict import Classification, Ending
-from .builder import Toolchain
+from .builder import BuiltToolchain
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +38,7 @@ class ProbeResult:
     ending: Ending
     command: tuple[str, ...]
     missing_options: tuple[str, ...]
-    toolchain: Toolchain | None
+    toolchain: BuiltToolchain | None
     build_seconds: float
     run_seconds: float
     surroundings: Mapping[str, str]

@@ -171,7 +171,7 @@ class Schedule(Model):
     """Set for the run."""
 
 
-class Limits(Model):
+class MachineLimits(Model):
     """Bounds on what the tool takes from the machine."""
 
     build_cache_gib: float = Field(default=20, gt=0)

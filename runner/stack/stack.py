@@ -18,7 +18,7 @@ from .parts import (
     Case,
     Environment,
     GitlinkPin,
-    Limits,
+    MachineLimits,
     Model,
     Pin,
     Platform,
@@ -54,7 +54,7 @@ class Stack(Model):
     schedules: Mapping[str, Schedule] = {}
     """Knobs of the runtime, by the names that `reduce` shows."""
     verdicts: tuple[VerdictRule, ...] = ()
-    limits: Limits = Limits()
+    limits: MachineLimits = MachineLimits()
 
     @field_validator("name")
     @classmethod

@@ -7,10 +7,10 @@ import random
 import pytest
 
 from precision_bisect.demo.history import edit as edit_module
-from precision_bisect.demo.history.edit import Edit, EditError, Remove, Replace, ReplaceAll, Write
+from precision_bisect.demo.history.edit import EditError, Remove, Replace, ReplaceAll, TreeEdit, Write
 from precision_bisect.demo.history.eras import STANDING, SWITCHES
 from precision_bisect.demo.history.python_edits import drop_log, log_entry, rename_local
-from precision_bisect.demo.scenarios import SETTINGS, Repository, Scenario, faults_in
+from precision_bisect.demo.scenarios import SETTINGS, DemoRepository, Scenario, faults_in
 from precision_bisect.demo.trees import load_tree
 
 SOURCE = '''\
@@ -56,12 +56,12 @@ def test_docstring_examples_hold() -> None:
 )
 def test_an_edit_that_does_not_fit_names_the_file(change: Replace | ReplaceAll | Remove) -> None:
     with pytest.raises(EditError, match=change.path):
-        Edit("any", (change,)).apply({"a.py": "twice twice"})
+        TreeEdit("any", (change,)).apply({"a.py": "twice twice"})
 
 
 def test_changes_apply_in_order_and_leave_the_given_tree_alone() -> None:
     tree = {"a": "1", "b": "2"}
-    edit = Edit("any", (Write("c", "x"), Replace("c", "x", "y"), Remove("a"), ReplaceAll("b", "2", "3")))
+    edit = TreeEdit("any", (Write("c", "x"), Replace("c", "x", "y"), Remove("a"), ReplaceAll("b", "2", "3")))
     assert edit.apply(tree) == {"b": "3", "c": "y"}
     assert tree == {"a": "1", "b": "2"}
 
@@ -117,7 +117,7 @@ def test_all_overlays_fit_the_newest_trees_together() -> None:
         setting = SETTINGS[scenario]
         tree = load_tree(setting.repository)
         planned = [setting.fault] if setting.fault else []
-        if setting.repository is Repository.COMPILER:
+        if setting.repository is DemoRepository.COMPILER:
             planned += list(dict.fromkeys(eras))
         for overlay in planned:
             edited = overlay.apply(tree)
@@ -129,5 +129,5 @@ def test_all_overlays_fit_the_newest_trees_together() -> None:
 
 
 def test_faults_differ_and_say_what_they_pretend_to_do() -> None:
-    faults = [*faults_in(Repository.COMPILER), *faults_in(Repository.RUNTIME)]
+    faults = [*faults_in(DemoRepository.COMPILER), *faults_in(DemoRepository.RUNTIME)]
     assert len({fault.subject for fault in faults}) == len(faults) == 8

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
-from precision_bisect.demo.history.edit import Edit, Replace
-from precision_bisect.demo.scenarios import SETTINGS, Repository, Scenario
+from precision_bisect.demo.history.edit import Replace, TreeEdit
+from precision_bisect.demo.scenarios import SETTINGS, DemoRepository, Scenario
 from precision_bisect.reduce.localize.request import LocalizeRequest
 from precision_bisect.reduce.replay.toolchain import Toolchain
 from precision_bisect.runner.case import shim
@@ -33,13 +33,13 @@ class Trees:
         cls,
         folder: Path,
         *,
-        repository: Repository | None = None,
-        fault: Edit | None = None,
+        repository: DemoRepository | None = None,
+        fault: TreeEdit | None = None,
         compiled: Trees | None = None,
     ) -> Trees:
         """Copies the trees to `folder`, with a fault planted in one of them; the runtime is compiled, or taken from
         `compiled`."""
-        for name in Repository:
+        for name in DemoRepository:
             ignored = shutil.ignore_patterns("build", "__pycache__", "*.egg-info")
             shutil.copytree(_TREES / name, folder / name, ignore=ignored)
         if repository is not None and fault is not None:
@@ -49,9 +49,9 @@ class Trees:
                 text = file.read_text()
                 assert text.count(change.old) == 1
                 file.write_text(text.replace(change.old, change.new))
-        runtime = folder / Repository.RUNTIME
+        runtime = folder / DemoRepository.RUNTIME
         if compiled is not None:
-            shutil.copytree(compiled.folder / Repository.RUNTIME / "build", runtime / "build")
+            shutil.copytree(compiled.folder / DemoRepository.RUNTIME / "build", runtime / "build")
         else:
             subprocess.run([sys.executable, "build.py"], cwd=runtime, check=True, stdout=subprocess.DEVNULL)
         text = resources.files("precision_bisect.configs").joinpath("demo.toml").read_text("utf-8")
@@ -63,7 +63,7 @@ class Trees:
     def with_fault_of(self, scenario: Scenario, folder: Path) -> Trees:
         """Trees with the scenario's fault; the runtime is compiled again only where it is at fault."""
         setting = SETTINGS[scenario]
-        compiled = None if setting.repository is Repository.RUNTIME else self
+        compiled = None if setting.repository is DemoRepository.RUNTIME else self
         return Trees.make(folder, repository=setting.repository, fault=setting.fault, compiled=compiled)
 
     @property
@@ -77,11 +77,11 @@ class Trees:
     def build(self, case: str, folder: Path, *options: str, seed: int = 0) -> Path:
         """Runs a case on inputs drawn from `seed`; its build directory."""
         folder.mkdir(parents=True)
-        path = os.pathsep.join(str(self.folder / name) for name in Repository)
+        path = os.pathsep.join(str(self.folder / name) for name in DemoRepository)
         run_python(
             [
                 *(str(shim.__file__), "--outcome", str(folder / "outcome.json"), *options, "--"),
-                *(str(self.folder / Repository.LIBRARY / case), "-p", "a2a3sim", "-d", "0"),
+                *(str(self.folder / DemoRepository.LIBRARY / case), "-p", "a2a3sim", "-d", "0"),
             ],
             cwd=folder,
             environment={**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"},

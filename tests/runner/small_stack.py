@@ -9,7 +9,7 @@ from typing import Any
 
 from precision_bisect.runner.case.case import CaseName, RunOptions
 from precision_bisect.runner.git.revisions import Revisions, fixed_revisions
-from precision_bisect.runner.probe.builder import Builder, FailedBuild, Toolchain
+from precision_bisect.runner.probe.builder import Builder, BuiltToolchain, FailedBuild
 from precision_bisect.runner.probe.probe import Prober
 from precision_bisect.runner.probe.records import ProbeRequest, ProbeResult
 from precision_bisect.runner.stack.stack import Stack
@@ -124,7 +124,7 @@ class SmallStack:
         *,
         surroundings: Mapping[str, str] | None = None,
         **chosen: str,
-    ) -> Toolchain | FailedBuild:
+    ) -> BuiltToolchain | FailedBuild:
         """Check out and build."""
         revisions = self.revisions(workspace, **chosen)
         for name, sha in revisions.items():

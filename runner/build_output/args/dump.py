@@ -17,7 +17,7 @@ from ..files.errors import FileTooLargeError, MissingFileError, RecordNotWholeEr
 from ..files.folder import Folder
 from .index import ArgsIndex
 from .manifest import MOST_BYTES, Manifest, SpelledHeader
-from .records import ArgRecord, Kind, Role, Stage
+from .records import ArgRecord, ArgumentRole, DumpStage, Kind
 
 _WHAT = "the manifest of an argument dump"
 
@@ -100,8 +100,8 @@ class ArgsDump:
         *,
         task_id: int | None = None,
         arg_index: int | None = None,
-        role: Role | None = None,
-        stage: Stage | None = None,
+        role: ArgumentRole | None = None,
+        stage: DumpStage | None = None,
     ) -> list[ArgRecord]:
         """The records that agree with everything given, in manifest order."""
         found = self.index.find(task_id=task_id, arg_index=arg_index, role=role, stage=stage)
@@ -161,8 +161,8 @@ def _header(header: SpelledHeader) -> DumpHeader:
 
 
 def _inconsistencies(header: SpelledHeader, index: ArgsIndex) -> list[str]:
-    stages = [int((index.stages == code).sum()) for code in range(len(Stage))]
-    roles = [int((index.roles == code).sum()) for code in range(len(Role))]
+    stages = [int((index.stages == code).sum()) for code in range(len(DumpStage))]
+    roles = [int((index.roles == code).sum()) for code in range(len(ArgumentRole))]
     counted = {
         "total": (header.total_args, header.total_tensors, len(index)),
         "before_dispatch": (header.before_dispatch, None, stages[0]),

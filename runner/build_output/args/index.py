@@ -14,13 +14,13 @@ import numpy.typing as npt
 from ..task_id import parse_task_id
 from .flaws import FLAWS, Payloads, find_flaws
 from .manifest import Manifest
-from .records import ArgRecord, Geometry, Kind, Role, SpelledRecord, Stage, scalar_value
+from .records import ArgRecord, ArgumentRole, DumpStage, Geometry, Kind, SpelledRecord, scalar_value
 
 MOST_DISTINCT = 200_000
 """Most distinct geometries, and kernel sets, that one dump may hold."""
 
-_ROLES = tuple(Role)
-_STAGES = tuple(Stage)
+_ROLES = tuple(ArgumentRole)
+_STAGES = tuple(DumpStage)
 _ROLE_CODES = {role: code for code, role in enumerate(_ROLES)}
 _STAGE_CODES = {stage: code for code, stage in enumerate(_STAGES)}
 _TRUNCATED, _OVERWRITTEN, _AMBIGUOUS, _SCALAR = 1, 2, 4, 8
@@ -93,8 +93,8 @@ class ArgsIndex:
         *,
         task_id: int | None = None,
         arg_index: int | None = None,
-        role: Role | None = None,
-        stage: Stage | None = None,
+        role: ArgumentRole | None = None,
+        stage: DumpStage | None = None,
     ) -> list[int]:
         """Numbers of the records that agree with everything given, in manifest order."""
         if task_id is None:

@@ -19,7 +19,7 @@ Extents = Annotated[list[Int64], msgspec.Meta(max_length=MOST_DIMENSIONS)]
 KernelIds = Annotated[list[Int64], msgspec.Meta(max_length=64)]
 
 
-class Role(Enum):
+class ArgumentRole(Enum):
     """What the kernel's signature says it does with the argument; how the task used it is in the task graph."""
 
     INPUT = "input"
@@ -27,7 +27,7 @@ class Role(Enum):
     INOUT = "inout"
 
 
-class Stage(Enum):
+class DumpStage(Enum):
     """When the value was taken."""
 
     BEFORE_DISPATCH = "before_dispatch"
@@ -62,8 +62,8 @@ class SpelledRecord(msgspec.Struct, gc=False):
 
     task_id: str | int
     arg_index: Annotated[int, msgspec.Meta(ge=-1, le=2**31 - 1)]
-    role: Role
-    stage: Stage
+    role: ArgumentRole
+    stage: DumpStage
     dtype: Annotated[str, msgspec.Meta(max_length=64)]
     shape: Extents
     bin_offset: Int64
@@ -147,8 +147,8 @@ class ArgRecord:
     task_id: int
     kernels: tuple[int, ...]
     arg_index: int
-    role: Role
-    stage: Stage
+    role: ArgumentRole
+    stage: DumpStage
     kind: Kind
     dtype: DType | None
     shape: tuple[int, ...]

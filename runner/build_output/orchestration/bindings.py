@@ -8,7 +8,7 @@ from tree_sitter import Node
 
 from .constants import Constants
 from .cpp_syntax import call_arguments, callee, declared_name, descendants, root_name, span_of, text_of
-from .model import Block, CreateInfo, EntryScalar, Origin, TensorName
+from .model import CodeBlock, CreateInfo, Origin, ScalarBinding, TensorName
 
 _TENSOR_TYPES = frozenset({"Tensor", "ChipTensor", "auto"})
 _VIEWS = frozenset({"view", "transpose", "reshape", "slice", "permute", "squeeze", "unsqueeze"})
@@ -29,12 +29,12 @@ class Bindings:
     allocations: set[str] = field(default_factory=set[str])
     tensors: list[TensorName] = field(default_factory=list[TensorName])
     create_infos: list[CreateInfo] = field(default_factory=list[CreateInfo])
-    entry_scalars: list[EntryScalar] = field(default_factory=list[EntryScalar])
+    entry_scalars: list[ScalarBinding] = field(default_factory=list[ScalarBinding])
     _arrays: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     _pointers: dict[str, int] = field(default_factory=dict[str, int])
     _known: set[str] = field(default_factory=set[str])
 
-    def declare(self, statement: Node, declarator: Node, blocks: tuple[Block, ...]) -> None:
+    def declare(self, statement: Node, declarator: Node, blocks: tuple[CodeBlock, ...]) -> None:
         """Takes in one declarator, with its initializer, of the declaration `statement`."""
         name = declared_name(declarator)
         value = declarator.child_by_field_name("value")
@@ -62,7 +62,7 @@ class Bindings:
                 )
             )
         elif (scalar := self._entry_access(value, "scalar")) is not None:
-            self.entry_scalars.append(EntryScalar(name=name, index=scalar, statement=span_of(statement)))
+            self.entry_scalars.append(ScalarBinding(name=name, index=scalar, statement=span_of(statement)))
         elif (pointer := self._entry_access(value, "tensor")) is not None:
             self._pointers[name] = pointer
 
@@ -79,7 +79,7 @@ class Bindings:
         scalar = self._entry_access(value, "scalar")
         if scalar is not None:
             self.entry_scalars.append(
-                EntryScalar(name=text_of(target), index=scalar, statement=span_of(statement))
+                ScalarBinding(name=text_of(target), index=scalar, statement=span_of(statement))
             )
 
     def array(self, name: str) -> tuple[str, ...]:

@@ -53,7 +53,7 @@ class Origin(Enum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Block:
+class CodeBlock:
     """A loop, branch or scope: the whole statement, and its body with its braces."""
 
     kind: BlockKind
@@ -118,7 +118,7 @@ class Submit:
     other_statements: tuple[Span, ...]
     result: str | None
     function: str
-    blocks: tuple[Block, ...]
+    blocks: tuple[CodeBlock, ...]
     statement: Span
 
     @property
@@ -149,7 +149,7 @@ class Allocation:
 
     variable: str
     infos: tuple[str, ...]
-    blocks: tuple[Block, ...]
+    blocks: tuple[CodeBlock, ...]
     statement: Span
 
 
@@ -166,12 +166,12 @@ class TensorName:
     base: str
     index: int | None
     expression: Span
-    blocks: tuple[Block, ...]
+    blocks: tuple[CodeBlock, ...]
     statement: Span
 
 
 @dataclass(frozen=True, kw_only=True)
-class EntryScalar:
+class ScalarBinding:
     """`orch_args.scalar(index)` and the variable, or member, it is read into."""
 
     name: str

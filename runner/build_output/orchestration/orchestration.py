@@ -17,7 +17,7 @@ from ..files.folder import Folder
 from .bindings import Bindings
 from .constants import Constants
 from .cpp_syntax import Span, declared_name, descendants, parse_cpp, span_of, syntax_errors, text_of
-from .model import Allocation, CreateInfo, EntryScalar, Origin, Submit, TensorName
+from .model import Allocation, CreateInfo, Origin, ScalarBinding, Submit, TensorName
 from .reader import OrchestrationReader
 
 MOST_BYTES = 2 * 2**20
@@ -48,7 +48,7 @@ class Orchestration:
     entry: Span | None
     expected_arg_count: Number | None
     tensors: tuple[TensorName, ...]
-    entry_scalars: tuple[EntryScalar, ...]
+    entry_scalars: tuple[ScalarBinding, ...]
     create_infos: tuple[CreateInfo, ...]
     allocations: tuple[Allocation, ...]
     submits: tuple[Submit, ...]

@@ -14,8 +14,8 @@ from .cpp_syntax import Span, call_arguments, callee, declared_name, root_name, 
 from .model import (
     Allocation,
     Argument,
-    Block,
     BlockKind,
+    CodeBlock,
     DumpMarker,
     KernelReference,
     Submit,
@@ -60,7 +60,7 @@ class OrchestrationReader:
         self.allocations: list[Allocation] = []
         self._bindings = bindings
         self._function = ""
-        self._blocks: list[Block] = []
+        self._blocks: list[CodeBlock] = []
         self._scopes: list[dict[str, _Parameters]] = [{}]
 
     def visit(self, node: Node) -> None:
@@ -119,7 +119,7 @@ class OrchestrationReader:
 
     @contextmanager
     def _block(self, kind: BlockKind, node: Node, body: Node | None) -> Generator[None]:
-        self._blocks.append(Block(kind=kind, span=span_of(node), body=span_of(body or node)))
+        self._blocks.append(CodeBlock(kind=kind, span=span_of(node), body=span_of(body or node)))
         yield
         self._blocks.pop()
 

@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .elements import BLOCK, Array, Block, Pair, Rule, take_apart
+from .elements import BLOCK, Array, BlockScratch, Pair, Rule, take_apart
 from .jit import compiled
 
 
-class Grid(NamedTuple):
+class CellGrid(NamedTuple):
     """Which cell an element of a row-major matrix falls into.
 
     Row r of the matrix lies in grid row `(r % modulus) // row_step`, column c in column `c // column_step`.
@@ -45,7 +45,9 @@ def new_cells(rows: int, columns: int) -> Cells:
 
 
 @compiled
-def add_to_cells(pair: Pair, rule: Rule, origin: int, grid: Grid, block: Block, cells: Cells) -> None:
+def add_to_cells(
+    pair: Pair, rule: Rule, origin: int, grid: CellGrid, block: BlockScratch, cells: Cells
+) -> None:
     """Add a run of elements, the first of which lies at flat position `origin` of the matrix."""
     total = pair.actual.size
     for start in range(0, total, BLOCK):
@@ -63,7 +65,7 @@ def add_to_cells(pair: Pair, rule: Rule, origin: int, grid: Grid, block: Block, 
 
 
 @compiled
-def _add_segment(block: Block, begin: int, end: int, row: int, column: int, cells: Cells) -> None:
+def _add_segment(block: BlockScratch, begin: int, end: int, row: int, column: int, cells: Cells) -> None:
     over = wild = 0
     worst = error_squared = expected_squared = 0.0
     for i in range(begin, end):

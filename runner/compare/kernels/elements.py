@@ -42,7 +42,7 @@ _FLOAT64 = int(Arithmetic.FLOAT64)
 _INTEGER = int(Arithmetic.INTEGER)
 
 ACTUAL_NAN, ACTUAL_INF, EXPECTED_NAN, EXPECTED_INF = 1, 2, 4, 8
-"""Flags in `Block.wild`."""
+"""Flags in `BlockScratch.wild`."""
 
 
 class Pair(NamedTuple):
@@ -63,7 +63,7 @@ class Rule(NamedTuple):
     equal_nan: bool
 
 
-class Block(NamedTuple):
+class BlockScratch(NamedTuple):
     """Scratch of `BLOCK` entries. Where either side is NaN or Inf, values, errors and distance are 0."""
 
     actual: Array  # float64
@@ -78,9 +78,9 @@ class Block(NamedTuple):
 
 
 @compiled
-def new_block() -> Block:
+def new_block() -> BlockScratch:
     """Scratch space for one thread."""
-    return Block(
+    return BlockScratch(
         np.zeros(BLOCK, np.float64),
         np.zeros(BLOCK, np.float64),
         np.zeros(BLOCK, np.float64),
@@ -94,7 +94,7 @@ def new_block() -> Block:
 
 
 @compiled
-def take_apart(pair: Pair, rule: Rule, start: int, count: int, block: Block) -> None:
+def take_apart(pair: Pair, rule: Rule, start: int, count: int, block: BlockScratch) -> None:
     """Fill the first `count` entries of `block` from element `start` of `pair` on."""
     _values(pair, start, count, block)
     if rule.arithmetic == _INTEGER:
@@ -111,7 +111,7 @@ def take_apart(pair: Pair, rule: Rule, start: int, count: int, block: Block) -> 
 
 
 @compiled
-def mark_over(pair: Pair, rule: Rule, block: Block, over: Array) -> None:
+def mark_over(pair: Pair, rule: Rule, block: BlockScratch, over: Array) -> None:
     """Set `over` (bool, one entry an element) where `torch.isclose` says no."""
     for start in range(0, over.size, BLOCK):
         count = min(BLOCK, over.size - start)
@@ -121,7 +121,7 @@ def mark_over(pair: Pair, rule: Rule, block: Block, over: Array) -> None:
 
 
 @compiled
-def _values(pair: Pair, start: int, count: int, block: Block) -> None:
+def _values(pair: Pair, start: int, count: int, block: BlockScratch) -> None:
     for i in range(count):
         a = pair.actual[start + i]
         e = pair.expected[start + i]
@@ -139,7 +139,7 @@ def _values(pair: Pair, start: int, count: int, block: Block) -> None:
 
 
 @compiled
-def _integer_distances(pair: Pair, start: int, count: int, block: Block) -> None:
+def _integer_distances(pair: Pair, start: int, count: int, block: BlockScratch) -> None:
     for i in range(count):
         a = pair.actual[start + i]
         e = pair.expected[start + i]
@@ -150,7 +150,7 @@ def _integer_distances(pair: Pair, start: int, count: int, block: Block) -> None
 
 
 @compiled
-def _float_distances(pair: Pair, start: int, count: int, block: Block) -> None:
+def _float_distances(pair: Pair, start: int, count: int, block: BlockScratch) -> None:
     width = np.uint64(8 * pair.actual_bits.itemsize - 1)
     magnitude = (np.uint64(1) << width) - np.uint64(1)
     for i in range(count):
@@ -165,14 +165,14 @@ def _float_distances(pair: Pair, start: int, count: int, block: Block) -> None:
 
 
 @compiled
-def _relative_errors(count: int, block: Block) -> None:
+def _relative_errors(count: int, block: BlockScratch) -> None:
     for i in range(count):
         error = block.error[i]
         block.relative[i] = error / abs(block.expected[i]) if error > 0.0 else 0.0
 
 
 @compiled
-def _over_in_single(pair: Pair, rule: Rule, start: int, count: int, block: Block) -> None:
+def _over_in_single(pair: Pair, rule: Rule, start: int, count: int, block: BlockScratch) -> None:
     rtol, atol = np.float32(rule.rtol), np.float32(rule.atol)
     # Unequal integers may be equal as float32; torch then asks for equality alone.
     tolerant = (rule.rtol > 0.0) | (rule.atol > 0.0)
@@ -187,7 +187,7 @@ def _over_in_single(pair: Pair, rule: Rule, start: int, count: int, block: Block
 
 
 @compiled
-def _over_in_double(pair: Pair, rule: Rule, start: int, count: int, block: Block) -> None:
+def _over_in_double(pair: Pair, rule: Rule, start: int, count: int, block: BlockScratch) -> None:
     for i in range(count):
         a, e = pair.actual[start + i], pair.expected[start + i]
         error = abs(a - e)
@@ -199,7 +199,7 @@ def _over_in_double(pair: Pair, rule: Rule, start: int, count: int, block: Block
 
 
 @compiled
-def _over_in_half(pair: Pair, rule: Rule, start: int, count: int, block: Block) -> None:
+def _over_in_half(pair: Pair, rule: Rule, start: int, count: int, block: BlockScratch) -> None:
     brain = rule.arithmetic == _BFLOAT16
     # torch keeps the factor rtol in float32, but rounds the addend atol to the element type.
     rtol, atol = np.float32(rule.rtol), np.float32(rule.atol)

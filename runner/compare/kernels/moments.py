@@ -14,7 +14,7 @@ from .elements import (
     EXPECTED_INF,
     EXPECTED_NAN,
     Array,
-    Block,
+    BlockScratch,
     Pair,
     Rule,
     take_apart,
@@ -87,7 +87,9 @@ def new_moments() -> Moments:
 
 
 @compiled
-def add_elements(pair: Pair, rule: Rule, origin: int, scales: Scales, block: Block, moments: Moments) -> None:
+def add_elements(
+    pair: Pair, rule: Rule, origin: int, scales: Scales, block: BlockScratch, moments: Moments
+) -> None:
     """Add a run of elements, the first of which lies at flat position `origin`."""
     total = pair.actual.size
     for start in range(0, total, BLOCK):
@@ -105,7 +107,7 @@ def add_elements(pair: Pair, rule: Rule, origin: int, scales: Scales, block: Blo
 
 
 @compiled
-def _add_counts(count: int, block: Block, origin: int, moments: Moments) -> None:
+def _add_counts(count: int, block: BlockScratch, origin: int, moments: Moments) -> None:
     over = unequal = tame = without_reference = 0
     for i in range(count):
         over += block.over[i]
@@ -124,7 +126,7 @@ def _add_counts(count: int, block: Block, origin: int, moments: Moments) -> None
 
 
 @compiled
-def _wild_pair_differs(block: Block, i: int) -> bool:
+def _wild_pair_differs(block: BlockScratch, i: int) -> bool:
     both_nan = (block.wild[i] & ACTUAL_NAN) and (block.wild[i] & EXPECTED_NAN)
     # A finite float64 may turn into Inf as float32, so equal infinities are told by their flags as well.
     both_inf = (block.wild[i] & ACTUAL_INF) and (block.wild[i] & EXPECTED_INF)
@@ -189,7 +191,7 @@ def _add_distance(distance: Array, count: int, origin: int, moments: Moments) ->
 
 
 @compiled
-def _add_sums(count: int, scales: Scales, block: Block, moments: Moments) -> None:
+def _add_sums(count: int, scales: Scales, block: BlockScratch, moments: Moments) -> None:
     terms = _block_sums(count, scales, block)
     for k in range(len(SUMS)):
         total = moments.sums[k]
@@ -204,7 +206,7 @@ def _add_sums(count: int, scales: Scales, block: Block, moments: Moments) -> Non
 
 @compiled_reordering_sums
 def _block_sums(
-    count: int, scales: Scales, block: Block
+    count: int, scales: Scales, block: BlockScratch
 ) -> tuple[float, float, float, float, float, float, float, float]:
     actual = expected = difference = error = 0.0
     error_squared = actual_squared = expected_squared = product = 0.0
@@ -233,7 +235,7 @@ def _block_sums(
 
 
 @compiled
-def _add_beyond(count: int, block: Block, beyond: Array) -> None:
+def _add_beyond(count: int, block: BlockScratch, beyond: Array) -> None:
     """Count errors beyond each threshold by the rule of pypto-lib's `ratio_reldiff`, in float32 as there."""
     for k in range(len(THRESHOLDS)):
         threshold = np.float32(THRESHOLDS[k])
@@ -248,7 +250,7 @@ def _add_beyond(count: int, block: Block, beyond: Array) -> None:
 
 
 @compiled
-def _add_histograms(count: int, block: Block, histograms: Array) -> None:
+def _add_histograms(count: int, block: BlockScratch, histograms: Array) -> None:
     error = block.error.view(np.int64)
     relative = block.relative.view(np.int64)
     for i in range(count):

@@ -33,7 +33,7 @@ class Pattern(Enum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Finding:
+class PatternMatch:
     """A pattern that fits, with what it was seen by. `confidence` is between 0 and 1."""
 
     pattern: Pattern

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...tensor.view import TensorView
 from ..statistics.statistics import Tolerance
-from .finding import Finding
+from .finding import PatternMatch
 from .numeric.accumulation import lower_precision, other_order
 from .numeric.arithmetic import offset, saturated, scaled, sign_flipped
 from .numeric.narrowing import narrower_type, quantized
@@ -24,7 +24,7 @@ LEAST_CONFIDENCE = 0.5
 """What is less sure is not reported."""
 
 # At equal confidence the earlier is named first: the more special before the more general.
-DETECTORS: tuple[Callable[[Scene], Iterator[Finding]], ...] = (
+DETECTORS: tuple[Callable[[Scene], Iterator[PatternMatch]], ...] = (
     spread,
     never_written,
     stale,
@@ -46,7 +46,7 @@ DETECTORS: tuple[Callable[[Scene], Iterator[Finding]], ...] = (
 
 def recognize(
     actual: TensorView, expected: TensorView, tolerance: Tolerance, others: Sequence[TensorView] = ()
-) -> list[Finding]:
+) -> list[PatternMatch]:
     """The patterns in what is not close, the surest first; none where everything is close, or fits no pattern.
 
     `others` are tensors that the buffer might still hold: earlier values of it, or others of the dump.

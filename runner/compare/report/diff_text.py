@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from rich.console import Console
 from rich.text import Text
 
-from ..difference import Difference, Outcome
+from ..difference import Difference, Equality
 from ..preflight import Remark, Severity
 from ..statistics.rows import Breakdown, HeatMap
 from ..statistics.runs import Behaviour, RunsReport
@@ -16,7 +16,7 @@ from ..statistics.statistics import Index, Statistics, Wild
 
 SHOWN_ROWS = 10
 _SHADES = "·░▒▓█"
-_COLOURS = {Outcome.EQUAL: "green", Outcome.DIFFERENT: "red", Outcome.UNKNOWN: "yellow"}
+_COLOURS = {Equality.EQUAL: "green", Equality.DIFFERENT: "red", Equality.UNKNOWN: "yellow"}
 
 
 def printable(text: str) -> str:
@@ -38,12 +38,12 @@ def show_difference(console: Console, found: Difference, *, in_detail: bool) -> 
         return
     line = Text(printable(found.name), style="bold").append(": ", style="default")
     line.append(found.outcome.value, style=_COLOURS[found.outcome])
-    if found.outcome is Outcome.EQUAL:
+    if found.outcome is Equality.EQUAL:
         line.append(" within tolerance, not identical", style="default")
     if found.reason:
         line.append(f", {printable(found.reason)}", style="default")
     console.print(line)
-    if not in_detail or found.outcome is not Outcome.DIFFERENT or found.statistics is None:
+    if not in_detail or found.outcome is not Equality.DIFFERENT or found.statistics is None:
         return
     console.print(_statistics(found.statistics))
     for finding in found.findings:

@@ -34,7 +34,7 @@ class Mismatch:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Judgement:
+class Agreement:
     """A verdict with its reason: `rejected` of `numel` elements, where up to `allowed` may be."""
 
     passed: bool
@@ -60,12 +60,12 @@ class AllClose:
 
     tolerance: Tolerance = HARNESS_TOLERANCE
 
-    def judge(self, actual: TensorView, expected: TensorView) -> Judgement:
+    def judge(self, actual: TensorView, expected: TensorView) -> Agreement:
         """The verdict. Raises `IncomparableError` where type or shape differ."""
         over = measure(actual, expected, self.tolerance).over
         limits = f"rtol={self.tolerance.rtol:g} atol={self.tolerance.atol:g}"
         reason = f"{over} of {actual.numel} elements over {limits}" if over else ""
-        return Judgement(passed=over == 0, rejected=over, allowed=0, numel=actual.numel, reason=reason)
+        return Agreement(passed=over == 0, rejected=over, allowed=0, numel=actual.numel, reason=reason)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +80,7 @@ class RatioAllClose:
     max_error_ratio: float = 0.005
     valid: ValidRows | None = None
 
-    def judge(self, actual: TensorView, expected: TensorView) -> Judgement:
+    def judge(self, actual: TensorView, expected: TensorView) -> Agreement:
         """The verdict. Raises `IncomparableError` where the shapes differ."""
         rtol, atol = np.float32(self.rtol), np.float32(self.atol)
 
@@ -104,7 +104,7 @@ class RatioRelDiff:
     max_single: float = math.inf
     valid: ValidRows | None = None
 
-    def judge(self, actual: TensorView, expected: TensorView) -> Judgement:
+    def judge(self, actual: TensorView, expected: TensorView) -> Agreement:
         """The verdict. Raises `IncomparableError` where the shapes differ."""
         threshold, floor = np.float32(self.threshold), np.float32(2.0**-14 / self.threshold)
         worst = 0.0
@@ -136,7 +136,7 @@ class TopKPairs:
     axis: int = -1
     descending: bool = True
 
-    def judge(self, actual: TensorView, expected: TensorView, actual_scores: TensorView) -> Judgement:
+    def judge(self, actual: TensorView, expected: TensorView, actual_scores: TensorView) -> Agreement:
         """The verdict on index tensors. Raises `IncomparableError` where shapes differ or `axis` is none."""
         _require_shape(actual, expected)
         _require_shape(actual, actual_scores)
@@ -179,8 +179,8 @@ class _Rejected:
         for i in np.flatnonzero(bad)[: SHOWN - len(self._first)]:
             self._first.append((start + int(i), float(actual[i]), float(expected[i])))
 
-    def judgement(self, *, allowed: int, reason: str, restore_axis: int | None = None) -> Judgement:
-        return Judgement(
+    def judgement(self, *, allowed: int, reason: str, restore_axis: int | None = None) -> Agreement:
+        return Agreement(
             passed=self.count <= allowed,
             rejected=self.count,
             allowed=allowed,
@@ -206,14 +206,14 @@ def _judge_share(
     valid: ValidRows | None,
     share: float,
     rejects: Callable[[Array, Array], Array],
-) -> Judgement:
+) -> Agreement:
     if not 0.0 <= share <= 1.0:
         raise ValueError(f"expected a share of elements between 0 and 1, found {share}")
     _require_shape(actual, expected)
     if valid is not None:
         refusal = _tail_error(actual, valid)
         if refusal:
-            return Judgement(passed=False, rejected=0, allowed=0, numel=actual.numel, reason=refusal)
+            return Agreement(passed=False, rejected=0, allowed=0, numel=actual.numel, reason=refusal)
         actual = narrow(actual, axis=valid.axis, start=0, stop=valid.rows)
         expected = narrow(expected, axis=valid.axis, start=0, stop=valid.rows)
     rejected = _Rejected(actual)

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...tensor.chunks import in_two_lanes
 from ...tensor.view import TensorView
-from ..kernels.cells import Cells, Grid, add_to_cells, new_cells
+from ..kernels.cells import CellGrid, Cells, add_to_cells, new_cells
 from ..kernels.elements import Array, new_block
 from .statistics import Tolerance, pair_at, require_comparable, rule_for
 
@@ -87,14 +87,14 @@ def breakdown(
     if axis is None:
         length, columns = matrix_shape(shape)
         step = _step(length, MAX_SLICES)
-        grid, at = Grid(columns, max(length, 1), step, max(columns, 1)), None
+        grid, at = CellGrid(columns, max(length, 1), step, max(columns, 1)), None
     else:
         if not -len(shape) <= axis < len(shape):
             raise IndexError(f"axis {axis} of a tensor of {len(shape)} dimensions")
         at = axis % len(shape)
         length, inner = shape[at], math.prod(shape[at + 1 :])
         step = _step(length, MAX_SLICES)
-        grid = Grid(max(inner, 1), max(length, 1), step, max(inner, 1))
+        grid = CellGrid(max(inner, 1), max(length, 1), step, max(inner, 1))
     cells = _fill(actual, expected, tolerance, grid, (math.ceil(length / step), 1))
     return Breakdown(
         axis=at,
@@ -137,7 +137,7 @@ def heat_map(
     rows, columns = matrix_shape(actual.shape)
     row_step, column_step = _tile_step(rows, height), _tile_step(columns, width)
     shape = (math.ceil(rows / row_step), math.ceil(columns / column_step))
-    grid = Grid(max(columns, 1), max(rows, 1), row_step, column_step)
+    grid = CellGrid(max(columns, 1), max(rows, 1), row_step, column_step)
     cells = _fill(actual, expected, tolerance, grid, shape)
     heights = np.minimum(row_step, rows - row_step * np.arange(shape[0]))
     widths = np.minimum(column_step, columns - column_step * np.arange(shape[1]))
@@ -166,7 +166,7 @@ def _relative_l2(cells: Cells) -> Array:
 
 
 def _fill(
-    actual: TensorView, expected: TensorView, tolerance: Tolerance, grid: Grid, shape: tuple[int, int]
+    actual: TensorView, expected: TensorView, tolerance: Tolerance, grid: CellGrid, shape: tuple[int, int]
 ) -> Cells:
     rule = rule_for(actual.dtype, tolerance)
 

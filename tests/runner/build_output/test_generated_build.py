@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from precision_bisect.runner.build_output.args.records import ArgRecord, Role, Stage
+from precision_bisect.runner.build_output.args.records import ArgRecord, ArgumentRole, DumpStage
 from precision_bisect.runner.build_output.build_directory import BuildDirectory
 from precision_bisect.runner.build_output.graph.model import ArgumentType, GraphArgument, GraphTask, Region
 from precision_bisect.runner.build_output.orchestration.directions import kernel_directions
@@ -114,7 +114,7 @@ def check_values_travel_along_edges(build: BuildDirectory) -> int:
     shared: set[int] = set()
     seen = 0
 
-    def value(task: GraphTask, argument: GraphArgument, stage: Stage) -> ArgRecord:
+    def value(task: GraphTask, argument: GraphArgument, stage: DumpStage) -> ArgRecord:
         (record,) = dump.find(task_id=task.task_id, arg_index=argument.index, stage=stage)
         return record
 
@@ -123,7 +123,7 @@ def check_values_travel_along_edges(build: BuildDirectory) -> int:
             if argument.type.may_read and argument.tensor_id in left.keys() - shared:
                 _, region, written = left[argument.tensor_id]
                 if region == argument.region:
-                    read = value(task, argument, Stage.BEFORE_DISPATCH)
+                    read = value(task, argument, DumpStage.BEFORE_DISPATCH)
                     assert torch.equal(dump.tensor(read).torch(), dump.tensor(written).torch())
                     seen += 1
         for argument in task.arguments:
@@ -131,7 +131,7 @@ def check_values_travel_along_edges(build: BuildDirectory) -> int:
                 before = left.get(argument.tensor_id)
                 if before is not None and before[0] not in graph.ancestors(task.task_id):
                     shared.add(argument.tensor_id)
-                written = value(task, argument, Stage.AFTER_COMPLETION)
+                written = value(task, argument, DumpStage.AFTER_COMPLETION)
                 left[argument.tensor_id] = (task.task_id, argument.region, written)
     return seen
 
@@ -148,7 +148,7 @@ def test_values_travel_along_recorded_edges(recorded, name):
 def test_inputs_in_the_dump_are_the_frozen_ones(recorded):
     build = BuildDirectory.open(recorded / "chain_level2_good")
     dump, inputs = build.args_dump(), build.golden_data().inputs
-    first = dump.find(task_id=dump.task_ids()[0], role=Role.INPUT)[0]
+    first = dump.find(task_id=dump.task_ids()[0], role=ArgumentRole.INPUT)[0]
     assert torch.equal(dump.tensor(first).torch(), inputs.tensor("x").torch())
 
 
@@ -157,6 +157,6 @@ def test_last_output_is_the_golden_one(recorded):
         build = BuildDirectory.open(recorded / name)
         dump, graph = build.args_dump(), build.task_graph()
         final = graph.topological_order[-1]
-        (record,) = dump.find(task_id=final, stage=Stage.AFTER_COMPLETION)
+        (record,) = dump.find(task_id=final, stage=DumpStage.AFTER_COMPLETION)
         golden = build.golden_data().outputs.tensor("out").torch()
         assert torch.allclose(dump.tensor(record).torch(), golden, rtol=1e-3, atol=1e-3) == passes

@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 import torch
 
-from precision_bisect.runner.build_output.args.records import Kind, Role, Stage
+from precision_bisect.runner.build_output.args.records import ArgumentRole, DumpStage, Kind
 from precision_bisect.runner.build_output.build_directory import BuildDirectory
 from precision_bisect.runner.build_output.files.errors import MissingFileError
 from precision_bisect.runner.build_output.graph.model import EdgeSource
@@ -17,7 +17,7 @@ CHAINS = ["chain_level2_good", "chain_level2_bad", "chain_level1_good"]
 def check_dump(dump, *, records, before, after, payload_bytes):
     assert len(dump) == records
     stages = Counter(dump.record(i).stage for i in range(records))
-    assert stages == {Stage.BEFORE_DISPATCH: before, Stage.AFTER_COMPLETION: after}
+    assert stages == {DumpStage.BEFORE_DISPATCH: before, DumpStage.AFTER_COMPLETION: after}
     assert dump.inconsistencies == ()
     assert dump.header.lists_everything
     assert dump.payload.size == payload_bytes
@@ -36,7 +36,7 @@ def test_paged_attention(recorded):
     dump = build.args_dump()
     check_dump(dump, records=384, before=240, after=144, payload_bytes=179_200)
     roles = Counter(dump.record(i).role for i in range(len(dump)))
-    assert roles == {Role.INPUT: 176, Role.OUTPUT: 80, Role.INOUT: 128}
+    assert roles == {ArgumentRole.INPUT: 176, ArgumentRole.OUTPUT: 80, ArgumentRole.INOUT: 128}
     assert dump.header.level == 2
     graph = build.task_graph()
     assert (len(graph.tasks), len(graph.tensors), len(graph.edges)) == (64, 96, 128)
@@ -116,7 +116,7 @@ def test_first_divergent_tensor_is_one_kernel_s_output(recorded):
     differing = []
     for key in sorted(good_keys, key=lambda key: (key.position, key.argument)):
         records = [
-            dump.find(task_id=keys[key][0].task_id, arg_index=key.argument, stage=Stage.AFTER_COMPLETION)
+            dump.find(task_id=keys[key][0].task_id, arg_index=key.argument, stage=DumpStage.AFTER_COMPLETION)
             for dump, keys in ((good_dump, good_keys), (bad_dump, bad_keys))
         ]
         if records[0] and not torch.equal(
@@ -126,6 +126,6 @@ def test_first_divergent_tensor_is_one_kernel_s_output(recorded):
     assert differing
     first = differing[0]
     # Its inputs are bit-equal in both runs.
-    for record in good_dump.find(task_id=good_keys[first][0].task_id, role=Role.INPUT):
+    for record in good_dump.find(task_id=good_keys[first][0].task_id, role=ArgumentRole.INPUT):
         (other,) = bad_dump.find(task_id=bad_keys[first][0].task_id, arg_index=record.arg_index)
         assert torch.equal(good_dump.tensor(record).torch(), bad_dump.tensor(other).torch())

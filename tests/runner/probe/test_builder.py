@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from precision_bisect.runner.probe.builder import BuildCache, FailedBuild, Toolchain
+from precision_bisect.runner.probe.builder import BuildCache, BuiltToolchain, FailedBuild
 from precision_bisect.runner.workspace.slot import Slot
 from precision_bisect.runner.workspace.workspace import Workspace
 from precision_bisect.store.vocabulary import BuildSource, Verdict
@@ -33,9 +33,9 @@ def with_build(small: SmallStack, script: str = BUILD, **changes: object) -> Pat
     return log
 
 
-def built(small: SmallStack, workspace: Workspace, slot: Slot, **options: object) -> Toolchain:
+def built(small: SmallStack, workspace: Workspace, slot: Slot, **options: object) -> BuiltToolchain:
     made = small.build(workspace, slot, **options)  # type: ignore[arg-type]
-    assert isinstance(made, Toolchain), made
+    assert isinstance(made, BuiltToolchain), made
     return made
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from .....runner.build_output.args.dump import ArgsDump
-from .....runner.build_output.args.records import Kind, Stage
+from .....runner.build_output.args.records import DumpStage, Kind
 from .....runner.build_output.graph.model import GraphArgument, Region
 from .....runner.build_output.kernel_config import KernelConfig
 from .....runner.build_output.orchestration.model import BlockKind, Submit, Usage
@@ -121,7 +121,7 @@ def _placed(
             continue
         records = [
             one
-            for one in dump.find(task_id=task.task.task_id, stage=Stage.AFTER_COMPLETION)
+            for one in dump.find(task_id=task.task.task_id, stage=DumpStage.AFTER_COMPLETION)
             if one.arg_index == argument.index
         ]
         if len(records) != 1:
@@ -197,7 +197,7 @@ def _argument(argument: GraphArgument, numbers: Mapping[int, int]) -> ProgramArg
 
 
 def _scalars(submits: Sequence[Submit], dump: ArgsDump, task: KernelTask) -> tuple[str, ...]:
-    records = dump.find(task_id=task.task.task_id, stage=Stage.BEFORE_DISPATCH)
+    records = dump.find(task_id=task.task.task_id, stage=DumpStage.BEFORE_DISPATCH)
     recorded = {one.arg_index: one.value for one in records if one.kind is Kind.SCALAR}
     added = [argument for argument in submits[0].arguments if argument.usage is Usage.SCALAR]
     first = len(submits[0].tensor_arguments)

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from .....runner.build_output.args.dump import ArgsDump
-from .....runner.build_output.args.records import Stage
+from .....runner.build_output.args.records import DumpStage
 from .....runner.build_output.golden_data import GoldenData
 from .....runner.build_output.graph.task_graph import TaskGraph
 from .....runner.case.entry_arguments import EntryArgument, entry_arguments
@@ -59,7 +59,7 @@ class Recording:
     def finished(self, ordinal: int) -> bool:
         """Whether a task came to its end."""
         task_id = self.tasks.tasks[ordinal].task.task_id
-        return bool(self.dump.find(task_id=task_id, stage=Stage.AFTER_COMPLETION))
+        return bool(self.dump.find(task_id=task_id, stage=DumpStage.AFTER_COMPLETION))
 
 
 @dataclass(frozen=True, kw_only=True)

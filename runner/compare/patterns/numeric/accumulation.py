@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ...kernels.elements import Array
-from ..finding import Finding, Pattern, confidence, share
+from ..finding import Pattern, PatternMatch, confidence, share
 from ..scene import Scene
 from .grids import FLOAT_GRIDS, Mode, on_grid, to_grid, unit_at
 
@@ -16,7 +16,7 @@ _NEAR = 64  # steps of the shorter type that a long sum may be off
 _FEW = 8  # units in the last place that the order of a sum may make
 
 
-def lower_precision(scene: Scene) -> Iterator[Finding]:
+def lower_precision(scene: Scene) -> Iterator[PatternMatch]:
     """The wrong elements lie on the grid of a type that expected does not, a few of its steps away."""
     actual, expected = scene.finite_wrong
     if actual.size < _FEWEST:
@@ -32,7 +32,7 @@ def lower_precision(scene: Scene) -> Iterator[Finding]:
         hits = int(np.count_nonzero(near))
         sure = confidence(hits=hits, total=scene.wrong_count, chance=chance)
         if sure >= 0.5:
-            yield Finding(
+            yield PatternMatch(
                 pattern=Pattern.LOWER_PRECISION,
                 confidence=sure,
                 evidence=f"{hits} of {scene.wrong_count} wrong elements are {grid.name} numbers, "
@@ -41,7 +41,7 @@ def lower_precision(scene: Scene) -> Iterator[Finding]:
             return
 
 
-def other_order(scene: Scene) -> Iterator[Finding]:
+def other_order(scene: Scene) -> Iterator[PatternMatch]:
     """Errors of a few units in the last place of the usual magnitude, up as often as down."""
     if not scene.dtype.is_floating:
         return  # sums of integers do not depend on their order
@@ -54,7 +54,7 @@ def other_order(scene: Scene) -> Iterator[Finding]:
     hits = int(np.count_nonzero(steps <= _FEW))
     up = share(actual > expected)
     balance = max(1.0 - 4.0 * abs(up - 0.5), 0.0)
-    yield Finding(
+    yield PatternMatch(
         pattern=Pattern.OTHER_ORDER,
         confidence=confidence(hits=hits, total=scene.wrong_count, chance=0.0) * balance,
         evidence=f"{hits} of {scene.wrong_count} wrong elements are within {_FEW} units in the last place "

@@ -8,7 +8,7 @@ import numpy as np
 
 from ....tensor.view import DType
 from ...kernels.elements import Array
-from ..finding import Finding, Pattern, confidence, share
+from ..finding import Pattern, PatternMatch, confidence, share
 from ..scene import Scene, shuffled
 
 SPACING = {
@@ -36,7 +36,7 @@ _LIMITS = {
 }
 
 
-def scaled(scene: Scene) -> Iterator[Finding]:
+def scaled(scene: Scene) -> Iterator[PatternMatch]:
     """actual = s * expected with one s, up to rounding."""
     actual, expected = scene.finite_wrong
     nonzero = expected != 0
@@ -56,14 +56,14 @@ def scaled(scene: Scene) -> Iterator[Finding]:
         return
     hits = int(np.count_nonzero(fits(expected)))
     chance = max(share(fits(shuffled(expected))), share(fits(expected / scale)))
-    yield Finding(
+    yield PatternMatch(
         pattern=Pattern.SCALED,
         confidence=confidence(hits=hits - 1, total=scene.wrong_count - 1, chance=chance),
         evidence=f"{hits} of {scene.wrong_count} wrong elements are {scale:.6g} times the expected",
     )
 
 
-def offset(scene: Scene) -> Iterator[Finding]:
+def offset(scene: Scene) -> Iterator[PatternMatch]:
     """actual = expected + c with one c, up to rounding."""
     actual, expected = scene.finite_wrong
     if actual.size < 2:
@@ -77,14 +77,14 @@ def offset(scene: Scene) -> Iterator[Finding]:
     fits = (np.abs(difference - shift) <= slack) & told
     hits = int(np.count_nonzero(fits))
     chance = share(np.abs(actual - shuffled(expected) - shift) <= slack)
-    yield Finding(
+    yield PatternMatch(
         pattern=Pattern.OFFSET,
         confidence=confidence(hits=hits - 1, total=scene.wrong_count - 1, chance=chance),
         evidence=f"{hits} of {scene.wrong_count} wrong elements are {shift:+.6g} off",
     )
 
 
-def sign_flipped(scene: Scene) -> Iterator[Finding]:
+def sign_flipped(scene: Scene) -> Iterator[PatternMatch]:
     """actual = -expected, exactly; of integers, modulo their width."""
     found, wanted = scene.actual_bits[scene.wrong], scene.expected_bits[scene.wrong]
     if scene.dtype is DType.BOOL:
@@ -94,14 +94,14 @@ def sign_flipped(scene: Scene) -> Iterator[Finding]:
     else:
         negated = np.negative(wanted)
     hits = int(np.count_nonzero(found == negated))
-    yield Finding(
+    yield PatternMatch(
         pattern=Pattern.SIGN_FLIPPED,
         confidence=confidence(hits=hits, total=found.size, chance=share(found == shuffled(negated))),
         evidence=f"{hits} of {found.size} wrong elements are the expected ones negated",
     )
 
 
-def saturated(scene: Scene) -> Iterator[Finding]:
+def saturated(scene: Scene) -> Iterator[PatternMatch]:
     """The wrong elements stand at the largest or smallest value found, where more or less was expected."""
     actual, expected = scene.finite_wrong
     everywhere = scene.actual[np.isfinite(scene.actual)]
@@ -121,7 +121,7 @@ def saturated(scene: Scene) -> Iterator[Finding]:
     at = [f"{side} at {limit:g}" for side, limit, n in (("above", high, over), ("below", low, under)) if n]
     names = {_LIMITS[limit] for limit, n in ((high, over), (low, under)) if n and limit in _LIMITS}
     known = f" (the limits of {', '.join(sorted(names))})" if names else ""
-    yield Finding(
+    yield PatternMatch(
         pattern=Pattern.SATURATED,
         confidence=confidence(hits=over + under - picked, total=scene.wrong_count - picked, chance=0.0),
         evidence=f"{over + under} of {scene.wrong_count} wrong elements are clipped {' and '.join(at)}{known}",

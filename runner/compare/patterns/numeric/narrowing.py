@@ -8,7 +8,7 @@ import numpy as np
 
 from ....tensor.view import DType
 from ...kernels.elements import Array
-from ..finding import Finding, Pattern, confidence, share
+from ..finding import Pattern, PatternMatch, confidence, share
 from ..scene import Scene, shuffled
 from .grids import FLOAT_GRIDS, Mode, to_grid, unit_at
 
@@ -20,12 +20,12 @@ _LEVELS_OF_INT8 = 256
 _DIGITS = {DType.FLOAT64: 53, DType.FLOAT32: 24, DType.FLOAT16: 11, DType.BFLOAT16: 11}
 
 
-def narrower_type(scene: Scene) -> Iterator[Finding]:
+def narrower_type(scene: Scene) -> Iterator[PatternMatch]:
     """The wrong elements are the expected ones, converted to a type with fewer digits or less range and back."""
     found = scene.wrong_actual
     # Values from anywhere, right or wrong: else elements that all overflow would seem to agree by chance.
     anywhere = shuffled(scene.expected.ravel())[: found.size]
-    best: Finding | None = None
+    best: PatternMatch | None = None
     for (name, narrowed), (_, elsewhere) in zip(
         _narrowings(scene.dtype, scene.wrong_expected), _narrowings(scene.dtype, anywhere), strict=True
     ):
@@ -33,7 +33,7 @@ def narrower_type(scene: Scene) -> Iterator[Finding]:
         sure = confidence(hits=hits, total=found.size, chance=share(found == elsewhere))
         if best is None or sure > best.confidence:
             evidence = f"{hits} of {found.size} wrong elements are the expected ones through {name}"
-            best = Finding(pattern=Pattern.NARROWER_TYPE, confidence=sure, evidence=evidence)
+            best = PatternMatch(pattern=Pattern.NARROWER_TYPE, confidence=sure, evidence=evidence)
     if best is not None:
         yield best
 
@@ -59,7 +59,7 @@ def _narrowings(dtype: DType, wanted: Array) -> Iterator[tuple[str, Array]]:
             yield f"{narrow.value}, wrapping around", wrapped
 
 
-def quantized(scene: Scene) -> Iterator[Finding]:
+def quantized(scene: Scene) -> Iterator[PatternMatch]:
     """Few evenly spaced values where expected has many: a scaled int8 on the way, as a whole or by row."""
     if scene.dtype is DType.BOOL or scene.dtype.itemsize == 1:
         return
@@ -75,7 +75,7 @@ def quantized(scene: Scene) -> Iterator[Finding]:
         )
         total, how = sum(int(np.count_nonzero(at)) for at in wrong), "by row a"
     if hits:
-        yield Finding(
+        yield PatternMatch(
             pattern=Pattern.NARROWER_TYPE,
             confidence=confidence(hits=hits, total=total, chance=0.0),
             evidence=f"{hits} of {total} wrong elements lie on at most 256 evenly spaced values and within half "

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 import numpy as np
 
 from ...kernels.elements import Array
-from ..finding import Finding, Pattern, confidence
+from ..finding import Pattern, PatternMatch, confidence
 from ..scene import Scene
 
 _FILLED = 0.9
 
 
-def spread(scene: Scene) -> Iterator[Finding]:
+def spread(scene: Scene) -> Iterator[PatternMatch]:
     """Elements that are not finite, though expected, fill one simple area."""
     if not scene.dtype.is_floating:
         return
@@ -22,7 +22,7 @@ def spread(scene: Scene) -> Iterator[Finding]:
     if count == 0:
         return
     row, column = (int(i) for i in np.argwhere(wild)[0])
-    best: Finding | None = None
+    best: PatternMatch | None = None
     for area, what in _areas(wild):
         size = int(np.count_nonzero(area))
         hits = int(np.count_nonzero(wild & area))
@@ -31,7 +31,7 @@ def spread(scene: Scene) -> Iterator[Finding]:
         sure = confidence(hits=hits, total=count, chance=size / wild.size)
         if best is None or sure > best.confidence:
             evidence = f"{hits} of {count} NaN or Inf fill {what}; the first is at row {row}, column {column}"
-            best = Finding(pattern=Pattern.NON_FINITE_SPREAD, confidence=sure, evidence=evidence)
+            best = PatternMatch(pattern=Pattern.NON_FINITE_SPREAD, confidence=sure, evidence=evidence)
     if best is not None:
         yield best
 

@@ -8,14 +8,14 @@ import numpy as np
 
 from ....tensor.view import DType
 from ...kernels.elements import Array
-from ..finding import Finding, Pattern, confidence
+from ..finding import Pattern, PatternMatch, confidence
 from ..scene import Scene
 from .grids import FLOAT_GRIDS, on_grid, unit_at
 
 _FEWEST = 8
 
 
-def rounding_mode(scene: Scene) -> Iterator[Finding]:
+def rounding_mode(scene: Scene) -> Iterator[PatternMatch]:
     """Every wrong element is one step off, always on the side that another rounding mode would take.
 
     Steps are those of the narrowest type that holds all the values. For float results that were rounded to
@@ -33,13 +33,13 @@ def rounding_mode(scene: Scene) -> Iterator[Finding]:
         ("rounding up", single & (up == 1), 0.5),
         ("rounding away from zero", single & (away == 1), 0.5),
     )
-    best: Finding | None = None
+    best: PatternMatch | None = None
     for name, fits, chance in modes:
         hits = int(np.count_nonzero(fits))
         sure = confidence(hits=hits, total=scene.wrong_count, chance=chance)
         if best is None or sure > best.confidence:
             evidence = f"{hits} of {scene.wrong_count} wrong elements are one step off, as by {name}"
-            best = Finding(pattern=Pattern.ROUNDING_MODE, confidence=sure, evidence=evidence)
+            best = PatternMatch(pattern=Pattern.ROUNDING_MODE, confidence=sure, evidence=evidence)
     if best is not None:
         yield best
 

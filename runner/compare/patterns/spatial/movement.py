@@ -9,7 +9,7 @@ import numpy as np
 
 from ....tensor.view import DType
 from ...kernels.elements import Array
-from ..finding import Finding, Pattern, confidence, share
+from ..finding import Pattern, PatternMatch, confidence, share
 from ..scene import Scene, shuffled
 
 _SAMPLED = 4096
@@ -20,7 +20,7 @@ _FRACTALS = ((16, 8), (16, 16), (16, 32))
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # 2**64 over the golden ratio: odd, and its bits look random
 
 
-def shifted(scene: Scene) -> Iterator[Finding]:
+def shifted(scene: Scene) -> Iterator[PatternMatch]:
     """actual[i] = expected[i + k], counted in row-major order; also where a row or the whole wraps around."""
     steps = _common_steps(scene)
     if not steps:
@@ -36,7 +36,7 @@ def shifted(scene: Scene) -> Iterator[Finding]:
     chance = (1 + len(wraps)) * share(found[places] == shuffled(moved))
     rows, rest = divmod(abs(main), scene.columns)
     distance = f"{abs(main)} elements" if rest or not rows else f"{rows} rows"
-    yield Finding(
+    yield PatternMatch(
         pattern=Pattern.SHIFTED,
         confidence=confidence(hits=int(np.count_nonzero(fits)), total=places.size, chance=min(chance, 1.0)),
         evidence=f"{np.count_nonzero(fits)} of {places.size} wrong elements are those {distance} "
@@ -79,17 +79,17 @@ def _run_hashes(values: Array, width: int) -> Array:
     return hashes
 
 
-def transposed(scene: Scene) -> Iterator[Finding]:
+def transposed(scene: Scene) -> Iterator[PatternMatch]:
     """The elements are those of expected with two axes exchanged, as a whole or block by block."""
     found = scene.actual_bits[scene.wrong]
-    best: Finding | None = None
+    best: PatternMatch | None = None
     for what, moved in _transpositions(scene):
         there = moved[scene.wrong]
         hits = int(np.count_nonzero(found == there))
         sure = confidence(hits=hits, total=found.size, chance=share(found == shuffled(there)))
         if best is None or sure > best.confidence:
             evidence = f"{hits} of {found.size} wrong elements are as in expected with {what}"
-            best = Finding(pattern=Pattern.TRANSPOSED, confidence=sure, evidence=evidence)
+            best = PatternMatch(pattern=Pattern.TRANSPOSED, confidence=sure, evidence=evidence)
     if best is not None:
         yield best
 
@@ -120,9 +120,9 @@ def _transpositions(scene: Scene) -> Iterator[tuple[str, Array]]:
             )
 
 
-def permuted_blocks(scene: Scene) -> Iterator[Finding]:
+def permuted_blocks(scene: Scene) -> Iterator[PatternMatch]:
     """Whole blocks of expected stand in the place of other blocks."""
-    best: tuple[float, int, Finding] | None = None
+    best: tuple[float, int, PatternMatch] | None = None
     for height, width in itertools.product(_BLOCK_HEIGHTS, (*_BLOCK_WIDTHS, scene.columns)):
         if scene.rows % height or scene.columns % width or height * width == scene.wrong.size:
             continue
@@ -135,14 +135,14 @@ def permuted_blocks(scene: Scene) -> Iterator[Finding]:
         yield best[2]
 
 
-def _exchange(scene: Scene, height: int, width: int) -> tuple[Finding, float]:
+def _exchange(scene: Scene, height: int, width: int) -> tuple[PatternMatch, float]:
     """A finding for blocks of one size, and the share of the wrong blocks that it explains, in steps of 5 %."""
     fits, wrong, example = _exchanged(scene, height, width)
     inside = np.broadcast_to(fits[:, None], (fits.size, height * width)) & _blocks(scene.wrong, height, width)
     hits, total = int(np.count_nonzero(fits)), int(np.count_nonzero(wrong))
     evidence = f"{hits} of {total} wrong blocks of {height}x{width} are other blocks of expected{example}"
     sure = confidence(hits=int(np.count_nonzero(inside)), total=scene.wrong_count, chance=0.0)
-    return Finding(pattern=Pattern.PERMUTED_BLOCKS, confidence=sure, evidence=evidence), round(
+    return PatternMatch(pattern=Pattern.PERMUTED_BLOCKS, confidence=sure, evidence=evidence), round(
         20 * hits / total
     ) / 20
 

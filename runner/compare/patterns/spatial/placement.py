@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ...kernels.elements import Array
-from ..finding import Finding, Pattern, confidence
+from ..finding import Pattern, PatternMatch, confidence
 from ..scene import Scene
 
 _LONGEST_PERIOD = 512
@@ -18,7 +18,7 @@ _FEWEST = 4
 _SIDES = (256, 128, 64, 32, 16, 8)
 
 
-def placement(scene: Scene) -> Iterator[Finding]:
+def placement(scene: Scene) -> Iterator[PatternMatch]:
     """The one structure that describes best where the wrong elements are."""
     if scene.wrong_count < _FEWEST:
         return
@@ -32,14 +32,14 @@ def placement(scene: Scene) -> Iterator[Finding]:
         yield max(candidates, key=lambda finding: finding.confidence)
 
 
-def _finding(scene: Scene, pattern: Pattern, area: Array, what: str) -> Iterator[Finding]:
+def _finding(scene: Scene, pattern: Pattern, area: Array, what: str) -> Iterator[PatternMatch]:
     """A finding that all wrong elements lie in `area` (a mask), if enough of it is wrong."""
     size = int(np.count_nonzero(area))
     hits = int(np.count_nonzero(scene.wrong & area))
     if size == 0 or size == area.size or hits < _SHARE_WITHIN * size:
         return
     sure = confidence(hits=hits, total=scene.wrong_count, chance=size / area.size)
-    yield Finding(
+    yield PatternMatch(
         pattern=pattern,
         confidence=sure,
         evidence=f"{hits} of {scene.wrong_count} wrong elements are in {what}, "
@@ -47,7 +47,7 @@ def _finding(scene: Scene, pattern: Pattern, area: Array, what: str) -> Iterator
     )
 
 
-def _box(scene: Scene) -> Iterator[Finding]:
+def _box(scene: Scene) -> Iterator[PatternMatch]:
     """The smallest rectangle around the wrong elements."""
     rows, columns = np.flatnonzero(scene.wrong.any(axis=1)), np.flatnonzero(scene.wrong.any(axis=0))
     top, bottom, left, right = int(rows[0]), int(rows[-1]) + 1, int(columns[0]), int(columns[-1]) + 1
@@ -63,7 +63,7 @@ def _box(scene: Scene) -> Iterator[Finding]:
         yield from _finding(scene, Pattern.TILE, area, what)
 
 
-def _tiles(scene: Scene) -> Iterator[Finding]:
+def _tiles(scene: Scene) -> Iterator[PatternMatch]:
     """A few tiles of a regular tiling, the largest tiling that tells."""
     for height in _SIDES:
         for width in _SIDES:
@@ -80,7 +80,7 @@ def _tiles(scene: Scene) -> Iterator[Finding]:
             yield from _finding(scene, Pattern.TILE, area, what)
 
 
-def _periodic(scene: Scene, share: Array, *, axis: int) -> Iterator[Finding]:
+def _periodic(scene: Scene, share: Array, *, axis: int) -> Iterator[PatternMatch]:
     """Rows or columns that are hit with a period: every k-th, or the same part of every k."""
     hot = share >= max(0.5 * float(share.max()), _SHARE_WITHIN)
     count = int(np.count_nonzero(hot))

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from precision_bisect.demo.scenarios import Repository
+from precision_bisect.demo.scenarios import DemoRepository
 from precision_bisect.reduce.cli import main
 from precision_bisect.reduce.replay.replay import Ran
 from precision_bisect.reduce.shrink.minimize.answer import Answer
@@ -215,7 +215,7 @@ def test_a_wrapped_build_is_a_scene_test(tmp_path: Path, good_trees: Trees, sign
         config.write_text(config.read_text().replace(', "signature": [_D.IN, _D.OUT, _D.OUT]', "", 1))
         assert BuildDirectory.open(build).kernel_config().orchestration.signature is None
     wrapped = subprocess.run([*REDUCE, str(build), "--wrap-only"], check=True, capture_output=True, text=True)
-    path = os.pathsep.join(str(good_trees.folder / name) for name in Repository)
+    path = os.pathsep.join(str(good_trees.folder / name) for name in DemoRepository)
     done = subprocess.run(
         [sys.executable, wrapped.stdout.strip(), "-p", "a2a3sim"],
         cwd=tmp_path,

@@ -8,7 +8,7 @@ import pytest
 
 from precision_bisect.runner.build_output.args import index as args_index
 from precision_bisect.runner.build_output.args.dump import ArgsDump
-from precision_bisect.runner.build_output.args.records import Flaw, Kind, Role, Stage
+from precision_bisect.runner.build_output.args.records import ArgumentRole, DumpStage, Flaw, Kind
 from precision_bisect.runner.build_output.files.errors import (
     BuildOutputError,
     MalformedFileError,
@@ -34,8 +34,8 @@ def test_lookup(tmp_path):
     )
     assert dump.task_ids() == [5, 2**63 + 1]
     assert [one.index for one in dump.find(task_id=5)] == [0, 2, 3]
-    assert [one.index for one in dump.find(role=Role.INOUT)] == [1, 2, 3]
-    assert [one.index for one in dump.find(task_id=5, arg_index=1, stage=Stage.AFTER_COMPLETION)] == [3]
+    assert [one.index for one in dump.find(role=ArgumentRole.INOUT)] == [1, 2, 3]
+    assert [one.index for one in dump.find(task_id=5, arg_index=1, stage=DumpStage.AFTER_COMPLETION)] == [3]
     assert dump.find(task_id=6) == []
     assert dump.tensor(dump.record(0)).torch().tolist() == [[0, 1, 2], [3, 4, 5]]
     assert dump.inconsistencies == ()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from precision_bisect.runner.compare.patterns.finding import Finding, Pattern, confidence
+from precision_bisect.runner.compare.patterns.finding import Pattern, PatternMatch, confidence
 from precision_bisect.runner.compare.patterns.recognize import recognize
 from precision_bisect.runner.compare.statistics.statistics import Tolerance
 from precision_bisect.runner.tensor.view import DType
@@ -53,14 +53,14 @@ def back(array: np.ndarray, like: torch.Tensor) -> torch.Tensor:
 
 def seen(
     actual: torch.Tensor, expected: torch.Tensor, others: list[torch.Tensor] | None = None
-) -> list[Finding]:
+) -> list[PatternMatch]:
     named = [view_of(other, f"other {i}") for i, other in enumerate(others or [])]
     return recognize(view_of(actual), view_of(expected), Tolerance(), named)
 
 
 def assert_seen(
     pattern: Pattern, actual: torch.Tensor, expected: torch.Tensor, others: list[torch.Tensor] | None = None
-) -> Finding:
+) -> PatternMatch:
     found = seen(actual, expected, others)
     fitting = [finding for finding in found if finding.pattern is pattern]
     assert fitting, found

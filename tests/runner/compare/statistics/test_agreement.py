@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from precision_bisect.runner.compare.statistics.agreement import (
+    Agreement,
     AllClose,
-    Judgement,
     RatioAllClose,
     RatioRelDiff,
     TopKPairs,
@@ -104,7 +104,7 @@ def test_valid_rows(axis: int) -> None:
     actual = expected.clone()
     actual.narrow(axis, 9, 1)[...] += 1.0
 
-    def judged(rows: int, *, zero_tail: bool = False) -> Judgement:
+    def judged(rows: int, *, zero_tail: bool = False) -> Agreement:
         valid = ValidRows(rows=rows, axis=axis, zero_tail=zero_tail)
         comparator = RatioAllClose(rtol=1e-5, atol=1e-5, max_error_ratio=0.0, valid=valid)
         return comparator.judge(view_of(actual), view_of(expected))
