@@ -30,6 +30,10 @@ class StoreError(Exception):
     """The store cannot be opened or written: what was expected, found, where, what to do."""
 
 
+class OlderSchemaError(StoreError):
+    """The store was written by an earlier version of the tool, and is not brought up to date yet."""
+
+
 def sqlite_url(path: Path) -> str:
     """The URL of a store in one file."""
     return f"sqlite:///{path}"
@@ -64,11 +68,25 @@ def read_store(url: str) -> sessionmaker[Session]:
     with _explained(parsed, "read"), engine.connect() as connection:
         found, head = MigrationContext.configure(connection).get_current_revision(), _head(_scripts())
         if found != head:
-            raise StoreError(
+            _refuse_later(parsed, found)
+            raise OlderSchemaError(
                 f"expected a store of schema {head} at {parsed.render_as_string()}, found {found or 'none'}; "
                 "the next bisection that uses it brings an older one up to date"
             )
     return sessionmaker(engine, expire_on_commit=False)
+
+
+def open_to_read(url: str) -> sessionmaker[Session]:
+    """Open the store at `url` to read, one of an earlier version after it has been brought up to date.
+
+    Raises:
+        StoreError: it cannot be read, or is of an earlier version and cannot be written.
+    """
+    try:
+        return read_store(url)
+    except OlderSchemaError:
+        open_store(url).kw["bind"].dispose()
+        return read_store(url)
 
 
 @contextmanager
@@ -164,10 +182,23 @@ def _prepare_postgresql(engine: Engine) -> None:
 def _migrate(engine: Engine) -> None:
     config = _scripts()
     with engine.begin() as connection:
-        if MigrationContext.configure(connection).get_current_revision() == _head(config):
+        found = MigrationContext.configure(connection).get_current_revision()
+        if found == _head(config):
             return
+        _refuse_later(engine.url, found)
         config.attributes.update(connection=connection, metadata=Base.metadata)
         command.upgrade(config, "head")
+
+
+def _refuse_later(parsed: URL, found: str | None) -> None:
+    """Raise `StoreError` where a store is of a schema that this version has no migration to."""
+    scripts = ScriptDirectory.from_config(_scripts())
+    if found is not None and found not in {script.revision for script in scripts.walk_revisions()}:
+        raise StoreError(
+            f"expected a store of schema {scripts.get_current_head()} or earlier at {parsed.render_as_string()}, "
+            f"found {found}, which a later version of the tool made; update this one: "
+            "pip install --upgrade precision-bisect"
+        )
 
 
 def _scripts() -> Config:

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session, sessionmaker
 
 from ...runner.errors import UserError
 from ...runner.workspace.home import user_home
-from ...store.database import read_store, sqlite_url
+from ...store.database import open_to_read, sqlite_url
 from ...store.tables.bisections import BisectionRow, CommitRow
 from ...store.vocabulary import Seeks
 from ..report import write
@@ -63,7 +63,7 @@ def write_report(name: str, *, output: Path | None, store: str | None) -> int:
 def _open(url: str) -> sessionmaker[Session]:
     if not _exists(url):
         raise UserError(f"expected a store at {url}, found none; name another one with --store")
-    return read_store(url)
+    return open_to_read(url)
 
 
 def _exists(url: str) -> bool:
@@ -71,7 +71,7 @@ def _exists(url: str) -> bool:
     try:
         parsed = make_url(url)
     except ArgumentError:
-        return True  # for read_store to complain of
+        return True  # for open_to_read to complain of
     return parsed.get_backend_name() != "sqlite" or not parsed.database or Path(parsed.database).exists()
 
 

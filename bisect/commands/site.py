@@ -5,7 +5,7 @@ from pathlib import Path
 from sqlalchemy.orm import Session, sessionmaker
 
 from ...runner.workspace.home import user_home
-from ...store.database import read_store, sqlite_url
+from ...store.database import open_to_read, sqlite_url
 from ..site.folder import write_site
 from ..site.serve import SiteServer
 from .errors import run_command
@@ -39,4 +39,4 @@ def serve(*, store: str | None, host: str, port: int) -> int:
 
 
 def _open(store: str | None) -> sessionmaker[Session]:
-    return read_store(store or sqlite_url(user_home().store))
+    return open_to_read(store or sqlite_url(user_home().store))
