@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from ...runner.build_output.build_directory import BuildDirectory
 from ...runner.build_output.files.errors import MalformedFileError
 from ...runner.build_output.kernel_config import FILE_NAME, Direction
 from ...runner.build_output.orchestration.orchestration import Orchestration
+from .kernel_list import UnknownLayoutError, with_signature
 
 # What a run reads is elsewhere (data), written anew (dfx_outputs) or of no use to it.
 _LEFT_OUT = ("data", "dfx_outputs", "passes_dump", "report")
@@ -59,21 +59,12 @@ class WorkingCopy:
         if build.kernel_config().orchestration.signature is None:
             return
         file = build.folder.locate(FILE_NAME)
-        source = file.read_bytes()
-        node = _signature(ast.parse(source))
-        if node is None or not node.elts:
+        try:
+            file.write_bytes(with_signature(file.read_bytes(), directions))
+        except UnknownLayoutError as error:
             raise MalformedFileError(
-                path=file,
-                expected="a list as the orchestration's signature",
-                found="none",
-                remedy="build it anew",
-            )
-        first = ast.unparse(node.elts[0]).rpartition(".")[0]
-        members = ", ".join(f"{first}.{direction.value}" for direction in directions)
-        lines = source.splitlines(keepends=True)
-        start = sum(map(len, lines[: node.lineno - 1])) + node.col_offset
-        end = sum(map(len, lines[: (node.end_lineno or node.lineno) - 1])) + (node.end_col_offset or 0)
-        file.write_bytes(source[:start] + f"[{members}]".encode() + source[end:])
+                path=file, expected=error.expected, found=error.found, remedy="build it anew"
+            ) from error
 
     def discard(self) -> None:
         """Removes the whole copy, if there is one."""
@@ -82,14 +73,3 @@ class WorkingCopy:
     def clear_records(self) -> None:
         """Removes what an earlier run has recorded."""
         shutil.rmtree(self.path / "dfx_outputs", ignore_errors=True)
-
-
-def _signature(tree: ast.Module) -> ast.List | None:
-    for statement in tree.body:
-        if not isinstance(statement, ast.Assign) or not isinstance(statement.value, ast.Dict):
-            continue
-        if any(isinstance(target, ast.Name) and target.id == "ORCHESTRATION" for target in statement.targets):
-            for key, value in zip(statement.value.keys, statement.value.values, strict=True):
-                if isinstance(key, ast.Constant) and key.value == "signature" and isinstance(value, ast.List):
-                    return value
-    return None

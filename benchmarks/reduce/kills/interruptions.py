@@ -1,6 +1,6 @@
 """The minimizer and its journal in processes that are killed at a random instant, and resumed.
 
-`kills.py` does it to the whole command.
+`kills` does it to the whole command.
 """
 
 import json
