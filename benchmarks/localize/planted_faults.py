@@ -29,6 +29,7 @@ from precision_bisect.reduce.replay.side import Side
 from precision_bisect.runner.compare.statistics.statistics import Tolerance
 from tests.reduce.demo_builds import Trees, Twins
 from tests.reduce.quick_runs import quick_runs
+from tests.support.compiler import compile_once
 
 SCENARIOS = (
     Scenario.ROUNDING,
@@ -54,7 +55,8 @@ def main() -> None:
     journal = arguments.out / "planted_faults.jsonl"
     arguments.out.mkdir(parents=True, exist_ok=True)
     done = {(row["scenario"], row["seed"]) for row in read_rows(journal)}
-    with tempfile.TemporaryDirectory() as folder, quick_runs(Path(folder) / "compiled"):
+    with tempfile.TemporaryDirectory() as folder, quick_runs():
+        compile_once(Path(folder) / "compiled")
         good = Trees.make(Path(folder) / "trees")
         bad: dict[Scenario, Trees] = {}
         for seed in range(arguments.first_seed, arguments.first_seed + arguments.seeds):

@@ -29,6 +29,7 @@ from precision_bisect.reduce.shrink.result.reduction import ReductionResult
 from precision_bisect.runner.stack.file import load_stack
 from tests.reduce.demo_builds import Trees, Twins
 from tests.reduce.quick_runs import quick_runs
+from tests.support.compiler import compile_once
 
 PLANTED = {
     Scenario.ROUNDING: (1, 1),
@@ -91,6 +92,7 @@ def main() -> None:
     asked = parser.parse_args()
     rows: list[Row] = []
     with tempfile.TemporaryDirectory() as folder:
+        compile_once(Path(folder) / "compiled")
         good = Trees.make(Path(folder) / "good")
         for scenario in asked.scenarios:
             twins = Twins.make(Path(folder) / scenario, scenario, good)
@@ -116,7 +118,7 @@ def one(scenario: Scenario, twins: Twins, output: Path, schedule: str | None) ->
         *(str(twins.bad), *reference, "--golden-data", str(twins.good / "data")),
         *("--stack", bad_stack, "-o", str(output)),
     ]
-    with quick_runs(output.with_name("quick")):
+    with quick_runs():
         done = CliRunner().invoke(reduce_command, arguments)
     if done.exit_code:
         raise SystemExit(f"{scenario}: {done.output}")
