@@ -24,6 +24,7 @@ class SizeType(click.ParamType[int]):
     name = "size"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The number of bytes; a usage error where the text is no size."""
         try:
             return int(_BYTES.validate_python(value))
         except ValidationError:

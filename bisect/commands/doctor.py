@@ -1,177 +1,33 @@
-"""`bisect-precision doctor`: what this machine has of what a stack needs."""
+"""`bisect-precision doctor`: what this machine lacks of what a stack needs."""
 
-import os
-import shutil
-from collections.abc import Iterator
-from dataclasses import dataclass
-from textwrap import shorten
-from typing import Literal
+from collections.abc import Sequence
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ...runner.errors import UserError
-from ...runner.git.repository import GitRepository
 from ...runner.stack.file import load_stack
 from ...runner.stack.overrides import read_overrides
-from ...runner.stack.parts import GitlinkPin, Platform, Tool
-from ...runner.stack.stack import Stack
-from ...runner.workspace.environment import EnvironmentReader
-from ...runner.workspace.home import Home, user_home
-from ...runner.workspace.virtual_environment import base_packages
+from ...runner.workspace.home import user_home
+from ...runner.workspace.machine import MachineFinding, examine_machine
 from .errors import run_command
 
-State = Literal["ok", "missing", "warning"]
 _STYLES = {"ok": "green", "missing": "red", "warning": "yellow"}
-_LITTLE_SPACE = 5 << 30
-
-
-@dataclass(frozen=True, kw_only=True)
-class Finding:
-    """One thing that was looked at, what was found, and what mends it."""
-
-    state: State
-    subject: str
-    found: str
-    hint: str = ""
 
 
 def examine(stack: str, *, repositories: tuple[str, ...]) -> int:
-    """Print all findings; 1 where something required is missing."""
+    """Print what was found on this machine; 1 where something required is missing."""
 
     def body() -> int:
-        home = user_home()
-        findings = list(examine_stack(load_stack(stack, overrides=read_overrides(repositories)), home))
+        overrides = read_overrides(repositories)
+        findings = list(examine_machine(load_stack(stack, overrides=overrides), user_home()))
         _print(findings)
         return 1 if any(finding.state == "missing" for finding in findings) else 0
 
     return run_command(body)
 
 
-def examine_stack(stack: Stack, home: Home) -> Iterator[Finding]:
-    """Look at repositories, pins, tools and disk. Nothing is written or built."""
-    yield _git()
-    for name in stack.repositories:
-        yield from _repository(stack, name)
-    reader = EnvironmentReader(stack)
-    python = stack.environment.python
-    if python is not None:
-        yield _tool("python", Tool(command=(python, "--version"), hint="see environment.python"), reader)
-    for name, tool in stack.environment.tools.items():
-        yield _tool(name, tool, reader)
-    for name, version in reader.read(packages_path=_packages_path(python)).items():
-        if name.startswith("package "):
-            missing = version == "not installed"
-            yield Finding(
-                state="warning" if missing else "ok",
-                subject=name,
-                found=version,
-                hint="install it in the interpreter of environment.python" if missing else "",
-            )
-    for name, platform in stack.platforms.items():
-        yield _platform(name, platform)
-    yield _disk(home)
-
-
-def _packages_path(python: str | None) -> list[str]:
-    """Where the stack's interpreter finds packages; nowhere while it is missing, which is a finding of its own."""
-    try:
-        return base_packages(python)
-    except UserError:
-        return []
-
-
-def _git() -> Finding:
-    found = shutil.which("git")
-    if found is None:
-        return Finding(state="missing", subject="git", found="not found", hint="install git")
-    return Finding(state="ok", subject="git", found=found)
-
-
-def _repository(stack: Stack, name: str) -> Iterator[Finding]:
-    path = stack.repositories[name].path
-    subject = f"repository {name}"
-    try:
-        repository = GitRepository.open_root(path, name=name)
-        head = repository.resolve("HEAD", option=f"repositories.{name}")
-    except UserError as error:
-        yield Finding(state="missing", subject=subject, found=str(path), hint=str(error))
-        return
-    changed = repository.changed_files()
-    yield Finding(
-        state="warning" if changed else "ok",
-        subject=subject,
-        found=f"{path} at {head[:12]}",
-        hint=f"{len(changed)} uncommitted changes are not tested" if changed else "",
-    )
-    for pin in stack.pins.values():
-        if isinstance(pin, GitlinkPin) and pin.holder == name:
-            yield _submodule(stack, pin, pinned=repository.gitlink(head, pin.path), head=head)
-
-
-def _submodule(stack: Stack, pin: GitlinkPin, *, pinned: str | None, head: str) -> Finding:
-    subject = f"submodule {pin.path}"
-    if pinned is None:
-        return Finding(state="warning", subject=subject, found=f"not pinned at {head[:12]}")
-    path = stack.repositories[pin.target].path
-    try:
-        present = GitRepository.open_root(path, name=pin.target).has_commit(pinned)
-    except UserError:
-        present = True  # The repository's own finding says what is wrong with it.
-    return Finding(
-        state="ok" if present else "missing",
-        subject=subject,
-        found=pinned[:12] if present else f"{pinned[:12]} is not in {path}",
-        hint="" if present else f"git -C {path} fetch origin {pinned}",
-    )
-
-
-def _platform(name: str, platform: Platform) -> Finding:
-    unset = [variable for variable in platform.needs if not os.environ.get(variable)]
-    kind = "board, leased for each run" if platform.board else "simulator"
-    return Finding(
-        state="warning" if unset else "ok",
-        subject=f"platform {name}",
-        found=kind,
-        hint=f"cannot be used here: set {', '.join(unset)}" if unset else "",
-    )
-
-
-def _tool(name: str, tool: Tool, reader: EnvironmentReader) -> Finding:
-    version = reader.version(tool)
-    if version is not None:
-        return Finding(state="ok", subject=name, found=version)
-    return Finding(
-        state="missing" if tool.required else "warning",
-        subject=name,
-        found=f"{tool.command[0]} not found"
-        if shutil.which(tool.command[0]) is None
-        else f"not usable: {shorten(' '.join(tool.command), width=60)} fails",
-        hint=tool.hint,
-    )
-
-
-def _disk(home: Home) -> Finding:
-    folder = home.cache
-    while not folder.exists():
-        folder = folder.parent
-    free = shutil.disk_usage(folder).free
-    writable = os.access(folder, os.W_OK)
-    found = f"{free / (1 << 30):.0f} GiB free"
-    if not writable:
-        return Finding(
-            state="missing", subject=f"cache {folder}", found="not writable", hint="set PRECISION_BISECT_HOME"
-        )
-    return Finding(
-        state="ok" if free > _LITTLE_SPACE else "warning",
-        subject=f"cache {home.cache}",
-        found=found,
-        hint="" if free > _LITTLE_SPACE else "builds may need more; set PRECISION_BISECT_HOME",
-    )
-
-
-def _print(findings: list[Finding]) -> None:
+def _print(findings: Sequence[MachineFinding]) -> None:
     table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
     for finding in findings:
         table.add_row(
