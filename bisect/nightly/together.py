@@ -13,7 +13,7 @@ from greenlet import greenlet
 
 from ...runner.errors import UserError
 from ...runner.probe.records import ProbeRequest
-from ...runner.probe.workers.crew import Event
+from ...runner.probe.workers.pool import Event
 from ...runner.probe.workers.worker import Activity
 from ..run.company import Outlook, Workers
 from ..run.costs import Timings
@@ -172,13 +172,13 @@ class Table:
         return sum(owner is seat for owner in self._owners.values())
 
     def begin(self, seat: Seat, request: ProbeRequest) -> int:
-        """As of `Crew`, for one of the bisections."""
+        """As of `WorkerPool`, for one of the bisections."""
         number = self._crew.begin(request)
         self._owners[number] = seat
         return number
 
     def cancel(self, number: int) -> None:
-        """As of `Crew`."""
+        """As of `WorkerPool`."""
         del self._owners[number]
         self._crew.cancel(number)
 

@@ -7,7 +7,7 @@ from math import inf
 from typing import Protocol
 
 from ...runner.probe.records import ProbeRequest
-from ...runner.probe.workers.crew import Event
+from ...runner.probe.workers.pool import Event
 from ..search.choose.batch import best_rate
 from ..search.choose.decision import next_run
 from ..search.choose.expectation import expected_bits
@@ -77,7 +77,7 @@ class Outlook:
 
 
 class Workers(Protocol):
-    """Who makes probes; as `runner.crew.Crew`."""
+    """Who makes probes; as `WorkerPool`."""
 
     @property
     def jobs(self) -> int: ...

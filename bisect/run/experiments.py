@@ -11,7 +11,7 @@ from ...runner.case.case import RunOptions
 from ...runner.case.golden import FrozenGolden
 from ...runner.git.revisions import Revisions
 from ...runner.probe.records import ProbeRequest, ProbeResult
-from ...runner.probe.workers.crew import Lost
+from ...runner.probe.workers.pool import Lost
 from ...runner.probe.workers.worker import Activity, Done
 from ...runner.verdict.bad_when import BadWhen
 from ...runner.workspace.content import StackContent

@@ -14,7 +14,7 @@ from sqlalchemy.orm import sessionmaker
 from ...runner.case.runtime_dir import freeze_runtime_dir
 from ...runner.errors import UserError
 from ...runner.probe.workers.backends import Backend
-from ...runner.probe.workers.crew import Crew
+from ...runner.probe.workers.pool import WorkerPool
 from ...runner.probe.workers.worker import Setup
 from ...runner.stack.stack import Stack
 from ...runner.workspace.home import Home
@@ -152,7 +152,7 @@ class StoredBisection:
         return conclusion
 
 
-def open_crew(stack: Stack, home: Home, *, jobs: int, backend: Backend) -> Crew:
+def open_crew(stack: Stack, home: Home, *, jobs: int, backend: Backend) -> WorkerPool:
     """Workers of a stack, to be entered. Here they share the cores of one machine."""
     setup = Setup(
         stack=stack,
@@ -160,7 +160,7 @@ def open_crew(stack: Stack, home: Home, *, jobs: int, backend: Backend) -> Crew:
         variables=dict(os.environ),
         share=jobs if backend == "loky" else 1,
     )
-    return Crew(setup, jobs=jobs, backend=backend)
+    return WorkerPool(setup, jobs=jobs, backend=backend)
 
 
 def open_sessions(url: str) -> sessionmaker[DatabaseSession]:

@@ -1,4 +1,4 @@
-"""The far end of a crew: a loop that makes probes in a slot of its own, one after the other, as its driver asks.
+"""A worker of the pool: a loop that makes probes in a slot of its own, one after the other, as its driver asks.
 
 It remembers nothing: results go to the driver, who alone writes to the store. Whatever comes while a probe is made,
 the end of the connection included, puts an end to that probe and to all its processes.
@@ -48,7 +48,7 @@ class Setup:
 
 @dataclass(frozen=True)
 class Make:
-    """To the worker: make this probe. The number is the driver's own for it."""
+    """Asks the worker to make a probe, which the driver knows by its number."""
 
     number: int
     request: ProbeRequest
@@ -56,19 +56,19 @@ class Make:
 
 @dataclass(frozen=True)
 class Cancel:
-    """To the worker: stop this probe, if it is still at it."""
+    """Asks the worker to stop a probe, where it is still being made."""
 
     number: int
 
 
 @dataclass(frozen=True)
 class Stop:
-    """To the worker: that was all."""
+    """Tells the worker that no more probes will come."""
 
 
 @dataclass(frozen=True)
 class Activity:
-    """To the driver: what is done now for a probe, and in which slot."""
+    """Tells the driver what is done now for a probe, and in which slot."""
 
     number: int
     slot: int
@@ -77,7 +77,7 @@ class Activity:
 
 @dataclass(frozen=True)
 class Done:
-    """To the driver: the result of a probe; None where it was stopped."""
+    """Tells the driver the result of a probe; None where the probe was stopped."""
 
     number: int
     result: ProbeResult | None
@@ -85,7 +85,7 @@ class Done:
 
 @dataclass(frozen=True)
 class Failed:
-    """To the driver: no probe can be made here. `expected` tells an error of the user's from one of ours."""
+    """Tells the driver that no probe can be made here. `expected`: the fault is the user's, not one of this program."""
 
     text: str
     expected: bool

@@ -26,7 +26,7 @@ from precision_bisect.bisect.search.evidence.sharing import suspected_too
 from precision_bisect.bisect.search.graph.graph import CommitGraph
 from precision_bisect.runner.errors import UserError
 from precision_bisect.runner.probe.records import ProbeRequest
-from precision_bisect.runner.probe.workers.crew import Event
+from precision_bisect.runner.probe.workers.pool import Event
 from precision_bisect.runner.probe.workers.worker import Done
 from tests.bisect.search.search_histories import line
 

@@ -24,16 +24,16 @@ from .backends import Backend, call_at_once, check_backend, end_own_processes
 from .worker import Activity, Address, Cancel, Done, Failed, Make, Setup, Stop, notice_lost_machines, work
 
 _MOST_LOSSES = 3
-"""Of workers in one probe, or of all workers before any has finished one: then it is no accident."""
+"""So many workers lost in one probe, or all workers so many times before any finished one, are no accident."""
 _PAUSE = 1.0
-"""Seconds before loops that ended are started again."""
+"""Seconds before workers that ended are started again."""
 _FAREWELL = 10.0
-"""Seconds that others get to notice that it is over."""
+"""Seconds that workers get to notice that the pool is closing."""
 
 
 @dataclass(frozen=True)
 class Lost:
-    """A worker died in this probe."""
+    """Tells that a worker died while it made this probe."""
 
     number: int
 
@@ -42,7 +42,7 @@ class Lost:
 class _Worker:
     connection: "Connection[Any, Any]"
     number: int | None = None
-    """The probe that it is at."""
+    """The probe that it makes now."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class _Left:
 
 @dataclass(frozen=True)
 class _Ended:
-    """All loops have ended, though nobody told them to."""
+    """All workers have ended, though nobody told them to."""
 
     error: BaseException | None
 
@@ -71,8 +71,8 @@ class _Finished:
 Event = Activity | Done | Lost
 
 
-class Crew:
-    """`jobs` workers of one stack. All methods are for one thread."""
+class WorkerPool:
+    """`jobs` workers that make probes of one stack. All methods are for one thread."""
 
     def __init__(self, setup: Setup, *, jobs: int, backend: Backend) -> None:
         self._setup = setup
@@ -126,7 +126,7 @@ class Crew:
             end_own_processes()
 
     def begin(self, request: ProbeRequest) -> int:
-        """Hand a probe to the next free worker; the number by which events speak of it."""
+        """Hand a probe to the next free worker; the result is the number by which events name the probe."""
         number = next(self._numbers)
         self._probes[number] = request
         self._waiting.append(number)
@@ -143,8 +143,14 @@ class Crew:
                 _send(worker, Cancel(number))
 
     def next_event(self, *, timeout: float | None) -> Event | None:
-        """Wait for news of the probes under way; None where there are none, after `timeout` seconds at the latest. A
-        lost probe has to be begun again. Raises `UserError` where probes cannot be made."""
+        """Wait for news of the probes under way; None where there is none, after `timeout` seconds at the latest.
+
+        A lost probe has to be begun again.
+
+        Raises:
+            UserError: probes cannot be made, or workers die again and again.
+            RuntimeError: a worker failed by a fault of this program.
+        """
         try:
             message = self._inbox.get(timeout=timeout)
         except queue.Empty:
@@ -219,7 +225,7 @@ class Crew:
         self._inbox.put(_Left(worker))
 
     def _run_loops(self, address: Address) -> None:
-        """Keep the loops running. One that dies takes the others with it on loky; dask starts it anew elsewhere."""
+        """Keep the workers running. On loky one that dies takes the others with it; dask starts it anew elsewhere."""
         while not self._closing.is_set():
             error: BaseException | None = None
             try:
@@ -232,13 +238,13 @@ class Crew:
 
 
 def _send(worker: _Worker, message: object) -> None:
-    """To one that has just died, nothing: its end is noticed where it is read from."""
+    """Sending to a worker that has just died does nothing: its end is noticed where its messages are read."""
     with contextlib.suppress(OSError):
         worker.connection.send(message)
 
 
 def _wake(listener: Listener) -> None:
-    """Let a listener look up."""
+    """Connect to a listener, so that the thread that waits there looks whether the pool is closing."""
     address = listener.address
     family = socket.AF_UNIX if isinstance(address, str) else socket.AF_INET
     with socket.socket(family) as caller, contextlib.suppress(OSError):

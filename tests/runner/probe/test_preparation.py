@@ -1,0 +1,61 @@
+"""A slot is brought to a commit: what commands are given there, and a patch that does not apply."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from precision_bisect.runner.git.cherry_picks import patch_name
+from precision_bisect.runner.probe.builder import Builder, BuiltToolchain, FailedBuild
+from precision_bisect.runner.probe.preparation import NOT_STARTED, Preparation
+from precision_bisect.runner.workspace.content import StackContent
+from precision_bisect.runner.workspace.environment import EnvironmentReader
+from tests.runner.small_stack import SmallStack
+
+
+@pytest.fixture(name="prepared")
+def make_preparation(small: SmallStack) -> tuple[Preparation, list[str]]:
+    """A preparation in a slot of its own, and what it says."""
+    said: list[str] = []
+    workspace = small.workspace()
+    variables = {**os.environ, "GIT_DIR": "/elsewhere"}
+    preparation = Preparation(
+        workspace,
+        workspace.acquire(),
+        Builder(workspace.stack, StackContent(workspace.stack, workspace), small.home.builds),
+        EnvironmentReader(workspace.stack, variables),
+        variables=variables,
+        cores=3,
+        says=said.append,
+    )
+    return preparation, said
+
+
+def test_commands_get_the_slot_and_no_variables_of_another_repository(
+    small: SmallStack, prepared: tuple[Preparation, list[str]]
+) -> None:
+    preparation, said = prepared
+    request = small.request()
+    request.directory.mkdir()
+    ready = preparation.prepare(request)
+    assert isinstance(ready.built, BuiltToolchain)
+    assert said == ["checking out"]
+    assert (Path(ready.values["tool"]) / "tool.txt").read_text() == "good 1\n"
+    assert ready.values["jobs"] == "3"
+    assert ready.values["case"] == str(Path(ready.values["cases"]) / "case.sh")
+    assert "GIT_DIR" not in ready.environment
+    assert ready.environment["PATH"] == os.environ["PATH"]
+
+
+def test_a_patch_that_does_not_apply_is_a_failed_build(
+    small: SmallStack, prepared: tuple[Preparation, list[str]]
+) -> None:
+    small.tool.commit("second", {"tool.txt": "good 2\n"})
+    patch = small.tool.commit("third", {"tool.txt": "good 3\n"})
+    first = small.tool.git("rev-parse", "HEAD~2")
+    request = small.request(chosen={"tool": first})
+    revisions = {**request.revisions, patch_name("tool"): patch}
+    ready = prepared[0].prepare(small.request(chosen={"tool": first}, revisions=revisions))
+    assert isinstance(ready.built, FailedBuild)
+    assert ready.built.ending == NOT_STARTED
+    assert (ready.built.classification.signature or "").startswith("cherry-pick: ")

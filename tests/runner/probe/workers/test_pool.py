@@ -1,0 +1,97 @@
+"""A pool of one worker on this machine: probes are made, cancelled, and begun again when a worker is killed."""
+
+import os
+import time
+from collections.abc import Generator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from precision_bisect.runner.errors import UserError
+from precision_bisect.runner.probe.workers.backends import check_backend
+from precision_bisect.runner.probe.workers.pool import Event, Lost, WorkerPool
+from precision_bisect.runner.probe.workers.worker import Activity, Done, Setup, work
+from precision_bisect.store.vocabulary import Judgement
+from tests.runner.small_stack import SmallStack
+
+
+@pytest.fixture(name="pool")
+def make_pool(small: SmallStack) -> Generator[WorkerPool]:
+    script = f"test -e {small.folder}/go || sleep 600; grep -q good {{tool}}/tool.txt && echo RIGHT"
+    small.case = {"command": ["sh", "-c", script]}
+    with WorkerPool(setup_of(small), jobs=1, backend="loky") as pool:
+        yield pool
+
+
+def setup_of(small: SmallStack) -> Setup:
+    return Setup(stack=small.stack(), home=small.home, variables=dict(os.environ), share=1)
+
+
+def until(pool: WorkerPool, kind: type[Event]) -> Event:
+    """The next event of a kind."""
+    while not isinstance(event := pool.next_event(timeout=60), kind):
+        pass
+    return event
+
+
+def until_running(pool: WorkerPool) -> None:
+    while not (isinstance(event := pool.next_event(timeout=60), Activity) and event.text == "running"):
+        pass
+
+
+def test_a_probe_is_made_and_another_one_cancelled(pool: WorkerPool, small: SmallStack) -> None:
+    first = pool.begin(small.request(directory=small.folder / "1"))
+    second = pool.begin(small.request(directory=small.folder / "2"))
+    until_running(pool)
+    pool.cancel(first)
+    (small.folder / "go").touch()
+    done = until(pool, Done)
+    assert isinstance(done, Done)
+    assert done.number == second
+    assert done.result is not None
+    assert done.result.judgement is Judgement.GOOD
+    assert pool.next_event(timeout=0.1) is None
+
+
+def test_the_probe_of_a_killed_worker_is_told_as_lost(small: SmallStack) -> None:
+    small.case = {"command": ["sh", "-c", f"test -e {small.folder}/go || sleep 600; echo RIGHT"]}
+    with WorkerPool(setup_of(small), jobs=2, backend="loky") as pool:
+        number = pool.begin(small.request())
+        until_running(pool)
+        for child in psutil.Process().children():
+            if any("popen_loky" in word for word in child.cmdline()):
+                child.kill()
+        assert until(pool, Lost) == Lost(number)
+        (small.folder / "go").touch()
+        again = pool.begin(small.request())
+        done = until(pool, Done)
+        assert isinstance(done, Done)
+        assert done.number == again
+
+
+def test_a_probe_that_no_worker_can_make_is_the_users_error(small: SmallStack) -> None:
+    setup = setup_of(small)
+    request = small.request()
+    (small.folder / "tool").rename(small.folder / "gone")
+    with WorkerPool(setup, jobs=1, backend="loky") as pool:
+        pool.begin(request)
+        with pytest.raises(UserError, match="tool"):
+            until(pool, Done)
+
+
+def test_a_worker_whose_driver_is_gone_ends_by_itself(tmp_path: Path) -> None:
+    begun = time.monotonic()
+    work(str(tmp_path / "no socket"), b"key")
+    assert time.monotonic() - begun < 30
+
+
+def test_a_backend_without_its_cluster_is_refused(small: SmallStack, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DASK_SCHEDULER_ADDRESS", raising=False)
+    with pytest.raises(UserError, match="--backend dask"):
+        check_backend("dask")
+    with (
+        pytest.raises(UserError, match="--backend dask"),
+        WorkerPool(setup_of(small), jobs=1, backend="dask"),
+    ):
+        pass
