@@ -1,7 +1,7 @@
 """One night: the matrix is run, what regressed is bisected, incidents are told of, and all of it is written."""
 
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 from sqlalchemy.orm import Session, sessionmaker
@@ -108,16 +108,16 @@ def _run_matrix(
         examiner = Examiner(
             config=config, journal=journal, runner=runner, night=night, searched=stack.searched
         )
-        for key in _matrix(config, night):
+        for key in matrix(config, night.heads):
             on_result(key, examiner.examine(journal.cell(key), night.heads[key.branch]))
 
 
-def _matrix(config: NightlyConfig, night: NightRow) -> list[CellKey]:
-    """Commit by commit, so that one build serves all cells that want it."""
+def matrix(config: NightlyConfig, heads: Collection[str]) -> list[CellKey]:
+    """The cells of the branches that have a head, commit by commit: one build serves all cells that want it."""
     return [
         CellKey(branch=branch, case=case, platform=name, tolerance=tolerance)
         for branch in config.branches
-        if branch in night.heads
+        if branch in heads
         for name in config.platforms
         for case in config.cases
         for tolerance in config.tolerances

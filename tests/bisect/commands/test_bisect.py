@@ -1,0 +1,130 @@
+"""From typed options to a question: which stack it is about, and which options contradict each other."""
+
+from pathlib import Path
+
+import pytest
+
+from precision_bisect.bisect.cli import main
+from precision_bisect.bisect.commands.bisect import bisect, question_of
+from precision_bisect.bisect.commands.bisect_options import BisectOptions
+from precision_bisect.bisect.commands.plan_text import plan_lines
+from precision_bisect.bisect.plan.question import prepare
+from precision_bisect.runner.errors import UsageError
+from precision_bisect.runner.workspace.home import Home
+from precision_bisect.store.vocabulary import Seeks
+from tests.conftest import TestRepository
+
+STACK = """
+    name = "small"
+    searched = "tool"
+    [repositories.tool]
+    path = "tool"
+    [case]
+    repository = "tool"
+    command = ["{case}"]
+    cwd = "{slot}"
+    [platforms.sim]
+"""
+
+
+def options(*words: str, predicate: tuple[str, ...] | None = None) -> BisectOptions:
+    params = main.make_context("bisect-precision", list(words)).params
+    return BisectOptions(**params, predicate=predicate)
+
+
+@pytest.fixture
+def tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TestRepository:
+    """A repository with a stack file beside it, in the current folder."""
+    repository = TestRepository(tmp_path / "tool")
+    repository.commit("good", {"case.sh": "exit 0\n"})
+    repository.commit("bad", {"case.sh": "exit 1\n"})
+    (tmp_path / "stack.toml").write_text(STACK)
+    monkeypatch.chdir(tmp_path)
+    return repository
+
+
+def test_a_question_with_the_stack_of_the_current_folder(tool: TestRepository) -> None:
+    question = question_of(options("--good", "a", "--bad", "b", "--case", "case.sh"))
+    assert (question.stack.name, question.repository) == ("small", "tool")
+    assert question.stack.repositories["tool"].path == tool.path
+    assert (question.good, question.bad, question.case) == ("a", "b", "case.sh")
+    assert (question.bad_when, question.gallop, question.seeks) == ("mismatch", "commits", Seeks.REGRESSION)
+
+
+def test_a_question_of_a_fix(tool: TestRepository) -> None:
+    question = question_of(options("--good", "b", "--bad", "a", "--case", "case.sh", "--find-fix"))
+    assert question.seeks is Seeks.FIX
+
+
+def test_a_predicate_asks_of_the_checkout_that_it_is_called_in(
+    tool: TestRepository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tool.path)
+    question = question_of(options("--good", "a", "--bad", "b", predicate=("sh", "case.sh")))
+    assert question.stack.repositories["tool"].path == tool.path
+    assert question.stack.case.command == ("sh", "case.sh")
+    assert (question.case, question.bad_when) == (None, None)
+
+
+def test_a_script_that_git_does_not_track_is_named_by_its_full_path(
+    tool: TestRepository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tool.path)
+    (tool.path / "mine.sh").write_text("exit 0\n")
+    own = question_of(options("--bad", "b", predicate=("./mine.sh", "word"))).stack.case.command
+    assert own == (str(tool.path / "mine.sh"), "word")
+    tracked = question_of(options("--bad", "b", predicate=("./case.sh",))).stack.case.command
+    assert tracked == ("./case.sh",)
+
+
+@pytest.mark.parametrize(
+    ("words", "predicate", "message"),
+    [
+        (["--good", "a", "--case", "case.sh"], None, "found no --bad"),
+        (["--bad", "b", "--find-fix", "--case", "case.sh"], None, "expected both ends"),
+        (["--good", "a", "--bad", "b", "--gallop", "days"], None, "--gallop days: expected no --good"),
+        (["--good", "a", "--bad", "b"], None, "expected a case, found none"),
+        (["--good", "a", "--bad", "b"], (), "expected a command behind --"),
+        (["--good", "a", "--bad", "b", "--case", "case.sh"], ("true",), "found both"),
+        (["--good", "a", "--bad", "b", "--bad-when", "stall"], ("true",), "found both"),
+        (["--good", "a", "--bad", "b", "--freeze", "moon"], None, "--freeze moon"),
+    ],
+)
+def test_what_does_not_go_together(
+    tool: TestRepository, words: list[str], predicate: tuple[str, ...] | None, message: str
+) -> None:
+    with pytest.raises(UsageError, match=message):
+        question_of(options(*words, predicate=predicate))
+
+
+def test_a_folder_without_a_stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match="name one with --stack"):
+        question_of(options("--bad", "b", "--case", "case.sh"))
+
+
+@pytest.mark.usefixtures("home")
+def test_usage_errors_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert bisect(options("--bad", "b", "--no-localize", "--reduce")) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_the_lines_of_a_plan(tool: TestRepository, home: Home) -> None:
+    """Of a range, and of a good end that has to be found first."""
+    good, bad = tool.git("rev-parse", "HEAD~1"), tool.git("rev-parse", "HEAD")
+    with_range = prepare(question_of(options("--good", good, "--bad", bad, "--case", "case.sh")), home)
+    lines = list(plan_lines(with_range))
+    assert lines[:5] == [
+        "stack:     small",
+        "case:      case.sh",
+        "platform:  sim, device 0",
+        f"range:     tool {good[:12]}..{bad[:12]}",
+        "           tool: 1 commit in the range",
+    ]
+    assert "bad when:  mismatch" in lines
+    assert "probes:    the ends, then about 0 to find one commit, and 2 to confirm it" in lines
+    without = list(plan_lines(prepare(question_of(options("--bad", bad, "--case", "case.sh")), home)))
+    assert without[3:5] == [
+        f"range:     tool ..{bad[:12]}",
+        "           the good end is looked for 1, 2, 4, ... commits before the bad one",
+    ]

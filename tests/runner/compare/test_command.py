@@ -1,0 +1,59 @@
+"""What `diff-tensors` does behind its command line: exit codes, and options that do not go together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from precision_bisect.runner.compare.cli import main
+from precision_bisect.runner.compare.command import DIFFERENT, EQUAL, UNREADABLE, compare
+from precision_bisect.runner.compare.options import CompareOptions
+
+
+def options(*words: str | Path) -> CompareOptions:
+    return CompareOptions(**main.make_context("diff-tensors", [str(word) for word in words]).params)
+
+
+@pytest.fixture
+def tensors(tmp_path: Path) -> tuple[Path, Path]:
+    """Two files whose tensors differ by 1."""
+    paths = tmp_path / "zeros" / "y.pt", tmp_path / "ones" / "y.pt"
+    for path in paths:
+        path.parent.mkdir()
+    torch.save(torch.zeros(3), paths[0])
+    torch.save(torch.ones(3), paths[1])
+    return paths
+
+
+def test_exit_codes(tensors: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    zeros, ones = tensors
+    assert compare(options(zeros, zeros)) == EQUAL
+    assert compare(options(zeros, ones)) == DIFFERENT
+    assert compare(options(zeros, ones, "--atol", "1")) == EQUAL
+    assert compare(options(zeros, zeros, zeros)) == EQUAL
+    assert compare(options(zeros, ones, zeros)) == DIFFERENT
+    capsys.readouterr()
+    assert compare(options(zeros, tmp_path / "missing.pt")) == UNREADABLE
+    assert capsys.readouterr().err.startswith("diff-tensors: ")
+
+
+@pytest.mark.parametrize(
+    "words", [("--valid-rows", "1"), ("--topk", "indices"), ("--max-error-ratio", "0.1")]
+)
+def test_options_that_do_not_go_together(tensors: tuple[Path, Path], words: tuple[str, ...]) -> None:
+    with pytest.raises(ValueError, match=words[0]):
+        compare(options(*tensors, *words))
+
+
+def test_valid_rows_count_along_the_valid_axis(tmp_path: Path) -> None:
+    """Of a 2 x 3 tensor whose last column is wrong, the first two columns are compared."""
+    actual = torch.zeros(2, 3)
+    actual[:, 2] = 1
+    paths = tmp_path / "actual.pt", tmp_path / "expected.pt"
+    torch.save(actual, paths[0])
+    torch.save(torch.zeros(2, 3), paths[1])
+    ratio = ("--comparator", "ratio-allclose", "--valid-rows", "2")
+    assert compare(options(*paths, *ratio)) == DIFFERENT
+    assert compare(options(*paths, *ratio, "--valid-axis", "1")) == EQUAL
