@@ -2,27 +2,30 @@
 
 import base64
 import shutil
+from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from selenium import webdriver
-from selenium.webdriver.chrome.service import Service
-from selenium.webdriver.common.action_chains import ActionChains
-
-ABSENT = "Chromium is not installed (Debian: apt-get install chromium chromium-driver)"
+ABSENT = (
+    "Chromium or selenium is not installed "
+    "(Debian: apt-get install chromium chromium-driver; pip install selenium)"
+)
 DESKTOP, PHONE = (1280, 900), (360, 780)
 
 
 def installed() -> bool:
-    """Whether this machine has the browser and its driver."""
-    return None not in (shutil.which("chromium"), shutil.which("chromedriver"))
+    """Whether this machine has the browser, its driver, and selenium, which is imported only where it is used."""
+    return None not in (shutil.which("chromium"), shutil.which("chromedriver"), find_spec("selenium"))
 
 
 class Browser:
     """A browser of its own, with a fresh profile and no network but this machine's."""
 
     def __init__(self) -> None:
+        from selenium import webdriver
+        from selenium.webdriver.chrome.service import Service
+
         options = webdriver.ChromeOptions()
         options.binary_location = shutil.which("chromium") or ""
         for argument in (
@@ -79,6 +82,8 @@ class Browser:
 
     def press(self, *keys: str) -> None:
         """Press keys, one after another, wherever the focus is."""
+        from selenium.webdriver.common.action_chains import ActionChains
+
         ActionChains(self.driver).send_keys(*keys).perform()
 
     def load_seconds(self, page: Path) -> float:

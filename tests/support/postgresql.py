@@ -7,13 +7,19 @@ import subprocess
 import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 
-ABSENT = "PostgreSQL's server is not installed (Debian: apt-get install postgresql)"
+ABSENT = (
+    "PostgreSQL's server or psycopg is not installed "
+    "(Debian: apt-get install postgresql; pip install 'precision-bisect[postgresql]')"
+)
 
 
 def programs() -> Path | None:
-    """The folder of initdb and pg_ctl, which Debian keeps out of PATH."""
+    """The folder of initdb and pg_ctl, which Debian keeps out of PATH; None without them, or without psycopg."""
+    if find_spec("psycopg") is None:
+        return None
     named = shutil.which("initdb")
     if named is not None:
         return Path(named).parent

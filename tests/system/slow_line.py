@@ -14,6 +14,7 @@ from precision_bisect.store.database import read_store, sqlite_url
 from precision_bisect.store.tables.bisections import ProbeRow
 from precision_bisect.store.vocabulary import Judgement, ProbeState
 from tests.conftest import TestRepository
+from tests.support.hold import Hold
 from tests.support.interrupts import obey_interrupts
 from tests.system.conftest import PROGRAM
 
@@ -41,11 +42,13 @@ verdict = "pass"
 pattern = "^RIGHT$"
 """
 
-# Between `from` and `to` (commits) it never ends; a run takes a moment, so that a kill can fall into it.
+# A run takes a moment, so that a kill can fall into it; one between `from` and `to` (commits) is held.
 CASE = """
 number=$(cat out)
 sleep 0.3
-if [ "$number" -ge {hang_from} ] && [ "$number" -lt {hang_to} ] && [ ! -e {folder}/go ]; then sleep 1000; fi
+if [ "$number" -ge {hang_from} ] && [ "$number" -lt {hang_to} ] && [ -p {folder}/hold ]; then
+    {{ echo $$ > {folder}/held; read -r _; }} < {folder}/hold
+fi
 if [ "$number" -ge {culprit} ]; then echo WRONG; exit 1; fi
 echo RIGHT
 """
@@ -53,7 +56,7 @@ echo RIGHT
 
 @dataclass
 class SlowLine:
-    """The stack in `folder`; the commit at `culprit` breaks it, those in `hangs` do not end while there is no `go`."""
+    """The stack in `folder`; the commit at `culprit` breaks it, those in `hangs` do not end before `let_go`."""
 
     folder: Path
     commits: int = 24
@@ -61,6 +64,7 @@ class SlowLine:
     hangs: tuple[int, int] = (0, 0)
     shas: list[str] = field(default_factory=list[str])
     variables: dict[str, str] = field(default_factory=dict[str, str])
+    hold: Hold = field(init=False)
 
     def __post_init__(self) -> None:
         repository = TestRepository(self.folder / "tool")
@@ -75,6 +79,7 @@ class SlowLine:
                 folder=self.folder, culprit=self.culprit, hang_from=self.hangs[0], hang_to=self.hangs[1]
             )
         )
+        self.hold = Hold(self.folder)
         self.variables = {**os.environ, "PRECISION_BISECT_HOME": str(self.folder / "home"), "COLUMNS": "100"}
 
     @property
@@ -98,7 +103,7 @@ class SlowLine:
 
     def let_go(self) -> None:
         """No run hangs any more."""
-        (self.folder / "go").touch()
+        self.hold.let_go()
 
     def start(self, *arguments: str) -> "subprocess.Popen[str]":
         """Start the command."""

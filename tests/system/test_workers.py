@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Generator
 from pathlib import Path
 
@@ -99,7 +98,8 @@ def test_killed_at_random_instants_nothing_is_lost_and_nothing_false_is_noted(
     process = line.start(*line.arguments, "--jobs", "2")
     for _ in range(KILLS):
         wait_for_a_run(process, finished + 2)
-        time.sleep(chance.uniform(0, 0.6))
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(chance.uniform(0, 0.6))
         process.kill()
         process.communicate()
         psutil.wait_procs(line.processes(), timeout=60)
@@ -169,7 +169,7 @@ def test_a_cluster_that_is_not_named(make: Callable[..., SlowLine]) -> None:
 @pytest.fixture
 def dask_cluster(tmp_path: Path) -> Generator[tuple[str, Callable[[], list[psutil.Process]]]]:
     """A scheduler and three worker processes on this machine: its address, and the workers."""
-    pytest.importorskip("distributed", reason="dask's distributed is not installed")
+    distributed = pytest.importorskip("distributed", reason="dask's distributed is not installed")
     file = tmp_path / "scheduler.json"
     variables = {**os.environ, "DASK_DISTRIBUTED__LOGGING__DISTRIBUTED": "error"}
 
@@ -192,10 +192,8 @@ def dask_cluster(tmp_path: Path) -> Generator[tuple[str, Callable[[], list[psuti
         ]
 
     try:
-        while not file.is_file() or len(processes()) < 3:
-            assert scheduler.poll() is None
-            assert workers.poll() is None
-            time.sleep(0.1)
+        with distributed.Client(scheduler_file=str(file), timeout=60) as client:
+            client.wait_for_workers(3, timeout=60)
         yield json.loads(file.read_text())["address"], processes
     finally:
         for process in (workers, scheduler):
@@ -204,17 +202,12 @@ def dask_cluster(tmp_path: Path) -> Generator[tuple[str, Callable[[], list[psuti
 
 
 def wait_for_a_worker_in_its_case(
-    driver: "subprocess.Popen[str]", workers: Callable[[], list[psutil.Process]]
+    line: SlowLine, driver: "subprocess.Popen[str]", workers: Callable[[], list[psutil.Process]]
 ) -> psutil.Process:
-    """The first worker seen to run the case: a run is said to start when it is handed out."""
-    while driver.poll() is None:
-        for worker in workers():
-            for child in worker.children(recursive=True):
-                with contextlib.suppress(psutil.NoSuchProcess):
-                    if any(word.endswith("case.sh") for word in child.cmdline()):
-                        return worker
-        time.sleep(0.02)
-    raise AssertionError(f"it ended, and no worker ran the case: {driver.communicate()}")
+    """A worker whose case is held: a run is said to start when it is handed out."""
+    case = psutil.Process(int(line.hold.wait(driver)))
+    (worker,) = {*case.parents()} & {*workers()}
+    return worker
 
 
 @pytest.mark.long
@@ -226,7 +219,7 @@ def test_a_cluster_of_processes_one_of_which_is_killed(
     line.variables["DASK_SCHEDULER_ADDRESS"] = address
     process = line.start(*line.arguments, "--jobs", "3", "--backend", "dask")
     wait_for_a_run(process, 13)
-    wait_for_a_worker_in_its_case(process, workers).kill()
+    wait_for_a_worker_in_its_case(line, process, workers).kill()
     line.let_go()
     _, err = process.communicate()
     assert process.returncode == 0, err

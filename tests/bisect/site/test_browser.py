@@ -4,7 +4,6 @@ import threading
 from pathlib import Path
 
 import pytest
-from selenium.webdriver.common.keys import Keys
 
 from benchmarks.site.browser import DESKTOP, PHONE, Browser
 from precision_bisect.bisect.site.folder import write_site
@@ -15,6 +14,7 @@ from tests.bisect.report.stored_bisection import StoredBisection
 from tests.bisect.site.test_folder import DIVERGENCE_OF_EVIL, ELEMENTS
 from tests.bisect.site.views.test_nights import fill_with_incident
 
+Keys = pytest.importorskip("selenium.webdriver.common.keys", reason="selenium is not installed").Keys
 PAGES = {
     "overview": "index.html",
     "bisections": "bisections.html",

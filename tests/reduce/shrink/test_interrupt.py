@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import psutil
@@ -15,23 +14,24 @@ import pytest
 from tests.reduce.demo_builds import Trees
 from tests.reduce.localize.test_localize import hashes
 from tests.reduce.small_builds import SHIFT, small_build
+from tests.support.hold import Hold
 from tests.support.interrupts import obey_interrupts
 
 pytestmark = pytest.mark.xdist_group("localize")
 REDUCE = [sys.executable, "-c", "from precision_bisect.reduce.cli import main; main()"]
-NEVER_DONE = "for (volatile int spin = 1; spin;) {} store(1, i, 0.0f);"
-
-
-def is_in(folder: Path, process: psutil.Process) -> bool:
-    """Whether a process that may end at any time works in a folder."""
-    try:
-        return Path(process.cwd()) == folder
-    except psutil.Error:
-        return False
+NEVER_DONE = """
+    int begin(const char*, int) __asm__("open");
+    long tell(int, const void*, unsigned long) __asm__("write");
+    if (i == 0) tell(begin("@HELD@", 1), "running", 8);
+    for (volatile int spin = 1; spin;) {}
+    store(1, i, 0.0f);
+"""
 
 
 def test_ctrl_c_leaves_nothing_behind(tmp_path: Path, good_trees: Trees) -> None:
-    bad, good = (small_build(tmp_path / name, body) for name, body in (("bad", NEVER_DONE), ("good", SHIFT)))
+    hold = Hold(tmp_path)
+    bad = small_build(tmp_path / "bad", NEVER_DONE.replace("@HELD@", str(hold.held)))
+    good = small_build(tmp_path / "good", SHIFT)
     before = hashes(bad), hashes(good)
     output = tmp_path / "out"
     process = subprocess.Popen(
@@ -44,12 +44,9 @@ def test_ctrl_c_leaves_nothing_behind(tmp_path: Path, good_trees: Trees) -> None
         text=True,
         preexec_fn=obey_interrupts,
     )
-    running = output / "work" / "failing" / "runs" / "001"
-    below: list[psutil.Process] = []
-    while not any(is_in(running, one) for one in below):
-        assert process.poll() is None, "it ended before the build ran"
-        time.sleep(0.05)
-        below = psutil.Process(process.pid).children(recursive=True)
+    hold.wait(process)
+    below = psutil.Process(process.pid).children(recursive=True)
+    hold.let_go()
     process.send_signal(signal.SIGINT)
     _, said = process.communicate()
     assert process.returncode == 130, said

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import jsonschema
@@ -55,9 +54,11 @@ def test_the_published_schema_is_current() -> None:
 def test_a_rounding_mode_killed_and_resumed(tmp_path: Path, good_trees: Trees) -> None:
     twins = Twins.make(tmp_path / "twins", Scenario.ROUNDING, good_trees)
     output = tmp_path / "out"
-    process = subprocess.Popen(command(twins, output), stderr=subprocess.DEVNULL, start_new_session=True)
-    while process.poll() is None and not runs(output):
-        time.sleep(0.05)
+    process = subprocess.Popen(
+        command(twins, output), stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    assert process.stderr is not None
+    assert any("running no task at all" in line for line in process.stderr), "it ended before its second run"
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     before = runs(output)

@@ -10,6 +10,7 @@ from typing import Any, Self
 import pytest
 
 from precision_bisect.bisect.nightly import limits
+from tests.support.hold import Hold
 from tests.system.nightly.month import BF16, ROUNDING, Month, remove
 
 pytestmark = pytest.mark.long
@@ -116,18 +117,15 @@ def test_a_device_s_runs_are_counted_in_bisections_and_in_a_start_that_was_kille
 
 def test_of_two_starts_one_runs_and_nights_that_were_missed_do_no_harm(month: Month) -> None:
     month.only("matmul")
-    hold = month.directory / "hold"
-    hold.touch()
+    hold = Hold(month.directory)
     running = month.start()
-    while not (month.directory / "held").exists():
-        assert running.poll() is None
-        time.sleep(0.05)
+    hold.wait(running)
     second = month.start()
     _, said = second.communicate()
     assert second.returncode == 0
     assert "another start of this job is at work" in said
     assert running.poll() is None
-    hold.unlink()
+    hold.let_go()
     assert running.wait() == 0
     assert len(ask(month, "select id from nights")) == 1
 
