@@ -26,14 +26,14 @@ def plan_lines(plan: Plan) -> Iterator[str]:
 
 
 def _range_lines(plan: Plan) -> Iterator[str]:
-    request, stage = plan.request, plan.stage
-    if stage is None:
+    request, loaded = plan.request, plan.range
+    if loaded is None:
         yield f"range:     {request.repository} ..{request.bad[:12]}"
         yield f"           the good end is looked for 1, 2, 4, ... {request.gallop} before the bad one"
         return
-    yield f"range:     {request.repository} {stage.range.old[:12]}..{stage.range.new[:12]}"
-    candidates = len(stage.collapsed.nodes)
-    yield f"           {describe_stage(request.repository, commits=len(stage.commits), candidates=candidates)}"
+    yield f"range:     {request.repository} {loaded.range.old[:12]}..{loaded.range.new[:12]}"
+    candidates = len(loaded.collapsed.nodes)
+    yield f"           {describe_stage(request.repository, commits=len(loaded.commits), candidates=candidates)}"
 
 
 def _pin_lines(request: BisectRequest) -> Iterator[str]:
@@ -44,7 +44,7 @@ def _pin_lines(request: BisectRequest) -> Iterator[str]:
 
 
 def _probes(plan: Plan) -> str:
-    if plan.stage is None:
+    if plan.range is None:
         return "to find the good end, then as many as its range takes"
-    steps = max(0, (len(plan.stage.collapsed.nodes) - 1).bit_length())
+    steps = max(0, (len(plan.range.collapsed.nodes) - 1).bit_length())
     return f"the ends, then about {steps} to find one commit, and 2 to confirm it"

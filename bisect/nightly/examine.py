@@ -12,9 +12,10 @@ from ...runner.workspace.workspace import MissingCommitError
 from ...store.night_journal import CaseResult, NightJournal
 from ...store.tables.nights import CaseResultRow, CaseRunRow, CellRow, NightRow, RegressionRow
 from ...store.vocabulary import CaseStatus, Verdict
-from ..commits.stage import Range, load_stage
-from ..run.good_end import gallop_distances
-from ..search.choose.gallop import gallop
+from ..commits.load import load_range
+from ..commits.range import Range
+from ..run.history import first_parents
+from ..search.choose.gallop import GallopTo, Passes, gallop
 from ..search.evidence.knowledge import Outcome
 from .config import NightlyConfig
 from .runs import Runner
@@ -191,19 +192,21 @@ class Examiner:
 
     def _gallop(self, cell: CellRow, head: str) -> str | None:
         """The nearest commit of 1, 2, 4, ... first parents back at which a cell passes now."""
-        line, distances = gallop_distances(self._runner.workspace.clones[self._searched], head, "commits")
+        line = first_parents(self._runner.workspace.clones[self._searched], head, "commits")
+        outcomes: dict[int, Outcome] = {}
+        while isinstance(step := gallop(line.distances, outcomes), GallopTo):
+            outcomes[step.commit] = self._outcome(cell, line.commits[step.commit])
+        return line.commits[step.commit] if isinstance(step, Passes) else None
 
-        def test(place: int) -> Outcome:
-            try:
-                run = self._run_once(cell, line[place])
-            except (NoPinError, MissingCommitError):
-                return Outcome.SKIP
-            if run is None or run.verdict not in FAILING | {Verdict.PASS}:
-                return Outcome.SKIP
-            return Outcome.GOOD if run.verdict is Verdict.PASS else Outcome.BAD
-
-        found = gallop(distances, test)
-        return None if found is None else line[found]
+    def _outcome(self, cell: CellRow, commit: str) -> Outcome:
+        """What a cell shows at an earlier commit tonight."""
+        try:
+            run = self._run_once(cell, commit)
+        except (NoPinError, MissingCommitError):
+            return Outcome.SKIP
+        if run is None or run.verdict not in FAILING | {Verdict.PASS}:
+            return Outcome.SKIP
+        return Outcome.GOOD if run.verdict is Verdict.PASS else Outcome.BAD
 
     def _run_once(self, cell: CellRow, commit: str) -> CaseRunRow | None:
         """The last run of this night at a commit, which is made where there is none; None where no run is left."""
@@ -222,7 +225,7 @@ class Examiner:
         clone = self._runner.workspace.clones[self._searched]
         if not clone.is_ancestor(failing, passing):
             return None
-        stage = load_stage(
+        stage = load_range(
             Range(repository=self._searched, old=failing, new=passing, held={}),
             repository=clone,
             content=self._runner.content,

@@ -1,11 +1,11 @@
 """From open regressions to incidents: bisect what has no culprit yet, group by culprit, close what passes again.
 
-Bisections take turns (`together`), and know of each other: what one has built is cheap for all, and what one suspects,
-or an open incident names, is looked at early by those whose range holds it.
+Bisections are driven together (`run.loop`), and know of each other: what one has built is cheap for all, and what one
+suspects, or an open incident names, is looked at early by those whose range holds it.
 """
 
 import sys
-from functools import partial
+from contextlib import ExitStack
 
 from rich.console import Console
 from sqlalchemy.orm import Session, sessionmaker
@@ -16,19 +16,21 @@ from ...runner.workspace.home import Home
 from ...runner.workspace.workspace import Workspace
 from ...store.documents.document import read_document, write_document
 from ...store.night_journal import NightJournal
-from ...store.tables.nights import CellRow, IncidentRow, NightRow, RegressionRow
-from ...store.vocabulary import BisectionOutcome
+from ...store.tables.nights import CaseRunRow, CellRow, IncidentRow, NightRow, RegressionRow
+from ...store.vocabulary import BisectionOutcome, BuildSource
 from ..after.hand_over import localize_culprit
+from ..engine.priority.costs import Timings
+from ..engine.probes import ProbeTimes
 from ..plan.question import Question, prepare
 from ..report.write import write_report
 from ..result import Conclusion, NamedCommit
-from ..run.costs import Timings
+from ..run.driven import DrivenBisection
+from ..run.loop import Loop
 from ..run.session import StoredBisection, open_crew
 from .config import NightlyConfig
 from .limits import Limits, OutOfTimeError
 from .runs import question_case
 from .terminal import Transcript, Voice
-from .together import Seat, Table, Task
 
 
 class Investigator:
@@ -71,15 +73,8 @@ class Investigator:
                 (self._stack.searched, self._entry(each)) for each in self._journal.incidents(open_only=True)
             ]
             with open_crew(self._stack, self._home, jobs=jobs, backend="loky") as crew:
-                table = Table(crew, built=set(self._journal.built_contents()), known=known)
-                table.drive(
-                    Task(
-                        drive=partial(self._bisect, regression),
-                        permit=partial(self._limits.permit, regression.cell.platform),
-                        timings=self._timings(regression.cell),
-                    )
-                    for regression in waiting
-                )
+                loop = Loop(crew, built=self._journal.built_contents(), known_culprits=known, together=True)
+                loop.run(_RegressionTask(self, regression) for regression in waiting)
         return self._problems
 
     def localize(self) -> list[str]:
@@ -124,30 +119,62 @@ class Investigator:
                 closed.append(incident.id)
         return closed
 
-    def _timings(self, cell: CellRow) -> Timings | None:
-        """What is expected of a bisection's first runs."""
-        return Timings.of(self._journal.recent_runs(cell.id)) or Timings.of(self._journal.recent_runs())
+    def timings(self, cell: CellRow) -> Timings | None:
+        """What is expected of a bisection's first probes."""
+        journal = self._journal
+        return Timings.of(map(_times, journal.recent_runs(cell.id))) or Timings.of(
+            map(_times, journal.recent_runs())
+        )
 
-    def _bisect(self, regression: RegressionRow, seat: Seat) -> None:
-        cell = regression.cell
-        label = f"{cell.case} on {cell.platform}"
+    def permit(self, cell: CellRow) -> None:
+        """Count a probe that is about to start. Raises `BudgetSpentError`."""
+        self._limits.permit(cell.platform)
+
+    def open(
+        self, regression: RegressionRow, held: ExitStack
+    ) -> tuple[StoredBisection, DrivenBisection | None]:
+        """The bisection of a regression, locked, and what drives it; None where it has ended before.
+
+        Raises `UserError`.
+        """
+        bisection = self._open(regression)
+        held.enter_context(bisection.lock())
+        if bisection.journal.row().outcome not in (None, BisectionOutcome.BUDGET):
+            return bisection, None
+        return bisection, bisection.opened(Voice(self._transcript, _label(regression.cell)))
+
+    def out_of_time(self) -> str | None:
+        """Why no bisection may begin; None where one may."""
         try:
             self._limits.check()
-            bisection = self._open(regression)
-            conclusion = self._drive(bisection, label, seat)
         except OutOfTimeError as error:
-            self._problems.append(f"{label}: its bisection was not begun: {error}")
-        except UserError as error:
-            # The device or the disk, most likely: tomorrow another bisection is begun.
-            self._journal.update_regression(regression.id, bisection_id=None)
-            self._problems.append(f"{label}: {error}")
+            return str(error)
+        return None
+
+    def concluded(
+        self, regression: RegressionRow, bisection: StoredBisection, conclusion: Conclusion
+    ) -> None:
+        """Keep what came of a regression's bisection."""
+        if conclusion.outcome is BisectionOutcome.CULPRIT:
+            self._join(regression, bisection, conclusion.culprits[0])
+        elif conclusion.outcome is BisectionOutcome.BUDGET:
+            self.problem(regression, conclusion.message)
         else:
-            if conclusion.outcome is BisectionOutcome.CULPRIT:
-                self._join(regression, bisection, conclusion.culprits[0])
-            elif conclusion.outcome is BisectionOutcome.BUDGET:
-                self._problems.append(f"{label}: {conclusion.message}")
-            else:
-                self._journal.update_regression(regression.id, problem=conclusion.message)
+            self._journal.update_regression(regression.id, problem=conclusion.message)
+
+    def keep(self, bisection: StoredBisection, conclusion: Conclusion) -> None:
+        """Keep how a bisection ended, with its report."""
+        bisection.conclude(conclusion)
+        write_report(self._sessions, bisection.name, bisection.request.output)
+
+    def failed(self, regression: RegressionRow, error: UserError) -> None:
+        """A bisection cannot go on: the device or the disk, most likely. Tomorrow another one is begun."""
+        self._journal.update_regression(regression.id, bisection_id=None)
+        self.problem(regression, str(error))
+
+    def problem(self, regression: RegressionRow, text: str) -> None:
+        """Note what could not be done."""
+        self._problems.append(f"{_label(regression.cell)}: {text}")
 
     def _open(self, regression: RegressionRow) -> StoredBisection:
         """The bisection of a regression; one of an earlier night is gone on with, if it was asked of the same stack."""
@@ -191,21 +218,6 @@ class Investigator:
         journal = self._journal.bisection(identity)
         return StoredBisection(journal, journal.row().name, self._home)
 
-    def _drive(self, bisection: StoredBisection, label: str, seat: Seat) -> Conclusion:
-        row = bisection.journal.row()
-        if row.outcome not in (None, BisectionOutcome.BUDGET):
-            return read_document(Conclusion, row.conclusion)
-        progress = Voice(self._transcript, label)
-        with bisection.lock():
-            try:
-                conclusion = bisection.drive_beside(seat, seat, progress)
-            except EndsError as error:
-                conclusion = Conclusion(outcome=BisectionOutcome.ENDS_DO_NOT_DIFFER, message=str(error))
-                bisection.journal.conclude(conclusion.outcome, write_document(conclusion))
-                raise
-        write_report(self._sessions, bisection.name, bisection.request.output)
-        return conclusion
-
     def _join(self, regression: RegressionRow, bisection: StoredBisection, culprit: NamedCommit) -> None:
         self._journal.join_incident(
             regression.id,
@@ -216,3 +228,53 @@ class Investigator:
             subject=self._clones[culprit.repository].commit(culprit.commit).subject,
             confidence=culprit.confidence,
         )
+
+
+class _RegressionTask:
+    """The bisection of one regression, driven beside those of the others."""
+
+    deadline: float | None = None
+
+    def __init__(self, investigator: Investigator, regression: RegressionRow) -> None:
+        self._investigator = investigator
+        self._regression = regression
+        self._bisection: StoredBisection | None = None
+        self.timings = investigator.timings(regression.cell)
+
+    def open(self, held: ExitStack) -> DrivenBisection | None:
+        investigator = self._investigator
+        late = investigator.out_of_time()
+        if late is not None:
+            investigator.problem(self._regression, f"its bisection was not begun: {late}")
+            return None
+        self._bisection, driven = investigator.open(self._regression, held)
+        if driven is None:
+            conclusion = read_document(Conclusion, self._bisection.journal.row().conclusion)
+            investigator.concluded(self._regression, self._bisection, conclusion)
+        return driven
+
+    def permit(self) -> None:
+        self._investigator.permit(self._regression.cell)
+
+    def concluded(self, conclusion: Conclusion) -> None:
+        assert self._bisection is not None
+        self._investigator.keep(self._bisection, conclusion)
+        self._investigator.concluded(self._regression, self._bisection, conclusion)
+
+    def failed(self, error: UserError) -> None:
+        if isinstance(error, EndsError) and self._bisection is not None:
+            ended = Conclusion(outcome=BisectionOutcome.ENDS_DO_NOT_DIFFER, message=str(error))
+            self._bisection.conclude(ended)
+        self._investigator.failed(self._regression, error)
+
+
+def _times(run: CaseRunRow) -> ProbeTimes:
+    return ProbeTimes(
+        build_source=BuildSource(run.build_source),
+        build_seconds=run.build_seconds,
+        run_seconds=run.run_seconds,
+    )
+
+
+def _label(cell: CellRow) -> str:
+    return f"{cell.case} on {cell.platform}"

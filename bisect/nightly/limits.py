@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
-from ..run.company import BudgetSpentError
+from ..run.budget import BudgetSpentError
 from .config import NightlyConfig
 
 

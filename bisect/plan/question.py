@@ -19,7 +19,8 @@ from ...runner.workspace.home import Home
 from ...runner.workspace.workspace import Workspace
 from ...store.clock import now
 from ...store.vocabulary import Seeks
-from ..commits.stage import Range, Stage, load_stage
+from ..commits.load import load_range
+from ..commits.range import LoadedRange, Range
 from .cherry_picks import parse_cherry_picks
 from .pins import frozen_values
 from .request import BisectRequest
@@ -57,7 +58,7 @@ class Plan:
 
     name: str
     request: BisectRequest
-    stage: Stage | None
+    range: LoadedRange | None
     """None where the good end has to be found first."""
     notices: tuple[str, ...]
 
@@ -126,9 +127,9 @@ def prepare(question: Question, home: Home) -> Plan:
     for end in (bad,) if question.good is None else (good, bad):
         # A pinned commit that cannot be had is said now: without it no commit of the range could be told from another.
         content.of_revisions(revisions.complete({**frozen, searched: end}))
-    stage = None
+    loaded = None
     if question.good is not None:
-        stage = load_stage(
+        loaded = load_range(
             Range(
                 repository=searched,
                 old=old,
@@ -141,7 +142,7 @@ def prepare(question: Question, home: Home) -> Plan:
             content=content,
             revisions=revisions,
         )
-    if stage is None and question.good is not None:
+    if loaded is None and question.good is not None:
         raise EndsError(
             f"{old[:12]}..{new[:12]}: expected a commit that can change the result, found only changes in "
             f"ignored paths ({', '.join(stack.repositories[searched].ignore)})"
@@ -151,7 +152,7 @@ def prepare(question: Question, home: Home) -> Plan:
         notices.append(f"every run uses the build directory {runtime_dir} in place of compiling the case")
     if request.replays:
         notices.append("outputs are compared with the tolerance that the harness takes by default")
-    return Plan(name=name, request=request, stage=stage, notices=tuple(notices))
+    return Plan(name=name, request=request, range=loaded, notices=tuple(notices))
 
 
 def _runtime_dir(question: Question, searched: str) -> Path | None:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from ...store.vocabulary import Seeks
-from ..commits.stage import outcome_of
+from ..commits.range import outcome_of
 from ..search.evidence.knowledge import Outcome
 from .model.standing import Standing
 from .plain_text import one_line

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from ...runner.probe.records import ProbeResult
 from ...store.vocabulary import BuildSource, Judgement, Phase
-from .error_scale import error_size
+from ..engine.error_scale import error_size
 
 STYLES: Mapping[Judgement, str] = {Judgement.GOOD: "green", Judgement.BAD: "red", Judgement.SKIP: "yellow"}
 

@@ -23,12 +23,12 @@ from ...store.database import StoreError, open_store
 from ...store.documents.document import read_document, write_document
 from ...store.journal import Journal
 from ...store.vocabulary import BisectionOutcome
-from ..plan.question import Plan, views
+from ..engine.priority.costs import Timings
+from ..plan.question import Plan
 from ..plan.request import BisectRequest
 from ..result import Conclusion
-from .company import Alone, Company, Workers
-from .driver import Driver
-from .experiments import Experiments
+from .driven import DrivenBisection
+from .loop import Loop
 from .progress import Progress
 
 
@@ -107,15 +107,16 @@ class StoredBisection:
             yield
 
     def drive(self, progress: Progress, crew: CrewOptions) -> Conclusion:
-        """Run it to its end, or to that of its budget. The caller holds the lock."""
+        """Run it to its end, or to that of its budget. The caller holds the lock. Raises `UserError`."""
         deadline = None if crew.budget is None else time.monotonic() + crew.budget
+        alone = _Alone(self, progress, deadline)
         with open_crew(self.request.stack, self._home, jobs=crew.jobs, backend=crew.backend) as workers:
-            return self.drive_beside(Alone(), workers, progress, deadline=deadline)
+            Loop(workers).run([alone])
+        assert alone.conclusion is not None
+        return alone.conclusion
 
-    def drive_beside(
-        self, company: Company, workers: Workers, progress: Progress, *, deadline: float | None = None
-    ) -> Conclusion:
-        """Run it as `company` lets it, or to a deadline (of `time.monotonic`). The caller holds the lock."""
+    def opened(self, progress: Progress) -> DrivenBisection:
+        """As it is driven beside others, or alone. The caller holds the lock. Raises `UserError`."""
         request = self.request
         if request.runtime_dir is not None:
             assert request.frozen_runtime_dir is not None
@@ -124,32 +125,43 @@ class StoredBisection:
                 request.frozen_runtime_dir,
                 replayed_on=request.golden_data if request.replays else None,
             )
-        workspace = Workspace(request.stack, self._home)
-        content, revisions = views(request, workspace)
-        experiments = Experiments(
+        return DrivenBisection(
             request=request,
             journal=self.journal,
-            crew=workers,
-            revisions=revisions,
-            content=content,
+            workspace=Workspace(request.stack, self._home),
+            home=self._home,
             directory=self.directory,
             progress=progress,
-            deadline=deadline,
-            company=company,
         )
-        driver = Driver(
-            request=request,
-            journal=self.journal,
-            experiments=experiments,
-            workspace=workspace,
-            content=content,
-            revisions=revisions,
-            home=self._home,
-            progress=progress,
-        )
-        conclusion = driver.run()
+
+    def conclude(self, conclusion: Conclusion) -> None:
+        """Keep how it ended."""
         self.journal.conclude(conclusion.outcome, write_document(conclusion))
-        return conclusion
+
+
+class _Alone:
+    """A bisection with all workers for itself."""
+
+    timings: Timings | None = None
+
+    def __init__(self, bisection: StoredBisection, progress: Progress, deadline: float | None) -> None:
+        self.deadline = deadline
+        self.conclusion: Conclusion | None = None
+        self._bisection = bisection
+        self._progress = progress
+
+    def open(self, held: ExitStack) -> DrivenBisection:
+        return self._bisection.opened(self._progress)
+
+    def permit(self) -> None:
+        return None
+
+    def concluded(self, conclusion: Conclusion) -> None:
+        self._bisection.conclude(conclusion)
+        self.conclusion = conclusion
+
+    def failed(self, error: UserError) -> None:
+        raise error
 
 
 def open_crew(stack: Stack, home: Home, *, jobs: int, backend: Backend) -> WorkerPool:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from ....store.tables.bisections import ProbeRow
 from ....store.vocabulary import Judgement, Phase
-from ...run.error_scale import error_size
+from ...engine.error_scale import error_size
 from .model import EvidenceLine, Metric, ProbeReport, RunError, RunReport, SkippedCommit
 from .rows import Rows
 

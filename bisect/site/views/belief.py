@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from ....store.tables.bisections import ProbeRow
 from ....store.vocabulary import Phase
-from ...commits.stage import outcome_of, place_of
+from ...commits.range import outcome_of
 from ...report.model.rows import Rows
 from ...report.model.standing import Standing
 from ...search.evidence.knowledge import Observation, Outcome
@@ -65,7 +65,7 @@ def _observations(rows: Rows, index: int, graph: CommitGraph, places: dict[str, 
     for probe in rows.probes:
         if probe.judgement is not None:
             seen += [
-                Observation(place, outcome_of(probe.judgement, standing.stage.seeks), place_of(probe))
+                Observation(place, outcome_of(probe.judgement, standing.stage.seeks), _place_of(probe))
                 for place in of_content.get(probe.content, ())
             ]
     return seen
@@ -106,7 +106,7 @@ def _inherited(
         contradicts = not changed and outcome_of(probe.judgement, outer.stage.seeks) is Outcome.BAD
         if end is not None and not contradicts:
             inherited.append(
-                Observation(end, outcome_of(probe.judgement, inner.stage.seeks), place_of(probe))
+                Observation(end, outcome_of(probe.judgement, inner.stage.seeks), _place_of(probe))
             )
     return inherited
 
@@ -119,3 +119,7 @@ def _pins(outer: Standing, inner: Standing, culprit: str) -> dict[bool, str]:
             if probe.stage_id == outer.stage.id and probe.phase is not Phase.COUNTERFACTUAL:
                 pins[changed] = probe.revisions[inner.stage.repository]
     return pins
+
+
+def _place_of(probe: ProbeRow) -> str | None:
+    return None if probe.slot is None else f"{probe.host or ''} {probe.slot}"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from precision_bisect.bisect.commits.descent import Descent, descent
+from precision_bisect.bisect.commits.descent import Descent, descent, parted
 from precision_bisect.runner.git.repository import GitRepository
 from precision_bisect.store.vocabulary import Judgement, Seeks
 from tests.conftest import TestRepository
@@ -24,9 +24,10 @@ def ask(
     judge: Callable[[str], Judgement] = never,
     seeks: Seeks = Seeks.REGRESSION,
 ) -> Descent | str:
+    base = GitRepository(repository.path).merge_base(old, new)
+    of_base = judge(base) if base is not None and parted(base, old=old, new=new) else None
     return descent(
-        GitRepository(repository.path), target="inner", old=old, new=new, held={"outer": "x"}, seeks=seeks,
-        judge=judge,
+        base, target="inner", old=old, new=new, held={"outer": "x"}, seeks=seeks, of_base=of_base
     )  # fmt: skip
 
 

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from precision_bisect.bisect.search.choose.gallop import gallop
+from precision_bisect.bisect.search.choose.gallop import GallopTo, Passes, gallop
 from precision_bisect.bisect.search.evidence.knowledge import Outcome
 
 LETTERS = {"g": Outcome.GOOD, "b": Outcome.BAD, "s": Outcome.SKIP}
@@ -15,11 +15,13 @@ def run(line: str, distances: list[float] | None = None) -> tuple[int | None, li
     """What is found in a line, newest first, and what was tested for it."""
     tested: list[int] = []
 
-    def test(commit: int) -> Outcome:
-        tested.append(commit)
-        return LETTERS[line[commit]]
-
-    return gallop(distances or [float(place) for place in range(len(line))], test), tested
+    outcomes: dict[int, Outcome] = {}
+    while True:
+        step = gallop(distances or [float(place) for place in range(len(line))], outcomes)
+        if not isinstance(step, GallopTo):
+            return (step.commit if isinstance(step, Passes) else None), tested
+        tested.append(step.commit)
+        outcomes[step.commit] = LETTERS[line[step.commit]]
 
 
 @pytest.mark.parametrize(

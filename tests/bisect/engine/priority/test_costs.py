@@ -2,32 +2,32 @@
 
 import numpy as np
 
-from precision_bisect.bisect.run.costs import Timings
+from precision_bisect.bisect.engine.priority.costs import Timings
+from precision_bisect.bisect.engine.probes import ProbeTimes
 from precision_bisect.bisect.search.choose.decision import next_run
 from precision_bisect.bisect.search.choose.planner import Probe as Step
 from precision_bisect.bisect.search.evidence.posterior import Posterior
 from precision_bisect.bisect.search.evidence.rates import Rates
 from precision_bisect.bisect.search.graph.graph import CommitGraph
-from precision_bisect.store.tables.bisections import ProbeRow
 from precision_bisect.store.vocabulary import BuildSource
 
 
-def probe(content: str, source: BuildSource, build: float, run: float) -> ProbeRow:
-    return ProbeRow(content=content, build_source=source, build_seconds=build, run_seconds=run)
+def took(source: BuildSource, build: float, run: float) -> ProbeTimes:
+    return ProbeTimes(build_source=source, build_seconds=build, run_seconds=run)
 
 
 def test_nothing_is_said_before_anything_was_built() -> None:
     assert Timings.of([]) is None
-    assert Timings.of([probe("a", BuildSource.NONE, 30, 0)]) is None
+    assert Timings.of([took(BuildSource.NONE, 30, 0)]) is None
 
 
 def test_a_built_commit_costs_its_run_and_a_new_one_its_build_too() -> None:
     timings = Timings.of(
         [
-            probe("a", BuildSource.BUILT, 500, 40),
-            probe("b", BuildSource.BUILT, 700, 60),
-            probe("a", BuildSource.PRESENT, 10, 50),
-            probe("broken", BuildSource.NONE, 90, 0),
+            took(BuildSource.BUILT, 500, 40),
+            took(BuildSource.BUILT, 700, 60),
+            took(BuildSource.PRESENT, 10, 50),
+            took(BuildSource.NONE, 90, 0),
         ]
     )
     assert timings == Timings(run=50, anew=600, again=10)

@@ -1,0 +1,89 @@
+"""A range is read from git, collapsed, and noted in the store."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ...runner.git.repository import GitRepository
+from ...runner.git.revisions import NoPinError, Revisions
+from ...runner.workspace.content import StackContent
+from ...runner.workspace.workspace import MissingCommitError
+from ...store.commit import Commit
+from ...store.journal import Journal, RangeCommit
+from ..search.choose.windows import Window
+from ..search.graph.graph import CommitGraph
+from .collapse import CommitRange, collapse, undone
+from .range import LoadedRange, Range
+
+
+def load_range(
+    where: Range, *, repository: GitRepository, content: StackContent, revisions: Revisions
+) -> LoadedRange | None:
+    """Read and collapse a range. None where no commit of it can change a result.
+
+    Raises `NoPinError` and `MissingCommitError` where an end pins nothing that can be had.
+    """
+    commits = repository.commits(good=where.old, bad=where.new, first_parent=where.first_parent)
+    if not commits:
+        return None
+    content.learn(where.repository, commits)
+    revisions.learn(where.repository, commits)
+
+    def of_commit(sha: str) -> str:
+        return content.of_revisions(revisions.complete({**where.held, where.repository: sha}))
+
+    def key(sha: str) -> str | None:
+        try:
+            return of_commit(sha)
+        except (NoPinError, MissingCommitError):
+            return None
+
+    graph_commits = (
+        [replace(commit, parents=commit.parents[:1]) for commit in commits] if where.first_parent else commits
+    )
+    collapsed = collapse(graph_commits, lambda sha: key(sha) or f"no pin at {sha}")
+    if collapsed is None:
+        return None
+    graph = CommitGraph(collapsed.parents, [node.commit.date.timestamp() for node in collapsed.nodes])
+    return LoadedRange(
+        range=where,
+        commits=tuple(commits),
+        contents={commit.sha: key(commit.sha) for commit in commits},
+        old_content=of_commit(where.old),
+        new_content=of_commit(where.new),
+        collapsed=collapsed,
+        graph=graph,
+        windows=_windows(commits, collapsed, graph),
+    )
+
+
+def _windows(commits: Sequence[Commit], collapsed: CommitRange, graph: CommitGraph) -> tuple[Window, ...]:
+    place = {member.sha: index for index, node in enumerate(collapsed.nodes) for member in node.members}
+    windows: list[Window] = []
+    for pair in undone(commits):
+        start, end = place.get(pair.changing), place.get(pair.undoing)
+        if start is not None and end is not None and start != end and graph.ancestors(end)[start]:
+            windows.append(Window(start, end, reverted=pair.said))
+    return tuple(windows)
+
+
+def note_range(journal: Journal, loaded: LoadedRange, ordinal: int) -> int:
+    """Keep a range and its candidates in the store, once; its id."""
+    standing: dict[str, str] = {
+        member.sha: node.commit.sha for node in loaded.collapsed.nodes for member in node.members
+    }
+    return journal.stage(
+        ordinal=ordinal,
+        repository=loaded.range.repository,
+        seeks=loaded.range.seeks,
+        old=loaded.range.old,
+        new=loaded.range.new,
+        held=loaded.range.held,
+        candidates=[
+            RangeCommit(
+                commit=commit,
+                representative=standing.get(commit.sha),
+                content=loaded.contents[commit.sha],
+            )
+            for commit in loaded.commits
+        ],
+    )

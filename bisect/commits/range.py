@@ -1,0 +1,53 @@
+"""A range of commits: what is asked of a repository between two of its commits, and what git tells of it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ...store.commit import Commit
+from ...store.vocabulary import Judgement, Seeks
+from ..search.choose.windows import Window
+from ..search.evidence.knowledge import Outcome
+from ..search.graph.graph import CommitGraph
+from .collapse import CommitRange
+
+
+@dataclass(frozen=True, kw_only=True)
+class Range:
+    """A repository between two of its commits, with the repositories in `held` kept where they are.
+
+    The old end is good and the new one bad where a regression is sought; where a fix is, it is the other way about.
+    """
+
+    repository: str
+    old: str
+    new: str
+    held: Mapping[str, str]
+    seeks: Seeks = Seeks.REGRESSION
+    first_parent: bool = False
+    """Branches that were merged within the range are not looked into: the merge stands for them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadedRange:
+    """A range with its commits; node i of `collapsed` is commit i of `graph`.
+
+    `contents` gives the content key of each commit, None where it pins no submodule; `old_content` and `new_content`
+    are those of the two ends.
+    """
+
+    range: Range
+    commits: tuple[Commit, ...]
+    contents: Mapping[str, str | None]
+    old_content: str
+    new_content: str
+    collapsed: CommitRange
+    graph: CommitGraph
+    windows: tuple[Window, ...]
+    """Between a change and its undoing."""
+
+
+def outcome_of(judgement: Judgement, seeks: Seeks) -> Outcome:
+    """What a judged probe says to the search of a range. BAD means: behaves like the new end."""
+    if judgement is Judgement.SKIP:
+        return Outcome.SKIP
+    return Outcome.BAD if (judgement is Judgement.BAD) == (seeks is Seeks.REGRESSION) else Outcome.GOOD

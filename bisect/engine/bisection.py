@@ -1,0 +1,135 @@
+"""A bisection: told what has happened, it says what it needs next, or its conclusion."""
+
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from ...store.vocabulary import BisectionOutcome, Judgement, Phase
+from ..result import Conclusion
+from .error_scale import ErrorScale
+from .history import HistoryAnswer, HistoryQuestion
+from .known import BisectionQuestion, Known
+from .log import ProbeLog
+from .needs import Needs, Note
+from .priority.circumstances import Circumstances
+from .priority.promise import Promise
+from .probes import FinishedProbe, RunningProbe
+from .states.concluding import budget_spent
+from .states.good_end import FindingGoodEnd
+from .states.opening import OpeningRange
+from .states.searching import Searching
+from .states.state import Enter, Finish, Move, State
+
+
+@dataclass(frozen=True)
+class Started:
+    """A probe was started."""
+
+    probe: RunningProbe
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A probe is finished."""
+
+    probe: FinishedProbe
+
+
+@dataclass(frozen=True)
+class Cancelled:
+    """Probes were stopped; they never count."""
+
+    numbers: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Answered:
+    """A question to the history of a repository was answered."""
+
+    question: HistoryQuestion
+    answer: HistoryAnswer
+
+
+@dataclass(frozen=True)
+class Frozen:
+    """The golden data are frozen."""
+
+
+Happening: TypeAlias = Started | Finished | Cancelled | Answered | Frozen
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bisection:
+    """A bisection, as far as it has come. Made by `start`; `after` and `next` make the ones that follow."""
+
+    known: Known
+    state: State
+
+    @classmethod
+    def start(
+        cls, question: BisectionQuestion, *, log: ProbeLog | None = None, frozen: bool = False
+    ) -> "Bisection":
+        """A new bisection, or one that goes on: with its finished probes in `log`, and whether its data are frozen."""
+        known = Known(question=question, log=log or ProbeLog(), frozen=frozen)
+        state = OpeningRange() if question.gallop is None else FindingGoodEnd()
+        return cls(known=known, state=state)
+
+    def after(self, happened: Happening) -> "Bisection":
+        """The bisection that knows of this too."""
+        known = self.known
+        match happened:
+            case Started(probe=probe):
+                known = replace(known, log=known.log.with_started(probe))
+            case Finished(probe=finished):
+                known = replace(known, log=known.log.with_finished(finished))
+            case Cancelled(numbers=numbers):
+                known = replace(known, log=known.log.with_cancelled(numbers))
+            case Answered(question=question, answer=answer):
+                known = known.with_answer(question, answer)
+            case Frozen():
+                known = replace(known, frozen=True)
+        return replace(self, known=known)
+
+    def next(self, around: Circumstances) -> "tuple[Bisection, Needs | Conclusion]":
+        """What is needed now, or the conclusion, and the bisection in the state that says so.
+
+        Raises `EndsError` where the ends do not differ, `UserError` where an end cannot be judged.
+        """
+        state, notes = self.state, tuple[Note, ...]()
+        while True:
+            advance = state.advance(self.known, around)
+            if isinstance(advance, Move):
+                state, notes = advance.state, (*notes, *advance.notes)
+                continue
+            if isinstance(advance, Enter):
+                state = Searching(advance.search, advance.enclosing)
+                continue
+            here = replace(self, state=state)
+            if isinstance(advance, Finish):
+                return here, advance.conclusion
+            return here, replace(advance.needs, notes=(*notes, *advance.needs.notes))
+
+    def promise(self, around: Circumstances) -> Promise | None:
+        """What a further probe promises; None where the bisection goes on at once, whatever others promise."""
+        return self.state.promise(self.known, around)
+
+    def budget_spent(self, why: str, around: Circumstances) -> Conclusion:
+        """The conclusion where no probe may start any more: what is known."""
+        search = self.state.search
+        if search is None:
+            return Conclusion(outcome=BisectionOutcome.BUDGET, message=why)
+        posterior = search.posterior(self.known, around)
+        return budget_spent(search.loaded, posterior, confidence=search.confidence, why=why)
+
+    def error_scale(self) -> tuple[ErrorScale, str] | None:
+        """The size of the failing end's errors, by which another failure is told from it, and that end's content. None
+        before it was measured, or where errors have no size."""
+        end = self.state.failing_end(self.known)
+        if end is None or not self.known.question.mismatch:
+            return None
+        failing = [
+            probe.metrics
+            for probe in self.known.log.of(end.content)
+            if probe.phase is Phase.ENDPOINT and probe.judgement is Judgement.BAD
+        ]
+        scale = ErrorScale.of(failing)
+        return None if scale is None else (scale, end.content)

@@ -1,0 +1,134 @@
+"""What probes tell of the candidates of one range."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import chain
+
+from ...store.vocabulary import Phase, Seeks
+from ..commits.range import LoadedRange, outcome_of
+from ..search.evidence.knowledge import Observation, Outcome
+from ..search.evidence.posterior import GOOD_END
+from ..search.graph.graph import CommitGraph
+from .log import ProbeLog
+from .probes import FinishedProbe, Target
+
+_FLIPPED = {Outcome.GOOD: Outcome.BAD, Outcome.BAD: Outcome.GOOD, Outcome.SKIP: Outcome.SKIP}
+
+
+@dataclass(frozen=True, kw_only=True)
+class RangeEvidence:
+    """A range, and how probes speak for its candidates.
+
+    graph: its candidates. contents: the content of each; None where it pins nothing that can be had. old_content: that
+    of the old end. inherited: what probes of an outer range tell of this one's ends.
+    """
+
+    graph: CommitGraph
+    contents: Sequence[str | None]
+    old_content: str
+    seeks: Seeks
+    inherited: tuple[Observation, ...] = ()
+
+    @classmethod
+    def of(cls, loaded: LoadedRange) -> "RangeEvidence":
+        """The evidence for a range that was loaded, with nothing inherited."""
+        return cls(
+            graph=loaded.graph,
+            contents=[loaded.contents[node.commit.sha] for node in loaded.collapsed.nodes],
+            old_content=loaded.old_content,
+            seeks=loaded.range.seeks,
+        )
+
+    @cached_property
+    def _nodes(self) -> Mapping[str, tuple[int, ...]]:
+        """The candidates, or the good end, that have some content."""
+        nodes: dict[str, tuple[int, ...]] = {self.old_content: (GOOD_END,)}
+        for index, content in enumerate(self.contents):
+            if content is not None:
+                nodes[content] = (*nodes.get(content, ()), index)
+        return nodes
+
+    def nodes_of(self, content: str) -> tuple[int, ...]:
+        """The candidates, or the good end, for which a probe of some content speaks."""
+        return self._nodes.get(content, ())
+
+    def observations(self, log: ProbeLog) -> list[Observation]:
+        """All that tells something of this range, in the order in which the probes ended."""
+        unpinned = [
+            Observation(node, Outcome.SKIP) for node, content in enumerate(self.contents) if content is None
+        ]
+        return [*self.inherited, *unpinned, *chain.from_iterable(map(self.of_probe, log.ended))]
+
+    def confirming(self, log: ProbeLog) -> list[Observation]:
+        """What the probes tell that were made to confirm a culprit."""
+        return [
+            *chain.from_iterable(self.of_probe(probe) for probe in log.ended if probe.phase is Phase.CONFIRM)
+        ]
+
+    def of_probe(self, probe: FinishedProbe) -> Iterable[Observation]:
+        """What a probe tells of this range: of each candidate that has its content."""
+        for node in self.nodes_of(probe.content):
+            yield Observation(node, outcome_of(probe.judgement, self.seeks), probe.place)
+
+    def inherit(
+        self,
+        outer: "RangeEvidence",
+        log: ProbeLog,
+        *,
+        culprit: int,
+        ends: Mapping[bool, int | None],
+        flipped: bool,
+    ) -> "RangeEvidence":
+        """With what the probes of an outer range tell of this one's ends, now that its culprit is known.
+
+        Commits from the culprit on do as with its new pin, the others as with its old one. ends: the end of this range
+        that the new pin (True) and the old one (False) is; None where it is neither. flipped: whether this range seeks
+        the opposite of what the outer one does.
+        """
+        inherited: list[Observation] = []
+        for probe in sorted(log.ended, key=lambda probe: probe.number):
+            for seen in outer.of_probe(probe):
+                changed = seen.commit != GOOD_END and bool(outer.graph.ancestors(seen.commit)[culprit])
+                contradicts = seen.outcome is Outcome.BAD and not changed
+                end = ends[changed]
+                if probe.content not in self._nodes and not contradicts and end is not None:
+                    outcome = _FLIPPED[seen.outcome] if flipped else seen.outcome
+                    inherited.append(replace(seen, commit=end, outcome=outcome))
+        return replace(self, inherited=tuple(inherited))
+
+
+def target_at(loaded: LoadedRange, node: int) -> Target:
+    """What is built for a candidate of a range, or for its good end. Raises `ValueError` where it pins nothing."""
+    if node == GOOD_END:
+        return old_end(loaded)
+    where = loaded.range
+    commit = loaded.collapsed.nodes[node].commit.sha
+    content = loaded.contents[commit]
+    if content is None:
+        raise ValueError(
+            f"{commit}: expected a commit that can be built, found one that pins nothing that can be had"
+        )
+    return Target(repository=where.repository, commit=commit, held=where.held, content=content)
+
+
+def old_end(loaded: LoadedRange) -> Target:
+    """The old end of a range, which is good where a regression is sought."""
+    where = loaded.range
+    return Target(repository=where.repository, commit=where.old, held=where.held, content=loaded.old_content)
+
+
+def new_end(loaded: LoadedRange) -> Target:
+    """The new end of a range."""
+    where = loaded.range
+    return Target(repository=where.repository, commit=where.new, held=where.held, content=loaded.new_content)
+
+
+def passing_end(loaded: LoadedRange) -> Target:
+    """The end at which the case passes."""
+    return old_end(loaded) if loaded.range.seeks is Seeks.REGRESSION else new_end(loaded)
+
+
+def failing_end(loaded: LoadedRange) -> Target:
+    """The end at which it fails."""
+    return new_end(loaded) if loaded.range.seeks is Seeks.REGRESSION else old_end(loaded)

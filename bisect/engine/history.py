@@ -1,0 +1,94 @@
+"""Questions that a bisection has to the history of its repositories, each with the type of its answer."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from ..commits.range import LoadedRange, Range
+from ..plan.pins import MovedPin
+from ..result import PinRecord
+from .probes import Target
+
+
+@dataclass(frozen=True, kw_only=True)
+class AskRange:
+    """Which commits does a range hold? Answer: a `LoadedRange`, or None where no commit of it can change a result."""
+
+    ordinal: int
+    """Of the ranges of this bisection, from 1."""
+    range: Range
+
+
+@dataclass(frozen=True, kw_only=True)
+class AskTarget:
+    """What is built for a commit? Answer: a `Target`, or None where the commit pins nothing that can be had."""
+
+    repository: str
+    commit: str
+    held: Mapping[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AskFirstParents:
+    """Which commits lead to one along first parents? Answer: a `FirstParents`."""
+
+    repository: str
+    commit: str
+    unit: Literal["commits", "days"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FirstParents:
+    """A commit and its first parents, itself first, and how far each lies behind it, in the unit that was asked for."""
+
+    commits: tuple[str, ...]
+    distances: tuple[float, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AskMovedPins:
+    """Which searched pins differ between two commits of their holder? Answer: a tuple of `MovedPin`."""
+
+    repository: str
+    old: str
+    new: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class AskMergeBase:
+    """Where did two commits part? Answer: a full commit id, or None where they share no history."""
+
+    repository: str
+    one: str
+    other: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class AskPatches:
+    """Which patches is a commit tested with? Answer: a tuple of full commit ids."""
+
+    repository: str
+    commit: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class AskPins:
+    """What does every pin of the stack say at both ends? Answer: a tuple of `PinRecord`."""
+
+    good: Target
+    bad: Target
+
+
+HistoryQuestion: TypeAlias = (
+    AskRange | AskTarget | AskFirstParents | AskMovedPins | AskMergeBase | AskPatches | AskPins
+)
+HistoryAnswer: TypeAlias = (
+    LoadedRange
+    | Target
+    | FirstParents
+    | tuple[MovedPin, ...]
+    | tuple[PinRecord, ...]
+    | tuple[str, ...]
+    | str
+    | None
+)

@@ -1,0 +1,84 @@
+"""All that a bisection knows: what was asked, what was probed, what git said."""
+
+from dataclasses import dataclass, field, replace
+from typing import Literal, cast, overload
+
+from ..commits.range import LoadedRange, Range
+from ..plan.pins import MovedPin
+from ..result import PinRecord
+from .history import (
+    AskFirstParents,
+    AskMergeBase,
+    AskMovedPins,
+    AskPatches,
+    AskPins,
+    AskRange,
+    AskTarget,
+    FirstParents,
+    HistoryAnswer,
+    HistoryQuestion,
+)
+from .log import ProbeLog
+from .probes import Target
+
+
+@dataclass(frozen=True, kw_only=True)
+class BisectionQuestion:
+    """What is asked.
+
+    range: where the change lies; where the good end has to be found first (`gallop`), its old end is the root, behind
+    which nothing is looked at. golden: whether probes share frozen data, and where these come from. repositories: the
+    names of those of the stack: a pin of one of them can be looked into, any other is a version. patched: whether
+    commits of the range are tested with patches. case: how the case is named; None where the stack's command is the
+    whole case.
+    """
+
+    range: Range
+    confidence: float
+    gallop: Literal["commits", "days"] | None = None
+    golden: Literal["none", "given", "captured"] = "none"
+    repositories: frozenset[str]
+    patched: bool = False
+    case: str | None = None
+    mismatch: bool = True
+    """Whether a mismatch is what counts as bad, so that errors have a size."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Known:
+    """A bisection's knowledge. It only grows."""
+
+    question: BisectionQuestion
+    log: ProbeLog = field(default_factory=ProbeLog)
+    frozen: bool = False
+    """Whether the golden data are there, which all probes from then on get."""
+    answers: tuple[tuple[HistoryQuestion, HistoryAnswer], ...] = ()
+
+    def with_answer(self, question: HistoryQuestion, answer: HistoryAnswer) -> "Known":
+        """With an answer."""
+        return replace(self, answers=(*self.answers, (question, answer)))
+
+    def has(self, question: HistoryQuestion) -> bool:
+        """Whether a question was answered."""
+        return any(asked == question for asked, _ in self.answers)
+
+    @overload
+    def answer(self, question: AskRange) -> LoadedRange | None: ...
+    @overload
+    def answer(self, question: AskTarget) -> Target | None: ...
+    @overload
+    def answer(self, question: AskFirstParents) -> FirstParents: ...
+    @overload
+    def answer(self, question: AskMovedPins) -> tuple[MovedPin, ...]: ...
+    @overload
+    def answer(self, question: AskMergeBase) -> str | None: ...
+    @overload
+    def answer(self, question: AskPatches) -> tuple[str, ...]: ...
+    @overload
+    def answer(self, question: AskPins) -> tuple[PinRecord, ...]: ...
+    def answer(self, question: HistoryQuestion) -> object:
+        """The answer to a question. Raises `LookupError` where it was not answered."""
+        for asked, answer in self.answers:
+            if asked == question:
+                return cast(object, answer)
+        raise LookupError(f"expected an answer to {question}, found none")

@@ -1,0 +1,78 @@
+"""A probe, a build and a run of the case at one commit, from wanted over running to finished."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ...store.vocabulary import BuildSource, Judgement, Phase, Verdict
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """What a probe builds and runs: one commit of a repository, with other repositories held where they are.
+
+    content: the key of all that can change the result; targets of equal content are one and the same.
+    """
+
+    repository: str
+    commit: str
+    held: Mapping[str, str]
+    content: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class WantedProbe:
+    """One more run of a target, and why it is made.
+
+    range: the ordinal of the range for which it is made, from 1. node: the candidate of that range, or its good end,
+    that is to be probed; None where the target is none of them. save_golden: whether it saves the data that it makes.
+    """
+
+    target: Target
+    phase: Phase
+    range: int
+    node: int | None = None
+    save_golden: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunningProbe:
+    """A probe that was started, by the number that its driver gave it, and has neither finished nor been cancelled."""
+
+    number: int
+    wanted: WantedProbe
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProbeTimes:
+    """What a probe took, in seconds of wall time, and where its build came from."""
+
+    build_source: BuildSource
+    build_seconds: float
+    run_seconds: float
+
+    @property
+    def was_built(self) -> bool:
+        """Whether the probe got as far as a build."""
+        return self.build_source is not BuildSource.NONE
+
+
+@dataclass(frozen=True, kw_only=True)
+class FinishedProbe:
+    """What came of a probe.
+
+    number: in the order of the starts. evidence: the lines that say most of it. place: where it was made: the host and
+    the slot on it, and so the worktree, the virtual environment and the board behind it; None where that is not known.
+    kernels: the names of the kernels that its build directory holds.
+    """
+
+    number: int
+    content: str
+    phase: Phase
+    judgement: Judgement
+    verdict: Verdict
+    signature: str | None = None
+    evidence: tuple[str, ...] = ()
+    metrics: Mapping[str, Mapping[str, float]]
+    place: str | None = None
+    kernels: tuple[str, ...] = ()
+    times: ProbeTimes

@@ -1,0 +1,102 @@
+"""A range that is being searched: its evidence, and the posterior that follows from it."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from ...store.vocabulary import Phase
+from ..commits.range import LoadedRange
+from ..search.evidence.knowledge import Observation
+from ..search.evidence.posterior import Posterior
+from ..search.evidence.rates import Rates
+from ..search.graph.graph import CommitGraph, Floats
+from .evidence import RangeEvidence, failing_end, target_at
+from .known import Known
+from .priority.circumstances import Circumstances
+from .priority.forecast import commit_weights, kernels_of, promise_of
+from .priority.promise import Promise
+from .probes import Target, WantedProbe
+
+
+@dataclass
+class PosteriorCache:
+    """Remembers the last posterior and the last weights: both follow from what is asked, and one more observation
+    then costs one more step."""
+
+    posterior: Posterior | None = None
+    weighed_by: tuple[Sequence[str], Sequence[Mapping[str, float]]] | None = None
+    weights: Floats | None = None
+
+    def after(
+        self, graph: CommitGraph, observations: Sequence[Observation], weights: Floats | None
+    ) -> Posterior:
+        """The posterior after some observations, with prior weights of shape [n]."""
+        known = self.posterior
+        if known is None or known.observations != tuple(observations[: len(known.observations)]):
+            known = Posterior.start(graph, Rates.unknown(), weights=weights)
+        elif known.weights is not weights:
+            known = replace(known, weights=weights)
+        for seen in observations[len(known.observations) :]:
+            known = known.observe(seen)
+        self.posterior = known
+        return known
+
+
+@dataclass(frozen=True, kw_only=True)
+class RangeSearch:
+    """A loaded range, its place among the ranges of the bisection, from 1, and what probes tell of it."""
+
+    ordinal: int
+    loaded: LoadedRange
+    evidence: RangeEvidence
+    confidence: float
+    case: str | None
+    _cache: PosteriorCache = field(default_factory=PosteriorCache, compare=False, repr=False)
+
+    @property
+    def failing(self) -> Target:
+        """The end at which the case fails."""
+        return failing_end(self.loaded)
+
+    def weights(self, known: Known, around: Circumstances) -> Floats | None:
+        """How likely each candidate is to blame beforehand; shape [n]; None if equally."""
+        kernels = kernels_of(known.log, self.failing.content)
+        suspicions = around.suspicions.get(self.loaded.range.repository, ())
+        if self._cache.weighed_by != (kernels, suspicions):
+            self._cache.weights = commit_weights(
+                self.loaded, case=self.case, kernels=kernels, suspicions=suspicions
+            )
+            self._cache.weighed_by = (kernels, suspicions)
+        return self._cache.weights
+
+    def posterior(self, known: Known, around: Circumstances, *, without: Iterable[int] = ()) -> Posterior:
+        """What the probes say, those of some candidates set aside."""
+        aside = set(without)
+        observations = [seen for seen in self.evidence.observations(known.log) if seen.commit not in aside]
+        return self._cache.after(self.loaded.graph, observations, self.weights(known, around))
+
+    def promise(
+        self, posterior: Posterior, known: Known, around: Circumstances, *, before: int = 0
+    ) -> Promise:
+        """What a further probe promises. `before` is how many probes come before the first one."""
+        return promise_of(
+            self.loaded,
+            posterior,
+            log=known.log,
+            around=around,
+            confidence=self.confidence,
+            in_flight=self.in_flight(known),
+            before=before,
+        )
+
+    def in_flight(self, known: Known) -> list[int]:
+        """The candidates, or the good end, that are being probed, in the order of the starts."""
+        return [probe.wanted.node for probe in known.log.running if probe.wanted.node is not None]
+
+    def wanted(self, node: int, phase: Phase) -> WantedProbe:
+        """A probe of a candidate, or of the good end."""
+        return WantedProbe(target=target_at(self.loaded, node), phase=phase, range=self.ordinal, node=node)
+
+
+def failing_end_before_measured(known: Known, search: RangeSearch) -> Target | None:
+    """The failing end where it was measured before the ends are, because the good one had to be looked for."""
+    return None if known.question.gallop is None else search.failing

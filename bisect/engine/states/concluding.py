@@ -1,0 +1,87 @@
+"""The conclusion is drawn, and completed by what the pins of the stack say at both ends."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ....store.vocabulary import BisectionOutcome, Seeks
+from ...commits.range import LoadedRange
+from ...result import Conclusion
+from ...search.choose.decision import EnvironmentMoved, NoCulprit, Undecided
+from ...search.choose.planner import OnlySkipped
+from ...search.evidence.posterior import Posterior
+from ..history import AskPins
+from ..known import Known
+from ..priority.circumstances import Circumstances
+from ..range_search import RangeSearch
+from .enclosing import Enclosing
+from .naming import named_commit
+from .state import Advance, Finish, State, load_all
+
+
+@dataclass(frozen=True)
+class Concluding(State):
+    """The innermost range has its answer."""
+
+    inner: Conclusion
+    enclosing: Enclosing
+    range_search: RangeSearch
+
+    @property
+    def search(self) -> RangeSearch:
+        """The innermost range."""
+        return self.range_search
+
+    def advance(self, known: Known, around: Circumstances) -> Advance:
+        asked = AskPins(good=self.enclosing.good, bad=self.enclosing.bad)
+        if wait := load_all(known, asked):
+            return wait
+        conclusion = self.enclosing.around(self.inner)
+        return Finish(
+            conclusion.model_copy(update={"rates": self.enclosing.rates, "pins": known.answer(asked)})
+        )
+
+
+def without_culprit(
+    loaded: LoadedRange,
+    decision: OnlySkipped | Undecided | NoCulprit | EnvironmentMoved,
+    earlier_failures: tuple[str, ...],
+) -> Conclusion:
+    """What is said where no commit is named."""
+    repository = loaded.range.repository
+    what = "culprit" if loaded.range.seeks is Seeks.REGRESSION else "fix"
+    suspects: tuple[int, ...] = ()
+    match decision:
+        case EnvironmentMoved():
+            outcome = BisectionOutcome.NO_CULPRIT
+            message = "the environment moved while it was searched: no commit explains the runs"
+        case NoCulprit():
+            outcome = BisectionOutcome.NO_CULPRIT
+            message = f"no commit of {repository} in the range explains the runs"
+        case OnlySkipped(candidates=suspects):
+            outcome = BisectionOutcome.ONLY_SKIPPED
+            message = f"the {what} is one of {len(suspects)} commits of {repository}, of which too few could be tested"
+        case Undecided(suspects=suspects):
+            outcome = BisectionOutcome.SUSPECT
+            message = f"the {what} is probably one of {len(suspects)} commits of {repository}"
+    return Conclusion(
+        outcome=outcome,
+        message=message,
+        suspects=tuple(named_commit(loaded, node, None) for node in suspects),
+        earlier_failures=earlier_failures,
+    )
+
+
+def budget_spent(loaded: LoadedRange, posterior: Posterior, *, confidence: float, why: str) -> Conclusion:
+    """What is known where no probe may start any more: the fewest candidates that hold the culprit with the asked
+    confidence."""
+    chances = posterior.belief.commits
+    order = np.argsort(-chances, kind="stable")
+    reached = np.cumsum(chances[order]) >= confidence
+    credible = order[: int(np.argmax(reached)) + 1] if reached.any() else order
+    suspects = tuple(named_commit(loaded, int(node), float(chances[node])) for node in credible)
+    return Conclusion(
+        outcome=BisectionOutcome.BUDGET,
+        message=f"{len(suspects)} commits of {loaded.range.repository} are left: {why}",
+        suspects=suspects,
+    )

@@ -1,0 +1,53 @@
+"""The golden data that all probes share are frozen: those that were named, or those that the good end made."""
+
+from dataclasses import dataclass
+
+from ....store.vocabulary import Phase
+from ..evidence import passing_end
+from ..known import Known
+from ..needs import GivenData, Needs, SavedData
+from ..priority.circumstances import Circumstances
+from ..probes import Target, WantedProbe
+from ..range_search import RangeSearch, failing_end_before_measured
+from .ends import MeasuringEnds
+from .judging import require_pass
+from .state import Advance, Move, State, Wait
+
+
+@dataclass(frozen=True)
+class FreezingData(State):
+    """Data are frozen, once the good end has made them where none were named."""
+
+    range_search: RangeSearch
+
+    @property
+    def search(self) -> RangeSearch:
+        """The range."""
+        return self.range_search
+
+    def failing_end(self, known: Known) -> Target | None:
+        return failing_end_before_measured(known, self.range_search)
+
+    def advance(self, known: Known, around: Circumstances) -> Advance:
+        wait = frozen_data(known, passing_end(self.range_search.loaded), ordinal=self.range_search.ordinal)
+        return wait or Move(MeasuringEnds(range_search=self.range_search, before=len(known.log.ended)))
+
+
+def frozen_data(known: Known, good: Target | None, *, ordinal: int) -> Wait | None:
+    """Wait until the data are frozen; None once they are, or where there are none, or where those of a good end that is
+    not known yet are needed. Raises `UserError` where the good end does not make any."""
+    source = known.question.golden
+    if known.frozen or source == "none":
+        return None
+    if source == "given":
+        return Wait(Needs(freeze=GivenData()))
+    if good is None:
+        return None
+    if known.log.is_running(good.content):
+        return Wait(Needs())
+    probes = known.log.of(good.content)
+    if not probes:
+        saving = WantedProbe(target=good, phase=Phase.ENDPOINT, range=ordinal, save_golden=True)
+        return Wait(Needs(start=(saving,)))
+    require_pass(probes[0], good)
+    return Wait(Needs(freeze=SavedData(probe=probes[0].number, commit=good.commit)))

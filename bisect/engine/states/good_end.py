@@ -1,0 +1,122 @@
+"""A good end is looked for behind the bad one, along first parents, until the case passes."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ....runner.errors import EndsError
+from ....store.vocabulary import Judgement, Phase
+from ...search.choose.gallop import GallopTo, NothingPasses, Passes, gallop
+from ...search.evidence.calibration import FEWEST_RUNS
+from ...search.evidence.knowledge import Outcome
+from ..history import AskFirstParents, AskTarget, FirstParents
+from ..known import Known
+from ..needs import GoodEnd, Needs, Notice
+from ..priority.circumstances import Circumstances
+from ..probes import Target, WantedProbe
+from .data import frozen_data
+from .judging import has_shown, judged
+from .opening import OpeningRange
+from .state import Advance, Move, State, Wait, load_all
+
+_OUTCOMES: Mapping[Judgement, Outcome] = {
+    Judgement.GOOD: Outcome.GOOD,
+    Judgement.BAD: Outcome.BAD,
+    Judgement.SKIP: Outcome.SKIP,
+}
+
+
+@dataclass(frozen=True)
+class FindingGoodEnd(State):
+    """Nobody named a good end."""
+
+    def failing_end(self, known: Known) -> Target | None:
+        asked = self._at(known, known.question.range.new)
+        bad = known.answer(asked) if known.has(asked) else None
+        return bad if bad is not None and known.log.tally(bad.content)[Judgement.BAD] else None
+
+    def advance(self, known: Known, around: Circumstances) -> Advance:
+        question = known.question
+        assert question.gallop is not None
+        line_asked = AskFirstParents(
+            repository=question.range.repository, commit=question.range.new, unit=question.gallop
+        )
+        bad_asked = self._at(known, question.range.new)
+        if wait := load_all(known, line_asked, bad_asked):
+            return wait
+        if wait := frozen_data(known, None, ordinal=1):
+            return wait
+        bad = known.answer(bad_asked)
+        if bad is None:
+            raise EndsError(
+                f"bad {question.range.new[:12]}: expected a commit that can be built, found one that pins nothing"
+            )
+        if not has_shown(known.log, bad, Judgement.BAD):
+            return self._run(known, bad)
+        return self._gallop(known, known.answer(line_asked), bad)
+
+    def _gallop(self, known: Known, line: FirstParents, bad: Target) -> Advance:
+        """Test commit after commit as far as they are known."""
+        outcomes: dict[int, Outcome] = {}
+        while True:
+            step = gallop(line.distances, outcomes)
+            match step:
+                case NothingPasses():
+                    raise EndsError(_nothing_passes(line))
+                case Passes(commit=place):
+                    return _found(line, place)
+                case GallopTo(commit=place):
+                    outcome = self._test(known, line.commits[place], bad)
+                    if isinstance(outcome, Wait):
+                        return outcome
+                    outcomes[place] = outcome
+
+    def _test(self, known: Known, commit: str, bad: Target) -> Outcome | Wait:
+        """What a commit is, or what has to happen before that is known."""
+        asked = self._at(known, commit)
+        if wait := load_all(known, asked):
+            return wait
+        target = known.answer(asked)
+        if target is None:
+            return Outcome.SKIP
+        tally = known.log.tally(target.content)
+        if not tally:
+            return self._run(known, target)
+        if not tally[Judgement.GOOD]:
+            judgement = judged(known.log, target)
+            return self._run(known, target) if judgement is None else _OUTCOMES[judgement]
+        if wait := frozen_data(known, target, ordinal=1):
+            told = f"the data are frozen as {commit[:12]} had them; the runs before its own made data of their own"
+            return Wait(Needs(start=wait.needs.start, freeze=wait.needs.freeze, notes=(Notice(told),)))
+        # Does the failure come and go? Then one pass proves nothing.
+        if len(known.log.of(bad.content)) < FEWEST_RUNS:
+            return self._run(known, bad)
+        judgement = judged(known.log, target, passes=FEWEST_RUNS)
+        return self._run(known, target) if judgement is None else _OUTCOMES[judgement]
+
+    def _run(self, known: Known, target: Target) -> Wait:
+        if known.log.is_running(target.content):
+            return Wait(Needs())
+        saves = not known.frozen and known.question.golden == "captured"
+        wanted = WantedProbe(target=target, phase=Phase.ENDPOINT, range=1, save_golden=saves)
+        return Wait(Needs(start=(wanted,)))
+
+    def _at(self, known: Known, commit: str) -> AskTarget:
+        where = known.question.range
+        return AskTarget(repository=where.repository, commit=commit, held=where.held)
+
+
+def _found(line: FirstParents, place: int) -> Move:
+    commit = line.commits[place]
+    behind = f"{place} commit{'' if place == 1 else 's'}"
+    text = f"good end: {commit[:12]} passes, {behind} before the bad one"
+    return Move(OpeningRange(good=commit), (GoodEnd(commit), Notice(text)))
+
+
+def _nothing_passes(line: FirstParents) -> str:
+    behind = len(line.commits) - 1
+    return (
+        f"expected a pass of the case somewhere before bad {line.commits[0][:12]}, found none back to the root "
+        f"{line.commits[-1][:12]} ({behind} commit{'' if behind == 1 else 's'} along first parents, "
+        "1, 2, 4, ... of them run): "
+        "it may never have passed; name a commit of another branch with --good, or check the case"
+    )

@@ -1,0 +1,99 @@
+"""Whether a single target is bad: asked of the ends and of counterfactuals, outside of a search."""
+
+import math
+
+from ....runner.errors import EndsError, UserError
+from ....store.vocabulary import Judgement, Phase, Verdict
+from ..known import Known
+from ..log import ProbeLog
+from ..needs import Needs
+from ..probes import FinishedProbe, Target, WantedProbe
+from .state import Wait
+
+MOST_RUNS_OF_GOOD = 3
+"""Of a good end that has not passed yet."""
+MOST_RUNS_OF_BAD = 8
+"""Of a bad end that has not failed yet."""
+
+_MISSED_FAILURE = 0.002
+"""Chance, at most, that a bad commit of a failure that comes and goes is taken for a good one."""
+_SHOULD = {Judgement.GOOD: "passes", Judgement.BAD: "fails"}
+
+
+def passes_needed(log: ProbeLog, *, least: int = 1) -> int:
+    """How many passes make a target good: `least` where bad targets have failed in every run so far; where they fail
+    now and then, as many as make a missed failure unlikely."""
+    failures, runs = log.failures_where_bad()
+    if failures == runs:
+        return least
+    misses = 1 - (failures + 0.5) / (runs + 1)
+    return max(least, math.ceil(math.log(_MISSED_FAILURE) / math.log(misses)))
+
+
+def judged(log: ProbeLog, target: Target, *, passes: int = 1) -> Judgement | None:
+    """What a target is; None where one more run has to tell. One failure makes it bad, at least `passes` passes make
+    it good (`passes_needed`). A run that tells neither makes it a skip."""
+    tally = log.tally(target.content)
+    if tally[Judgement.BAD]:
+        return Judgement.BAD
+    if tally[Judgement.GOOD] >= passes_needed(log, least=passes):
+        return Judgement.GOOD
+    return Judgement.SKIP if tally[Judgement.SKIP] else None
+
+
+def counterfactual_probe(known: Known, target: Target, *, ordinal: int) -> Wait:
+    """Wait for one more probe of a target that no commit of the history is."""
+    if known.log.is_running(target.content):
+        return Wait(Needs())
+    return Wait(Needs(start=(WantedProbe(target=target, phase=Phase.COUNTERFACTUAL, range=ordinal),)))
+
+
+def has_shown(log: ProbeLog, end: Target, wanted: Judgement) -> bool:
+    """Whether an end has once shown what it stands for: a failure may come only now and then. Where not, it has to run
+    again.
+
+    Raises `EndsError` where it has run often enough, `UserError` where it cannot be judged.
+    """
+    most = MOST_RUNS_OF_GOOD if wanted is Judgement.GOOD else MOST_RUNS_OF_BAD
+    probes = log.of(end.content)[:most]
+    for probe in probes:
+        if probe.judgement is wanted:
+            return True
+        (require_pass if wanted is Judgement.GOOD else require_judged)(probe, end)
+    if len(probes) < most:
+        return False
+    shown = "failures" if wanted is Judgement.GOOD else "passes"
+    raise EndsError(
+        f"{wanted.value} {end.commit[:12]}: expected a commit where the case {_SHOULD[wanted]}, "
+        f"found {most} {shown} in a row; "
+        "the ends do not differ: check the ends, the case, the platform and the golden data"
+    )
+
+
+def require_pass(probe: FinishedProbe, good: Target) -> None:
+    """Raises `UserError` where a probe of the good end could not be judged."""
+    if probe.verdict is Verdict.NOT_VALIDATED:
+        raise UserError(
+            f"good {good.commit[:12]}: expected a validated pass, found {described(probe)}: nothing was compared, "
+            "so it proves nothing; give the case a golden_fn, or --golden-data DIR"
+        )
+    if probe.judgement is Judgement.SKIP:
+        raise UserError(
+            f"good {good.commit[:12]}: expected a validated pass, found {described(probe)}; "
+            "mend that first, or name another good commit"
+        )
+
+
+def require_judged(probe: FinishedProbe, end: Target) -> None:
+    """Raises `UserError` where a probe of an end is a skip."""
+    if probe.judgement is Judgement.SKIP:
+        raise UserError(
+            f"{end.commit[:12]}: expected a run that passes or fails as asked, found {described(probe)}; "
+            f"say what is bad with --bad-when (for instance --bad-when {probe.verdict})"
+        )
+
+
+def described(probe: FinishedProbe) -> str:
+    """A verdict with its signature and the line that says most."""
+    texts = "".join(f": {text[:300]}" for text in probe.evidence)
+    return f"{probe.verdict}{f' ({probe.signature})' if probe.signature else ''}{texts}"

@@ -1,0 +1,32 @@
+"""How a culprit is named, and what is known of one."""
+
+from dataclasses import dataclass, field
+
+from ...commits.range import LoadedRange
+from ...result import Counterfactual, NamedCommit
+from ..range_search import RangeSearch
+from .enclosing import Enclosing
+
+
+@dataclass(frozen=True, kw_only=True)
+class Culprit:
+    """A candidate of a range that was confirmed. node: the candidate. tested: the pins that it moves, so far."""
+
+    search: RangeSearch
+    enclosing: Enclosing
+    node: int
+    named: NamedCommit
+    earlier_failures: tuple[str, ...]
+    tested: tuple[Counterfactual, ...] = field(default=())
+
+
+def named_commit(loaded: LoadedRange, node: int, confidence: float | None) -> NamedCommit:
+    """A candidate as it is reported."""
+    commit = loaded.collapsed.nodes[node].commit
+    return NamedCommit(
+        repository=loaded.range.repository,
+        commit=commit.sha,
+        parent=commit.parents[0] if commit.parents else None,
+        confidence=confidence,
+        merge=len(commit.parents) > 1,
+    )

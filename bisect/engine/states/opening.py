@@ -1,0 +1,68 @@
+"""The range is read, and the bisection waits until it may begin."""
+
+from dataclasses import dataclass, replace
+
+from ....runner.errors import EndsError
+from ...search.evidence.calibration import FEWEST_RUNS
+from ..evidence import RangeEvidence, new_end, old_end
+from ..history import AskRange
+from ..known import Known
+from ..priority.circumstances import Circumstances
+from ..priority.promise import Promise
+from ..probes import Target
+from ..range_search import RangeSearch, failing_end_before_measured
+from .data import FreezingData
+from .state import Advance, Move, State, load_all
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpeningRange(State):
+    """The commits between the ends are read."""
+
+    good: str | None = None
+    """The good end where it had to be looked for."""
+
+    def advance(self, known: Known, around: Circumstances) -> Advance:
+        where = known.question.range if self.good is None else replace(known.question.range, old=self.good)
+        asked = AskRange(ordinal=1, range=where)
+        if wait := load_all(known, asked):
+            return wait
+        loaded = known.answer(asked)
+        if loaded is None:
+            raise EndsError(
+                f"{where.old[:12]}..{where.new[:12]}: expected a commit that can change the result, "
+                "found only changes in ignored paths (repositories.*.ignore in the stack file)"
+            )
+        search = RangeSearch(
+            ordinal=1,
+            loaded=loaded,
+            evidence=RangeEvidence.of(loaded),
+            confidence=known.question.confidence,
+            case=known.question.case,
+        )
+        return Move(WaitingToBegin(search))
+
+
+@dataclass(frozen=True)
+class WaitingToBegin(State):
+    """Other bisections whose probes promise more go first."""
+
+    range_search: RangeSearch
+
+    @property
+    def search(self) -> RangeSearch:
+        """The range."""
+        return self.range_search
+
+    def failing_end(self, known: Known) -> Target | None:
+        return failing_end_before_measured(known, self.range_search)
+
+    def advance(self, known: Known, around: Circumstances) -> Advance:
+        return Move(FreezingData(self.range_search))
+
+    def promise(self, known: Known, around: Circumstances) -> Promise:
+        loaded = self.range_search.loaded
+        runs = [len(known.log.of(end.content)) for end in (old_end(loaded), new_end(loaded))]
+        missing = sum(max(0, FEWEST_RUNS - count) for count in runs)
+        posterior = self.range_search.posterior(known, around)
+        return self.range_search.promise(posterior, known, around, before=missing)

@@ -1,0 +1,161 @@
+"""A range is searched, and its culprit confirmed: what tells most is probed next, until one hypothesis has the asked
+confidence."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ....store.vocabulary import Phase
+from ...search.choose.confirmation import confirmed_at
+from ...search.choose.decision import as_if_certain
+from ...search.choose.planner import Found
+from ...search.choose.rounds import Round, next_round
+from ...search.evidence.knowledge import Knowledge, Observation, Outcome
+from ...search.evidence.posterior import GOOD_END, Posterior
+from ..evidence import target_at
+from ..known import Known
+from ..needs import Confirming, Narrowed, Needs, Note
+from ..priority.circumstances import Circumstances
+from ..priority.costs import costs_beside
+from ..priority.promise import Promise
+from ..probes import WantedProbe
+from ..range_search import RangeSearch
+from .concluding import Concluding, without_culprit
+from .culprit import TestingPins
+from .enclosing import Enclosing
+from .naming import Culprit, named_commit
+from .state import Advance, Move, State, Wait
+
+_VERIFYING_RUNS = 3
+"""Of two commits whose verdicts contradict each other, before the range counts as broken twice."""
+
+
+@dataclass(frozen=True)
+class Searching(State):
+    """A range whose ends differ."""
+
+    range_search: RangeSearch
+    enclosing: Enclosing
+
+    @property
+    def search(self) -> RangeSearch:
+        """The range."""
+        return self.range_search
+
+    def promise(self, known: Known, around: Circumstances) -> Promise | None:
+        contradiction = _contradiction(self.range_search, known)
+        if contradiction.verifying:
+            return None
+        posterior = self.range_search.posterior(known, around, without=contradiction.broken_before)
+        return self.range_search.promise(posterior, known, around)
+
+    def advance(self, known: Known, around: Circumstances) -> Advance:
+        search = self.range_search
+        contradiction = _contradiction(search, known)
+        in_flight = search.in_flight(known)
+        if contradiction.verifying:
+            return Wait(Needs(start=self._verify(contradiction.verifying, in_flight, around.workers)))
+        posterior = search.posterior(known, around, without=contradiction.broken_before)
+        promise = search.promise(posterior, known, around)
+        decision = next_round(
+            posterior,
+            confirming=search.evidence.confirming(known.log),
+            in_flight=in_flight,
+            workers=around.workers,
+            confidence=search.confidence,
+            costs=costs_beside(promise, around.rivals),
+            windows=search.loaded.windows,
+        )
+        numbers = [probe.number for probe in known.log.running]
+        if isinstance(decision, Round):
+            start = self._start(decision)
+            cancel = tuple(numbers[place] for place in decision.cancel)
+            return Wait(
+                Needs(start=start, cancel=cancel, notes=(_told(decision, posterior, search.confidence),))
+            )
+        if numbers:
+            return Wait(Needs(cancel=tuple(numbers)))
+        nodes = search.loaded.collapsed.nodes
+        earlier = tuple(nodes[node].commit.sha for node in contradiction.broken_before)
+        if isinstance(decision, Found):
+            confidence = float(posterior.belief.commits[decision.culprit])
+            named = named_commit(search.loaded, decision.culprit, confidence)
+            return Move(
+                TestingPins(
+                    Culprit(
+                        search=search,
+                        enclosing=self.enclosing,
+                        node=decision.culprit,
+                        named=named,
+                        earlier_failures=earlier,
+                    )
+                )
+            )
+        return Move(Concluding(without_culprit(search.loaded, decision, earlier), self.enclosing, search))
+
+    def _start(self, decision: Round) -> tuple[WantedProbe, ...]:
+        phase = Phase.SEARCH if decision.confirming is None else Phase.CONFIRM
+        return tuple(self.range_search.wanted(node, phase) for node in decision.start)
+
+    def _verify(
+        self, verifying: Sequence[int], in_flight: Iterable[int], workers: int
+    ) -> tuple[WantedProbe, ...]:
+        """Probe those again, as often as they are named, less what is in flight; what else is in flight goes on."""
+        flying = list(in_flight)
+        wanted = Counter(verifying)
+        wanted.subtract(flying)
+        free = max(0, workers - len(flying))
+        return tuple(self.range_search.wanted(node, Phase.CONFIRM) for node in [*wanted.elements()][:free])
+
+
+@dataclass(frozen=True)
+class _Contradiction:
+    """Candidates that fail although a later one passes, every time: broken, mended, and broken again. And those on
+    both sides of a contradiction that must be probed again, as often as they are named, before it is believed."""
+
+    broken_before: tuple[int, ...] = ()
+    verifying: tuple[int, ...] = ()
+
+
+def _contradiction(search: RangeSearch, known: Known) -> _Contradiction:
+    graph = search.loaded.graph
+    seen = [each for each in search.evidence.observations(known.log) if each.commit != GOOD_END]
+    try:
+        fails = Knowledge.start(graph, seen).unexplained_fails
+    except ValueError:
+        return _Contradiction()
+    verifying: list[int] = []
+    for node in _both_sides(search, fails, seen):
+        probes = known.log.of(target_at(search.loaded, node).content)[:_VERIFYING_RUNS]
+        if len({probe.judgement for probe in probes}) > 1:
+            return _Contradiction()
+        verifying += [node] * (_VERIFYING_RUNS - len(probes))
+    return _Contradiction(fails, tuple(verifying))
+
+
+def _both_sides(search: RangeSearch, fails: tuple[int, ...], seen: Iterable[Observation]) -> list[int]:
+    """The first candidate that passes after a fail, and the last fail before it: if both stand, the rest follows."""
+    ancestors = search.loaded.graph.ancestors
+    for commit in sorted({each.commit for each in seen if each.outcome is Outcome.GOOD}):
+        before = [fail for fail in fails if ancestors(commit)[fail]]
+        if before:
+            return [commit, max(before)]
+    return []
+
+
+def _told(decision: Round, posterior: Posterior, confidence: float) -> Note:
+    if decision.confirming is not None:
+        return Confirming(float(posterior.belief.commits[decision.confirming]), confirmed_at(confidence))
+    return Narrowed(_in_play(posterior), decision.expected_steps)
+
+
+def _in_play(posterior: Posterior) -> int:
+    """How many candidates are left: those that may be to blame as long as no two probes contradict each other; then
+    those with at least a hundredth of the likeliest one's probability."""
+    certain = as_if_certain(posterior)
+    if certain is not None:
+        return int(certain.suspects.sum())
+    commits = posterior.belief.commits
+    return int(np.sum(commits >= commits.max() / 100))

@@ -1,0 +1,261 @@
+"""One bisection beside its effects: the store, the private clones, the golden data, the view."""
+
+import itertools
+from collections.abc import Iterable
+from pathlib import Path
+
+from ...runner.case.case import RunOptions
+from ...runner.case.golden import FrozenGolden, load_reader
+from ...runner.probe.records import ProbeRequest, ProbeResult
+from ...runner.verdict.bad_when import BadWhen
+from ...runner.workspace.home import Home
+from ...runner.workspace.workspace import Workspace
+from ...store.journal import Journal, ProbeKey
+from ...store.vocabulary import Verdict
+from ..commits.load import note_range
+from ..commits.range import LoadedRange, Range
+from ..engine.bisection import Answered, Bisection, Cancelled, Finished, Frozen, Started
+from ..engine.history import AskRange, HistoryQuestion
+from ..engine.known import BisectionQuestion
+from ..engine.log import ProbeLog
+from ..engine.needs import Confirming, GivenData, GoodEnd, Narrowed, Needs, Note, Notice, SavedData
+from ..engine.priority.circumstances import Circumstances
+from ..engine.probes import RunningProbe, WantedProbe
+from ..plan.question import views
+from ..plan.request import BisectRequest
+from ..result import Conclusion
+from .environment_watch import EnvironmentWatch
+from .failure_policy import run_timeout, told_apart
+from .golden import earlier_golden, freeze_golden
+from .history import HistoryReader
+from .loop import PlannedProbe
+from .progress import Progress
+from .records import finished_probe, stored_result
+
+
+class DrivenBisection:
+    """Executes what one bisection needs, but for its probes, which are made by whoever drives it. What has happened is
+    written to the store before the bisection is told."""
+
+    def __init__(
+        self,
+        *,
+        request: BisectRequest,
+        journal: Journal,
+        workspace: Workspace,
+        home: Home,
+        directory: Path,
+        progress: Progress,
+    ) -> None:
+        content, revisions = views(request, workspace)
+        self._request = request
+        self._journal = journal
+        self._workspace = workspace
+        self._golden_store = home.golden
+        self._probes = directory / "probes"
+        self._progress = progress
+        self._history = HistoryReader(request, workspace=workspace, content=content, revisions=revisions)
+        self._bad_when = None if request.bad_when is None else BadWhen.parse(request.bad_when)
+        self._keys: dict[int, ProbeKey] = {}
+        """What the store calls each running probe, by its number."""
+        self._stages: dict[int, int] = {}
+        """The store's number of each range, by its ordinal."""
+        stored = journal.probes()
+        self._taken: dict[str, set[int]] = {}
+        """The numbers of the runs of each content that are finished or running."""
+        for probe in stored:
+            self._taken.setdefault(probe.content, set()).add(probe.run)
+        self._environment = EnvironmentWatch(
+            (probe.host, probe.environment.details) for probe in stored if probe.environment
+        )
+        self._golden: FrozenGolden | None = earlier_golden(journal.row().golden, home.golden)
+        ended = sorted(stored, key=lambda probe: probe.finished or probe.started)
+        self.bisection = Bisection.start(
+            _question(request),
+            log=ProbeLog(tuple(finished_probe(probe, self._directory(probe.ordinal)) for probe in ended)),
+            frozen=self._golden is not None,
+        )
+        self._note_picked_commits()
+
+    def _note_picked_commits(self) -> None:
+        clone = self._workspace.clones[self._request.repository]
+        picked = [clone.commit(pick.commit) for pick in self._request.cherry_picks]
+        self._journal.add_commits(self._request.repository, picked)
+
+    def settle(self, around: Circumstances) -> Needs | Conclusion:
+        """Go on until probes have to be started or cancelled, or awaited, or to the conclusion.
+
+        Raises `EndsError` where the ends do not differ, `UserError` where an end cannot be judged, or a history does
+        not hold what is needed.
+        """
+        while True:
+            self.bisection, needs = self.bisection.next(around)
+            if isinstance(needs, Conclusion):
+                return needs
+            self._tell(needs.notes)
+            for question in needs.load:
+                self._answer(question)
+            if needs.freeze is not None:
+                self._freeze(needs.freeze)
+            if not needs.load and needs.freeze is None:
+                return needs
+
+    def plan(self, wanted: WantedProbe) -> PlannedProbe:
+        """Note in the store that a probe starts."""
+        target = wanted.target
+        revisions = self._history.revisions_of(target)
+        taken = self._taken.setdefault(target.content, set())
+        key = ProbeKey(
+            stage=self._stage(wanted),
+            phase=wanted.phase,
+            repository=target.repository,
+            commit=target.commit,
+            revisions=revisions,
+            content=target.content,
+            run=next(run for run in itertools.count(1) if run not in taken),
+        )
+        taken.add(key.run)
+        ordinal = self._journal.start_probe(key)
+        if wanted.save_golden:
+            load_reader()
+        request = ProbeRequest(
+            revisions=revisions,
+            case=self._request.script,
+            platform=self._request.platform,
+            device=self._request.device,
+            golden=self._golden,
+            bad_when=self._bad_when,
+            options=RunOptions(
+                golden_data=self._golden.directory if self._golden else None,
+                save_data=wanted.save_golden,
+                runtime_dir=self._request.frozen_runtime_dir,
+            ),
+            timeout=run_timeout(
+                self.bisection.known.log.ended,
+                asked=self._request.timeout,
+                at_most=self._request.stack.limits.run_timeout,
+            ),
+            directory=self._directory(ordinal),
+        )
+        self._keys[ordinal] = key
+        running = RunningProbe(number=ordinal, wanted=wanted)
+        self.bisection = self.bisection.after(Started(running))
+        self._progress.probe_started(ordinal, wanted.phase, target.repository, target.commit)
+        return PlannedProbe(running=running, request=request)
+
+    def again(self, planned: PlannedProbe) -> None:
+        """Note that a probe is started anew, for its worker was killed in it."""
+        self.notice(f"a worker was killed in run {planned.running.number}: it is made again")
+        self._journal.start_probe(self._keys[planned.running.number])
+
+    def finish(self, planned: PlannedProbe, result: ProbeResult) -> None:
+        """Keep what came of a probe, and tell the bisection."""
+        number, target = planned.running.number, planned.running.wanted.target
+        result = told_apart(self.bisection, target.content, result)
+        for sentence in self._environment.changes(result.host, result.surroundings):
+            self.notice(sentence)
+        for option in result.missing_options:
+            self.notice(f"the case has no option for {option} at {target.commit[:12]}: it ran without")
+        self._journal.finish_probe(number, stored_result(result))
+        del self._keys[number]
+        self._progress.probe_finished(number, result)
+        finished = finished_probe(self._journal.probe(number), self._directory(number))
+        self.bisection = self.bisection.after(Finished(finished))
+
+    def cancel(self, planned: PlannedProbe) -> None:
+        """Note that a probe was stopped, for it had lost its value. It never counts."""
+        number = planned.running.number
+        key = self._keys.pop(number)
+        self._taken[key.content].discard(key.run)
+        self._journal.cancel_probe(number)
+        self._progress.probe_cancelled(number)
+        self.bisection = self.bisection.after(Cancelled((number,)))
+
+    def activity(self, planned: PlannedProbe, slot: int, text: str) -> None:
+        """Show what a worker does for a probe."""
+        self._progress.activity(planned.running.number, slot, text)
+
+    def notice(self, text: str) -> None:
+        """Keep a sentence for the report, and show it."""
+        self._journal.add_notice(text)
+        self._progress.notice(text)
+
+    def _tell(self, notes: Iterable[Note]) -> None:
+        for note in notes:
+            match note:
+                case Narrowed():
+                    self._progress.remaining(note.candidates, note.expected_steps)
+                case Confirming():
+                    self._progress.confirming(note.confidence, note.wanted)
+                case Notice():
+                    self.notice(note.text)
+                case GoodEnd():
+                    self._journal.set_good(note.commit)
+
+    def _answer(self, question: HistoryQuestion) -> None:
+        answer = self._history.answer(question)
+        if isinstance(question, AskRange) and isinstance(answer, LoadedRange):
+            self._open(question, answer)
+        self.bisection = self.bisection.after(Answered(question, answer))
+
+    def _open(self, asked: AskRange, loaded: LoadedRange) -> None:
+        """Keep a range and its commits, and show it."""
+        where = asked.range
+        clone = self._workspace.clones[where.repository]
+        ends = [clone.commit(sha) for sha in (where.old, where.new)]
+        self._journal.add_commits(where.repository, ends)
+        self._progress.stage(
+            where.repository, commits=len(loaded.commits), candidates=len(loaded.collapsed.nodes)
+        )
+        self._stages[asked.ordinal] = note_range(self._journal, loaded, asked.ordinal)
+
+    def _stage(self, wanted: WantedProbe) -> int:
+        """The store's number of a range; one whose good end is still looked for has no candidates yet."""
+        if wanted.range not in self._stages:
+            where, target = self.bisection.known.question.range, wanted.target
+            clone = self._workspace.clones[target.repository]
+            self._journal.add_commits(target.repository, [clone.commit(target.commit)])
+            return self._journal.stage(
+                ordinal=wanted.range,
+                repository=where.repository,
+                seeks=where.seeks,
+                old=where.old,
+                new=where.new,
+                held=where.held,
+                candidates=(),
+            )
+        return self._stages[wanted.range]
+
+    def _freeze(self, source: GivenData | SavedData) -> None:
+        golden = freeze_golden(
+            source, given=self._request.golden_data, probes=self._probes, store=self._golden_store
+        )
+        self._journal.set_golden(golden.digest)
+        self._golden = golden
+        self.bisection = self.bisection.after(Frozen())
+
+    def _directory(self, ordinal: int) -> Path:
+        return self._probes / f"{ordinal:04d}"
+
+
+def _question(request: BisectRequest) -> BisectionQuestion:
+    """What the engine has to know of a request."""
+    regression = request.seeks.value == "regression"
+    golden = "given" if request.golden_data is not None else "captured" if request.captures_golden else "none"
+    return BisectionQuestion(
+        range=Range(
+            repository=request.repository,
+            old=request.good if regression else request.bad,
+            new=request.bad if regression else request.good,
+            held=request.frozen,
+            seeks=request.seeks,
+            first_parent=request.first_parent,
+        ),
+        confidence=request.confidence,
+        gallop=request.gallop,
+        golden=golden,
+        repositories=frozenset(request.stack.repositories),
+        patched=bool(request.cherry_picks),
+        case=request.case,
+        mismatch=request.bad_when is not None and BadWhen.parse(request.bad_when).verdict is Verdict.MISMATCH,
+    )

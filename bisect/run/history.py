@@ -1,0 +1,126 @@
+"""Answers a bisection's questions to the history of its repositories, from the private clones."""
+
+from typing import Literal
+
+from ...runner.git.cherry_picks import patches_in
+from ...runner.git.repository import GitRepository
+from ...runner.git.revisions import NoPinError, Revisions
+from ...runner.workspace.content import StackContent
+from ...runner.workspace.workspace import MissingCommitError, Workspace
+from ..commits.load import load_range
+from ..commits.range import LoadedRange
+from ..engine.history import (
+    AskFirstParents,
+    AskMergeBase,
+    AskMovedPins,
+    AskPatches,
+    AskPins,
+    AskRange,
+    AskTarget,
+    FirstParents,
+    HistoryAnswer,
+    HistoryQuestion,
+)
+from ..engine.probes import Target
+from ..plan.pins import MovedPin, moved_pins, pin_records
+from ..plan.request import BisectRequest
+from ..result import PinRecord
+
+_DAY = 24 * 3600.0
+
+
+class HistoryReader:
+    """Reads histories as one request asks for them."""
+
+    def __init__(
+        self, request: BisectRequest, *, workspace: Workspace, content: StackContent, revisions: Revisions
+    ) -> None:
+        self._request = request
+        self._workspace = workspace
+        self._content = content
+        self._revisions = revisions
+
+    def answer(self, question: HistoryQuestion) -> HistoryAnswer:
+        """The answer to any question. Raises `UserError` where the history does not hold what is needed."""
+        match question:
+            case AskRange():
+                return self._range(question)
+            case AskTarget():
+                return self._target(question)
+            case AskFirstParents():
+                return first_parents(
+                    self._workspace.clones[question.repository], question.commit, question.unit
+                )
+            case AskMovedPins():
+                return self._moved_pins(question)
+            case AskMergeBase():
+                return self._merge_base(question)
+            case AskPatches():
+                return self._patches(question)
+            case AskPins():
+                return self._pins(question)
+
+    def revisions_of(self, target: Target) -> dict[str, str]:
+        """The commit of every repository that goes with a target. Raises `NoPinError`."""
+        return self._revisions.complete({**target.held, target.repository: target.commit})
+
+    def _range(self, question: AskRange) -> LoadedRange | None:
+        where = question.range
+        return load_range(
+            where,
+            repository=self._workspace.clones[where.repository],
+            content=self._content,
+            revisions=self._revisions,
+        )
+
+    def _target(self, question: AskTarget) -> Target | None:
+        try:
+            revisions = self._revisions.complete({**question.held, question.repository: question.commit})
+            content = self._content.of_revisions(revisions)
+        except (NoPinError, MissingCommitError):
+            return None
+        return Target(
+            repository=question.repository, commit=question.commit, held=question.held, content=content
+        )
+
+    def _moved_pins(self, question: AskMovedPins) -> tuple[MovedPin, ...]:
+        return tuple(
+            moved_pins(
+                self._request.stack,
+                self._revisions.pins,
+                repository=question.repository,
+                old=question.old,
+                new=question.new,
+            )
+        )
+
+    def _merge_base(self, question: AskMergeBase) -> str | None:
+        for sha in (question.one, question.other):
+            self._workspace.ensure_commit(question.repository, sha)
+        return self._workspace.clones[question.repository].merge_base(question.one, question.other)
+
+    def _patches(self, question: AskPatches) -> tuple[str, ...]:
+        revisions = self._revisions.complete({question.repository: question.commit})
+        return tuple(patches_in(revisions, question.repository))
+
+    def _pins(self, question: AskPins) -> tuple[PinRecord, ...]:
+        return pin_records(
+            self._request.stack,
+            self._revisions.pins,
+            good=self.revisions_of(question.good),
+            bad=self.revisions_of(question.bad),
+            frozen=self._request.frozen,
+        )
+
+
+def first_parents(repository: GitRepository, commit: str, unit: Literal["commits", "days"]) -> FirstParents:
+    """The first parents of a commit, itself first, and how far each lies behind it."""
+    line = repository.first_parents(commit)
+    shas = tuple(sha for sha, _ in line)
+    if unit == "commits":
+        return FirstParents(commits=shas, distances=tuple(float(place) for place in range(len(line))))
+    distances: list[float] = []
+    for _, seconds in line:
+        # Dates may go backwards; distances do not.
+        distances.append(max(*distances[-1:], (line[0][1] - seconds) / _DAY, 0.0))
+    return FirstParents(commits=shas, distances=tuple(distances))

@@ -1,0 +1,323 @@
+"""The one loop that owns effects: it asks bisections what they need, and serves the one that promises most.
+
+It drives one bisection, or all of a night. Probes are made by a pool of workers; all bisections are in one thread.
+"""
+
+import time
+from collections import deque
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from ...runner.errors import UserError
+from ...runner.probe.records import ProbeRequest, ProbeResult
+from ...runner.probe.workers.pool import Event, Lost
+from ...runner.probe.workers.worker import Activity, Done
+from ...store.vocabulary import BuildSource
+from ..engine.bisection import Bisection
+from ..engine.needs import Needs
+from ..engine.priority.circumstances import Circumstances, Suspicion
+from ..engine.priority.costs import Timings, costs_beside
+from ..engine.priority.promise import Promise
+from ..engine.probes import RunningProbe, WantedProbe
+from ..result import Conclusion
+from .budget import BudgetSpentError
+
+MOST_OPEN = 12
+"""Bisections at once: each holds a lock, on PostgreSQL a connection too."""
+
+
+class Workers(Protocol):
+    """Who makes probes."""
+
+    @property
+    def jobs(self) -> int:
+        """How many probes are made at once."""
+        ...
+
+    def begin(self, request: ProbeRequest) -> int:
+        """Hand a probe to the next free worker; the number by which events speak of it."""
+        ...
+
+    def cancel(self, number: int) -> None:
+        """Stop a probe. Nothing more is heard of it."""
+        ...
+
+    def next_event(self, *, timeout: float | None) -> Event | None:
+        """Wait for news. Raises `UserError` where probes cannot be made."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedProbe:
+    """A probe that counts as started, and what a worker is asked for it."""
+
+    running: RunningProbe
+    request: ProbeRequest
+
+
+class Driven(Protocol):
+    """A bisection beside its effects, but for its probes."""
+
+    @property
+    def bisection(self) -> Bisection:
+        """As far as it has come."""
+        ...
+
+    def settle(self, around: Circumstances) -> Needs | Conclusion:
+        """Go on until probes have to be started or cancelled, or awaited, or to the conclusion. Raises `UserError`."""
+        ...
+
+    def plan(self, wanted: WantedProbe) -> PlannedProbe:
+        """Note that a probe starts."""
+        ...
+
+    def again(self, planned: PlannedProbe) -> None:
+        """Note that a probe is started anew, for its worker was killed in it."""
+        ...
+
+    def finish(self, planned: PlannedProbe, result: ProbeResult) -> None:
+        """Note what came of a probe."""
+        ...
+
+    def cancel(self, planned: PlannedProbe) -> None:
+        """Note that a probe was stopped, for it had lost its value. It never counts."""
+        ...
+
+    def activity(self, planned: PlannedProbe, slot: int, text: str) -> None:
+        """Show what a worker does for a probe."""
+        ...
+
+
+class Task(Protocol):
+    """A bisection to be driven."""
+
+    @property
+    def timings(self) -> Timings | None:
+        """What probes are expected to take before any of its own was timed."""
+        ...
+
+    @property
+    def deadline(self) -> float | None:
+        """The time of `time.monotonic` after which no probe starts or goes on."""
+        ...
+
+    def open(self, held: ExitStack) -> Driven | None:
+        """Begin, or go on. What it holds until its end, a lock for instance, is entered in `held`. None where there is
+        nothing to drive. Raises `UserError`."""
+        ...
+
+    def permit(self) -> None:
+        """Asked before each probe. Raises `BudgetSpentError`."""
+        ...
+
+    def concluded(self, conclusion: Conclusion) -> None:
+        """It has come to its end, or to that of its budget."""
+        ...
+
+    def failed(self, error: UserError) -> None:
+        """It cannot go on."""
+        ...
+
+
+@dataclass(eq=False)
+class _Open:
+    """A bisection that is being driven. `due`: whether something has happened since it was last asked."""
+
+    task: Task
+    driven: Driven
+    held: ExitStack
+    due: bool = True
+    probes: dict[int, PlannedProbe] = field(default_factory=dict[int, PlannedProbe])
+    """The probes in flight, by the workers' number."""
+    suspects: dict[str, Suspicion] = field(default_factory=dict[str, Suspicion])
+    """Whom it suspects in the ranges that it has searched, by repository."""
+
+
+class Loop:
+    """Drives bisections on one pool of workers."""
+
+    def __init__(
+        self,
+        workers: Workers,
+        *,
+        built: Collection[str] = (),
+        known_culprits: Iterable[tuple[str, str]] = (),
+        together: bool = False,
+    ) -> None:
+        """`built` are contents that were built before, `known_culprits` repository and commit of culprits that are
+        known, `together` tells that several bisections may pay for a build together."""
+        self._workers = workers
+        self._built = {*built}
+        self._known = [(repository, {sha: 1.0}) for repository, sha in known_culprits]
+        self._together = together
+        self._open: list[_Open] = []
+        self._suspected: list[tuple[str, Suspicion]] = []
+        """Whom the bisections suspected that have come to their ends."""
+
+    def run(self, tasks: Iterable[Task]) -> None:
+        """Drive all bisections to their ends, the first few at once and others as these end."""
+        waiting = deque(tasks)
+        try:
+            while waiting or self._open:
+                while waiting and len(self._open) < MOST_OPEN:
+                    self._begin(waiting.popleft())
+                self._stop_overdue()
+                if self._open and not self._serve_best():
+                    self._wait()
+        finally:
+            # What is in flight ends with the workers, and never counts.
+            for each in self._open:
+                each.held.close()
+
+    def _begin(self, task: Task) -> None:
+        with ExitStack() as held:
+            try:
+                driven = task.open(held)
+            except UserError as error:
+                task.failed(error)
+                return
+            if driven is not None:
+                self._open.append(_Open(task, driven, held.pop_all()))
+
+    def _free(self) -> int:
+        """Workers without a probe."""
+        return self._workers.jobs - sum(len(each.probes) for each in self._open)
+
+    def _serve_best(self) -> bool:
+        """Ask the bisection that promises most for its cost what it needs; whether any was asked."""
+        if self._free() <= 0:
+            return False
+        promises: dict[_Open, Promise] = {}
+        for each in self._open:
+            if not each.due:
+                continue
+            try:
+                promise = each.driven.bisection.promise(self._around(each))
+            except UserError as error:
+                self._fail(each, error)
+                return True
+            if promise is None:
+                self._serve(each, rivals=None)
+                return True
+            if promise.ends_differ:
+                each.suspects[promise.repository] = promise.suspects
+            promises[each] = promise
+        if not promises:
+            return False
+        best = max(promises, key=lambda each: self._rate(each, promises))
+        self._serve(best, rivals=_others(best, promises))
+        return True
+
+    def _rate(self, each: _Open, promises: dict[_Open, Promise]) -> float:
+        if len(promises) == 1:
+            return 0.0
+        promise = promises[each]
+        return promise.rate(costs_beside(promise, _others(each, promises)))
+
+    def _serve(self, each: _Open, *, rivals: Sequence[Promise] | None) -> None:
+        """Have one bisection go on: probes are cancelled and started, or it ends."""
+        each.due = False
+        around = self._around(each, rivals=rivals)
+        try:
+            while True:
+                needs = each.driven.settle(around)
+                if isinstance(needs, Conclusion):
+                    self._conclude(each, needs)
+                    return
+                ordinals = {planned.running.number: number for number, planned in each.probes.items()}
+                for ordinal in needs.cancel:
+                    self._cancel(each, ordinals[ordinal])
+                if needs.start or not needs.cancel:
+                    break
+            for wanted in needs.start:
+                each.task.permit()
+                planned = each.driven.plan(wanted)
+                each.probes[self._workers.begin(planned.request)] = planned
+        except BudgetSpentError as error:
+            self._spend(each, str(error))
+        except UserError as error:
+            self._fail(each, error)
+
+    def _around(self, each: _Open, *, rivals: Sequence[Promise] | None = None) -> Circumstances:
+        suspicions: dict[str, list[Suspicion]] = {}
+        for repository, suspicion in self._known:
+            suspicions.setdefault(repository, []).append(suspicion)
+        others = [row for other in self._open if other is not each for row in self._suspected_by(other)]
+        for repository, suspicion in [*self._suspected, *others]:
+            suspicions.setdefault(repository, []).append(suspicion)
+        return Circumstances(
+            workers=len(each.probes) + max(1, self._free()),
+            timings=each.task.timings,
+            built=self._built,
+            suspicions=suspicions,
+            rivals=rivals if self._together else None,
+        )
+
+    def _suspected_by(self, each: _Open) -> list[tuple[str, Suspicion]]:
+        """Whom a bisection suspects, by repository; nobody as long as its ends were not measured."""
+        return [(repository, suspicion) for repository, suspicion in each.suspects.items() if suspicion]
+
+    def _wait(self) -> None:
+        """Wait for news of a probe, or until a bisection has to stop."""
+        deadlines = [each.task.deadline for each in self._open if each.task.deadline is not None]
+        timeout = max(0.0, min(deadlines) - time.monotonic()) if deadlines else None
+        try:
+            event = self._workers.next_event(timeout=timeout)
+        except UserError as error:
+            # Whose probe it was is not said.
+            for each in [each for each in self._open if each.probes]:
+                self._fail(each, error)
+            return
+        if event is None:
+            return
+        each = next(each for each in self._open if event.number in each.probes)
+        match event:
+            case Activity(number=number, slot=slot, text=text):
+                each.driven.activity(each.probes[number], slot, text)
+            case Done(number=number, result=result):
+                assert result is not None
+                planned = each.probes.pop(number)
+                each.driven.finish(planned, result)
+                if result.build_source is not BuildSource.NONE:
+                    self._built.add(planned.running.wanted.target.content)
+                each.due = True
+            case Lost(number=number):
+                planned = each.probes.pop(number)
+                each.driven.again(planned)
+                each.probes[self._workers.begin(planned.request)] = planned
+
+    def _cancel(self, each: _Open, number: int) -> None:
+        planned = each.probes.pop(number)
+        self._workers.cancel(number)
+        each.driven.cancel(planned)
+
+    def _stop_overdue(self) -> None:
+        now = time.monotonic()
+        for each in [*self._open]:
+            if each.task.deadline is not None and now >= each.task.deadline:
+                self._spend(each, "its budget is spent; --resume goes on")
+
+    def _spend(self, each: _Open, why: str) -> None:
+        """No probe may start any more: what is in flight is cancelled, and what is known is the conclusion."""
+        for number in [*each.probes]:
+            self._cancel(each, number)
+        self._conclude(each, each.driven.bisection.budget_spent(why, self._around(each)))
+
+    def _conclude(self, each: _Open, conclusion: Conclusion) -> None:
+        self._suspected += self._suspected_by(each)
+        with each.held:
+            self._open.remove(each)
+            each.task.concluded(conclusion)
+
+    def _fail(self, each: _Open, error: UserError) -> None:
+        with each.held:
+            self._open.remove(each)
+            for number in each.probes:
+                self._workers.cancel(number)
+            each.task.failed(error)
+
+
+def _others(best: _Open, promises: dict[_Open, Promise]) -> list[Promise]:
+    return [promise for each, promise in promises.items() if each is not best]

@@ -1,0 +1,75 @@
+"""A probe as the store keeps it, and as the engine knows it."""
+
+from pathlib import Path
+
+from ...runner.probe.records import ProbeResult
+from ...runner.workspace.environment import fingerprint
+from ...store.journal import ProbeOutcome
+from ...store.tables.bisections import ProbeRow
+from ...store.vocabulary import BuildSource, Judgement
+from ..engine.probes import FinishedProbe, ProbeTimes
+
+
+def finished_probe(stored: ProbeRow, directory: Path) -> FinishedProbe:
+    """A finished probe of the store. `directory` is where it left what is kept of it."""
+    assert stored.verdict is not None
+    return FinishedProbe(
+        number=stored.ordinal,
+        content=stored.content,
+        phase=stored.phase,
+        judgement=stored.judgement or Judgement.SKIP,
+        verdict=stored.verdict,
+        signature=stored.signature,
+        evidence=_most_telling(stored),
+        metrics=stored.metrics or {},
+        place=None if stored.slot is None else f"{stored.host or ''} {stored.slot}",
+        kernels=_kernels(directory / "build"),
+        times=ProbeTimes(
+            build_source=stored.build_source or BuildSource.NONE,
+            build_seconds=stored.build_seconds or 0.0,
+            run_seconds=stored.run_seconds or 0.0,
+        ),
+    )
+
+
+def _most_telling(stored: ProbeRow) -> tuple[str, ...]:
+    first = stored.evidence[:1]
+    if first and first[0].stream == "ending" and len(stored.evidence) > 1:
+        # How it ended tells little; what it printed last may.
+        first = [first[0], stored.evidence[-1]]
+    return tuple(line.text for line in first)
+
+
+def _kernels(build: Path) -> tuple[str, ...]:
+    return tuple(path.stem for path in sorted(build.glob("kernels/*/*.cpp")))
+
+
+def stored_result(result: ProbeResult) -> ProbeOutcome:
+    """What came of a probe, for the store."""
+    classification, ending = result.classification, result.ending
+    artifacts = {"log": result.log, "build_directory": result.build_directory}
+    return ProbeOutcome(
+        verdict=classification.verdict,
+        judgement=result.judgement,
+        signature=classification.signature,
+        metrics=classification.metrics,
+        exit_code=ending.exit_code if ending.signal is None else -ending.signal,
+        evidence=classification.evidence,
+        build_key=result.toolchain.key if result.toolchain else None,
+        build_source=result.build_source,
+        build_seconds=result.build_seconds,
+        build_steps=result.toolchain.step_seconds if result.toolchain else {},
+        run_seconds=result.run_seconds,
+        fingerprint=fingerprint(result.surroundings),
+        environment=result.surroundings,
+        slot=result.slot,
+        host=result.host,
+        command=result.command,
+        artifacts={kind: (str(path), _bytes(path)) for kind, path in artifacts.items() if path is not None},
+    )
+
+
+def _bytes(path: Path) -> int:
+    if path.is_file():
+        return path.stat().st_size
+    return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())

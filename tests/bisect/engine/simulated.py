@@ -1,0 +1,225 @@
+"""Bisections of planted truths, without git, processes or a store: what the loop drives, and what probes are made by.
+
+A `SimulatedRange` is a graph of commits with a truth; a `SimulatedBisection` is what the loop sees of a real one; the
+`Machine` makes its probes in no time, and says how long they would have taken.
+"""
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, cast
+
+from precision_bisect.bisect.commits.collapse import CommitRange, Node
+from precision_bisect.bisect.commits.range import LoadedRange, Range
+from precision_bisect.bisect.engine.bisection import Answered, Bisection, Cancelled, Finished, Started
+from precision_bisect.bisect.engine.history import AskPins, AskRange, HistoryAnswer, HistoryQuestion
+from precision_bisect.bisect.engine.known import BisectionQuestion
+from precision_bisect.bisect.engine.needs import Needs
+from precision_bisect.bisect.engine.priority.circumstances import Circumstances
+from precision_bisect.bisect.engine.priority.costs import Timings
+from precision_bisect.bisect.engine.probes import FinishedProbe, ProbeTimes, RunningProbe, WantedProbe
+from precision_bisect.bisect.result import Conclusion
+from precision_bisect.bisect.run.loop import PlannedProbe
+from precision_bisect.bisect.search.evidence.posterior import GOOD_END
+from precision_bisect.bisect.search.graph.graph import CommitGraph
+from precision_bisect.runner.errors import UserError
+from precision_bisect.runner.probe.records import ProbeRequest, ProbeResult
+from precision_bisect.runner.probe.workers.pool import Event
+from precision_bisect.runner.probe.workers.worker import Done
+from precision_bisect.store.commit import Commit
+from precision_bisect.store.vocabulary import BuildSource, Judgement, Verdict
+
+BUILD, RUN = 10.0, 1.0
+TIMINGS = Timings(run=RUN, anew=BUILD, again=0.0)
+_WHEN = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def commit(name: str, parents: Sequence[str]) -> Commit:
+    """A commit as git would describe it."""
+    return Commit(
+        sha=name, parents=tuple(parents), author="a", email="a@b", date=_WHEN, subject=name, changes=()
+    )
+
+
+def loaded_range(names: Sequence[str], graph: CommitGraph, good: str) -> LoadedRange:
+    """A range of commits called `names`, each of its own content, that builds on `good`."""
+    commits = tuple(
+        commit(name, [names[parent] for parent in graph.parents[place]] or [good])
+        for place, name in enumerate(names)
+    )
+    return LoadedRange(
+        range=Range(repository="line", old=good, new=names[graph.bad], held={}),
+        commits=commits,
+        contents={name: name for name in names},
+        old_content=good,
+        new_content=names[graph.bad],
+        collapsed=CommitRange(
+            nodes=tuple(Node(members=(each,)) for each in commits),
+            parents=tuple(tuple(parents) for parents in graph.parents),
+            bad=graph.bad,
+            good_side=(),
+        ),
+        graph=graph,
+        windows=(),
+    )
+
+
+@dataclass
+class Machine:
+    """Workers that build and run in no time, and say how much they would have taken."""
+
+    jobs: int = 1
+    chance: random.Random = field(default_factory=lambda: random.Random(0))
+    builds: int = 0
+    runs: int = 0
+    most_at_once: int = 0
+    flying: list[int] = field(default_factory=list[int])
+    built: set[str] = field(default_factory=set[str])
+
+    def begin(self, request: ProbeRequest) -> int:
+        self.runs += 1
+        self.flying.append(self.runs)
+        self.most_at_once = max(self.most_at_once, len(self.flying))
+        return self.runs
+
+    def cancel(self, number: int) -> None:
+        self.flying.remove(number)
+
+    def next_event(self, *, timeout: float | None) -> Event:
+        assert timeout is None
+        number = self.flying.pop(self.chance.randrange(len(self.flying)))
+        return Done(number, cast(ProbeResult, SIMULATED))
+
+    @property
+    def seconds(self) -> float:
+        """What all of it would have taken, one after the other."""
+        return BUILD * self.builds + RUN * self.runs
+
+
+class _Simulated:
+    """In place of a probe's result: it was built."""
+
+    build_source = BuildSource.BUILT
+
+
+SIMULATED = _Simulated()
+
+
+@dataclass(eq=False, kw_only=True)
+class SimulatedBisection:
+    """A bisection of a loaded range. `outcome` tells what a run of a content shows."""
+
+    loaded: LoadedRange
+    outcome: Callable[[str], Judgement]
+    machine: Machine
+    confidence: float = 0.99
+    on_start: Callable[["SimulatedBisection", WantedProbe], None] = lambda simulated, wanted: None
+    answers: Mapping[type, Callable[[Any], HistoryAnswer]] = field(default_factory=dict[type, Any])
+    started: list[str] = field(default_factory=list[str])
+    """The contents of all probes, in the order of their starts."""
+    bisection: Bisection = field(init=False)
+    last: Circumstances = field(default_factory=Circumstances)
+
+    def __post_init__(self) -> None:
+        self.bisection = Bisection.start(
+            BisectionQuestion(
+                range=self.loaded.range, confidence=self.confidence, repositories=frozenset({"line"})
+            )
+        )
+
+    def settle(self, around: Circumstances) -> Needs | Conclusion:
+        self.last = around
+        while True:
+            self.bisection, needs = self.bisection.next(around)
+            if isinstance(needs, Conclusion) or not needs.load:
+                return needs
+            for question in needs.load:
+                self.bisection = self.bisection.after(Answered(question, self._answer(question)))
+
+    def _answer(self, question: HistoryQuestion) -> HistoryAnswer:
+        if type(question) in self.answers:
+            return self.answers[type(question)](question)
+        if isinstance(question, AskRange):
+            return self.loaded
+        assert isinstance(question, AskPins) or type(question).__name__ == "AskMovedPins", question
+        return ()
+
+    def plan(self, wanted: WantedProbe) -> PlannedProbe:
+        self.on_start(self, wanted)
+        content = wanted.target.content
+        self.machine.builds += content not in self.machine.built
+        self.machine.built.add(content)
+        self.started.append(content)
+        running = RunningProbe(number=len(self.started), wanted=wanted)
+        self.bisection = self.bisection.after(Started(running))
+        return PlannedProbe(running=running, request=cast(ProbeRequest, None))
+
+    def again(self, planned: PlannedProbe) -> None:
+        return None
+
+    def finish(self, planned: PlannedProbe, result: ProbeResult) -> None:
+        wanted = planned.running.wanted
+        self.bisection = self.bisection.after(Finished(self.finished(planned.running.number, wanted)))
+
+    def finished(self, number: int, wanted: WantedProbe) -> FinishedProbe:
+        """What a probe shows."""
+        judgement = self.outcome(wanted.target.content)
+        return FinishedProbe(
+            number=number,
+            content=wanted.target.content,
+            phase=wanted.phase,
+            judgement=judgement,
+            verdict={Judgement.GOOD: Verdict.PASS, Judgement.BAD: Verdict.MISMATCH}.get(
+                judgement, Verdict.BUILD_ERROR
+            ),
+            metrics={},
+            times=ProbeTimes(build_source=BuildSource.BUILT, build_seconds=BUILD, run_seconds=RUN),
+        )
+
+    def cancel(self, planned: PlannedProbe) -> None:
+        self.bisection = self.bisection.after(Cancelled((planned.running.number,)))
+
+    def activity(self, planned: PlannedProbe, slot: int, text: str) -> None:
+        return None
+
+
+@dataclass(eq=False, kw_only=True)
+class SimulatedTask:
+    """A simulated bisection as the loop takes it up."""
+
+    simulated: SimulatedBisection
+    on_permit: Callable[[], None] = lambda: None
+    timings: Timings | None = TIMINGS
+    deadline: float | None = None
+    conclusion: Conclusion | None = None
+    error: UserError | None = None
+    released: bool = False
+
+    def open(self, held: ExitStack) -> SimulatedBisection:
+        held.callback(self._release)
+        return self.simulated
+
+    def _release(self) -> None:
+        self.released = True
+
+    def permit(self) -> None:
+        self.on_permit()
+
+    def concluded(self, conclusion: Conclusion) -> None:
+        self.conclusion = conclusion
+
+    def failed(self, error: UserError) -> None:
+        self.error = error
+
+    @property
+    def culprit(self) -> str | None:
+        """The commit that was named."""
+        named = self.conclusion.culprits if self.conclusion else ()
+        return named[0].commit if named else None
+
+
+def node_name(loaded: LoadedRange, node: int) -> str:
+    """The name of a candidate, or of the good end."""
+    return loaded.range.old if node == GOOD_END else loaded.collapsed.nodes[node].commit.sha
