@@ -1,0 +1,137 @@
+"""A reduction of a small build, called as a library and stopped early, and what is refused before anything runs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from precision_bisect.reduce.cli import main
+from precision_bisect.reduce.shrink.output import open_output
+from precision_bisect.reduce.shrink.pipeline import ShrinkRequest, shrink
+from precision_bisect.reduce.shrink.recordings import PairRecorder
+from precision_bisect.reduce.shrink.result.reproducer import Reproducer
+from precision_bisect.runner.case.golden import freeze
+from precision_bisect.runner.compare.statistics.statistics import Tolerance
+from precision_bisect.runner.errors import UsageError, UserError
+from tests.reduce.demo_builds import Trees
+from tests.reduce.quick_runs import quick_runs
+from tests.reduce.small_builds import SHIFT, WRONG, small_build
+
+pytestmark = pytest.mark.xdist_group("reduction")
+
+
+def request(folder: Path, trees: Trees) -> ShrinkRequest:
+    """A reduction of a small build with a wrong middle kernel against a good one."""
+    bad, good = (small_build(folder / name, body) for name, body in (("bad", WRONG), ("good", SHIFT)))
+    toolchain = trees.toolchain()
+    return ShrinkRequest(
+        failing=bad,
+        reference=good,
+        failing_toolchain=toolchain,
+        reference_toolchain=toolchain,
+        golden_data=None,
+        tolerance=Tolerance(),
+        output=folder / "out",
+        jobs=1,
+        budget=None,
+        most_tests=None,
+        resume=False,
+        timeout=300,
+    )
+
+
+def test_every_success_is_on_disk_before_the_next_test(
+    tmp_path: Path, good_trees: Trees, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[tuple[int, ...]] = []
+    write = Reproducer.write
+
+    def noted(self: Reproducer, candidate: object) -> object:
+        made = write(self, candidate)  # type: ignore[arg-type]
+        assert (self.result / "check.sh").exists()
+        written.append(candidate.tasks)  # type: ignore[attr-defined]
+        return made
+
+    monkeypatch.setattr(Reproducer, "write", noted)
+    said: list[str] = []
+    found = shrink(request(tmp_path, good_trees), on_progress=said.append)
+    assert (found.stopped, found.kept_tasks) == ("done", ("1: middle",))
+    assert written[0] == (0, 1, 2, 3, 4)
+    assert set(written[1:]) == {(1,)}
+    assert found.oracle_calls <= 14
+    journal = (tmp_path / "out" / "work" / "tests.jsonl").read_text().splitlines()
+    assert len(journal) == len({(one["candidate"], one["run"]) for one in map(json.loads, journal)})
+    assert len(journal) == found.oracle_calls
+    assert any(line.startswith("shapes: 1 tasks left") for line in said)
+
+
+def test_a_build_that_does_not_fail_is_refused(tmp_path: Path, good_trees: Trees) -> None:
+    good, toolchain = small_build(tmp_path / "good", SHIFT), good_trees.toolchain()
+    recorder = PairRecorder(
+        failing=good,
+        reference=good,
+        failing_toolchain=toolchain,
+        reference_toolchain=toolchain,
+        golden=freeze(good / "data", tmp_path / "golden"),
+        folder=tmp_path / "work",
+        timeout=300,
+        tolerance=Tolerance(),
+        printed=None,
+        any_failure=False,
+        on_progress=lambda _: None,
+    )
+    with pytest.raises(
+        UserError, match="expected a run that differs from the reference, found 8 that do not"
+    ):
+        recorder.record()
+
+
+@pytest.mark.long
+def test_a_reduction_that_is_stopped_by_its_tests_leaves_the_best_so_far(
+    tmp_path: Path, good_trees: Trees
+) -> None:
+    asked = request(tmp_path, good_trees)
+    arguments = [
+        *(str(asked.failing), "--reference", str(asked.reference), "-o", str(asked.output), "--jobs", "1"),
+        *("--stack", str(good_trees.stack_file), "--max-tests", "4"),
+        *("--python", sys.executable, "--reference-python", sys.executable),
+    ]
+    with quick_runs():
+        done = CliRunner().invoke(main, arguments)
+    assert done.exit_code == 6, done.output
+    found = json.loads((asked.output / "reduction.json").read_text())
+    assert (found["stopped"], found["oracle_calls"], found["kept_tasks"]) == ("budget", 4, ["1: middle"])
+    check = subprocess.run([asked.output / "result" / "check.sh"], capture_output=True, text=True)
+    assert check.stdout == "reproduced\n"
+
+
+def test_a_folder_with_other_things_in_it_is_left_alone(tmp_path: Path) -> None:
+    bad, good = (small_build(tmp_path / name, body) for name, body in (("bad", WRONG), ("good", SHIFT)))
+
+    def opened(output: Path, *, resume: bool = False, options: tuple[str, ...] = ()) -> Path:
+        return open_output(output, [bad, good], options, resume=resume)
+
+    for inside in (bad / "out", tmp_path):
+        with pytest.raises(UsageError, match="expected a folder outside of"):
+            opened(inside)
+    output = tmp_path / "out"
+    output.mkdir()
+    (output / "mine").touch()
+    with pytest.raises(UsageError, match="found other files in it"):
+        opened(output)
+    (output / "mine").unlink()
+    assert opened(output) == output / "work"
+    with pytest.raises(UsageError, match="go on with --resume"):
+        opened(output)
+    assert opened(output, resume=True) == output / "work"
+    with pytest.raises(UsageError, match="of the same builds"):
+        opened(output, resume=True, options=("another",))
+    kernel = bad / "kernels" / "aiv" / "middle.cpp"
+    kernel.write_text(kernel.read_text() + "// edited\n")
+    with pytest.raises(UsageError, match="of the same builds"):
+        opened(output, resume=True)
