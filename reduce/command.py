@@ -15,16 +15,17 @@ from rich.console import Console
 from ..runner.build_output.files.errors import BuildOutputError
 from ..runner.compare.statistics.statistics import Tolerance
 from ..runner.errors import UsageError, UserError
-from ..runner.localization.divergence import Divergence
+from ..runner.localization.divergence import DIVERGENCE, Divergence
 from ..runner.process.fork_servers import ForkServers
 from ..runner.stack.file import load_stack
 from ..runner.stack.overrides import read_overrides
-from .localize.job import localize
+from .localize.pipeline import localize
+from .localize.references.builds import GoodBuild, SameBuild
+from .localize.references.reference import Reference
+from .localize.references.values import GoldenOutputs, RecordedValues
 from .localize.report.summary import print_summary
-from .localize.request import LocalizeRequest, ValuesRequest
-from .localize.values.job import localize_by_values
+from .localize.request import LocalizationRequest
 from .options import ReduceOptions
-from .output_folder import RESULT
 from .replay.toolchain import Toolchain
 from .scene.build import build_of
 from .scene.test import wrap
@@ -127,45 +128,38 @@ def _tolerance(options: ReduceOptions, *, default: float = 0.0) -> Tolerance:
 
 
 def _localize(options: ReduceOptions, builds: _Builds, say: Say) -> int:
-    if builds.reference is None:
-        divergence = localize_by_values(
-            ValuesRequest(
-                failing=builds.failing,
-                toolchain=builds.failing_toolchain,
-                reference_data=options.reference_data,
-                golden_data=options.golden_data,
-                tolerance=_tolerance(options),
-                budget=options.dump_budget,
-                attempts=options.attempts,
-                timeout=options.timeout,
-                output=options.output.absolute(),
-            ),
-            on_progress=say,
-        )
-    else:
-        divergence = localize(
-            LocalizeRequest(
-                failing=builds.failing,
-                reference=builds.reference,
-                failing_toolchain=builds.failing_toolchain,
-                reference_toolchain=builds.reference_toolchain,
-                schedule=options.against_schedule,
-                golden_data=options.golden_data,
-                tolerance=_tolerance(options),
-                harness=None,
-                budget=options.dump_budget,
-                attempts=options.attempts,
-                timeout=options.timeout,
-                output=options.output.absolute(),
-            ),
-            on_progress=say,
-        )
+    divergence = localize(
+        LocalizationRequest(
+            failing=builds.failing,
+            toolchain=builds.failing_toolchain,
+            reference=_reference(options, builds),
+            golden_data=options.golden_data,
+            tolerance=_tolerance(options),
+            budget=options.dump_budget,
+            attempts=options.attempts,
+            timeout=options.timeout,
+            output=options.output.absolute(),
+        ),
+        on_progress=say,
+    )
     return _print_divergence(divergence, options.output)
+
+
+def _reference(options: ReduceOptions, builds: _Builds) -> Reference:
+    """What a localization compares the failing build with."""
+    if options.reference_data is not None:
+        return RecordedValues(folder=options.reference_data)
+    if builds.reference is None:
+        return GoldenOutputs(folder=options.golden_data or builds.failing / "data")
+    toolchain = builds.reference_toolchain
+    if builds.reference.resolve() == builds.failing.resolve():
+        return SameBuild(path=builds.reference, toolchain=toolchain, schedule=options.against_schedule)
+    return GoodBuild(path=builds.reference, toolchain=toolchain)
 
 
 def _print_divergence(divergence: Divergence, output: Path) -> int:
     print_summary(divergence, Console())
-    print(output / RESULT)
+    print(output / DIVERGENCE)
     return FOUND if divergence.first_divergent or divergence.stall else NOTHING_DIVERGES
 
 

@@ -13,8 +13,9 @@ from ..runner.compare.statistics.statistics import Tolerance
 from ..runner.errors import UserError
 from ..runner.localization.job import LocalizationJob
 from ..runner.process.fork_servers import ForkServers
-from .localize.job import localize
-from .localize.request import LocalizeRequest
+from .localize.pipeline import localize
+from .localize.references.builds import GoodBuild
+from .localize.request import LocalizationRequest
 from .replay.toolchain import Toolchain
 from .shrink.pipeline import ShrinkRequest, shrink
 
@@ -47,13 +48,11 @@ def _run(job: LocalizationJob, servers: ForkServers) -> int:
         )
         for side in (job.failing, job.reference)
     )
-    found = localize(
-        LocalizeRequest(
+    divergence = localize(
+        LocalizationRequest(
             failing=job.failing.build,
-            reference=job.reference.build,
-            failing_toolchain=failing,
-            reference_toolchain=reference,
-            schedule=None,
+            toolchain=failing,
+            reference=GoodBuild(path=job.reference.build, toolchain=reference),
             golden_data=job.golden_data,
             tolerance=_EXACT,
             harness=None if job.rtol is None or job.atol is None else Tolerance(rtol=job.rtol, atol=job.atol),
@@ -64,9 +63,9 @@ def _run(job: LocalizationJob, servers: ForkServers) -> int:
         ),
         on_progress=_say,
     )
-    if not found.first_divergent and found.stall is None:
+    if not divergence.first_divergent and divergence.stall is None:
         return NOTHING_DIVERGES
-    if job.reduce_to is not None and found.stall is None:
+    if job.reduce_to is not None and divergence.stall is None:
         shrink(
             ShrinkRequest(
                 failing=job.failing.build,

@@ -18,7 +18,7 @@ import numpy as np
 
 from precision_bisect.reduce.graph.dag import Dag
 from precision_bisect.reduce.localize.search.choice import next_tasks
-from precision_bisect.reduce.localize.search.evidence import Evidence
+from precision_bisect.reduce.localize.search.observations import Observations
 
 Wiring = Callable[[random.Random, int], set[int]]
 
@@ -68,16 +68,16 @@ def search(rng: random.Random, wiring: Wiring, tasks: int, share: float) -> tupl
     )
     fault = rng.randrange(tasks)
     diverges = dag.ancestors[:, fault]
-    evidence = Evidence(dag)
+    observations = Observations(dag)
     # What the outputs of the whole run hold is known before anything is dumped (`reduce.final_outputs`).
     read = {above for predecessors in dag.predecessors for above in predecessors}
-    evidence.observe({task: bool(diverges[task]) for task in range(tasks) if task not in read})
+    observations.observe({task: bool(diverges[task]) for task in range(tasks) if task not in read})
     runs = dumped = 0
-    while chosen := next_tasks(evidence, int(sum(dag.sizes) * share)):
+    while chosen := next_tasks(observations, int(sum(dag.sizes) * share)):
         runs += 1
         dumped += sum(dag.sizes[task] for task in chosen)
-        evidence.observe({task: bool(diverges[task]) for task in chosen})
-    return set(np.flatnonzero(evidence.firsts()).tolist()), fault, runs, dumped / sum(dag.sizes)
+        observations.observe({task: bool(diverges[task]) for task in chosen})
+    return set(np.flatnonzero(observations.firsts()).tolist()), fault, runs, dumped / sum(dag.sizes)
 
 
 if __name__ == "__main__":

@@ -23,9 +23,9 @@ from benchmarks.localize.table import Row, read_rows, write_table
 from benchmarks.localize.truth import planted
 from precision_bisect.demo.scenarios import Scenario
 from precision_bisect.reduce.graph.alignment import align
-from precision_bisect.reduce.localize.job import localize
+from precision_bisect.reduce.localize.pipeline import localize
 from precision_bisect.reduce.replay.comparison import differs
-from precision_bisect.reduce.replay.side import Side
+from precision_bisect.reduce.replay.recorded_build import RecordedBuild
 from precision_bisect.runner.compare.statistics.statistics import Tolerance
 from tests.reduce.demo_builds import Trees, Twins
 from tests.reduce.quick_runs import quick_runs
@@ -119,16 +119,15 @@ def one(twins: Twins, scenario: str, seed: int, root: Path, share: float) -> Row
 
 def walk(twins: Twins, folder: Path) -> tuple[int, str | None]:
     """Bytes of a full dump, and the kernel of the first record in its order that differs from the reference's."""
-    request = twins.request(folder)
     data = twins.good / "data"
-    sides = [
-        Side.open(build, data=data, toolchain=toolchain, folder=folder / name, timeout=300)
-        for build, toolchain, name in (
-            (twins.bad, request.failing_toolchain, "bad"),
-            (twins.good, request.reference_toolchain, "good"),
+    builds = [
+        RecordedBuild.open(build, data=data, toolchain=trees.toolchain(), folder=folder / name, timeout=300)
+        for build, trees, name in (
+            (twins.bad, twins.bad_trees, "bad"),
+            (twins.good, twins.good_trees, "good"),
         )
     ]
-    (failing, reference), (ours, theirs) = sides, [side.dump_everything() for side in sides]
+    (failing, reference), (ours, theirs) = builds, [build.dump_everything() for build in builds]
     pairs = align(failing.tasks, reference.tasks).reference_of
     for number in range(len(ours)):
         record = ours.record(number)

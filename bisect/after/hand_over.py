@@ -15,13 +15,8 @@ from sqlalchemy.orm import Session, sessionmaker
 from ...runner.case.case import RunOptions
 from ...runner.case.golden import FrozenGolden, thaw
 from ...runner.errors import UserError
-from ...runner.localization.answer import (
-    DIVERGENCE,
-    TASK_GRAPH,
-    Localization,
-    read_divergence,
-    read_reduction,
-)
+from ...runner.localization.answer import Localization, read_divergence, read_reduction
+from ...runner.localization.divergence import DIVERGENCE, TASK_GRAPH
 from ...runner.localization.job import BuildToRun, LocalizationJob
 from ...runner.probe.builder import FailedBuild
 from ...runner.probe.preparation import OF_ANOTHER_PYTHON

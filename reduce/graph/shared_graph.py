@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Sequence, Set
 
 from .alignment import Alignment
 from .dag import Dag
@@ -37,6 +37,16 @@ def shared_graph(failing: TaskList, reference: TaskList, alignment: Alignment) -
             )
             for ordinal in ordinals
         ),
+    )
+
+
+def graph_of(tasks: TaskList, kept: Sequence[int]) -> Dag:
+    """Some tasks of one build, by their ordinals in ascending order; the others are passed over."""
+    above = passing_over(tasks, set(kept))
+    nodes = {ordinal: node for node, ordinal in enumerate(kept)}
+    return Dag(
+        predecessors=tuple(tuple(sorted(nodes[task] for task in above[ordinal])) for ordinal in kept),
+        sizes=tuple(tasks.tasks[ordinal].result_bytes for ordinal in kept),
     )
 
 

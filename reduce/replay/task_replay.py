@@ -11,8 +11,8 @@ from ...runner.tensor.view import TensorView
 from ..graph.task_list import KernelTask, TaskList
 from ..rewrite.single_task import SingleTaskError, alone, submits_of
 from .comparison import TaskValues, results_of
+from .recorded_build import RecordedBuild
 from .replay import Replayer
-from .side import Side
 from .working_copy import WorkingCopy
 
 
@@ -21,7 +21,7 @@ class TaskReplayer:
 
     def __init__(
         self,
-        side: Side,
+        build: RecordedBuild,
         task: KernelTask,
         *,
         scalars: Mapping[int, int | float | bool | None],
@@ -32,19 +32,19 @@ class TaskReplayer:
         Raises:
             SingleTaskError: the task cannot be told in the orchestration, or taken out of it.
         """
-        candidates = submits_of(side.orchestration, task)
+        candidates = submits_of(build.orchestration, task)
         sources = {
-            alone(side.orchestration, submit, scalars=scalars, blocks=task.task.blocks)
+            alone(build.orchestration, submit, scalars=scalars, blocks=task.task.blocks)
             for submit in candidates
         }
         if len(sources) != 1:
             raise SingleTaskError(
-                f"{side.build}: expected one way to submit {task.name} alone, found {len(sources)}"
+                f"{build.build}: expected one way to submit {task.name} alone, found {len(sources)}"
             )
         self._task = task
-        self._config = side.config
+        self._config = build.config
         self._folder = folder
-        copy = WorkingCopy.of(side.build, folder / "build")
+        copy = WorkingCopy.of(build.build, folder / "build")
         copy.write_orchestration(sources.pop())
         copy.write_signature(
             [
@@ -58,9 +58,9 @@ class TaskReplayer:
         )
         self._replayer = Replayer(
             copy=copy,
-            toolchain=side.replayer.toolchain,
+            toolchain=build.replayer.toolchain,
             folder=folder / "runs",
-            timeout=side.replayer.timeout,
+            timeout=build.replayer.timeout,
         )
 
     def run(self, given: Mapping[int, TensorView], like: TaskValues) -> dict[int, TensorView]:

@@ -8,10 +8,10 @@ from pydantic import ValidationError
 
 from ...store.documents.document import Document, read_document
 from ...store.documents.versions import DocumentError
-from .divergence import Divergence
+from .divergence import DIVERGENCE, Divergence
 from .part import DocumentPart
 
-DIVERGENCE, TASK_GRAPH, REDUCTION = "divergence.json", "task_graph.html", "reduction.json"
+REDUCTION = "reduction.json"
 _LARGEST = 4 << 20
 """Bytes; one with a thousand divergent tensors is smaller."""
 

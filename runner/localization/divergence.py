@@ -14,6 +14,9 @@ from .part import DocumentPart
 from .stall import Stall
 from .tensors import DownstreamTask, FirstDivergent
 
+DIVERGENCE, TASK_GRAPH = "divergence.json", "task_graph.html"
+"""Files in the folder of a localization: this document, and the page of its tasks."""
+
 
 class ReferenceUsed(DocumentPart):
     """What the failing build was compared with."""

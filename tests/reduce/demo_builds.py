@@ -12,7 +12,8 @@ from pathlib import Path
 
 from precision_bisect.demo.history.edit import Replace, TreeEdit
 from precision_bisect.demo.scenarios import SETTINGS, DemoRepository, Scenario
-from precision_bisect.reduce.localize.request import LocalizeRequest
+from precision_bisect.reduce.localize.references.builds import GoodBuild
+from precision_bisect.reduce.localize.request import LocalizationRequest
 from precision_bisect.reduce.replay.toolchain import Toolchain
 from precision_bisect.runner.case import shim
 from precision_bisect.runner.compare.statistics.statistics import Tolerance
@@ -117,17 +118,14 @@ class Twins:
         bad = bad_trees.build(case, folder / "bad", "--golden-data", str(good / "data"))
         return cls(good=good, bad=bad, good_trees=good_trees, bad_trees=bad_trees)
 
-    def request(self, output: Path, *, budget: int = 2**28) -> LocalizeRequest:
+    def request(self, output: Path, *, budget: int = 2**28) -> LocalizationRequest:
         """A localization of the bad build against the good one."""
-        return LocalizeRequest(
+        return LocalizationRequest(
             failing=self.bad,
-            reference=self.good,
-            failing_toolchain=self.bad_trees.toolchain(),
-            reference_toolchain=self.good_trees.toolchain(),
-            schedule=None,
+            toolchain=self.bad_trees.toolchain(),
+            reference=GoodBuild(path=self.good, toolchain=self.good_trees.toolchain()),
             golden_data=self.good / "data",
             tolerance=Tolerance(),
-            harness=None,
             budget=budget,
             attempts=8,
             timeout=300,

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...graph.dag import Mask
-from .evidence import Evidence
+from .observations import Observations
 
 Floats = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int64]
@@ -20,38 +20,42 @@ class BudgetTooSmallError(ValueError):
         super().__init__(f"the results of one task take {needed} bytes")
 
 
-def next_tasks(evidence: Evidence, budget: int) -> tuple[int, ...]:
+def next_tasks(observations: Observations, budget: int) -> tuple[int, ...]:
     """Tasks to look at next, ascending; empty when first divergences explain all that was seen to diverge.
 
     The outcomes of the tasks, taken together, tell as many pairs of suspects apart as possible; where all that settles
     the question fits, it is taken at once. What is left of the budget goes to branches that nothing is known of:
-    `Evidence.unvisited` says what of them remains in the end.
+    `Observations.unvisited` says what of them remains in the end.
 
     Raises:
         BudgetTooSmallError: nothing that would help fits the budget.
     """
-    suspects = evidence.suspects()
-    if evidence.divergent.any() and not suspects.any():
+    suspects = observations.suspects()
+    if observations.divergent.any() and not suspects.any():
         return ()
-    wanted = _settling(evidence, suspects)
-    chosen = wanted if evidence.dag.bytes_of(wanted) <= budget else _separating(evidence, suspects, budget)
-    region = evidence.unvisited() & ~suspects
-    _add_lowest(evidence, region, budget, chosen)
+    wanted = _settling(observations, suspects)
+    chosen = (
+        wanted if observations.dag.bytes_of(wanted) <= budget else _separating(observations, suspects, budget)
+    )
+    region = observations.unvisited() & ~suspects
+    _add_lowest(observations, region, budget, chosen)
     if not chosen.any() and (wanted | region).any():
-        raise BudgetTooSmallError(min(evidence.dag.sizes[task] for task in np.flatnonzero(wanted | region)))
+        raise BudgetTooSmallError(
+            min(observations.dag.sizes[task] for task in np.flatnonzero(wanted | region))
+        )
     return tuple(int(task) for task in np.flatnonzero(chosen))
 
 
-def _settling(evidence: Evidence, suspects: Mask) -> Mask:
+def _settling(observations: Observations, suspects: Mask) -> Mask:
     """All that has to be seen to know the first tasks among the suspects for certain."""
-    return evidence.dag.with_predecessors(suspects) & ~evidence.observed
+    return observations.dag.with_predecessors(suspects) & ~observations.observed
 
 
-def _separating(evidence: Evidence, suspects: Mask, budget: int) -> Mask:
+def _separating(observations: Observations, suspects: Mask, budget: int) -> Mask:
     """Greedy choice of tasks that tell the most pairs of suspects apart; of equally good ones, the smallest."""
-    probes = np.flatnonzero(_settling(evidence, suspects))
-    sizes = np.asarray(evidence.dag.sizes, np.int64)[probes]
-    classes = _Classes(evidence.dag.ancestors[np.ix_(probes, np.flatnonzero(suspects))])
+    probes = np.flatnonzero(_settling(observations, suspects))
+    sizes = np.asarray(observations.dag.sizes, np.int64)[probes]
+    classes = _Classes(observations.dag.ancestors[np.ix_(probes, np.flatnonzero(suspects))])
     taken = np.zeros(len(probes), np.bool_)
     while True:
         pairs = np.where(taken | (sizes > budget), 0, classes.pairs_told_apart())
@@ -65,7 +69,7 @@ def _separating(evidence: Evidence, suspects: Mask, budget: int) -> Mask:
         # Nothing is left to tell apart, yet what confirms it does not fit at once.
         order = np.argsort(sizes, kind="stable")
         taken[order[np.cumsum(sizes[order]) <= budget]] = True
-    chosen = np.zeros(len(evidence.dag), np.bool_)
+    chosen = np.zeros(len(observations.dag), np.bool_)
     chosen[probes[taken]] = True
     return chosen
 
@@ -104,13 +108,13 @@ class _Classes:
             self._totals = np.append(self._totals, np.float32(size))
 
 
-def _add_lowest(evidence: Evidence, region: Mask, budget: int, chosen: Mask) -> None:
+def _add_lowest(observations: Observations, region: Mask, budget: int, chosen: Mask) -> None:
     """Add tasks of the region that nothing in it reads, as far as the budget goes: a clean one clears all above it."""
-    budget -= evidence.dag.bytes_of(chosen)
-    reached = np.zeros(len(evidence.dag), np.bool_)
+    budget -= observations.dag.bytes_of(chosen)
+    reached = np.zeros(len(observations.dag), np.bool_)
     for task in np.flatnonzero(region):
-        reached[list(evidence.dag.predecessors[task])] = True
+        reached[list(observations.dag.predecessors[task])] = True
     for task in np.flatnonzero(region & ~reached & ~chosen):
-        if evidence.dag.sizes[task] <= budget:
+        if observations.dag.sizes[task] <= budget:
             chosen[task] = True
-            budget -= evidence.dag.sizes[task]
+            budget -= observations.dag.sizes[task]

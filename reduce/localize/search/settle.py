@@ -7,23 +7,25 @@ from collections.abc import Callable
 from ....runner.errors import UserError
 from ...replay.comparison import NotWholeError
 from .choice import BudgetTooSmallError, next_tasks
-from .evidence import Evidence
+from .observations import Observations
 
 Look = Callable[[tuple[int, ...]], None]
 OnProgress = Callable[[str], None]
 
 
-def settle(evidence: Evidence, budget: int, look: Look, on_progress: OnProgress) -> None:
-    """`look` dumps the results of some nodes in one run and notes in `evidence` which diverge; it raises
+def observe_until_settled(
+    observations: Observations, budget: int, look: Look, on_progress: OnProgress
+) -> None:
+    """`look` dumps the results of some nodes in one run and notes in `observations` which diverge; it raises
     `NotWholeError` where not all was dumped, and then fewer are tried. `budget` is bytes a run.
 
     Raises:
         UserError: the budget holds no task, a task is not dumped whole by itself, or a run fails.
     """
-    dag, most = evidence.dag, budget
+    dag, most = observations.dag, budget
     while True:
         try:
-            nodes = next_tasks(evidence, most)
+            nodes = next_tasks(observations, most)
         except BudgetTooSmallError as error:
             raise UserError(_too_small(error.needed, budget, most)) from error
         if not nodes:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import gzip
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from ....runner.build_output.build_directory import BuildDirectory
@@ -15,70 +16,76 @@ from ....runner.localization.stall import Stall, StalledTask
 from ....store.vocabulary import Verdict
 from ...graph.tensor_names import submit_lines
 from ...replay.replay import Ran, Replayer
-from ...replay.toolchain import Toolchain
+from ...replay.runnable_build import RunnableBuild
 from ...replay.working_copy import WorkingCopy
-from .log import OpenTask, read_stall
+from .log import OpenTask, StallLog, read_stall
 
 _MOST_LINES = 1_000_000
 RUNS_OF_A_STALL = 2
 
 
-def examine_stall(
-    failing: Path,
-    reference: Path,
-    *,
-    data: Path,
-    toolchains: tuple[Toolchain, Toolchain],
-    folder: Path,
-    timeout: float,
-    on_progress: Callable[[str], None],
-) -> Stall:
-    """Run a build that has stalled again, nothing else of ours beside it, and the reference after it.
+@dataclass(frozen=True, kw_only=True)
+class StallExamination:
+    """A build that has stalled once, and the reference as a control. `timeout` is seconds for one run."""
 
-    It is believed where every run stops at the same tasks and the reference does not stall: on a machine that is too
-    slow for the runtime's time limit, it would too.
+    failing: RunnableBuild
+    control: RunnableBuild
+    data: Path
+    folder: Path
+    timeout: float
+    on_progress: Callable[[str], None]
 
-    Raises:
-        UserError: a build cannot be run.
-        BuildOutputError: a part of it cannot be read.
-    """
-    runs: list[Ran] = []
-    for number in range(1, RUNS_OF_A_STALL + 1):
-        on_progress(f"it stalled: running it again, {number} of {RUNS_OF_A_STALL}")
-        runs.append(_run(failing, data, toolchains[0], folder / f"again-{number}", timeout))
-    on_progress("running the reference, which should not stall")
-    control = _run(reference, data, toolchains[1], folder / "control", timeout).classification.verdict
-    stalled = [ran for ran in runs if ran.classification.verdict is Verdict.STALL]
-    seen = [log for ran in stalled if (log := read_stall(_lines(ran.log))) is not None]
-    places = {tuple(task.task_id for task in log.stuck) for log in seen}
-    if len(stalled) < RUNS_OF_A_STALL:
-        why = f"only {len(stalled)} of {RUNS_OF_A_STALL} further runs stalled"
-    elif len(seen) < RUNS_OF_A_STALL:
-        why = f"{RUNS_OF_A_STALL} further runs stalled, but not all say which tasks are stuck"
-    elif len(places) > 1:
-        why = "further runs stalled at other tasks"
-    elif control is Verdict.STALL:
-        why = "the reference stalls here too: the machine, or the time limit"
-    else:
-        why = f"{RUNS_OF_A_STALL} further runs stopped at the same tasks; the reference: {control.value}"
-    believed = len(seen) == RUNS_OF_A_STALL and len(places) == 1 and control is not Verdict.STALL
-    build = BuildDirectory.open(failing)
-    last = seen[-1] if seen else None
-    return Stall(
-        believed=believed,
-        reason=why,
-        completed=last.completed if last else 0,
-        total=last.total if last else 0,
-        tasks=tuple(_described(task, build) for task in (last.stuck if last else ())),
-    )
+    def run(self) -> Stall:
+        """Run the build again, nothing else of ours beside it, and the reference after it.
+
+        The stall is believed where every run stops at the same tasks and the reference does not stall: on a machine
+        that is too slow for the runtime's time limit, it would too.
+
+        Raises:
+            UserError: a build cannot be run.
+            BuildOutputError: a part of it cannot be read.
+        """
+        runs: list[Ran] = []
+        for number in range(1, RUNS_OF_A_STALL + 1):
+            self.on_progress(f"it stalled: running it again, {number} of {RUNS_OF_A_STALL}")
+            runs.append(self._run(self.failing, self.folder / f"again-{number}"))
+        self.on_progress("running the reference, which should not stall")
+        control = self._run(self.control, self.folder / "control").classification.verdict
+        stalled = [ran for ran in runs if ran.classification.verdict is Verdict.STALL]
+        logs = [log for ran in stalled if (log := read_stall(_lines(ran.log))) is not None]
+        believed, reason = _belief(len(stalled), logs, control)
+        build = BuildDirectory.open(self.failing.path)
+        last = logs[-1] if logs else None
+        return Stall(
+            believed=believed,
+            reason=reason,
+            completed=last.completed if last else 0,
+            total=last.total if last else 0,
+            tasks=tuple(_described(task, build) for task in (last.stuck if last else ())),
+        )
+
+    def _run(self, build: RunnableBuild, folder: Path) -> Ran:
+        copy = WorkingCopy.of(build.path, folder / "build")
+        arguments = entry_arguments(copy.build(), GoldenData.open(self.data))
+        replayer = Replayer(
+            copy=copy, toolchain=build.toolchain, folder=folder / "runs", timeout=self.timeout
+        )
+        return replayer.classify(arguments, data=self.data)
 
 
-def _run(build: Path, data: Path, toolchain: Toolchain, folder: Path, timeout: float) -> Ran:
-    copy = WorkingCopy.of(build, folder / "build")
-    arguments = entry_arguments(copy.build(), GoldenData.open(data))
-    return Replayer(copy=copy, toolchain=toolchain, folder=folder / "runs", timeout=timeout).classify(
-        arguments, data=data
-    )
+def _belief(stalled: int, logs: Sequence[StallLog], control: Verdict) -> tuple[bool, str]:
+    """Whether it is the build that stalls, and why: of the further runs, how many `stalled` and what those said of it,
+    and how the reference ended."""
+    places = {tuple(task.task_id for task in log.stuck) for log in logs}
+    if stalled < RUNS_OF_A_STALL:
+        return False, f"only {stalled} of {RUNS_OF_A_STALL} further runs stalled"
+    if len(logs) < RUNS_OF_A_STALL:
+        return False, f"{RUNS_OF_A_STALL} further runs stalled, but not all say which tasks are stuck"
+    if len(places) > 1:
+        return False, "further runs stalled at other tasks"
+    if control is Verdict.STALL:
+        return False, "the reference stalls here too: the machine, or the time limit"
+    return True, f"{RUNS_OF_A_STALL} further runs stopped at the same tasks; the reference: {control.value}"
 
 
 def _lines(log: Path) -> Iterator[str]:

@@ -10,12 +10,11 @@ import jsonschema
 import pytest
 
 from precision_bisect.runner.localization.answer import (
-    DIVERGENCE,
     Localization,
     read_divergence,
     read_reduction,
 )
-from precision_bisect.runner.localization.divergence import Divergence, schema_text
+from precision_bisect.runner.localization.divergence import DIVERGENCE, Divergence, schema_text
 from precision_bisect.runner.localization.orders import OrderConfirmation, OrderTrial
 from precision_bisect.runner.localization.tensors import FirstDivergent
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from precision_bisect.reduce.graph.dag import Dag
 from precision_bisect.reduce.localize.search.choice import BudgetTooSmallError, next_tasks
-from precision_bisect.reduce.localize.search.evidence import Evidence
+from precision_bisect.reduce.localize.search.observations import Observations
 from tests.support.quick import examples
 
 Wiring = Callable[[random.Random, int], tuple[int, ...]]
@@ -69,19 +69,19 @@ def true_firsts(dag: Dag, diverges: list[bool]) -> set[int]:
     return {t for t in range(len(dag)) if diverges[t] and not any(diverges[p] for p in dag.predecessors[t])}
 
 
-def search(evidence: Evidence, budget: int, diverges: list[bool]) -> list[tuple[int, ...]]:
+def search(observations: Observations, budget: int, diverges: list[bool]) -> list[tuple[int, ...]]:
     """Run to the end; the tasks dumped in each run."""
     runs: list[tuple[int, ...]] = []
-    while tasks := next_tasks(evidence, budget):
-        assert sum(evidence.dag.sizes[task] for task in tasks) <= budget
-        assert not evidence.observed[list(tasks)].any()
-        evidence.observe({task: diverges[task] for task in tasks})
+    while tasks := next_tasks(observations, budget):
+        assert sum(observations.dag.sizes[task] for task in tasks) <= budget
+        assert not observations.observed[list(tasks)].any()
+        observations.observe({task: diverges[task] for task in tasks})
         runs.append(tasks)
     return runs
 
 
-def found(evidence: Evidence) -> set[int]:
-    return set(np.flatnonzero(evidence.firsts()).tolist())
+def found(observations: Observations) -> set[int]:
+    return set(np.flatnonzero(observations.firsts()).tolist())
 
 
 @pytest.mark.parametrize("wiring", [chain, nearby, layers, anywhere, lanes])
@@ -92,10 +92,10 @@ def test_one_fault_among_a_thousand_tasks_takes_few_runs(wiring: Wiring) -> None
         dag = graph(rng, 1000, wiring)
         fault = rng.randrange(len(dag))
         diverges = spread(dag, {fault}, rng)
-        evidence = Evidence(dag)
-        evidence.observe({task: diverges[task] for task in sinks(dag)})
-        runs.append(len(search(evidence, sum(dag.sizes) // 20, diverges)))
-        assert found(evidence) == {fault}
+        observations = Observations(dag)
+        observations.observe({task: diverges[task] for task in sinks(dag)})
+        runs.append(len(search(observations, sum(dag.sizes) // 20, diverges)))
+        assert found(observations) == {fault}
     # Fifty tasks of mean size fit a run and cut a chain into 51 parts.
     ideal = math.ceil(math.log(1000) / math.log(51))
     assert max(runs) <= 6
@@ -109,10 +109,10 @@ def test_only_one_failing_output_known() -> None:
         dag = graph(rng, 1000, nearby)
         fault = rng.randrange(len(dag))
         diverges = spread(dag, {fault}, rng)
-        evidence = Evidence(dag)
-        evidence.observe({rng.choice([task for task in sinks(dag) if diverges[task]]): True})
-        runs.append(len(search(evidence, sum(dag.sizes) // 20, diverges)))
-        assert found(evidence) == {fault}
+        observations = Observations(dag)
+        observations.observe({rng.choice([task for task in sinks(dag) if diverges[task]]): True})
+        runs.append(len(search(observations, sum(dag.sizes) // 20, diverges)))
+        assert found(observations) == {fault}
     assert max(runs) <= 6
 
 
@@ -120,10 +120,10 @@ def test_a_budget_that_holds_everything_takes_one_run() -> None:
     rng = random.Random(1)
     dag = graph(rng, 100, nearby)
     diverges = spread(dag, {40}, rng)
-    evidence = Evidence(dag)
-    evidence.observe({task: diverges[task] for task in sinks(dag) if diverges[task]})
-    assert len(search(evidence, sum(dag.sizes), diverges)) == 1
-    assert found(evidence) == {40}
+    observations = Observations(dag)
+    observations.observe({task: diverges[task] for task in sinks(dag) if diverges[task]})
+    assert len(search(observations, sum(dag.sizes), diverges)) == 1
+    assert found(observations) == {40}
 
 
 @given(seed=st.integers(0, 10**9), faults=st.integers(1, 4), share=st.sampled_from((4, 8, 20)))
@@ -132,11 +132,11 @@ def test_several_faults_explain_every_divergence_seen(seed: int, faults: int, sh
     rng = random.Random(seed)
     dag = graph(rng, 150, rng.choice((chain, nearby, layers, anywhere, lanes)))
     diverges = spread(dag, set(rng.sample(range(150), faults)), rng)
-    evidence = Evidence(dag)
-    evidence.observe({task: diverges[task] for task in sinks(dag)})
-    search(evidence, max(sum(dag.sizes) // share, max(dag.sizes)), diverges)
-    assert found(evidence) <= true_firsts(dag, diverges)
-    assert not (evidence.divergent & ~evidence.explained()).any()
+    observations = Observations(dag)
+    observations.observe({task: diverges[task] for task in sinks(dag)})
+    search(observations, max(sum(dag.sizes) // share, max(dag.sizes)), diverges)
+    assert found(observations) <= true_firsts(dag, diverges)
+    assert not (observations.divergent & ~observations.explained()).any()
 
 
 @given(seed=st.integers(0, 10**9), swallowed=st.sampled_from((0.1, 0.5, 0.9)))
@@ -145,30 +145,30 @@ def test_swallowed_divergences_never_give_a_wrong_first(seed: int, swallowed: fl
     rng = random.Random(seed)
     dag = graph(rng, 150, rng.choice((chain, nearby, layers, anywhere, lanes)))
     diverges = spread(dag, set(rng.sample(range(150), 2)), rng, swallowed)
-    evidence = Evidence(dag)
-    evidence.observe({task: diverges[task] for task in sinks(dag)})
-    search(evidence, max(sum(dag.sizes) // 10, max(dag.sizes)), diverges)
-    assert found(evidence) <= true_firsts(dag, diverges)
+    observations = Observations(dag)
+    observations.observe({task: diverges[task] for task in sinks(dag)})
+    search(observations, max(sum(dag.sizes) // 10, max(dag.sizes)), diverges)
+    assert found(observations) <= true_firsts(dag, diverges)
     if any(diverges[task] for task in sinks(dag)):
-        assert found(evidence)
-    assert not (evidence.divergent & ~evidence.explained()).any()
+        assert found(observations)
+    assert not (observations.divergent & ~observations.explained()).any()
 
 
 def test_a_clean_run_ends_without_a_first() -> None:
     rng = random.Random(3)
     dag = graph(rng, 60, nearby)
-    evidence = Evidence(dag)
-    search(evidence, sum(dag.sizes) // 3, [False] * 60)
-    assert found(evidence) == set()
-    assert not evidence.unvisited().any()
+    observations = Observations(dag)
+    search(observations, sum(dag.sizes) // 3, [False] * 60)
+    assert found(observations) == set()
+    assert not observations.unvisited().any()
 
 
 def test_a_task_larger_than_the_budget_is_said() -> None:
     dag = Dag(predecessors=((), (0,), (1,)), sizes=(100, 200, 300))
-    evidence = Evidence(dag)
-    evidence.observe({2: True})
+    observations = Observations(dag)
+    observations.observe({2: True})
     with pytest.raises(BudgetTooSmallError) as caught:
-        next_tasks(evidence, 50)
+        next_tasks(observations, 50)
     assert caught.value.needed == 100
 
 

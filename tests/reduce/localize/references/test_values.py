@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from precision_bisect.reduce.localize.job import localize
-from precision_bisect.reduce.localize.request import LocalizeRequest, ValuesRequest
-from precision_bisect.reduce.localize.values.job import localize_by_values
+from precision_bisect.reduce.localize.pipeline import localize
+from precision_bisect.reduce.localize.references.builds import GoodBuild
+from precision_bisect.reduce.localize.references.values import GoldenOutputs, RecordedValues
+from precision_bisect.reduce.localize.request import LocalizationRequest
 from precision_bisect.runner.build_output.files.errors import BuildOutputError
 from precision_bisect.runner.compare.statistics.statistics import Tolerance
 from precision_bisect.runner.errors import UserError
@@ -38,10 +39,12 @@ def by_values(
     for name, value in (recorded or {}).items():
         (folder / "recorded").mkdir(exist_ok=True)
         torch.save(value, folder / "recorded" / f"{name}.pt")
-    request = ValuesRequest(
+    request = LocalizationRequest(
         failing=build,
         toolchain=trees.toolchain(),
-        reference_data=None if recorded is None else folder / "recorded",
+        reference=GoldenOutputs(folder=build / "data")
+        if recorded is None
+        else RecordedValues(folder=folder / "recorded"),
         golden_data=None,
         tolerance=Tolerance(rtol=1e-5, atol=1e-5),
         budget=2**20,
@@ -49,7 +52,7 @@ def by_values(
         timeout=300,
         output=folder / "out",
     )
-    return localize_by_values(request, on_progress=lambda _text: None)
+    return localize(request, on_progress=lambda _text: None)
 
 
 def test_all_values_recorded_tell_the_task_and_its_class(tmp_path: Path, good_trees: Trees) -> None:
@@ -57,6 +60,7 @@ def test_all_values_recorded_tell_the_task_and_its_class(tmp_path: Path, good_tr
     (first,) = found.first_divergent
     assert (first.position, first.kernel, first.tensor, first.task_class) == (1, "middle", "b", "introduced")
     assert found.candidates == ()
+    assert found.reference is not None
     assert found.reference.kind == "recorded values"
     assert first.statistics is not None
     assert first.statistics.max_error == 0.5
@@ -74,6 +78,7 @@ def test_golden_outputs_alone_name_all_that_may_be_at_fault(tmp_path: Path, good
     (first,) = found.first_divergent
     assert (first.position, first.tensor, first.task_class) == (2, "x1", "unknown")
     assert [task.kernel for task in found.candidates] == ["scale", "middle"]
+    assert found.reference is not None
     assert found.reference.kind == "golden data"
     assert "may have come" in first.reason
 
@@ -114,15 +119,12 @@ def test_a_tensor_that_the_source_marks_is_looked_at_first(tmp_path: Path, good_
         )
     said: list[str] = []
     found = localize(
-        LocalizeRequest(
+        LocalizationRequest(
             failing=bad,
-            reference=good,
-            failing_toolchain=good_trees.toolchain(),
-            reference_toolchain=good_trees.toolchain(),
-            schedule=None,
+            toolchain=good_trees.toolchain(),
+            reference=GoodBuild(path=good, toolchain=good_trees.toolchain()),
             golden_data=None,
             tolerance=Tolerance(),
-            harness=None,
             budget=100,
             attempts=1,
             timeout=300,

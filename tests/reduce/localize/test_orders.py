@@ -13,10 +13,10 @@ from typing import cast
 import pytest
 import torch
 
-from precision_bisect.reduce.localize import schedules as under_test
-from precision_bisect.reduce.localize.schedules import REPEATS_TO_CONFIRM, UNDER_LOAD, Schedules
+from precision_bisect.reduce.localize import orders as under_test
+from precision_bisect.reduce.localize.orders import REPEATS_TO_CONFIRM, UNDER_LOAD, OrderTrials
+from precision_bisect.reduce.replay.recorded_build import RecordedBuild
 from precision_bisect.reduce.replay.replay import ReplayError
-from precision_bisect.reduce.replay.side import Side
 from precision_bisect.runner.build_output.golden_data import TensorFolder
 from precision_bisect.runner.compare.statistics.statistics import Tolerance
 from precision_bisect.store.vocabulary import Verdict
@@ -30,7 +30,7 @@ class _Schedule:
 
 
 @dataclass
-class FakeSide:
+class FakeBuild:
     """Fails by the order it is run in, as `fails` says; what it puts out lies in a real folder."""
 
     folder: Path
@@ -41,7 +41,7 @@ class FakeSide:
         pass
 
     @property
-    def replayer(self) -> FakeSide:
+    def replayer(self) -> FakeBuild:
         return self
 
     toolchain = stack = replayer
@@ -50,7 +50,7 @@ class FakeSide:
     def schedules(self) -> dict[str, _Schedule]:
         return {name: _Schedule() for name in ORDERS}
 
-    def run(self, *, schedule: str | None) -> FakeSide:
+    def run(self, *, schedule: str | None) -> FakeBuild:
         self.runs[schedule] += 1
         self._failed = self.fails(schedule)
         if self._failed is None:
@@ -74,35 +74,35 @@ def _idle(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(under_test, "busy", nullcontext)
 
 
-def schedules(folder: Path, fails: Callable[[str | None], bool | None]) -> tuple[Schedules, FakeSide]:
-    side = FakeSide(folder, fails)
-    found = Schedules(
-        failing=cast("Side", side),
+def order_trials(folder: Path, fails: Callable[[str | None], bool | None]) -> tuple[OrderTrials, FakeBuild]:
+    build = FakeBuild(folder, fails)
+    found = OrderTrials(
+        failing=cast("RecordedBuild", build),
         expected=saved(folder, 1.0),
         tolerance=Tolerance(),
         on_progress=lambda _text: None,
     )
-    return found, side
+    return found, build
 
 
 def test_an_order_that_decides_is_a_race(tmp_path: Path) -> None:
-    found, side = schedules(tmp_path, lambda order: order != "serial")
+    found, build = order_trials(tmp_path, lambda order: order != "serial")
     trials = found.try_all()
     assert [trial.schedule for trial in trials] == ["as it is", UNDER_LOAD, *ORDERS]
     confirmation = found.confirm(trials)
     assert confirmation is not None
     assert confirmation.holds
     assert (confirmation.passing.schedule, confirmation.passing.runs) == ("serial", REPEATS_TO_CONFIRM)
-    assert side.runs["serial"] == 1 + REPEATS_TO_CONFIRM
+    assert build.runs["serial"] == 1 + REPEATS_TO_CONFIRM
 
 
 def test_a_failure_in_every_order_is_none(tmp_path: Path) -> None:
-    found, _ = schedules(tmp_path, lambda _order: True)
+    found, _ = order_trials(tmp_path, lambda _order: True)
     assert found.confirm(found.try_all()) is None
 
 
 def test_a_run_without_outputs_is_neither_a_failure_nor_a_pass(tmp_path: Path) -> None:
-    found, _ = schedules(tmp_path, lambda order: None if order == "serial" else order is None)
+    found, _ = order_trials(tmp_path, lambda order: None if order == "serial" else order is None)
     trials = found.try_all()
     assert {trial.schedule: (trial.failed, trial.stopped, trial.passed) for trial in trials} == {
         "as it is": (3, 0, 0),
@@ -117,20 +117,20 @@ def test_a_flake_is_hardly_ever_taken_for_a_race(tmp_path: Path, rate: float) ->
     rng = random.Random(7)
     confirmed = 0
     for _ in range(60):
-        found, _side = schedules(tmp_path, lambda _order: rng.random() < rate)
+        found, _build = order_trials(tmp_path, lambda _order: rng.random() < rate)
         confirmation = found.confirm(found.try_all())
         confirmed += confirmation is not None and confirmation.holds
     assert confirmed <= 2
 
 
 def test_an_order_that_fails_is_provoked_where_another_passes(tmp_path: Path) -> None:
-    found, side = schedules(tmp_path, lambda order: order == "reverse")
+    found, build = order_trials(tmp_path, lambda order: order == "reverse")
     assert found.provoke() == "reverse"
     found.try_all()
-    assert side.runs == {None: 6, "serial": 1, "reverse": 1}, "no order is run twice"
+    assert build.runs == {None: 6, "serial": 1, "reverse": 1}, "no order is run twice"
 
 
 @pytest.mark.parametrize("outcome", [True, False, None])
 def test_orders_that_are_all_alike_provoke_nothing(tmp_path: Path, outcome: bool | None) -> None:
-    found, _ = schedules(tmp_path, lambda _order: outcome)
+    found, _ = order_trials(tmp_path, lambda _order: outcome)
     assert found.provoke() is None

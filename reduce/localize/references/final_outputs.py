@@ -18,14 +18,16 @@ from ....runner.tensor.view import TensorView
 from ...graph.task_list import may_overlap
 from ...graph.tensor_names import entry_tensor
 from ...replay.comparison import differs
-from ...replay.side import Side
+from ...replay.recorded_build import RecordedBuild
 from ...rewrite.single_task import submits_of
 
 NameOf = Callable[[Orchestration, Sequence[Submit], int], str | None]
 """From an orchestration, the submits that may have made a task and an argument's index to the tensor's name."""
 
 
-def output_evidence(failing: Side, reference: Side, tolerance: Tolerance) -> dict[int, bool]:
+def output_evidence(
+    failing: RecordedBuild, reference: RecordedBuild, tolerance: Tolerance
+) -> dict[int, bool]:
     """Whether tasks diverge, by their ordinal in the failing build, as far as the outputs of one run each tell.
 
     A task diverges if part of an output that it wrote last differs. It is clean if all that it writes are such parts,
@@ -51,13 +53,13 @@ def output_evidence(failing: Side, reference: Side, tolerance: Tolerance) -> dic
     return found
 
 
-def last_writes(side: Side, name_of: NameOf) -> dict[tuple[int, int], tuple[str, Region]]:
+def last_writes(build: RecordedBuild, name_of: NameOf) -> dict[tuple[int, int], tuple[str, Region]]:
     """Tensor and region by task and argument, where `name_of` tells the tensor and no later task writes into the
     region again."""
     found: dict[tuple[int, int], tuple[str, Region]] = {}
     buffers: dict[tuple[int, int], int] = {}
-    for task in side.tasks.tasks:
-        submits = submits_of(side.orchestration, task)
+    for task in build.tasks.tasks:
+        submits = submits_of(build.orchestration, task)
         for argument in task.task.arguments:
             region, buffer = argument.region, argument.tensor_id
             if not argument.type.may_write or region is None or buffer is None:
@@ -66,7 +68,7 @@ def last_writes(side: Side, name_of: NameOf) -> dict[tuple[int, int], tuple[str,
                 key for key, (_, old) in found.items() if buffers[key] == buffer and may_overlap(region, old)
             ]:
                 del found[key]
-            name = name_of(side.orchestration, submits, argument.index)
+            name = name_of(build.orchestration, submits, argument.index)
             if name is not None:
                 found[task.ordinal, argument.index] = name, region
                 buffers[task.ordinal, argument.index] = buffer

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from precision_bisect.reduce.localize.classes import Distances, TaskClass, classify
+from precision_bisect.reduce.localize.attribution.task_class import Distances, TaskClass, classify
 
 
 @pytest.mark.parametrize(

@@ -14,11 +14,11 @@ import jsonschema
 import pytest
 
 from precision_bisect.demo.scenarios import Scenario
-from precision_bisect.reduce.localize.job import localize
-from precision_bisect.reduce.localize.schedules import AS_IT_IS, REPEATS_TO_CONFIRM, UNDER_LOAD
-from precision_bisect.reduce.output_folder import PAGE, RESULT
+from precision_bisect.reduce.localize.orders import AS_IT_IS, REPEATS_TO_CONFIRM, UNDER_LOAD
+from precision_bisect.reduce.localize.pipeline import localize
+from precision_bisect.reduce.localize.references.builds import SameBuild
 from precision_bisect.runner.errors import UserError
-from precision_bisect.runner.localization.divergence import Divergence
+from precision_bisect.runner.localization.divergence import DIVERGENCE, TASK_GRAPH, Divergence
 from tests.reduce.demo_builds import Trees, Twins
 from tests.reduce.quick_runs import quick_runs
 
@@ -72,7 +72,7 @@ def test_a_rounding_mode_within_a_small_budget(tmp_path: Path, good_trees: Trees
         assert entry.distances is not None
         assert entry.distances.introduced == 0
         assert entry.distances.factor is not None
-    written = json.loads((tmp_path / "out" / RESULT).read_text())
+    written = json.loads((tmp_path / "out" / DIVERGENCE).read_text())
     jsonschema.validate(written, json.loads(SCHEMA.read_text()))
     assert written["first_divergent"][0]["class"] == "introduced"
 
@@ -110,7 +110,7 @@ def test_a_dropped_dependency_is_named_however_the_first_runs_end(tmp_path: Path
     failed = {trial.schedule: trial.failed for trial in found.race.trials}
     assert (failed["serial"], failed["reverse"]) == (0, 1)
     assert {UNDER_LOAD, AS_IT_IS} < failed.keys()
-    page = (tmp_path / "out" / PAGE).read_text()
+    page = (tmp_path / "out" / TASK_GRAPH).read_text()
     assert '"state":"first"' in page
     assert "//" not in re.sub(r"^\s*//.*$", "", page, flags=re.MULTILINE), "the page names no other host"
 
@@ -132,12 +132,11 @@ def test_a_race_shows_against_the_same_build_run_serially(
     request = dropped.request(tmp_path / "out")
     alone = replace(
         request,
-        reference=dropped.bad,
-        reference_toolchain=request.failing_toolchain.under("serial"),
-        schedule="serial",
+        reference=SameBuild(path=dropped.bad, toolchain=request.toolchain.under("serial"), schedule="serial"),
     )
     found = localize(alone, on_progress=quiet)
     assert kernels(found) == {"product_acc"}
+    assert found.reference is not None
     assert found.reference.kind == "other schedule"
     assert found.generated is None
 

@@ -15,7 +15,7 @@ import numpy as np
 from ...graph.dag import Dag, Mask
 
 
-class Evidence:
+class Observations:
     """Observations on a graph. `clean` and `divergent` are masks of the observed tasks."""
 
     def __init__(self, dag: Dag) -> None:

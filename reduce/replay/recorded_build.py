@@ -21,7 +21,7 @@ from .working_copy import WorkingCopy
 
 
 @dataclass(frozen=True, kw_only=True)
-class Side:
+class RecordedBuild:
     """A build that was copied, run once for its task graph, and can be run again with markers."""
 
     build: Path
@@ -40,7 +40,9 @@ class Side:
     """Of the stack file, under which it is dumped; None: as the toolchain has it."""
 
     @classmethod
-    def open(cls, build: Path, *, data: Path, toolchain: Toolchain, folder: Path, timeout: float) -> Side:
+    def open(
+        cls, build: Path, *, data: Path, toolchain: Toolchain, folder: Path, timeout: float
+    ) -> RecordedBuild:
         """Copies `build` below `folder` and records its graph on the frozen `data`.
 
         Raises:

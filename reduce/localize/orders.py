@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from ...runner.build_output.files.errors import BuildOutputError
 from ...runner.build_output.golden_data import TensorFolder
 from ...runner.compare.statistics.statistics import Tolerance
-from ...runner.localization.orders import OrderConfirmation, OrderTrial
+from ...runner.localization.orders import OrderConfirmation, OrderTrial, Race
 from ..replay.comparison import differs
 from ..replay.load import busy
+from ..replay.recorded_build import RecordedBuild
 from ..replay.replay import ReplayError
-from ..replay.side import Side
 
 AS_IT_IS, UNDER_LOAD = "as it is", "under load"
 _REPEATS = 3
@@ -22,10 +22,10 @@ probability (p (1 - p))^k, at most 4^-k: 0.4 % for 4 runs each."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Schedules:
+class OrderTrials:
     """Runs the failing build in many orders on the same data, and compares its outputs with the reference's."""
 
-    failing: Side
+    failing: RecordedBuild
     expected: TensorFolder
     tolerance: Tolerance
     on_progress: Callable[[str], None]
@@ -55,6 +55,13 @@ class Schedules:
         with busy():
             trials.append(self._trial(AS_IT_IS, _REPEATS).model_copy(update={"schedule": UNDER_LOAD}))
         return (*trials, *map(self._once, self._known))
+
+    def look_for_race(self) -> Race:
+        """What became of the failing build under each schedule, and whether the order decides."""
+        trials = self.try_all()
+        confirmation = self.confirm(trials)
+        confirmed = confirmation is not None and confirmation.holds
+        return Race(confirmed=confirmed, trials=trials, confirmation=confirmation)
 
     def confirm(self, trials: tuple[OrderTrial, ...]) -> OrderConfirmation | None:
         """Whether the order decides: one that failed against one that passed, in fresh runs; schedules of the stack

@@ -1,0 +1,53 @@
+"""Where the error in a divergent task's results comes from, and what is asked to find out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from ...graph.task_list import KernelTask
+from ...replay.comparison import TaskValues
+from .task_class import Distances, TaskClass
+
+
+@dataclass(frozen=True, kw_only=True)
+class DivergentTask:
+    """A task that left something else than it should: all its values in one run, and what is known of the right ones.
+
+    `counterpart` is the same task of the reference; None where no reference is run.
+    """
+
+    task: KernelTask
+    counterpart: KernelTask | None
+    actual: TaskValues
+    expected: TaskValues
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attribution:
+    """The class of a task, the distances behind it (None where they could not be measured), and why in words."""
+
+    task_class: TaskClass
+    distances: Distances | None
+    reason: str
+
+    @property
+    def above_floor(self) -> bool | None:
+        """Whether the error is larger than what one unit in the last place of every input does."""
+        return None if self.distances is None else self.distances.out > self.distances.floor
+
+
+class Attributor(Protocol):
+    """Tells where errors come from, by running tasks alone."""
+
+    def attribute(self, divergent: DivergentTask, *, inputs_diverge: bool = False) -> Attribution:
+        """The verdict on one task, `UNKNOWN` where it could not be measured.
+
+        `inputs_diverge`: tasks before it are known to diverge too, so that wrong inputs are no surprise.
+        """
+        ...
+
+    def attribute_all(self, divergent: Sequence[DivergentTask]) -> tuple[Attribution, ...]:
+        """One verdict a task, in their order; one run may speak for several tasks."""
+        ...

@@ -1,0 +1,81 @@
+"""The verdict on a divergent task where values alone are known: its kernel, alone on the inputs it should have had."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ....runner.build_output.files.errors import BuildOutputError
+from ....runner.compare.statistics.statistics import Tolerance
+from ....runner.errors import UserError
+from ....runner.tensor.view import TensorView
+from ...graph.task_list import KernelTask
+from ...replay.comparison import NotWholeError, differs, distance
+from ...replay.recorded_build import RecordedBuild
+from ...replay.task_replay import TaskReplayer
+from .attribution import Attribution, DivergentTask
+from .task_class import TaskClass
+
+
+@dataclass(frozen=True, kw_only=True)
+class KnownInputs:
+    """Runs tasks of the failing build alone, in folders of their own below `folder`.
+
+    `inputs_of` gives all tensors that a task should read, by argument index; None where one of them is not known.
+    """
+
+    failing: RecordedBuild
+    inputs_of: Callable[[KernelTask], Mapping[int, TensorView] | None]
+    tolerance: Tolerance
+    folder: Path
+    on_progress: Callable[[str], None]
+
+    def attribute_all(self, divergent: Sequence[DivergentTask]) -> tuple[Attribution, ...]:
+        """One verdict a task, each run alone: what is known of the inputs differs from task to task."""
+        return tuple(self.attribute(each) for each in divergent)
+
+    def attribute(self, divergent: DivergentTask, *, inputs_diverge: bool = False) -> Attribution:
+        """Measure a task in up to two runs of it alone; unknown where its right inputs are."""
+        right = self.inputs_of(divergent.task)
+        if right is None:
+            return _verdict(
+                TaskClass.UNKNOWN,
+                "not all values that it should read are known: the error may have come with them",
+            )
+        self.on_progress(f"running {divergent.task.name} alone")
+        actual, expected = divergent.actual, divergent.expected.after
+        folder = self.folder / str(divergent.task.ordinal)
+        try:
+            alone = TaskReplayer(self.failing, divergent.task, scalars=actual.scalars, folder=folder)
+            if missed := self._error(alone.run(right, actual), expected):
+                return _verdict(
+                    TaskClass.INTRODUCED,
+                    f"alone on the known inputs the kernel misses the known result by {missed:.3g}",
+                )
+            if self._error(alone.run(actual.before, actual), expected):
+                return _verdict(
+                    TaskClass.INHERITED,
+                    "alone on the known inputs the kernel is right, on those of the run it is not: these bring the "
+                    "error",
+                )
+        except (UserError, BuildOutputError, NotWholeError) as error:
+            return _verdict(TaskClass.UNKNOWN, str(error))
+        return _verdict(
+            TaskClass.INTERACTION, "alone the kernel is right, on the known inputs and on those of the run"
+        )
+
+    def _error(self, results: Mapping[int, TensorView], expected: Mapping[int, TensorView]) -> float:
+        """The largest relative L2 error of a tensor that is off; 0 where none is."""
+        return max(
+            (
+                distance(results[index], view)
+                for index, view in expected.items()
+                if differs(results[index], view, self.tolerance)
+            ),
+            default=0.0,
+        )
+
+
+def _verdict(task_class: TaskClass, reason: str) -> Attribution:
+    return Attribution(task_class=task_class, distances=None, reason=reason)

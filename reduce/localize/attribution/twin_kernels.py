@@ -1,0 +1,142 @@
+"""The verdict on a divergent task where the reference is a build: its kernel and the reference's, each alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ....runner.build_output.files.errors import BuildOutputError
+from ....runner.compare.statistics.statistics import Tolerance
+from ....runner.errors import UserError
+from ....runner.tensor.view import TensorView
+from ...graph.alignment import Alignment
+from ...graph.overwritten import intruders
+from ...graph.task_list import KernelTask
+from ...replay.comparison import NotWholeError, differs, distance
+from ...replay.recorded_build import RecordedBuild
+from ...replay.task_replay import TaskReplayer
+from .attribution import Attribution, DivergentTask
+from .task_class import Distances, TaskClass, classify
+from .ulp import moved_by_one_ulp
+
+
+@dataclass(frozen=True, kw_only=True)
+class TwinKernels:
+    """Runs tasks alone in both builds, in folders of their own below `folder`."""
+
+    failing: RecordedBuild
+    reference: RecordedBuild
+    alignment: Alignment
+    tolerance: Tolerance
+    folder: Path
+    on_progress: Callable[[str], None]
+
+    def attribute_all(self, divergent: Sequence[DivergentTask]) -> tuple[Attribution, ...]:
+        """One verdict a task. Of several with the same kernels, the first is run alone, and speaks for the others."""
+        by_kernels: dict[tuple[str, str], Attribution] = {}
+        verdicts: list[Attribution] = []
+        for each in divergent:
+            kernels = each.task.name, _counterpart(each).name
+            if kernels in by_kernels:
+                verdicts.append(by_kernels[kernels])
+                continue
+            verdict = self.attribute(each)
+            verdicts.append(verdict)
+            if verdict.task_class is not TaskClass.UNKNOWN:
+                reason = f"as task {each.task.ordinal} of the same kernel: {verdict.reason}"
+                by_kernels[kernels] = replace(verdict, distances=None, reason=reason)
+        return tuple(verdicts)
+
+    def attribute(self, divergent: DivergentTask, *, inputs_diverge: bool = False) -> Attribution:
+        """Measure a task in up to four runs of it alone. `inputs_diverge`: tasks before it diverge too."""
+        self.on_progress(f"running {divergent.task.name} alone")
+        try:
+            return self._measured(divergent, inputs_diverge=inputs_diverge)
+        except (UserError, BuildOutputError, NotWholeError) as error:
+            return Attribution(task_class=TaskClass.UNKNOWN, distances=None, reason=str(error))
+
+    def _measured(self, divergent: DivergentTask, *, inputs_diverge: bool) -> Attribution:
+        actual, expected = divergent.actual, divergent.expected
+        right = expected.before
+        folder = self.folder / str(divergent.task.ordinal)
+        ours = TaskReplayer(self.failing, divergent.task, scalars=actual.scalars, folder=folder / "failing")
+        theirs = TaskReplayer(
+            self.reference, _counterpart(divergent), scalars=expected.scalars, folder=folder / "reference"
+        )
+
+        def error(results: Mapping[int, TensorView]) -> float:
+            return max(distance(results[index], view) for index, view in expected.after.items())
+
+        alone = error(theirs.run(right, expected))
+        if alone > 0:
+            return Attribution(
+                task_class=TaskClass.UNKNOWN,
+                distances=None,
+                reason=f"alone, the reference's task misses its own result by {alone:.3g}",
+            )
+        shared = actual.before.keys() & right.keys()
+        inputs = max((distance(actual.before[index], right[index]) for index in shared), default=0.0)
+        distances = Distances(
+            out=error(actual.after),
+            introduced=error(ours.run(right, actual)),
+            propagated=error(theirs.run({**right, **actual.before}, expected)) if inputs else 0.0,
+            inputs=inputs,
+            floor=error(theirs.run({i: moved_by_one_ulp(view) for i, view in right.items()}, expected)),
+        )
+        off = [i for i in sorted(shared) if differs(actual.before[i], right[i], self.tolerance)]
+        surprising = [] if inputs_diverge else off
+        task_class = classify(distances, disturbed=bool(surprising))
+        return Attribution(
+            task_class=task_class,
+            distances=distances,
+            reason=_reason(task_class, distances, inputs_diverge=inputs_diverge)
+            + self._overwriters(divergent.task, surprising),
+        )
+
+    def _overwriters(self, task: KernelTask, arguments: Sequence[int]) -> str:
+        """Who may have written over the arguments, in words."""
+        for argument in arguments:
+            writers = intruders(
+                self.failing.tasks, self.reference.tasks, self.alignment, reader=task, argument=argument
+            )
+            if writers:
+                named = ", ".join(f"{writer.name} (task {writer.ordinal})" for writer in writers[:4])
+                return f": argument {argument} shares its buffer with what {named} writes"
+        return ""
+
+
+def _counterpart(divergent: DivergentTask) -> KernelTask:
+    if divergent.counterpart is None:
+        raise ValueError(
+            f"task {divergent.task.ordinal}: expected a counterpart in the reference, found none"
+        )
+    return divergent.counterpart
+
+
+def _reason(task_class: TaskClass, distances: Distances, *, inputs_diverge: bool) -> str:
+    match task_class:
+        case TaskClass.INTRODUCED:
+            small = distances.introduced <= distances.floor
+            return (
+                f"alone on the reference's inputs the kernel misses its result by {distances.introduced:.3g}"
+                + (f", no more than one ulp of its inputs does ({distances.floor:.3g})" if small else "")
+            )
+        case TaskClass.INTERACTION:
+            read = (
+                "on the inputs of the run the reference's kernel does not make the error either"
+                if inputs_diverge
+                else (
+                    "its inputs are not what the tasks before it left"
+                    if distances.inputs
+                    else "on the same inputs, in the run, it is not"
+                )
+            )
+            return f"alone on the reference's inputs the kernel is right; {read}"
+        case TaskClass.AMPLIFIED:
+            return (
+                f"its inputs are off by {distances.inputs:.3g}, its result by {distances.out:.3g}: "
+                f"{distances.factor:.3g} times as much"
+            )
+        case _:
+            return f"the reference's kernel makes {distances.propagated:.3g} of its inputs too"

@@ -1,0 +1,157 @@
+"""What the failing build's tasks should leave, read from runs of a reference build."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from ....runner.build_output.args.dump import ArgsDump
+from ....runner.build_output.golden_data import TensorFolder
+from ....runner.compare.statistics.statistics import Tolerance
+from ....runner.errors import UserError
+from ....runner.tensor.view import TensorView
+from ...graph.alignment import Alignment, align
+from ...graph.dag import Dag
+from ...graph.races import missing_edges
+from ...graph.shared_graph import shared_graph
+from ...graph.task_list import KernelTask
+from ...replay.comparison import NotWholeError, TaskValues, results_of, values_of
+from ...replay.recorded_build import RecordedBuild
+from ..attribution.twin_kernels import TwinKernels
+from .final_outputs import output_evidence
+from .reference import OnProgress
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReferenceRuns:
+    """Two builds whose graphs were recorded, and which of their tasks correspond."""
+
+    failing: RecordedBuild
+    reference: RecordedBuild
+    alignment: Alignment
+    compared: tuple[int, ...]
+    dag: Dag
+    """The dependencies of both builds: the failing one may lack some that it needs."""
+    complete: bool = True
+    not_compared: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, failing: RecordedBuild, reference: RecordedBuild) -> ReferenceRuns:
+        """Align the two.
+
+        Raises:
+            UserError: they have no task in common.
+        """
+        alignment = align(failing.tasks, reference.tasks)
+        if not alignment.reference_of:
+            raise UserError(
+                "expected tasks that both builds have, found none; is the reference of the same case?"
+            )
+        return cls(
+            failing=failing,
+            reference=reference,
+            alignment=alignment,
+            compared=tuple(sorted(alignment.reference_of)),
+            dag=shared_graph(failing.tasks, reference.tasks, alignment),
+        )
+
+    @property
+    def all_bytes(self) -> int:
+        """Bytes of a dump of everything, of the build in which that is more."""
+        return max(self.failing.tasks.all_bytes, self.reference.tasks.all_bytes)
+
+    @property
+    def outputs(self) -> TensorFolder | None:
+        """What the run that recorded the reference's graph put out."""
+        return self.reference.outputs
+
+    @property
+    def runs(self) -> int:
+        """Runs of the reference so far."""
+        return self.reference.replayer.runs
+
+    @property
+    def unaligned(self) -> tuple[KernelTask, ...]:
+        """Tasks that the failing build alone has."""
+        return tuple(self.failing.tasks.tasks[ordinal] for ordinal in self.alignment.only_failing)
+
+    @property
+    def unaligned_reference(self) -> tuple[KernelTask, ...]:
+        """Tasks that the reference alone has."""
+        return tuple(self.reference.tasks.tasks[ordinal] for ordinal in self.alignment.only_reference)
+
+    def orders(self, before: int, after: int) -> bool | None:
+        """Whether the reference has the second task wait for the first; None where it cannot tell: it is the same
+        build, or one of the two has no counterpart."""
+        if self.failing.build.resolve() == self.reference.build.resolve():
+            return None
+        pair = self.alignment.reference_of.get(before), self.alignment.reference_of.get(after)
+        return None if None in pair else pair not in self._unordered
+
+    @cached_property
+    def _unordered(self) -> Set[tuple[int | None, int | None]]:
+        """Pairs of the reference's ordinals that touch the same elements and do not wait for each other."""
+        return {(edge.before.ordinal, edge.after.ordinal) for edge in missing_edges(self.reference.tasks)}
+
+    def known_divergent(self, tolerance: Tolerance) -> Mapping[int, bool]:
+        """What the outputs of the runs that recorded the graphs tell."""
+        return output_evidence(self.failing, self.reference, tolerance)
+
+    def counterpart_of(self, ordinal: int) -> KernelTask:
+        """The task of the reference that corresponds."""
+        return self.reference.tasks.tasks[self.alignment.reference_of[ordinal]]
+
+    def dump(self, *, results: Set[int], whole: Set[int]) -> ReferenceDump:
+        """Run the reference with markers at the counterparts. Raises as `RecordedBuild.dump`."""
+        of = self.alignment.reference_of
+        return ReferenceDump(
+            self, self.reference.dump(results={of[one] for one in results}, whole={of[one] for one in whole})
+        )
+
+    def dump_everything(self) -> ReferenceDump:
+        """Run the reference and dump all of it. Raises as `RecordedBuild.dump_everything`."""
+        return ReferenceDump(self, self.reference.dump_everything())
+
+    def attributor(self, tolerance: Tolerance, *, folder: Path, on_progress: OnProgress) -> TwinKernels:
+        """Runs the kernels of both builds alone."""
+        return TwinKernels(
+            failing=self.failing,
+            reference=self.reference,
+            alignment=self.alignment,
+            tolerance=tolerance,
+            folder=folder,
+            on_progress=on_progress,
+        )
+
+    def unknown_above(self, ordinals: Set[int]) -> tuple[KernelTask, ...]:
+        """None: what a task before a first divergent one left was seen."""
+        return ()
+
+
+@dataclass(frozen=True)
+class ReferenceDump:
+    """What one run of the reference has dumped, asked for by ordinals of the failing build."""
+
+    runs: ReferenceRuns
+    dump: ArgsDump
+
+    def results_of(self, ordinal: int) -> Mapping[int, TensorView]:
+        """What the counterpart left. Raises `NotWholeError` where that was not dumped whole, or the two tasks do not
+        write the same arguments."""
+        left = results_of(self.dump, self.runs.counterpart_of(ordinal))
+        self._check(ordinal, left)
+        return left
+
+    def values_of(self, ordinal: int) -> TaskValues:
+        """What the counterpart read and left. Raises as `results_of`."""
+        values = values_of(self.dump, self.runs.counterpart_of(ordinal))
+        self._check(ordinal, values.after)
+        return values
+
+    def _check(self, ordinal: int, left: Mapping[int, TensorView]) -> None:
+        task = self.runs.failing.tasks.tasks[ordinal]
+        written = {argument.index for argument in task.task.arguments if argument.type.may_write}
+        if written != set(left):
+            raise NotWholeError(f"arguments {sorted(written)} against {sorted(left)}")

@@ -1,0 +1,148 @@
+"""What a localization has found, and how it is written down."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from ....runner.build_output.build_directory import BuildDirectory
+from ....runner.build_output.generated_sources import compare_generated
+from ....runner.build_output.task_id import format_task_id
+from ....runner.localization.divergence import Divergence, Generated, NamedTask
+from ....runner.localization.orders import Race, UnorderedTasks
+from ....runner.localization.stall import Stall
+from ....runner.localization.tensors import FirstDivergent
+from ...graph.races import MissingEdge
+from ...graph.task_list import KernelTask
+from ...replay.recorded_build import RecordedBuild
+from ..attribution.attribution import Attribution, DivergentTask
+from ..references.reference import ExpectedValues
+from ..request import LocalizationRequest
+from ..rounding import AttributedDivergences
+from ..stalls.stall import RUNS_OF_A_STALL
+from .divergent_tensors import downstream_task, first_divergent
+from .origin import origin_of_fault
+from .page import page
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spent:
+    """What the search took until its answer; verdicts on tasks below it and trials of orders come on top."""
+
+    runs: int
+    reference_runs: int
+    bytes_dumped: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Findings:
+    """All that was found out of a build that ends. `schedule` is the one that it was dumped under."""
+
+    request: LocalizationRequest
+    failing: RecordedBuild
+    expected: ExpectedValues
+    schedule: str | None
+    edges: Sequence[MissingEdge]
+    found: AttributedDivergences
+    spent: Spent
+    downstream: Sequence[tuple[DivergentTask, Attribution]]
+    race: Race | None
+
+    def document(self) -> Divergence:
+        """What `divergence.json` holds."""
+        request, expected, first = self.request, self.expected, self.found.first
+        tensors = tuple(
+            entry
+            for divergent, attribution in self.found.pairs
+            for entry in first_divergent(divergent, attribution, self.failing, request.tolerance)
+        )
+        return Divergence(
+            failing_build=str(request.failing),
+            reference=request.reference.used(request.toolchain.platform),
+            rtol=request.tolerance.rtol,
+            atol=request.tolerance.atol,
+            schedule=self.schedule,
+            tasks=len(self.failing.tasks),
+            runs=self.spent.runs,
+            reference_runs=self.spent.reference_runs,
+            bytes_dumped=self.spent.bytes_dumped,
+            first_divergent=tensors,
+            candidates=_named(expected.unknown_above(self._firsts)),
+            not_compared=expected.not_compared,
+            rounding=_named(self.found.rounding),
+            downstream=tuple(downstream_task(*pair) for pair in self.downstream),
+            vanished=_named(first.vanished),
+            missing_edges=tuple(_unordered(edge, expected) for edge in self.edges),
+            race=self.race,
+            generated=_generated(request, tensors),
+            unaligned=_named(expected.unaligned),
+            unaligned_reference=_named(expected.unaligned_reference),
+            unvisited=_named(first.unvisited),
+        )
+
+    def page(self) -> str:
+        """The page of the failing build's task graph."""
+        without_counterpart = {task.ordinal for task in self.expected.unaligned}
+        return page(
+            self.failing.tasks,
+            firsts=self._firsts,
+            seen=self.found.first.seen,
+            compared=set(range(len(self.failing.tasks))) - without_counterpart,
+        )
+
+    @property
+    def _firsts(self) -> set[int]:
+        return {divergent.task.ordinal for divergent in self.found.first.divergent}
+
+
+@dataclass(frozen=True, kw_only=True)
+class StallFindings:
+    """What was found out of a build that does not end, in further runs of it and one of the reference."""
+
+    request: LocalizationRequest
+    stall: Stall
+
+    def document(self) -> Divergence:
+        """What `divergence.json` holds."""
+        request = self.request
+        return Divergence(
+            failing_build=str(request.failing),
+            reference=request.reference.used(request.toolchain.platform),
+            rtol=request.tolerance.rtol,
+            atol=request.tolerance.atol,
+            tasks=self.stall.total,
+            runs=1 + RUNS_OF_A_STALL,
+            reference_runs=1,
+            stall=self.stall,
+            generated=_generated(request, ()),
+        )
+
+    def page(self) -> None:
+        """None: no task graph was recorded."""
+
+
+def _generated(request: LocalizationRequest, firsts: Sequence[FirstDivergent]) -> Generated | None:
+    """None where there is no other build whose sources were generated apart."""
+    reference = request.reference.build
+    if reference is None or reference.path.resolve() == request.failing.resolve():
+        return None
+    builds = BuildDirectory.open(request.failing), BuildDirectory.open(reference.path)
+    return origin_of_fault(compare_generated(*builds), firsts)
+
+
+def _named(tasks: Iterable[KernelTask]) -> tuple[NamedTask, ...]:
+    return tuple(NamedTask(task_id=format_task_id(task.task.task_id), kernel=task.name) for task in tasks)
+
+
+def _unordered(edge: MissingEdge, expected: ExpectedValues) -> UnorderedTasks:
+    return UnorderedTasks(
+        before_task_id=format_task_id(edge.before.task.task_id),
+        before_kernel=edge.before.name,
+        before_argument=edge.first_argument,
+        after_task_id=format_task_id(edge.after.task.task_id),
+        after_kernel=edge.after.name,
+        after_argument=edge.second_argument,
+        hazard=edge.hazard.value,
+        cause=edge.cause,
+        ordered_in_reference=expected.orders(edge.before.ordinal, edge.after.ordinal),
+    )
