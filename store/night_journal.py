@@ -11,6 +11,8 @@ from sqlalchemy.orm import Session, joinedload, selectinload, sessionmaker
 
 from .clock import now
 from .commit import Commit
+from .documents.document import write_document
+from .documents.night_summary import NightSummary
 from .journal import Journal, commit_ids, environment_id, storable
 from .tables.bisections import ProbeRow
 from .tables.nights import (
@@ -116,7 +118,7 @@ class NightJournal:
         with self._sessions.begin() as session:
             row = session.get_one(NightRow, night)
             row.finished = now()
-            row.summary = {"notes": [storable(note) for note in notes]}
+            row.summary = write_document(NightSummary(notes=tuple(map(storable, notes))))
 
     def nights(self) -> list[NightRow]:
         """All nights, oldest first."""

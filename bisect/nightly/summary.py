@@ -7,8 +7,9 @@ from datetime import datetime
 from typing import Literal
 
 from ...runner.stack.parts import Model
-from ...store.documents.document import Document
+from ...store.documents.document import Document, read_document
 from ...store.documents.json_schema import published_schema
+from ...store.documents.night_summary import NightSummary
 from ...store.documents.versions import without_format
 from ...store.night_journal import NightJournal
 from ...store.tables.nights import CaseResultRow, IncidentRow, NightRow, RegressionRow
@@ -98,7 +99,7 @@ def night_report(journal: NightJournal, night: NightRow) -> NightReport:
         for incident in journal.incidents()
         if incident.closed_night_id in (None, night.id)
     ]
-    summary = night.summary or {}
+    summary = read_document(NightSummary, night.summary or {})
     return NightReport(
         job=journal.job,
         night=night.ordinal,
@@ -108,7 +109,7 @@ def night_report(journal: NightJournal, night: NightRow) -> NightReport:
         heads=dict(night.heads),
         cases=tuple(_case(journal, result) for result in journal.results(night.id)),
         incidents=tuple(incidents),
-        notes=tuple(summary.get("notes", ())),
+        notes=summary.notes,
     )
 
 

@@ -15,7 +15,7 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
 
 from ..clock import UtcDateTime
 from ..vocabulary import BisectionOutcome, BuildSource, Judgement, Phase, ProbeState, Seeks, Verdict
-from .numbers import JsonNumbers, Numbers
+from .plain_json import JsonMetrics, Metrics, Numbers, PlainJson, Texts
 
 
 def _values(kind: type[StrEnum]) -> list[str]:
@@ -28,7 +28,10 @@ class Base(DeclarativeBase):
     type_annotation_map: ClassVar[dict[Any, Any]] = {
         datetime: UtcDateTime,
         dict[str, Any]: JSON,
-        list[str]: JSON,
+        list[str]: PlainJson,
+        Texts: PlainJson,
+        Numbers: PlainJson,
+        Metrics: JsonMetrics,
         StrEnum: Enum(StrEnum, native_enum=False, length=32, values_callable=_values),
     }
 
@@ -46,7 +49,7 @@ class BisectionRow(Base):
     good: Mapped[str] = mapped_column(String(64))
     bad: Mapped[str] = mapped_column(String(64))
     request: Mapped[dict[str, Any]]
-    """All that was asked, stack included: what a resume needs."""
+    """The document of all that was asked, stack included: what a resume needs."""
     golden: Mapped[str | None] = mapped_column(String(64))
     """SHA-256 of the golden data's manifest."""
     outcome: Mapped[BisectionOutcome | None]
@@ -71,7 +74,7 @@ class StageRow(Base):
     old: Mapped[str] = mapped_column("good", String(64))
     """The end that the other one builds on: where a regression is sought the good one."""
     new: Mapped[str] = mapped_column("bad", String(64))
-    held: Mapped[dict[str, Any]]
+    held: Mapped[Texts]
     """Revisions of other repositories that were held for the whole range, by repository."""
 
     bisection: Mapped[BisectionRow] = relationship(back_populates="stages")
@@ -126,7 +129,7 @@ class EnvironmentRow(Base):
 
     id: Mapped[int] = mapped_column(primary_key=True)
     fingerprint: Mapped[str] = mapped_column(String(64), unique=True)
-    details: Mapped[dict[str, Any]]
+    details: Mapped[Texts]
 
 
 class BuildRow(Base):
@@ -138,7 +141,7 @@ class BuildRow(Base):
     key: Mapped[str] = mapped_column(String(64), unique=True)
     created: Mapped[datetime]
     seconds: Mapped[float]
-    steps: Mapped[dict[str, Any]]
+    steps: Mapped[Numbers]
     """Seconds by step."""
 
 
@@ -158,7 +161,7 @@ class ProbeRow(Base):
     phase: Mapped[Phase]
     repository: Mapped[str]
     commit: Mapped[str] = mapped_column(String(64), index=True)
-    revisions: Mapped[dict[str, Any]]
+    revisions: Mapped[Texts]
     """The commit of every repository of the stack."""
     content: Mapped[str] = mapped_column(String(64))
     """Key of all that can change the result; equal keys are one experiment."""
@@ -172,7 +175,7 @@ class ProbeRow(Base):
     verdict: Mapped[Verdict | None]
     judgement: Mapped[Judgement | None]
     signature: Mapped[str | None] = mapped_column(Text)
-    metrics: Mapped[Numbers | None] = mapped_column(JsonNumbers)
+    metrics: Mapped[Metrics | None]
     exit_code: Mapped[int | None]
     """Of the run; negative for a signal."""
     build_id: Mapped[int | None] = mapped_column(ForeignKey("builds.id"))

@@ -14,6 +14,7 @@ from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from ..vocabulary import CaseStatus, Verdict
 from .bisections import Base, BisectionRow, EnvironmentRow
+from .plain_json import Metrics, Texts
 
 
 class NightRow(Base):
@@ -30,11 +31,11 @@ class NightRow(Base):
     finished: Mapped[datetime | None]
     attempts: Mapped[int] = mapped_column(default=1)
     """Starts of this night; more than one where it was killed."""
-    heads: Mapped[dict[str, Any]]
+    heads: Mapped[Texts]
     """The commit of the searched repository by branch, as it was when the night began."""
     host: Mapped[str]
     summary: Mapped[dict[str, Any] | None]
-    """What was left undone and why, once finished: `notes` is a list of sentences."""
+    """Once finished: a `NightSummary`."""
 
     results: Mapped[list[CaseResultRow]] = relationship(back_populates="night", order_by="CaseResultRow.id")
     hook_calls: Mapped[list[HookCallRow]] = relationship(order_by="HookCallRow.id")
@@ -67,12 +68,12 @@ class CaseRunRow(Base):
     started: Mapped[datetime]
     finished: Mapped[datetime]
     commit: Mapped[str] = mapped_column(String(64), index=True)
-    revisions: Mapped[dict[str, Any]]
+    revisions: Mapped[Texts]
     content: Mapped[str] = mapped_column(String(64), index=True)
     """As in `Probe.content`."""
     verdict: Mapped[Verdict]
     signature: Mapped[str | None] = mapped_column(Text)
-    metrics: Mapped[dict[str, Any]]
+    metrics: Mapped[Metrics]
     """Numbers by output and metric, as in `Probe.metrics`."""
     evidence: Mapped[list[str]]
     """The lines that justify the verdict."""

@@ -18,6 +18,7 @@ from precision_bisect.runner.localization.divergence import DIVERGENCE, Divergen
 from precision_bisect.runner.localization.orders import OrderConfirmation, OrderTrial
 from precision_bisect.runner.localization.tensors import FirstDivergent
 
+KEPT = Path(__file__).parents[2] / "store" / "f499ad2"
 TENSOR = {
     "task_id": "0x1",
     "kernel": "scale",
@@ -108,3 +109,13 @@ def test_an_order_is_confirmed_by_all_its_runs() -> None:
     assert OrderConfirmation(failing=trial, passing=passing).holds
     stopped = passing.model_copy(update={"stopped": 1})
     assert not OrderConfirmation(failing=trial, passing=stopped).holds
+
+
+def test_what_f499ad2_left_in_a_folder_is_read() -> None:
+    divergence, reduction = read_divergence(KEPT), read_reduction(KEPT)
+    assert divergence is not None
+    assert {tensor.kernel for tensor in divergence.first_divergent} == {"total"}
+    assert divergence.first_divergent[0].statistics is not None
+    assert divergence.reference is not None
+    assert reduction is not None
+    assert (reduction.tasks.before, reduction.tasks.after) == (12, 1)
