@@ -17,12 +17,12 @@ from ..replay.toolchain import Toolchain
 from .edits.collapse_kernels import CollapseKernels
 from .edits.drop_statements import DropStatements
 from .edits.drop_tasks import DropTasks
-from .edits.external.reducer import ExternalReducer
 from .edits.fewer_blocks import FewerBlocks
 from .edits.kind import EditKind
 from .edits.plain_data import PlainData
 from .edits.smaller_shapes import SmallerShapes
 from .edits.suspects import KeepSuspects, suspects
+from .external.reducer import ExternalReducer
 from .gate import Gate
 from .journal import TrialJournal
 from .minimize.answer import Answer

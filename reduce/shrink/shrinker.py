@@ -13,9 +13,9 @@ import joblib  # pyright: ignore[reportMissingTypeStubs]
 
 from ...runner.errors import UserError
 from .edits.choices import Choices
-from .edits.external.reducer import CandidateJudge
 from .edits.kind import EditKind
 from .edits.schedule import EditSchedule
+from .external.reducer import CandidateJudge
 from .gate import Gate
 from .journal import Key, TrialJournal
 from .minimize.answer import Answer, Trial

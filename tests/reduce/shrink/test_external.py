@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from precision_bisect.reduce.shrink.edits.external.reducer import ExternalReducer
+from precision_bisect.reduce.shrink.external.reducer import ExternalReducer
 from precision_bisect.reduce.shrink.program.candidate import Candidate
 from precision_bisect.reduce.shrink.program.render.statements import KernelText
 from precision_bisect.runner.errors import UserError

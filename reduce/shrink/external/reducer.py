@@ -14,11 +14,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
-from .....runner.errors import UserError
-from .....runner.process.execute import Command, execute
-from ...program.candidate import Candidate
-from ...program.render.merged import merge
-from ...program.render.statements import KernelText
+from ....runner.errors import UserError
+from ....runner.process.execute import Command, execute
+from ..program.candidate import Candidate
+from ..program.render.merged import merge
+from ..program.render.statements import KernelText
 
 _ASK = Path(__file__).with_name("ask.py")
 _FOR_EVER = 1e6

@@ -1,0 +1,73 @@
+"""One run of a small build, recorded: what it submitted as a program, what its tasks read and left."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from precision_bisect.reduce.shrink.program.extract.extract import extract
+from precision_bisect.reduce.shrink.program.extract.recording import Recorder, same_bits
+from precision_bisect.runner.errors import UserError
+from tests.reduce.demo_builds import Trees
+from tests.reduce.small_builds import CRASH, SHIFT, WRONG, small_build
+
+
+def recorder(folder: Path, trees: Trees, body: str) -> Recorder:
+    build = small_build(folder / "build", body)
+    return Recorder(
+        build=build, data=build / "data", toolchain=trees.toolchain(), folder=folder / "work", timeout=300
+    )
+
+
+def test_a_run_as_a_straight_line_program(tmp_path: Path, good_trees: Trees) -> None:
+    recording = recorder(tmp_path, good_trees, WRONG).record()
+    program = recording.program
+    assert [task.name for task in program.tasks] == ["scale", "middle", "scale", "scale", "scale"]
+    assert [task.submit.statement for task in program.tasks] == sorted(
+        task.submit.statement for task in program.tasks
+    )
+    names = {buffer.number: buffer.name for buffer in program.buffers}
+    assert [[names[argument.buffer] for argument in task.arguments] for task in program.tasks] == [
+        ["x0", "a"],
+        ["a", "b"],
+        ["b", "x1"],
+        ["x0", "c"],
+        ["c", "x2"],
+    ]
+    assert {buffer.name for buffer in program.buffers if buffer.is_entry} == {"x0", "x1", "x2"}
+    assert {buffer.shape for buffer in program.buffers} == {(8,)}
+    parts = recording.copy.build()
+    again = extract(
+        parts.orchestration(), parts.kernel_config(), recording.tasks, recording.dump, recording.arguments
+    )
+    assert [task.arguments for task in again.tasks] == [task.arguments for task in program.tasks]
+
+
+def test_values_of_tasks_and_of_the_same_tasks_of_another_run(tmp_path: Path, good_trees: Trees) -> None:
+    bad = recorder(tmp_path / "bad", good_trees, WRONG).record()
+    good = recorder(tmp_path / "good", good_trees, SHIFT).record()
+    left = bad.values(1)
+    assert np.ravel(left.after[1].contiguous()).view(np.float32).tolist() == [2 * i + 1.5 for i in range(8)]
+    assert all(bad.finished(task) for task in range(5))
+    assert [same_bits(bad.values(task), good.values(task)) for task in range(5)] == [
+        True,
+        False,
+        False,
+        True,
+        True,
+    ]
+
+
+def test_what_was_recorded_is_opened_again_and_what_did_not_end_is_refused(
+    tmp_path: Path, good_trees: Trees
+) -> None:
+    once = recorder(tmp_path, good_trees, CRASH)
+    attempt = once.attempt(0)
+    assert (attempt.verdict.value, attempt.signature, attempt.compared) == ("crash", "SIGSEGV", False)
+    log = tmp_path / "work" / "recorded-0" / "run.log.gz"
+    before = log.stat().st_mtime_ns
+    with pytest.raises(UserError, match="expected its outputs compared, found crash"):
+        once.record()
+    assert log.stat().st_mtime_ns == before
