@@ -101,7 +101,7 @@ class Bisection:
                 state, notes = advance.state, (*notes, *advance.notes)
                 continue
             if isinstance(advance, Enter):
-                state = Searching(advance.search, advance.enclosing)
+                state, notes = Searching(advance.search, advance.enclosing), (*notes, *advance.notes)
                 continue
             here = replace(self, state=state)
             if isinstance(advance, Finish):

@@ -31,13 +31,14 @@ class RangeEvidence:
     inherited: tuple[Observation, ...] = ()
 
     @classmethod
-    def of(cls, loaded: LoadedRange) -> "RangeEvidence":
-        """The evidence for a range that was loaded, with nothing inherited."""
+    def of(cls, loaded: LoadedRange, *, inherited: tuple[Observation, ...] = ()) -> "RangeEvidence":
+        """The evidence for a range that was loaded. `inherited` speaks of its ends alone, by their numbers in it."""
         return cls(
             graph=loaded.graph,
             contents=[loaded.contents[node.commit.sha] for node in loaded.collapsed.nodes],
             old_content=loaded.old_content,
             seeks=loaded.range.seeks,
+            inherited=inherited,
         )
 
     @cached_property

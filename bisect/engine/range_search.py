@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from ...store.vocabulary import Phase
 from ..commits.range import LoadedRange
-from ..search.evidence.knowledge import Observation
+from ..search.evidence.knowledge import Observation, Outcome
 from ..search.evidence.posterior import Posterior
 from ..search.evidence.rates import Rates
 from ..search.graph.graph import CommitGraph, Floats
@@ -68,10 +68,15 @@ class RangeSearch:
             self._cache.weighed_by = (kernels, suspicions)
         return self._cache.weights
 
-    def posterior(self, known: Known, around: Circumstances, *, without: Iterable[int] = ()) -> Posterior:
-        """What the probes say, those of some candidates set aside."""
-        aside = set(without)
+    def posterior(
+        self, known: Known, around: Circumstances, *, without: Iterable[int] = (), never: Iterable[int] = ()
+    ) -> Posterior:
+        """What the probes say: those of the candidates in `without` are set aside, and the candidates in `never` count
+        as untestable, whatever their probes said."""
+        untestable = dict.fromkeys(never)
+        aside = {*without, *untestable}
         observations = [seen for seen in self.evidence.observations(known.log) if seen.commit not in aside]
+        observations += [Observation(node, Outcome.SKIP) for node in untestable]
         return self._cache.after(self.loaded.graph, observations, self.weights(known, around))
 
     def promise(

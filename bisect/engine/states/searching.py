@@ -23,9 +23,9 @@ from ..priority.promise import Promise
 from ..probes import WantedProbe
 from ..range_search import RangeSearch
 from .concluding import Concluding, without_culprit
-from .culprit import TestingPins
 from .enclosing import Enclosing
 from .naming import Culprit, named_commit
+from .parents import CheckingParents
 from .state import Advance, Move, State, Wait
 
 _VERIFYING_RUNS = 3
@@ -48,7 +48,7 @@ class Searching(State):
         contradiction = _contradiction(self.range_search, known)
         if contradiction.verifying:
             return None
-        posterior = self.range_search.posterior(known, around, without=contradiction.broken_before)
+        posterior = contradiction.posterior(self.range_search, known, around)
         return self.range_search.promise(posterior, known, around)
 
     def advance(self, known: Known, around: Circumstances) -> Advance:
@@ -57,7 +57,7 @@ class Searching(State):
         in_flight = search.in_flight(known)
         if contradiction.verifying:
             return Wait(Needs(start=self._verify(contradiction.verifying, in_flight, around.workers)))
-        posterior = search.posterior(known, around, without=contradiction.broken_before)
+        posterior = contradiction.posterior(search, known, around)
         promise = search.promise(posterior, known, around)
         decision = next_round(
             posterior,
@@ -83,7 +83,7 @@ class Searching(State):
             confidence = float(posterior.belief.commits[decision.culprit])
             named = named_commit(search.loaded, decision.culprit, confidence)
             return Move(
-                TestingPins(
+                CheckingParents(
                     Culprit(
                         search=search,
                         enclosing=self.enclosing,
@@ -112,11 +112,21 @@ class Searching(State):
 
 @dataclass(frozen=True)
 class _Contradiction:
-    """Candidates that fail although a later one passes, every time: broken, mended, and broken again. And those on
-    both sides of a contradiction that must be probed again, as often as they are named, before it is believed."""
+    """Candidates whose failures the change that is searched for does not explain.
+
+    broken_before: they fail although a later one passes, every time: broken, mended, and broken again.
+    on_other_lines: no later one passes, but no candidate that is left lies behind them: another change, on a line
+    beside it, does the same; a cherry-pick of the fault, say. verifying: on both sides of a contradiction, they must be
+    probed again, as often as they are named, before it is believed.
+    """
 
     broken_before: tuple[int, ...] = ()
+    on_other_lines: tuple[int, ...] = ()
     verifying: tuple[int, ...] = ()
+
+    def posterior(self, search: RangeSearch, known: Known, around: Circumstances) -> Posterior:
+        """What the probes say of the change that is searched for. What failed on another line is not probed again."""
+        return search.posterior(known, around, without=self.broken_before, never=self.on_other_lines)
 
 
 def _contradiction(search: RangeSearch, known: Known) -> _Contradiction:
@@ -132,7 +142,10 @@ def _contradiction(search: RangeSearch, known: Known) -> _Contradiction:
         if len({probe.judgement for probe in probes}) > 1:
             return _Contradiction()
         verifying += [node] * (_VERIFYING_RUNS - len(probes))
-    return _Contradiction(fails, tuple(verifying))
+    passing = {each.commit for each in seen if each.outcome is Outcome.GOOD}
+    before = tuple(fail for fail in fails if any(graph.ancestors(commit)[fail] for commit in passing))
+    beside = tuple(fail for fail in fails if fail not in before)
+    return _Contradiction(before, beside, tuple(verifying))
 
 
 def _both_sides(search: RangeSearch, fails: tuple[int, ...], seen: Iterable[Observation]) -> list[int]:

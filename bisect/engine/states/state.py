@@ -59,6 +59,7 @@ class Enter:
 
     search: RangeSearch
     enclosing: Enclosing
+    notes: tuple[Note, ...] = ()
 
 
 @dataclass(frozen=True)

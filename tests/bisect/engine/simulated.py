@@ -14,12 +14,18 @@ from typing import Any, cast
 from precision_bisect.bisect.commits.collapse import CommitRange, Node
 from precision_bisect.bisect.commits.range import LoadedRange, Range
 from precision_bisect.bisect.engine.bisection import Answered, Bisection, Cancelled, Finished, Started
-from precision_bisect.bisect.engine.history import AskPins, AskRange, HistoryAnswer, HistoryQuestion
+from precision_bisect.bisect.engine.history import (
+    AskPins,
+    AskRange,
+    AskTarget,
+    HistoryAnswer,
+    HistoryQuestion,
+)
 from precision_bisect.bisect.engine.known import BisectionQuestion
 from precision_bisect.bisect.engine.needs import Needs
 from precision_bisect.bisect.engine.priority.circumstances import Circumstances
 from precision_bisect.bisect.engine.priority.costs import Timings
-from precision_bisect.bisect.engine.probes import FinishedProbe, ProbeTimes, RunningProbe, WantedProbe
+from precision_bisect.bisect.engine.probes import FinishedProbe, ProbeTimes, RunningProbe, Target, WantedProbe
 from precision_bisect.bisect.result import Conclusion
 from precision_bisect.bisect.run.loop import PlannedProbe
 from precision_bisect.bisect.search.evidence.posterior import GOOD_END
@@ -43,10 +49,18 @@ def commit(name: str, parents: Sequence[str]) -> Commit:
     )
 
 
-def loaded_range(names: Sequence[str], graph: CommitGraph, good: str) -> LoadedRange:
-    """A range of commits called `names`, each of its own content, that builds on `good`."""
+def loaded_range(
+    names: Sequence[str],
+    graph: CommitGraph,
+    good: str,
+    *,
+    forked: Mapping[int, str] | None = None,
+) -> LoadedRange:
+    """A range of commits called `names`, each of its own content, that builds on `good`; candidates in `forked` build
+    on another commit from before the range."""
+    forks = forked or {}
     commits = tuple(
-        commit(name, [names[parent] for parent in graph.parents[place]] or [good])
+        commit(name, [names[parent] for parent in graph.parents[place]] or [forks.get(place, good)])
         for place, name in enumerate(names)
     )
     return LoadedRange(
@@ -143,6 +157,13 @@ class SimulatedBisection:
             return self.answers[type(question)](question)
         if isinstance(question, AskRange):
             return self.loaded
+        if isinstance(question, AskTarget):
+            return Target(
+                repository=question.repository,
+                commit=question.commit,
+                held=question.held,
+                content=question.commit,
+            )
         assert isinstance(question, AskPins) or type(question).__name__ == "AskMovedPins", question
         return ()
 

@@ -1,0 +1,146 @@
+"""The parents of a culprit that lie outside of the range are run.
+
+A line that was forked before the range began may lack a fix that the good end has: then its first commit fails without
+being to blame.
+"""
+
+import math
+from dataclasses import dataclass, replace
+
+from ....store.vocabulary import BisectionOutcome, Judgement, Phase
+from ...commits.lines import candidates_on_line, without_candidates
+from ...commits.range import outcome_of
+from ...result import Conclusion
+from ...search.evidence.knowledge import Outcome
+from ..evidence import RangeEvidence, failing_end, passing_end
+from ..history import AskTarget
+from ..known import Known
+from ..log import ProbeLog
+from ..needs import Needs, Notice
+from ..priority.circumstances import Circumstances
+from ..probes import Target, WantedProbe
+from ..range_search import RangeSearch
+from .concluding import Concluding
+from .culprit import TestingPins
+from .naming import Culprit
+from .state import Advance, Enter, Move, State, Wait, load_all
+
+_ODDS = 99.0
+"""At which a parent counts as passing or failing."""
+_MOST_RUNS = 24
+
+
+@dataclass(frozen=True)
+class CheckingParents(State):
+    """A culprit is confirmed, as far as commits of the range go."""
+
+    culprit: Culprit
+
+    @property
+    def search(self) -> RangeSearch:
+        """The range of the culprit."""
+        return self.culprit.search
+
+    def advance(self, known: Known, around: Circumstances) -> Advance:
+        where = self.search.loaded.range
+        asked = [
+            AskTarget(repository=where.repository, commit=parent, held=where.held)
+            for parent in self._outside_parents()
+        ]
+        if wait := load_all(known, *asked):
+            return wait
+        for question in asked:
+            target = known.answer(question)
+            outcome = Outcome.SKIP if target is None else self._outcome(known, target)
+            if outcome is None and target is not None:
+                return self._run(known, target)
+            if outcome is Outcome.BAD:
+                return self._without_line(question.commit)
+            if outcome is not Outcome.GOOD:
+                return self._suspect(question.commit)
+        return Move(TestingPins(self.culprit))
+
+    def _outside_parents(self) -> list[str]:
+        """The parents of the culprit that are neither commits of the range nor its old end."""
+        loaded = self.search.loaded
+        inside = {commit.sha for commit in loaded.commits} | {loaded.range.old}
+        commit = loaded.collapsed.nodes[self.culprit.node].commit
+        parents = commit.parents[:1] if loaded.range.first_parent else commit.parents
+        return [parent for parent in parents if parent not in inside]
+
+    def _outcome(self, known: Known, parent: Target) -> Outcome | None:
+        """What a parent is; None where one more run has to tell."""
+        loaded = self.search.loaded
+        if parent.content == loaded.old_content:
+            return Outcome.GOOD
+        judgement = _like_an_end(known.log, parent, passing_end(loaded), failing_end(loaded))
+        return None if judgement is None else outcome_of(judgement, loaded.range.seeks)
+
+    def _run(self, known: Known, parent: Target) -> Wait:
+        if known.log.is_running(parent.content):
+            return Wait(Needs())
+        wanted = WantedProbe(target=parent, phase=Phase.CONFIRM, range=self.search.ordinal)
+        return Wait(Needs(start=(wanted,)))
+
+    def _without_line(self, parent: str) -> Advance:
+        """Go on without the line of the culprit, which does the same before its first commit."""
+        search, named = self.search, self.culprit.named
+        line = candidates_on_line(search.loaded, self.culprit.node)
+        if search.loaded.graph.bad in line:
+            return self._suspect(parent)
+        loaded = without_candidates(search.loaded, line)
+        text = (
+            f"{named.commit[:12]} is not to blame: its parent {parent[:12]}, from before the range, does the same. "
+            f"Its line lacks what the good end has; {len(line)} commit{'' if len(line) == 1 else 's'} of it left out"
+        )
+        bad = {search.loaded.graph.bad: loaded.graph.bad}
+        inherited = (
+            replace(seen, commit=bad.get(seen.commit, seen.commit)) for seen in search.evidence.inherited
+        )
+        evidence = RangeEvidence.of(loaded, inherited=tuple(inherited))
+        narrower = RangeSearch(
+            ordinal=search.ordinal,
+            loaded=loaded,
+            evidence=evidence,
+            confidence=search.confidence,
+            case=search.case,
+        )
+        return Enter(narrower, self.culprit.enclosing, (Notice(text),))
+
+    def _suspect(self, parent: str) -> Advance:
+        """The parent tells nothing, so that nothing is proven."""
+        named = self.culprit.named
+        conclusion = Conclusion(
+            outcome=BisectionOutcome.SUSPECT,
+            message=(
+                f"{named.repository} {named.commit} is the suspect: its parent {parent[:12]}, from before the range, "
+                "could not be told from it"
+            ),
+            suspects=(named.model_copy(update={"confidence": None}),),
+            earlier_failures=self.culprit.earlier_failures,
+        )
+        return Move(Concluding(conclusion, self.culprit.enclosing, self.search))
+
+
+def _like_an_end(log: ProbeLog, target: Target, good: Target, bad: Target) -> Judgement | None:
+    """Whether a target fails as often as the bad end or as the good one; None where one more run has to tell.
+
+    Wald's sequential probability ratio test (Sequential Analysis, 1947) between the rates of both ends, at odds of 99.
+    A skip where a run cannot be judged, or too many runs told nothing.
+    """
+    tally = log.tally(target.content)
+    fails, passes = tally[Judgement.BAD], tally[Judgement.GOOD]
+    rates = _fail_rate(log, good), _fail_rate(log, bad)
+    evidence = fails * math.log(rates[1] / rates[0]) + passes * math.log((1 - rates[1]) / (1 - rates[0]))
+    if evidence >= math.log(_ODDS):
+        return Judgement.BAD
+    if evidence <= -math.log(_ODDS):
+        return Judgement.GOOD
+    return Judgement.SKIP if tally[Judgement.SKIP] or fails + passes >= _MOST_RUNS else None
+
+
+def _fail_rate(log: ProbeLog, end: Target) -> float:
+    """The fail rate of an end, by the rule of Krichevsky and Trofimov (1981), which leaves no rate at 0 or 1."""
+    tally = log.tally(end.content)
+    runs = tally[Judgement.BAD] + tally[Judgement.GOOD]
+    return (tally[Judgement.BAD] + 0.5) / (runs + 1)
