@@ -57,7 +57,7 @@ class Screened:
 
     @property
     def chance(self) -> float:
-        """The search's."""
+        """The chance that the search sees."""
         return self.search.chance
 
     def after(self, answer: Answer) -> Screened:

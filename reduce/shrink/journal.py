@@ -22,7 +22,7 @@ class TrialJournal:
 
     @classmethod
     def open(cls, path: Path) -> TrialJournal:
-        """Reads what is there."""
+        """Opens the journal of an earlier call, or a new one."""
         journal = cls(path)
         text = path.read_bytes() if path.exists() else b""
         whole = text[: text.rfind(b"\n") + 1]

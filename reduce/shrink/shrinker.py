@@ -31,7 +31,7 @@ FIRST_RUNS, MOST_RUNS = 2, 8
 
 @dataclass(kw_only=True)
 class Shrinker:
-    """Makes the gate's best smaller.
+    """Makes the best candidate of a gate smaller, until nothing makes it smaller or a budget is used up.
 
     folder: for the candidates that are made; nothing of them stays.
     jobs: how many run at once.
@@ -64,7 +64,7 @@ class Shrinker:
 
     @property
     def stopped(self) -> bool:
-        """Whether the budget is used up."""
+        """Whether the budget of time or of tests is used up."""
         return self.seconds_left == 0 or (self.most_tests is not None and self.calls >= self.most_tests)
 
     @property

@@ -35,7 +35,7 @@ class Choices:
 
     @property
     def query(self) -> Query[Candidate] | None:
-        """The next option."""
+        """Asks for the next option."""
         return Query(self.options[0], self.runs) if self.options else None
 
     @property

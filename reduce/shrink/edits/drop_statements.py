@@ -1,4 +1,4 @@
-"""Drop statements from the kernels that are left, in both builds alike: what is expected is computed anew."""
+"""Drop statements from the kernels that are left, the same in both builds: what is expected is computed anew."""
 
 from __future__ import annotations
 

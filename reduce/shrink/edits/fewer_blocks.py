@@ -1,4 +1,4 @@
-"""Fewer blocks: one task after another."""
+"""Run tasks in fewer blocks, one task after another."""
 
 from __future__ import annotations
 

@@ -14,10 +14,12 @@ from ..program.candidate import Candidate
 
 
 class EditKind(Protocol):
-    """Proposes candidates. `name` is that of the kind on the screen."""
+    """Proposes candidates."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The name of the kind on the screen."""
+        ...
 
     def search(self, best: Candidate, *, rate: float, again: bool) -> MinimizerState[Candidate]:
         """The search for what of `best` can go; it starts with `best`, and ends where no single edit of this kind is

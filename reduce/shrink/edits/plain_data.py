@@ -1,4 +1,4 @@
-"""Plain values for one input after another."""
+"""Give plain values to one input after another."""
 
 from __future__ import annotations
 

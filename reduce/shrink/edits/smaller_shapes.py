@@ -1,4 +1,4 @@
-"""Smaller shapes: one size after another, in all dimensions that have it."""
+"""Make shapes smaller: one size after another, in all dimensions that have it."""
 
 from __future__ import annotations
 

@@ -47,9 +47,9 @@ class Subsets:
 
     @property
     def chance(self) -> float:
-        """The subset's."""
+        """The chance that the subset is interesting."""
         return self.state.chance
 
     def after(self, answer: Answer) -> Subsets:
-        """The search of subsets, one step on."""
+        """The search after its query was answered."""
         return replace(self, state=self.state.after(answer))

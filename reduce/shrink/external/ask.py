@@ -11,6 +11,7 @@ from pathlib import Path
 
 
 def main() -> int:
+    """Ask, and give the exit code."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(sys.argv[1])
         connection.sendall(Path(sys.argv[2]).read_bytes())

@@ -25,15 +25,15 @@ class Ancestors:
 
     @property
     def query(self) -> Query[Subset] | None:
-        """The ancestors."""
+        """Asks for the ancestors, once."""
         return None if self.asked else Query(self.candidate, self.runs)
 
     @property
     def chance(self) -> float:
-        """It nearly always holds."""
+        """What a failing output depends on nearly always suffices."""
         return 0.95
 
     def after(self, answer: Answer) -> Ancestors:
-        """Done."""
+        """The end, with the ancestors as the best if they suffice."""
         best = self.candidate if answer is Answer.INTERESTING else self.best
         return replace(self, best=best, asked=True)

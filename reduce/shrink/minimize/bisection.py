@@ -47,7 +47,7 @@ class CutBisection:
 
     @staticmethod
     def start(graph: DependencyGraph, best: Subset | None = None, *, rate: float = 1.0) -> CutBisection:
-        """From `best` (all elements)."""
+        """Begins with `best`, by default with all elements."""
         best = graph.everything if best is None else best
         return _seek(graph=graph, best=best, base=frozenset(), found=0, total=max(1, len(best)), rate=rate)
 
@@ -81,7 +81,7 @@ class CutBisection:
 
     @property
     def chance(self) -> float:
-        """By the belief."""
+        """The chance that the last needed element is kept, and that the run fails then."""
         return self.rate * float(self.belief[: self.cut + 1].sum()) if self.cut is not None else 0.0
 
     def after(self, answer: Answer) -> CutBisection:

@@ -23,22 +23,22 @@ class Cuts:
 
     @staticmethod
     def start(graph: DependencyGraph, best: Subset, *, rate: float = 1.0) -> Cuts:
-        """From an interesting candidate that is closed; it fails at `rate`."""
+        """Begins with an interesting candidate that is closed and fails at `rate`."""
         return Cuts(state=CutBisection.start(graph, best, rate=rate), may_be_lone=rate == 1)
 
     @property
     def best(self) -> Subset:
-        """Of the search under way."""
+        """The smallest candidate of the search under way."""
         return self.state.best
 
     @property
     def query(self) -> Query[Subset] | None:
-        """Of the search under way."""
+        """What the search under way asks next."""
         return self.state.query
 
     @property
     def chance(self) -> float:
-        """Of the search under way."""
+        """The chance that the search under way sees."""
         return self.state.chance
 
     def after(self, answer: Answer) -> Cuts:

@@ -38,7 +38,7 @@ class DependencyGraph:
 
     @cached_property
     def everything(self) -> Subset:
-        """All elements."""
+        """The set of all elements."""
         return frozenset(range(len(self)))
 
     @cached_property

@@ -40,19 +40,19 @@ class LoneTask:
 
     @staticmethod
     def start(graph: DependencyGraph, best: Subset, suspects: Subset) -> LoneTask:
-        """From an interesting candidate that is closed; failures are sure."""
+        """Begins with an interesting candidate that is closed and always fails."""
         groups = _parts(graph.last(suspects), GROUPS)
         state = LoneTask(graph=graph, best=best, suspects=suspects, at_first=len(suspects), groups=groups)
         return state._settled()
 
     @property
     def query(self) -> Query[Subset] | None:
-        """The next group's chains."""
+        """Asks for the chains of the next group."""
         return Query(self.graph.with_ancestors(self.groups[0])) if self.groups else None
 
     @property
     def chance(self) -> float:
-        """Its share of the suspects."""
+        """The share of the suspects that the next group has."""
         query = self.query
         return len(query.candidate & self.suspects) / len(self.suspects) if query is not None else 0.0
 

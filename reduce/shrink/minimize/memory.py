@@ -1,4 +1,4 @@
-"""All runs made so far."""
+"""What all runs made so far showed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Memory(Generic[C]):
         return run.number in self._runs.get(run.candidate, {})
 
     def record(self, run: Trial[C], answer: Answer) -> None:
-        """Note a run.
+        """Notes what a run showed.
 
         Raises:
             ValueError: this run is known already.

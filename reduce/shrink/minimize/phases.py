@@ -30,17 +30,17 @@ class Phases:
 
     @property
     def best(self) -> Subset:
-        """Of the phase under way."""
+        """The smallest candidate of the phase under way."""
         return self.state.best
 
     @property
     def query(self) -> Query[Subset] | None:
-        """Of the phase under way; None: all are done."""
+        """What the phase under way asks next."""
         return self.state.query
 
     @property
     def chance(self) -> float:
-        """Of the phase under way."""
+        """The chance that the phase under way sees."""
         return self.state.chance
 
     def after(self, answer: Answer) -> Phases:
@@ -55,7 +55,7 @@ class Phases:
 
 
 ERROR = 0.01
-"""Of a candidate that is rejected, the chance that it is interesting nevertheless."""
+"""The chance that a candidate is interesting which was rejected."""
 
 
 def minimize(

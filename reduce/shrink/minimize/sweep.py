@@ -30,7 +30,7 @@ class Sweep:
 
     @staticmethod
     def start(graph: DependencyGraph, best: Subset, *, runs: int = 1) -> Sweep:
-        """From an interesting candidate, rejecting after `runs` passes."""
+        """Begins with an interesting candidate; others are rejected after `runs` passes."""
         return Sweep(graph=graph, best=best, runs=runs, todo=graph.last(best))
 
     @property

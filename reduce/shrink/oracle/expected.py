@@ -21,7 +21,7 @@ class Expected:
 
     @classmethod
     def of(cls, failure: Failure, stack: Stack) -> Expected:
-        """By the stack's own verdict patterns."""
+        """What tells a failure, by the stack's own verdict patterns."""
         if isinstance(failure, Printed):
             return cls(
                 code=failure.code, patterns=(failure.pattern.pattern,) if failure.pattern is not None else ()

@@ -30,10 +30,12 @@ BROKEN = frozenset(
 
 
 class Failure(Protocol):
-    """One kind of failure. `text` is for people and for the result."""
+    """One kind of failure."""
 
     @property
-    def text(self) -> str: ...
+    def text(self) -> str:
+        """What it is called on the screen and in the result."""
+        ...
 
     def outcome(self, ran: Ran, made: MadeBuild) -> Answer:
         """What one run of a candidate was. Only the candidate's side is looked at, its twin is not."""
@@ -52,11 +54,11 @@ class WrongValues:
 
     @property
     def text(self) -> str:
-        """As the verdict is called."""
+        """The name of the verdict."""
         return "mismatch"
 
     def outcome(self, ran: Ran, made: MadeBuild) -> Answer:
-        """By the names of the outputs in the signature."""
+        """A run is judged by the names of the outputs in its signature."""
         found = ran.classification
         if found.verdict is Verdict.PASS:
             return Answer.NOT
@@ -102,7 +104,7 @@ class Broken:
         return f"{self.verdict.value} {self.signature}" if self.signature else self.verdict.value
 
     def outcome(self, ran: Ran, made: MadeBuild) -> Answer:
-        """Equal verdict and signature."""
+        """A run with the same verdict and signature is interesting."""
         found = ran.classification
         if (found.verdict, found.signature) == (self.verdict, self.signature):
             return Answer.INTERESTING
@@ -121,7 +123,7 @@ class Printed:
 
     @property
     def text(self) -> str:
-        """Both."""
+        """The exit code and the pattern that are looked for."""
         parts = [
             f"exit code {self.code}" if self.code is not None else "",
             f"a line with {self.pattern.pattern!r}" if self.pattern is not None else "",
@@ -129,7 +131,7 @@ class Printed:
         return " and ".join(part for part in parts if part)
 
     def outcome(self, ran: Ran, made: MadeBuild) -> Answer:
-        """Any other failure has slipped."""
+        """A run with the exit code and the line is interesting; any other failure has slipped."""
         code = ran.ending.exit_code if ran.ending.signal is None else 128 + ran.ending.signal
         same = self.code is None or code == self.code
         if same and (self.pattern is None or any(map(self.pattern.search, ran.lines()))):

@@ -40,7 +40,7 @@ class Differential:
 
     @property
     def text(self) -> str:
-        """For people and for the result."""
+        """What is looked for, as people and the result call it."""
         return self.failure.text
 
     def judge(self, candidate: Candidate, folder: Path) -> Answer:
@@ -64,7 +64,7 @@ class Differential:
 
 @contextmanager
 def made_in(folder: Path) -> Generator[None]:
-    """Removes what was made there."""
+    """Removes the folder of a candidate at the end."""
     try:
         yield
     finally:

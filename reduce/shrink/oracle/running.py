@@ -1,4 +1,4 @@
-"""Runs builds that were made."""
+"""Runs the builds of candidates."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class BuildRunner:
     timeout: float
 
     def run(self, made: MadeBuild, toolchain: Toolchain, folder: Path, *, save_outputs: bool = False) -> Ran:
-        """One run, recorded in `folder`."""
+        """Makes one run, recorded in the new folder `folder`."""
         replayer = Replayer(
             copy=WorkingCopy(made.path), toolchain=toolchain, folder=folder, timeout=self.timeout
         )

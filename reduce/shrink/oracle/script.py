@@ -48,7 +48,7 @@ class Script:
 
     @property
     def text(self) -> str:
-        """For people and for the result."""
+        """What is looked for, as people and the result call it."""
         return f"what {self.path.name} finds interesting"
 
     def judge(self, candidate: Candidate, folder: Path) -> Answer:

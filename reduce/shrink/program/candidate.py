@@ -57,5 +57,5 @@ class Candidate:
 
     @property
     def digest(self) -> str:
-        """Names a folder of the candidate."""
+        """Names a folder that holds something of the candidate."""
         return hashlib.sha256(self.key.encode()).hexdigest()[:16]

@@ -31,7 +31,7 @@ class TrustedValues(Protocol):
     """The values that are taken as right, by the program's own ordinals."""
 
     def of(self, ordinal: int) -> TaskValues:
-        """All tensors of a task."""
+        """The values of all tensors of a task."""
         ...
 
     def run_of(self, ordinal: int) -> str:
@@ -69,7 +69,7 @@ class CutTensor:
         return TensorView.of_contiguous(self.buffer.name, self.buffer.dtype, taken.shape, taken)
 
     def view(self, values: Array) -> TensorView:
-        """The values with the tensor's shape."""
+        """Flat values as a tensor of the buffer's shape."""
         return TensorView.of_contiguous(self.buffer.name, self.buffer.dtype, self.buffer.shape, values)
 
 
@@ -84,7 +84,7 @@ class Cut:
 
     @property
     def bytes(self) -> int:
-        """Size of all tensors."""
+        """The size of all tensors in bytes."""
         return sum(math.prod(one.buffer.shape) * one.buffer.dtype.itemsize for one in self.tensors)
 
 

@@ -1,4 +1,4 @@
-"""From the strides of regions to the shape of their buffer, and from a region to a view of it."""
+"""Tells the shape of a buffer from the strides of its regions, and how to take a region out of it."""
 
 from __future__ import annotations
 

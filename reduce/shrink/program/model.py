@@ -56,7 +56,7 @@ class ProgramTask:
 
     @property
     def name(self) -> str:
-        """Its kernels' names."""
+        """The names of its kernels, joined."""
         return "+".join(self.kernels)
 
 

@@ -39,7 +39,7 @@ class MadeBuild:
 
     @property
     def arguments(self) -> tuple[EntryTensor, ...]:
-        """Its entry arguments."""
+        """The arguments of its entry function."""
         return entry_tensors(self.cut)
 
 
@@ -87,7 +87,7 @@ class BuildPair:
 
     @cached_property
     def alignment(self) -> Alignment:
-        """Which tasks correspond."""
+        """Which tasks of the two builds correspond."""
         return align(self.failing.tasks, self.reference.tasks)
 
     @cached_property
@@ -214,7 +214,7 @@ class BuildPair:
         return _edited(candidate, made, dict(candidate.blocks))
 
     def reference_cut(self, candidate: Candidate) -> Cut:
-        """The same tasks of the reference."""
+        """The reduced reference: the tasks that correspond to those left of the failing program."""
         aligned = self.alignment.reference_of
         kept = {aligned[one] for one in candidate.tasks if one in aligned}
         made = cut(self.reference.program, kept, _ReferenceValues(pair=self), _given(self.reference.data))
@@ -230,14 +230,14 @@ class BuildPair:
         return MadeBuild(path=folder, cut=made)
 
     def make_narrowed_reference(self, candidate: Candidate, folder: Path) -> MadeBuild:
-        """The twin with smaller shapes in buffers that kept their sizes."""
+        """The reference's build with smaller shapes in buffers that kept their sizes."""
         extents = dict(candidate.extents)
         made = narrow(self.reference_cut(replace(candidate, extents=())), extents)
         _edit_kernels(_make(self.reference, made, folder), candidate, fails=False)
         return MadeBuild(path=folder, cut=made)
 
     def make_reference(self, candidate: Candidate, folder: Path) -> MadeBuild:
-        """Its twin."""
+        """The reference's build of a candidate, in the new folder `folder`."""
         made = self.reference_cut(candidate)
         _edit_kernels(_make(self.reference, made, folder), candidate, fails=False)
         return MadeBuild(path=folder, cut=made)

@@ -18,7 +18,7 @@ class _Part(BaseModel):
 
 
 class Size(_Part):
-    """Before and after."""
+    """A count before and after the reduction."""
 
     before: int
     after: int

@@ -13,6 +13,7 @@ from pathlib import Path
 
 
 def main(log: str, code: str) -> int:
+    """Compare a log and an exit code with what is expected; 0 where both are as they should be."""
     expected = json.loads(Path(__file__).with_name("expected.json").read_text(encoding="utf-8"))
     if expected["code"] is not None and expected["code"] != int(code):
         return 1

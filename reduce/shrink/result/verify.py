@@ -1,4 +1,4 @@
-"""The last word on a result: it is run as it stands on disk, in fresh processes."""
+"""Verifies a result: it is run as it stands on disk, in fresh processes."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Verifier:
         )
 
     def worst_rows(self, ours: MadeBuild) -> list[WorstRow]:
-        """Of one run more; empty where it passes, or does not get to its end."""
+        """The worst rows of one more run; none where it passes, or does not get to its end."""
         folder = self.folder / "worst"
         ran = self.oracle.runner.run(ours, self.pair.failing.toolchain.anew, folder, save_outputs=True)
         if ran.outputs is None:

@@ -42,7 +42,7 @@ class Recording:
 
     @cached_property
     def program(self) -> Program:
-        """Its program model."""
+        """The program that the run submitted."""
         parts = self.copy.build()
         return extract(parts.orchestration(), parts.kernel_config(), self.tasks, self.dump, self.arguments)
 
@@ -154,7 +154,7 @@ def _annotated(graph: TaskGraph, build: Path) -> TaskGraph:
 
 
 def same_bits(first: TaskValues, second: TaskValues) -> bool:
-    """Whether two tasks left the same."""
+    """Whether two tasks left the same bits in all their tensors."""
     return first.after.keys() == second.after.keys() and all(
         np.array_equal(view.contiguous(), second.after[index].contiguous())
         for index, view in first.after.items()
