@@ -14,7 +14,7 @@ from ..runner.localization.divergence import DIVERGENCE, TASK_GRAPH, Divergence
 _WORK = "work"
 
 
-class Outcome(Protocol):
+class LocalizationResult(Protocol):
     """What a localization has come to, ready to be written down."""
 
     def document(self) -> Divergence:
@@ -46,7 +46,7 @@ class OutputFolder:
         work.mkdir(parents=True)
         return work
 
-    def write(self, outcome: Outcome) -> Divergence:
+    def write(self, outcome: LocalizationResult) -> Divergence:
         """Write the page and the document, and give the document back."""
         document, page = outcome.document(), outcome.page()
         if page is not None:

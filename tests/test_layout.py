@@ -5,8 +5,6 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[1]
 ROOMS = ("bisect", "configs", "demo", "reduce", "runner", "store")
 CHECKED = (*ROOMS, "benchmarks", "docs", "tests")
@@ -75,9 +73,6 @@ def test_no_two_sibling_folders_import_each_other() -> None:
     assert [f"{a.relative_to(ROOT)} and {b.relative_to(ROOT)}" for a, b in both] == []
 
 
-@pytest.mark.xfail(
-    strict=True, reason="41 names were borne by several classes; one room after the other loses them"
-)
 def test_no_two_public_classes_share_a_name() -> None:
     places: defaultdict[str, list[str]] = defaultdict(list)
     for module in modules(*ROOMS):

@@ -13,36 +13,36 @@ from .needs import Needs, Note
 from .priority.circumstances import Circumstances
 from .priority.promise import Promise
 from .probes import FinishedProbe, RunningProbe
-from .states.concluding import budget_spent
+from .states.answer.concluding import budget_spent
 from .states.good_end import FindingGoodEnd
 from .states.opening import OpeningRange
 from .states.searching import Searching
-from .states.state import Enter, Finish, Move, State
+from .states.state import BisectionState, Enter, Finish, Move
 
 
 @dataclass(frozen=True)
-class Started:
+class ProbeStarted:
     """A probe was started."""
 
     probe: RunningProbe
 
 
 @dataclass(frozen=True)
-class Finished:
+class ProbeFinished:
     """A probe is finished."""
 
     probe: FinishedProbe
 
 
 @dataclass(frozen=True)
-class Cancelled:
+class ProbesCancelled:
     """Probes were stopped; they never count."""
 
     numbers: tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Answered:
+class QuestionAnswered:
     """A question to the history of a repository was answered."""
 
     question: HistoryQuestion
@@ -50,11 +50,11 @@ class Answered:
 
 
 @dataclass(frozen=True)
-class Frozen:
+class DataFrozen:
     """The golden data are frozen."""
 
 
-Happening: TypeAlias = Started | Finished | Cancelled | Answered | Frozen
+Happening: TypeAlias = ProbeStarted | ProbeFinished | ProbesCancelled | QuestionAnswered | DataFrozen
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +62,7 @@ class Bisection:
     """A bisection, as far as it has come. Made by `start`; `after` and `next` make the ones that follow."""
 
     known: Known
-    state: State
+    state: BisectionState
 
     @classmethod
     def start(
@@ -77,15 +77,15 @@ class Bisection:
         """The bisection that knows of this too."""
         known = self.known
         match happened:
-            case Started(probe=probe):
+            case ProbeStarted(probe=probe):
                 known = replace(known, log=known.log.with_started(probe))
-            case Finished(probe=finished):
+            case ProbeFinished(probe=finished):
                 known = replace(known, log=known.log.with_finished(finished))
-            case Cancelled(numbers=numbers):
+            case ProbesCancelled(numbers=numbers):
                 known = replace(known, log=known.log.with_cancelled(numbers))
-            case Answered(question=question, answer=answer):
+            case QuestionAnswered(question=question, answer=answer):
                 known = known.with_answer(question, answer)
-            case Frozen():
+            case DataFrozen():
                 known = replace(known, frozen=True)
         return replace(self, known=known)
 

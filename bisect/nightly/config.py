@@ -18,7 +18,7 @@ _Duration = Annotated[float, BeforeValidator(lambda text: parse_duration(str(tex
 """In the file a text such as `6h`; seconds."""
 
 
-class Target(Model):
+class NightTarget(Model):
     """A platform of the matrix."""
 
     device: int = Field(default=0, ge=0)
@@ -27,7 +27,7 @@ class Target(Model):
     included; unlimited by default."""
 
 
-class Window(Model):
+class NightWindow(Model):
     """Hours of the day, local time, in which runs may start; it may cross midnight."""
 
     start: time
@@ -36,7 +36,7 @@ class Window(Model):
     def around(self, at: datetime) -> tuple[datetime, datetime] | None:
         """From when to when the window is open that is open at this (aware) time; None outside of it.
 
-        >>> window = Window(start=time(22), end=time(6))
+        >>> window = NightWindow(start=time(22), end=time(6))
         >>> window.around(datetime(2026, 1, 1, 23)), window.around(datetime(2026, 1, 1, 12))
         ((datetime.datetime(2026, 1, 1, 22, 0), datetime.datetime(2026, 1, 2, 6, 0)), None)
         """
@@ -62,7 +62,7 @@ class NightlyConfig(Model):
     """Where checkouts of the stack lie, where the stack file does not say so."""
     branches: tuple[str, ...] = ("HEAD",)
     cases: tuple[str, ...] = Field(min_length=1)
-    platforms: Mapping[str, Target] = Field(min_length=1)
+    platforms: Mapping[str, NightTarget] = Field(min_length=1)
     tolerances: Mapping[str, tuple[str, ...]] = {"default": ()}
     """Arguments that are put behind the case, by a name."""
     reruns: int = Field(default=3, ge=1)
@@ -70,7 +70,7 @@ class NightlyConfig(Model):
     unchanged: Literal["reuse", "run"] = "reuse"
     """Where neither the content nor the environment has changed since the last run: take its result, or run again."""
     budget: _Duration | None = None
-    window: Window | None = None
+    window: NightWindow | None = None
     timeout: _Duration | None = None
     """Of one run; the stack's own by default."""
     confidence: float = Field(default=0.99, ge=0.5, lt=1)

@@ -14,7 +14,14 @@ from ...store.journal import Journal, ProbeKey
 from ...store.vocabulary import Verdict
 from ..commits.load import note_range
 from ..commits.range import LoadedRange, Range
-from ..engine.bisection import Answered, Bisection, Cancelled, Finished, Frozen, Started
+from ..engine.bisection import (
+    Bisection,
+    DataFrozen,
+    ProbeFinished,
+    ProbesCancelled,
+    ProbeStarted,
+    QuestionAnswered,
+)
 from ..engine.history import AskRange, HistoryQuestion
 from ..engine.known import BisectionQuestion
 from ..engine.log import ProbeLog
@@ -139,7 +146,7 @@ class DrivenBisection:
         )
         self._keys[ordinal] = key
         running = RunningProbe(number=ordinal, wanted=wanted)
-        self.bisection = self.bisection.after(Started(running))
+        self.bisection = self.bisection.after(ProbeStarted(running))
         self._progress.probe_started(ordinal, wanted.phase, target.repository, target.commit)
         return PlannedProbe(running=running, request=request)
 
@@ -160,7 +167,7 @@ class DrivenBisection:
         del self._keys[number]
         self._progress.probe_finished(number, result)
         finished = finished_probe(self._journal.probe(number), self._directory(number))
-        self.bisection = self.bisection.after(Finished(finished))
+        self.bisection = self.bisection.after(ProbeFinished(finished))
 
     def cancel(self, planned: PlannedProbe) -> None:
         """Note that a probe was stopped, for it had lost its value. It never counts."""
@@ -169,7 +176,7 @@ class DrivenBisection:
         self._taken[key.content].discard(key.run)
         self._journal.cancel_probe(number)
         self._progress.probe_cancelled(number)
-        self.bisection = self.bisection.after(Cancelled((number,)))
+        self.bisection = self.bisection.after(ProbesCancelled((number,)))
 
     def activity(self, planned: PlannedProbe, slot: int, text: str) -> None:
         """Show what a worker does for a probe."""
@@ -196,7 +203,7 @@ class DrivenBisection:
         answer = self._history.answer(question)
         if isinstance(question, AskRange) and isinstance(answer, LoadedRange):
             self._open(question, answer)
-        self.bisection = self.bisection.after(Answered(question, answer))
+        self.bisection = self.bisection.after(QuestionAnswered(question, answer))
 
     def _open(self, asked: AskRange, loaded: LoadedRange) -> None:
         """Keep a range and its commits, and show it."""
@@ -232,7 +239,7 @@ class DrivenBisection:
         )
         self._journal.set_golden(golden.digest)
         self._golden = golden
-        self.bisection = self.bisection.after(Frozen())
+        self.bisection = self.bisection.after(DataFrozen())
 
     def _directory(self, ordinal: int) -> Path:
         return self._probes / f"{ordinal:04d}"

@@ -14,12 +14,12 @@ from ..known import Known
 from ..needs import Notice
 from ..priority.circumstances import Circumstances
 from ..range_search import RangeSearch
-from .concluding import Concluding
+from .answer.concluding import Concluding
+from .answer.enclosing import what_it_did
+from .answer.naming import ConfirmedCulprit
 from .descending import Descending
-from .enclosing import what_it_did
 from .judging import counterfactual_probe, judged
-from .naming import Culprit
-from .state import Advance, Move, State, load_all
+from .state import Advance, BisectionState, Move, load_all
 
 _BLAME: Mapping[tuple[Outcome, Outcome], Blame] = {
     (Outcome.GOOD, Outcome.BAD): "submodule",
@@ -30,10 +30,10 @@ _BLAME: Mapping[tuple[Outcome, Outcome], Blame] = {
 
 
 @dataclass(frozen=True)
-class TestingPins(State):
+class TestingPins(BisectionState):
     """The pins that the culprit moves are tested one after the other."""
 
-    culprit: Culprit
+    culprit: ConfirmedCulprit
 
     @property
     def search(self) -> RangeSearch:

@@ -11,11 +11,11 @@ from ..probes import Target, WantedProbe
 from ..range_search import RangeSearch, failing_end_before_measured
 from .ends import MeasuringEnds
 from .judging import require_pass
-from .state import Advance, Move, State, Wait
+from .state import Advance, BisectionState, Move, Wait
 
 
 @dataclass(frozen=True)
-class FreezingData(State):
+class FreezingData(BisectionState):
     """Data are frozen, once the good end has made them where none were named."""
 
     range_search: RangeSearch

@@ -12,19 +12,19 @@ from ..known import Known
 from ..needs import Notice
 from ..priority.circumstances import Circumstances
 from ..range_search import RangeSearch
-from .enclosing import OuterRange, Through, TookAway
+from .answer.enclosing import OuterRange, Through, TookAway
+from .answer.naming import ConfirmedCulprit
 from .judging import counterfactual_probe, judged
-from .naming import Culprit
-from .state import Advance, Enter, Move, State, Wait, load_all
+from .state import Advance, BisectionState, Enter, Move, Wait, load_all
 
 
 @dataclass(frozen=True, kw_only=True)
-class Descending(State):
+class Descending(BisectionState):
     """The range of the pinned repository is found and opened; where there is none, it goes on with `otherwise`."""
 
-    culprit: Culprit
+    culprit: ConfirmedCulprit
     pin: MovedPin
-    otherwise: State
+    otherwise: BisectionState
 
     @property
     def search(self) -> RangeSearch:

@@ -14,13 +14,13 @@ from ..needs import Needs
 from ..priority.circumstances import Circumstances
 from ..probes import Target, WantedProbe
 from ..range_search import RangeSearch, failing_end_before_measured
-from .enclosing import Enclosing
+from .answer.enclosing import Enclosing
 from .judging import has_shown, require_judged
-from .state import Advance, Enter, State, Wait
+from .state import Advance, BisectionState, Enter, Wait
 
 
 @dataclass(frozen=True, kw_only=True)
-class MeasuringEnds(State):
+class MeasuringEnds(BisectionState):
     """The ends are run until they differ with the asked confidence. `before` is how many probes had ended when it
     began."""
 

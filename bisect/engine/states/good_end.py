@@ -16,7 +16,7 @@ from ..probes import Target, WantedProbe
 from .data import frozen_data
 from .judging import has_shown, judged
 from .opening import OpeningRange
-from .state import Advance, Move, State, Wait, load_all
+from .state import Advance, BisectionState, Move, Wait, load_all
 
 _OUTCOMES: Mapping[Judgement, Outcome] = {
     Judgement.GOOD: Outcome.GOOD,
@@ -26,7 +26,7 @@ _OUTCOMES: Mapping[Judgement, Outcome] = {
 
 
 @dataclass(frozen=True)
-class FindingGoodEnd(State):
+class FindingGoodEnd(BisectionState):
     """Nobody named a good end."""
 
     def failing_end(self, known: Known) -> Target | None:

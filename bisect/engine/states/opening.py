@@ -12,11 +12,11 @@ from ..priority.promise import Promise
 from ..probes import Target
 from ..range_search import RangeSearch, failing_end_before_measured
 from .data import FreezingData
-from .state import Advance, Move, State, load_all
+from .state import Advance, BisectionState, Move, load_all
 
 
 @dataclass(frozen=True, kw_only=True)
-class OpeningRange(State):
+class OpeningRange(BisectionState):
     """The commits between the ends are read."""
 
     good: str | None = None
@@ -44,7 +44,7 @@ class OpeningRange(State):
 
 
 @dataclass(frozen=True)
-class WaitingToBegin(State):
+class WaitingToBegin(BisectionState):
     """Other bisections whose probes promise more go first."""
 
     range_search: RangeSearch

@@ -20,10 +20,10 @@ from ..needs import Needs, Notice
 from ..priority.circumstances import Circumstances
 from ..probes import Target, WantedProbe
 from ..range_search import RangeSearch
-from .concluding import Concluding
+from .answer.concluding import Concluding
+from .answer.naming import ConfirmedCulprit
 from .culprit import TestingPins
-from .naming import Culprit
-from .state import Advance, Enter, Move, State, Wait, load_all
+from .state import Advance, BisectionState, Enter, Move, Wait, load_all
 
 _ODDS = 99.0
 """At which a parent counts as passing or failing."""
@@ -31,10 +31,10 @@ _MOST_RUNS = 24
 
 
 @dataclass(frozen=True)
-class CheckingParents(State):
+class CheckingParents(BisectionState):
     """A culprit is confirmed, as far as commits of the range go."""
 
-    culprit: Culprit
+    culprit: ConfirmedCulprit
 
     @property
     def search(self) -> RangeSearch:

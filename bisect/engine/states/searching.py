@@ -22,18 +22,18 @@ from ..priority.costs import costs_beside
 from ..priority.promise import Promise
 from ..probes import WantedProbe
 from ..range_search import RangeSearch
-from .concluding import Concluding, without_culprit
-from .enclosing import Enclosing
-from .naming import Culprit, named_commit
+from .answer.concluding import Concluding, without_culprit
+from .answer.enclosing import Enclosing
+from .answer.naming import ConfirmedCulprit, named_commit
 from .parents import CheckingParents
-from .state import Advance, Move, State, Wait
+from .state import Advance, BisectionState, Move, Wait
 
 _VERIFYING_RUNS = 3
 """Of two commits whose verdicts contradict each other, before the range counts as broken twice."""
 
 
 @dataclass(frozen=True)
-class Searching(State):
+class Searching(BisectionState):
     """A range whose ends differ."""
 
     range_search: RangeSearch
@@ -84,7 +84,7 @@ class Searching(State):
             named = named_commit(search.loaded, decision.culprit, confidence)
             return Move(
                 CheckingParents(
-                    Culprit(
+                    ConfirmedCulprit(
                         search=search,
                         enclosing=self.enclosing,
                         node=decision.culprit,

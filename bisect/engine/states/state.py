@@ -12,10 +12,10 @@ from ..priority.circumstances import Circumstances
 from ..priority.promise import Promise
 from ..probes import Target
 from ..range_search import RangeSearch
-from .enclosing import Enclosing
+from .answer.enclosing import Enclosing
 
 
-class State(ABC):
+class BisectionState(ABC):
     """A stage of a bisection. Frozen: what it needs follows from what is known and from the circumstances."""
 
     @abstractmethod
@@ -49,7 +49,7 @@ class Wait:
 class Move:
     """The next state."""
 
-    state: State
+    state: BisectionState
     notes: tuple[Note, ...] = ()
 
 

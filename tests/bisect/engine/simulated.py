@@ -13,7 +13,13 @@ from typing import Any, cast
 
 from precision_bisect.bisect.commits.collapse import CommitRange, Node
 from precision_bisect.bisect.commits.range import LoadedRange, Range
-from precision_bisect.bisect.engine.bisection import Answered, Bisection, Cancelled, Finished, Started
+from precision_bisect.bisect.engine.bisection import (
+    Bisection,
+    ProbeFinished,
+    ProbesCancelled,
+    ProbeStarted,
+    QuestionAnswered,
+)
 from precision_bisect.bisect.engine.history import (
     AskPins,
     AskRange,
@@ -150,7 +156,7 @@ class SimulatedBisection:
             if isinstance(needs, Conclusion) or not needs.load:
                 return needs
             for question in needs.load:
-                self.bisection = self.bisection.after(Answered(question, self._answer(question)))
+                self.bisection = self.bisection.after(QuestionAnswered(question, self._answer(question)))
 
     def _answer(self, question: HistoryQuestion) -> HistoryAnswer:
         if type(question) in self.answers:
@@ -174,7 +180,7 @@ class SimulatedBisection:
         self.machine.built.add(content)
         self.started.append(content)
         running = RunningProbe(number=len(self.started), wanted=wanted)
-        self.bisection = self.bisection.after(Started(running))
+        self.bisection = self.bisection.after(ProbeStarted(running))
         return PlannedProbe(running=running, request=cast(ProbeRequest, None))
 
     def again(self, planned: PlannedProbe) -> None:
@@ -182,7 +188,7 @@ class SimulatedBisection:
 
     def finish(self, planned: PlannedProbe, result: ProbeResult) -> None:
         wanted = planned.running.wanted
-        self.bisection = self.bisection.after(Finished(self.finished(planned.running.number, wanted)))
+        self.bisection = self.bisection.after(ProbeFinished(self.finished(planned.running.number, wanted)))
 
     def finished(self, number: int, wanted: WantedProbe) -> FinishedProbe:
         """What a probe shows."""
@@ -200,7 +206,7 @@ class SimulatedBisection:
         )
 
     def cancel(self, planned: PlannedProbe) -> None:
-        self.bisection = self.bisection.after(Cancelled((planned.running.number,)))
+        self.bisection = self.bisection.after(ProbesCancelled((planned.running.number,)))
 
     def activity(self, planned: PlannedProbe, slot: int, text: str) -> None:
         return None

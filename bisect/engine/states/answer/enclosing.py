@@ -3,10 +3,10 @@
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from ....store.vocabulary import BisectionOutcome, Seeks
-from ...plan.pins import MovedPin
-from ...result import Conclusion, Counterfactual, EndRate, NamedCommit
-from ..probes import Target
+from .....store.vocabulary import BisectionOutcome, Seeks
+from ....plan.pins import MovedPin
+from ....result import Conclusion, Counterfactual, EndRate, NamedCommit
+from ...probes import Target
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,14 +2,14 @@
 
 from dataclasses import dataclass, field
 
-from ...commits.range import LoadedRange
-from ...result import Counterfactual, NamedCommit
-from ..range_search import RangeSearch
+from ....commits.range import LoadedRange
+from ....result import Counterfactual, NamedCommit
+from ...range_search import RangeSearch
 from .enclosing import Enclosing
 
 
 @dataclass(frozen=True, kw_only=True)
-class Culprit:
+class ConfirmedCulprit:
     """A candidate of a range that was confirmed. node: the candidate. tested: the pins that it moves, so far."""
 
     search: RangeSearch

@@ -4,23 +4,23 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ....store.vocabulary import BisectionOutcome, Seeks
-from ...commits.range import LoadedRange
-from ...result import Conclusion
-from ...search.choose.decision import EnvironmentMoved, NoCulprit, Undecided
-from ...search.choose.planner import OnlySkipped
-from ...search.evidence.posterior import Posterior
-from ..history import AskPins
-from ..known import Known
-from ..priority.circumstances import Circumstances
-from ..range_search import RangeSearch
+from .....store.vocabulary import BisectionOutcome, Seeks
+from ....commits.range import LoadedRange
+from ....result import Conclusion
+from ....search.choose.decision import EnvironmentMoved, NoCulprit, Undecided
+from ....search.choose.planner import OnlySkipped
+from ....search.evidence.posterior import Posterior
+from ...history import AskPins
+from ...known import Known
+from ...priority.circumstances import Circumstances
+from ...range_search import RangeSearch
+from ..state import Advance, BisectionState, Finish, load_all
 from .enclosing import Enclosing
 from .naming import named_commit
-from .state import Advance, Finish, State, load_all
 
 
 @dataclass(frozen=True)
-class Concluding(State):
+class Concluding(BisectionState):
     """The innermost range has its answer."""
 
     inner: Conclusion

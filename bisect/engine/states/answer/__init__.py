@@ -1,0 +1,1 @@
+"""What a bisection answers: how a culprit is named, what stands around its range, the conclusion."""
