@@ -1,0 +1,26 @@
+"""What the documents say of the tree is so."""
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+MOST_WORDS = 50
+
+
+def test_the_architecture_page_names_what_is_there() -> None:
+    """Of a table's row, a name without a folder lies in the folder before it."""
+    folder = ROOT
+    for line in (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8").splitlines():
+        for name in re.findall(r"`([\w/]+(?:\.py|/))`", line) if line.startswith("|") else ():
+            path = ROOT / name if (ROOT / name).exists() else folder / name
+            assert path.exists(), f"{name} in: {line}"
+            folder = path if path.is_dir() else path.parent
+
+
+def test_the_glossary_is_sorted_and_short() -> None:
+    rows = re.findall(
+        r"^\| ([^|]+) \| [^|]+ \|$", (ROOT / "docs" / "glossary.md").read_text("utf-8"), re.MULTILINE
+    )
+    words = rows[2:]
+    assert words == sorted(words)
+    assert 20 < len(words) <= MOST_WORDS
