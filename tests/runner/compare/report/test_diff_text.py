@@ -1,0 +1,94 @@
+"""Differences as a terminal shows them."""
+
+import io
+
+import numpy as np
+import pytest
+import torch
+from rich.console import Console
+
+from precision_bisect.runner.compare.difference import Difference, Equality
+from precision_bisect.runner.compare.patterns.finding import Pattern, PatternMatch
+from precision_bisect.runner.compare.preflight import Remark, Severity
+from precision_bisect.runner.compare.report.diff_text import (
+    heat_text,
+    printable,
+    show_difference,
+    show_remarks,
+    show_runs,
+)
+from precision_bisect.runner.compare.statistics.rows import heat_map
+from precision_bisect.runner.compare.statistics.runs import compare_runs
+from precision_bisect.runner.compare.statistics.statistics import Tolerance, measure
+from tests.runner.compare.tensor_makers import view_of
+
+EXACT = Tolerance(rtol=0.0, atol=0.0)
+
+
+@pytest.fixture(name="console")
+def make_console() -> Console:
+    return Console(file=io.StringIO(), width=200, soft_wrap=True)
+
+
+def text_of(console: Console) -> str:
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def different(name: str = "y") -> Difference:
+    actual, expected = view_of(torch.tensor([1.0, 2.5])), view_of(torch.tensor([1.0, 2.0]))
+    return Difference(
+        name=name,
+        outcome=Equality.DIFFERENT,
+        reason="1 of 2 elements differ",
+        statistics=measure(actual, expected, EXACT),
+        findings=[PatternMatch(pattern=Pattern.OFFSET, confidence=0.5, evidence="+0.5 off")],
+    )
+
+
+def test_names_cannot_steer_the_terminal(console: Console) -> None:
+    assert printable("a\x1b[2Jb\n") == "a\\x1b[2Jb\\x0a"
+    show_difference(console, different("y\x1b[2J"), in_detail=False)
+    assert text_of(console) == "y\\x1b[2J: different, 1 of 2 elements differ\n"
+
+
+def test_a_difference_in_detail_has_its_figures_and_patterns(console: Console) -> None:
+    show_difference(console, different(), in_detail=True)
+    text = text_of(console)
+    assert "1 of 2 (50.000%)" in text
+    assert "max abs error" in text
+    assert "0.5 at" in text
+    assert "constant offset (confidence 0.50): +0.5 off" in text
+
+
+def test_what_is_identical_is_not_shown(console: Console) -> None:
+    show_difference(console, Difference(name="x", outcome=Equality.EQUAL, identical=True), in_detail=True)
+    assert text_of(console) == ""
+    show_difference(console, Difference(name="x", outcome=Equality.EQUAL), in_detail=True)
+    assert text_of(console) == "x: equal within tolerance, not identical\n"
+
+
+def test_a_remark_is_one_line(console: Console) -> None:
+    show_remarks(console, [Remark(severity=Severity.ERROR, subject="x", message="all zero")])
+    assert text_of(console) == f"{Severity.ERROR.value}: x: all zero\n"
+
+
+def test_a_map_has_one_character_a_block() -> None:
+    expected = torch.zeros(4, 4)
+    actual = expected.clone()
+    actual[0, :2], actual[3, 3] = 1.0, float("nan")
+    heat = heat_map(view_of(actual), view_of(expected), EXACT, height=2, width=2)
+    assert heat_text(heat).plain.splitlines()[1:] == ["  ▒·", "  ·N"]
+    assert np.asarray(heat.share_over).shape == (2, 2)
+
+
+def test_runs_that_fail_in_different_rows_are_told_as_such(console: Console) -> None:
+    expected = torch.zeros(64, 4)
+    runs: list[torch.Tensor] = []
+    for row in (3, 40, 17):
+        run = expected.clone()
+        run[row] = 1.0
+        runs.append(run)
+    show_runs(console, "y", compare_runs([view_of(run) for run in runs], view_of(expected), EXACT))
+    assert "3 runs, wrong rows [1, 1, 1] of 64" in text_of(console)
+    assert "not deterministic" in text_of(console)

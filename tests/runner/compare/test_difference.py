@@ -1,0 +1,92 @@
+"""Two sources name by name: what is equal, what differs and why, and what cannot be told."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+import torch
+
+from precision_bisect.runner.build_output.files.errors import MalformedFileError
+from precision_bisect.runner.compare.difference import Comparison, Difference, Equality, compare_sources
+from precision_bisect.runner.compare.sources import Entry, Scalar, Source
+from precision_bisect.runner.compare.statistics.statistics import Tolerance
+from precision_bisect.runner.tensor.view import TensorView
+from tests.runner.compare.tensor_makers import view_of
+
+EXACT = Comparison(tolerance=Tolerance(rtol=0.0, atol=0.0))
+
+
+def source(
+    name: str,
+    tensors: Mapping[str, torch.Tensor],
+    *,
+    scalars: Mapping[str, Scalar] | None = None,
+    flawed: Mapping[str, str] | None = None,
+) -> Source:
+    entries = {
+        key: Entry(open=lambda tensor=tensor: view_of(tensor), is_input=False)
+        for key, tensor in tensors.items()
+    }
+    return Source(path=Path(name), tensors=entries, scalars=scalars or {}, flawed=flawed or {})
+
+
+def compared(actual: Source, expected: Source, how: Comparison = EXACT) -> dict[str, Difference]:
+    return {difference.name: difference for difference in compare_sources(actual, expected, how)}
+
+
+def test_names_of_one_side_alone_differ() -> None:
+    found = compared(
+        source("a", {"x": torch.ones(2), "more": torch.ones(2)}),
+        source("b", {"x": torch.ones(2), "less": torch.ones(2)}),
+    )
+    assert list(found) == ["x", "less", "more"]
+    assert (found["x"].outcome, found["x"].identical) == (Equality.EQUAL, True)
+    assert (found["less"].outcome, found["less"].reason) == (Equality.DIFFERENT, "only in b")
+    assert found["more"].reason == "only in a"
+
+
+def test_two_single_tensors_are_compared_whatever_their_names() -> None:
+    found = compared(source("a", {"x": torch.ones(2)}), source("b", {"y": torch.zeros(2)}))
+    assert found["y"].reason == "2 of 2 elements differ"
+    assert found["y"].rows is not None
+
+
+def test_values_within_tolerance_are_equal_and_not_identical() -> None:
+    how = Comparison(tolerance=Tolerance(rtol=0.0, atol=0.1))
+    found = compared(source("a", {"x": torch.ones(2)}), source("b", {"x": torch.full((2,), 1.05)}), how)
+    assert (found["x"].outcome, found["x"].identical) == (Equality.EQUAL, False)
+
+
+def test_another_shape_is_a_difference_and_a_flaw_is_not_compared() -> None:
+    found = compared(
+        source("a", {"x": torch.ones(2), "s": torch.ones(1)}, flawed={"z": "truncated"}),
+        source("b", {"x": torch.ones(3), "z": torch.ones(1)}, scalars={"s": 1.0}),
+    )
+    assert found["x"].outcome is Equality.DIFFERENT
+    assert (found["z"].outcome, found["z"].reason) == (Equality.UNKNOWN, "a: truncated")
+    assert found["s"].reason == "a scalar against a tensor"
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "outcome"),
+    [
+        (1, 1, Equality.EQUAL),
+        (float("nan"), float("nan"), Equality.EQUAL),
+        (0.0, -0.0, Equality.EQUAL),
+        (1.0, 2.0, Equality.DIFFERENT),
+        (None, 1, Equality.DIFFERENT),
+    ],
+)
+def test_scalars(ours: Scalar, theirs: Scalar, outcome: Equality) -> None:
+    found = compared(source("a", {}, scalars={"s": ours}), source("b", {}, scalars={"s": theirs}))
+    assert found["s"].outcome is outcome
+
+
+def test_a_tensor_that_cannot_be_read_is_not_compared() -> None:
+    def broken() -> TensorView:
+        raise MalformedFileError(path=Path("x.pt"), expected="a tensor", found="none")
+
+    actual = Source(path=Path("a"), tensors={"x": Entry(open=broken, is_input=False)}, scalars={}, flawed={})
+    found = compared(actual, source("b", {"x": torch.ones(1)}))
+    assert found["x"].outcome is Equality.UNKNOWN
+    assert "x.pt" in found["x"].reason

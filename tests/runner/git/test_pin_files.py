@@ -1,0 +1,97 @@
+"""What commits say of pins, one by one and a history at once; and pin files with pins held."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from precision_bisect.runner.git.pin_files import PinReader
+from precision_bisect.runner.git.repository import GitRepository
+from precision_bisect.runner.stack.stack import Stack
+from tests.conftest import TestRepository
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+ANOTHER = COMMIT[::-1]
+
+
+@pytest.fixture(name="reader")
+def make_reader(repository: TestRepository) -> Callable[[], PinReader]:
+    stack = Stack.model_validate(
+        {
+            "name": "small",
+            "searched": "tool",
+            "repositories": {"tool": {"path": repository.path}, "isa": {"path": Path("isa")}},
+            "pins": {
+                "isa": {"kind": "commit-file", "holder": "tool", "path": "isa.pin", "target": "isa"},
+                "tools": {"kind": "version-file", "holder": "tool", "path": "env.sh", "key": "TOOLS"},
+            },
+            "case": {"repository": "tool", "command": ["true"], "cwd": "{tool}", "harness": False},
+            "platforms": {"sim": {}},
+        }
+    )
+    return lambda: PinReader(stack, {"tool": GitRepository(repository.path)})
+
+
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [
+        ("TOOLS=v1\n", "v1"),
+        ("export TOOLS='v 2' # old: TOOLS=v1\n", "v 2"),
+        ("TOOLS=v1\nTOOLS=v3\n", "v3"),
+        ("# TOOLS=v1\n", None),
+        ("TOOLS=\n", None),
+        ("MORETOOLS=v1\n", None),
+    ],
+)
+def test_a_version_is_read_as_a_shell_reads_it(
+    repository: TestRepository, reader: Callable[[], PinReader], text: str, version: str | None
+) -> None:
+    assert reader().value("tools", repository.commit("pin", {"env.sh": text})) == version
+
+
+@pytest.mark.parametrize(("text", "value"), [(f"{COMMIT}\n", COMMIT), ("main\n", None), (None, None)])
+def test_a_commit_file_holds_a_full_id_and_nothing_else(
+    repository: TestRepository, reader: Callable[[], PinReader], text: str | None, value: str | None
+) -> None:
+    sha = repository.commit("pin", {"isa.pin": text, "other": "x"} if text else {"other": "x"})
+    assert reader().value("isa", sha) == value
+
+
+def test_a_history_learnt_at_once_says_what_each_commit_says(
+    repository: TestRepository, reader: Callable[[], PinReader]
+) -> None:
+    first = repository.commit("first", {"isa.pin": f"{COMMIT}\n", "env.sh": "TOOLS=v1\n"})
+    repository.commit("moved", {"isa.pin": f"{ANOTHER}\n"})
+    repository.commit("unrelated", {"other": "x"})
+    last = repository.commit("gone", {"isa.pin": None, "env.sh": "TOOLS=v2\n"})
+    history = GitRepository(repository.path).commits(good=first, bad=last)
+    learnt = reader()
+    learnt.learn("tool", history)
+    for commit in history:
+        alone = reader()
+        for name in ("isa", "tools"):
+            assert learnt.value(name, commit.sha) == alone.value(name, commit.sha)
+    assert [learnt.value("isa", commit.sha) for commit in history] == [ANOTHER, ANOTHER, None]
+
+
+def test_a_held_pin_replaces_the_value_and_no_other_text(
+    repository: TestRepository, reader: Callable[[], PinReader]
+) -> None:
+    files = {"isa.pin": f"{COMMIT}\n", "env.sh": "A=1\nTOOLS='v1'  # now\n"}
+    sha = repository.commit("pin", files)
+    held = {"tool": sha, "isa": ANOTHER, "tools": "v9"}
+    rewritten = {place: text.splitlines() for place, text in reader().rewritten(held).items()}
+    assert rewritten == {
+        ("tool", "isa.pin"): [ANOTHER],
+        ("tool", "env.sh"): ["A=1", "TOOLS='v9'  # now"],
+    }
+    assert reader().rewritten({"tool": sha, "isa": COMMIT, "tools": "v1"}) == {}
+    assert reader().rewritten({"tool": sha}) == {}
+
+
+def test_a_commit_that_does_not_pin_stays_unpinned(
+    repository: TestRepository, reader: Callable[[], PinReader]
+) -> None:
+    sha = repository.commit("no pins", {"other": "x"})
+    assert reader().rewritten({"tool": sha, "isa": COMMIT, "tools": "v1"}) == {}
+    assert reader().held_text("tool", "env.sh", {"tool": sha, "tools": "v1"}) is None

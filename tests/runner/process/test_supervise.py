@@ -1,0 +1,80 @@
+"""The supervisor of a command: it ends as the command did, and leaves nothing of it."""
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import psutil
+import pytest
+
+from precision_bisect.runner.process import supervise
+
+PYTHON = [sys.executable, "-c"]
+
+
+def start(folder: Path, *command: str, memory: int = 0) -> "tuple[subprocess.Popen[bytes], int]":
+    """A supervisor at work, and the driver's end of its control pipe."""
+    read, write = os.pipe()
+    process = subprocess.Popen(
+        [sys.executable, supervise.__file__, str(read), str(memory), str(folder), *command],
+        pass_fds=(read,),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    os.close(read)
+    return process, write
+
+
+def ended(folder: Path, *command: str, memory: int = 0) -> tuple[int, str]:
+    process, control = start(folder, *command, memory=memory)
+    out, err = process.communicate(timeout=60)
+    os.close(control)
+    return process.returncode, (out + err).decode()
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        (["sh", "-c", "exit 7"], 7),
+        (["sh", "-c", "kill -SEGV $$"], -signal.SIGSEGV),
+        (["sh", "-c", "kill -KILL $$"], -signal.SIGKILL),
+        (["/no/such/program"], 127),
+    ],
+)
+def test_it_ends_as_the_command_did(tmp_path: Path, command: Sequence[str], code: int) -> None:
+    assert ended(tmp_path, *command)[0] == code
+
+
+def test_the_command_runs_in_its_folder_and_session(tmp_path: Path) -> None:
+    code, out = ended(tmp_path, *PYTHON, "import os; print(os.getcwd(), os.getsid(0) == os.getpid())")
+    assert (code, out) == (0, f"{tmp_path} True\n")
+
+
+def test_memory_is_bounded_where_it_is_asked_for(tmp_path: Path) -> None:
+    script = f"import resource; print(resource.getrlimit(resource.RLIMIT_AS) == ({1 << 30}, {1 << 30}))"
+    assert ended(tmp_path, *PYTHON, script, memory=1 << 30) == (0, "True\n")
+    assert resource.getrlimit(resource.RLIMIT_AS)[0] != 1 << 30
+
+
+def test_when_the_driver_lets_go_descendants_of_other_sessions_die_too(tmp_path: Path) -> None:
+    process, control = start(tmp_path, "sh", "-c", "setsid sleep 600 & echo $!; wait")
+    assert process.stdout is not None
+    pid = int(process.stdout.readline())
+    sleeper = psutil.Process(pid)
+    os.close(control)
+    assert process.wait(timeout=60) == 128 + signal.SIGKILL
+    deadline = time.monotonic() + 30
+    while sleeper.is_running() and sleeper.status() != psutil.STATUS_ZOMBIE:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_what_the_command_leaves_behind_is_killed_at_its_end(tmp_path: Path) -> None:
+    code, out = ended(tmp_path, "sh", "-c", "setsid sleep 600 >/dev/null 2>&1 & echo $!; exit 3")
+    assert code == 3
+    assert not psutil.pid_exists(int(out))
