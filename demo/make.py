@@ -26,7 +26,7 @@ class DemoError(ValueError):
 
 
 @dataclass(frozen=True)
-class Culprit:
+class TrueCulprit:
     """A commit that plants the fault; `through` is the superproject's commit that brings a submodule's in, `lost` the
     submodule's fix that the commit takes away."""
 
@@ -47,7 +47,7 @@ class Truth:
     bad_when: str
     commits: int
     seed: int
-    culprits: tuple[Culprit, ...]
+    culprits: tuple[TrueCulprit, ...]
 
     def to_json(self) -> str:
         """The truth as the text of its file; a culprit's fields that say nothing are left out."""
@@ -110,13 +110,13 @@ def _make(directory: Path, *, scenario: Scenario, commits: int, seed: int) -> Tr
     write_repository(directory / DemoRepository.LIBRARY, library_history(seed=seed, times=early))
     _add_submodule(directory / DemoRepository.COMPILER)
 
-    culprits = [Culprit(DemoRepository.COMPILER, ids[slot]) for slot in culprit_slots(layout, scenario)]
+    culprits = [TrueCulprit(DemoRepository.COMPILER, ids[slot]) for slot in culprit_slots(layout, scenario)]
     if rolls_back:
         crossing = ids[layout.bumps[len(layout.bumps) - 1 - layout.wide_bump]]
-        culprits = [Culprit(DemoRepository.COMPILER, crossing, lost=inner_ids[inner.culprit])]
+        culprits = [TrueCulprit(DemoRepository.COMPILER, crossing, lost=inner_ids[inner.culprit])]
     elif setting.repository is DemoRepository.RUNTIME:
         through = ids[layout.bumps[layout.wide_bump]]
-        culprits = [Culprit(DemoRepository.RUNTIME, inner_ids[inner.culprit], through)]
+        culprits = [TrueCulprit(DemoRepository.RUNTIME, inner_ids[inner.culprit], through)]
     truth = Truth(
         scenario=scenario,
         good=ids[layout.good],

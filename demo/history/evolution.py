@@ -13,7 +13,7 @@ _ATTEMPTS = 200  # recipes drawn before a slot counts as impossible to fill
 
 
 @dataclass(frozen=True)
-class State:
+class TreeState:
     """The tree at one slot, and the harmless edit that led to it (none at roots, merges, special slots)."""
 
     tree: Tree
@@ -27,7 +27,7 @@ def evolve(
     recipes: Mapping[CommitRole, Sequence[Recipe]],
     overlays: Sequence[TreeEdit],
     rng: random.Random,
-) -> list[State]:
+) -> list[TreeState]:
     """Grow `start` along the graph. Every overlay fits every tree of the result, as it fits `start`.
 
     Branches that run beside each other touch different files, so that each merge is the one git would make.
@@ -37,20 +37,20 @@ def evolve(
     for overlay in overlays:
         overlay.apply(start)
     frozen = _fragments(overlays)
-    states: list[State] = []
+    states: list[TreeState] = []
     for index, slot in enumerate(slots):
         if not slot.parents:
-            states.append(State(start, None))
+            states.append(TreeState(start, None))
             continue
         before = states[slot.parents[0]].tree
         if slot.role is CommitRole.MERGE:
-            states.append(State(_merge(states, slots, index), None))
+            states.append(TreeState(_merge(states, slots, index), None))
         elif slot.role in HARMLESS:
             avoid = _touched_beside(states, slots, index)
             edit = _draw(before, recipes[slot.role], avoid=avoid, overlays=overlays, frozen=frozen, rng=rng)
-            states.append(State(edit.apply(before), edit))
+            states.append(TreeState(edit.apply(before), edit))
         else:
-            states.append(State(before, None))
+            states.append(TreeState(before, None))
     return states
 
 
@@ -99,7 +99,7 @@ def _side_branch(slots: Sequence[GraphSlot], tip: int) -> list[int]:
     return branch
 
 
-def _merge(states: Sequence[State], slots: Sequence[GraphSlot], index: int) -> Tree:
+def _merge(states: Sequence[TreeState], slots: Sequence[GraphSlot], index: int) -> Tree:
     main, side = slots[index].parents
     branch = _side_branch(slots, side)[:-1]
     edits = [edit for edit in (states[i].edit for i in branch) if edit is not None]
@@ -107,7 +107,7 @@ def _merge(states: Sequence[State], slots: Sequence[GraphSlot], index: int) -> T
     return {**states[main].tree, **{path: states[side].tree[path] for path in touched}}
 
 
-def _touched_beside(states: Sequence[State], slots: Sequence[GraphSlot], index: int) -> frozenset[str]:
+def _touched_beside(states: Sequence[TreeState], slots: Sequence[GraphSlot], index: int) -> frozenset[str]:
     """Paths touched so far by the branch that runs beside this slot and is not merged yet."""
     slot = slots[index]
     paths: set[str] = set()

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from ..layout import CommitRole, GraphSlot
 from .edit import Tree, TreeEdit
-from .evolution import State
+from .evolution import TreeState
 from .people import Author, pick_author
 
 
@@ -49,7 +49,7 @@ class Pointer:
 
 def plan_history(
     slots: Sequence[GraphSlot],
-    states: Sequence[State],
+    states: Sequence[TreeState],
     *,
     times: Sequence[int],
     rng: random.Random,
@@ -96,7 +96,7 @@ def _inherited(slot: GraphSlot, active: Sequence[tuple[TreeEdit, ...]]) -> tuple
     return tuple(dict.fromkeys(overlay for parent in slot.parents for overlay in active[parent]))
 
 
-def _subject(state: State, switch: Switch | None, pointer: Pointer | None) -> str:
+def _subject(state: TreeState, switch: Switch | None, pointer: Pointer | None) -> str:
     if switch is not None:
         return switch.subject
     if pointer is not None and pointer.rolled < 0:

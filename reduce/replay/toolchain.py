@@ -10,7 +10,7 @@ from pathlib import Path
 from ...runner.case.scene_tests import with_harness
 from ...runner.errors import UsageError
 from ...runner.git.repository import LOCAL_VARIABLES
-from ...runner.process.execute import Command, Started, start_anew
+from ...runner.process.execute import Command, RunningCommand, start_anew
 from ...runner.process.fork_servers import ForkServers
 from ...runner.stack.stack import Stack
 from ...runner.stack.templates import fill
@@ -96,7 +96,7 @@ class Toolchain:
         """The same with processes that are started anew."""
         return replace(self, servers=None)
 
-    def start(self, command: Command) -> Started:
+    def start(self, command: Command) -> RunningCommand:
         """Starts a run."""
         if self.servers is None or not self.preloaded:
             return start_anew(command)

@@ -14,7 +14,7 @@ from ...store.vocabulary import Evidence, Judgement
 from ..case.case import CaseCommand, RunOptions, case_command
 from ..case.golden import FrozenGolden
 from ..errors import UserError
-from ..process.execute import Command, Finished, execute
+from ..process.execute import Command, FinishedCommand, execute
 from ..process.interrupt import Interrupt
 from ..stack.stack import Stack
 from ..stack.templates import fill
@@ -174,7 +174,7 @@ class Prober:
         prepared: Prepared,
         *,
         log: Path,
-    ) -> Finished:
+    ) -> FinishedCommand:
         """Run the case's command where it may run; `listener` hears what it prints."""
         self._clear_build_output()
         with lease(

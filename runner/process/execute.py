@@ -39,14 +39,14 @@ class Command:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Finished:
+class FinishedCommand:
     """How it ended, and after how many seconds."""
 
     ending: Ending
     seconds: float
 
 
-class Started(Protocol):
+class RunningCommand(Protocol):
     """A command that runs, and what it prints."""
 
     @property
@@ -81,8 +81,8 @@ def start_anew(command: Command) -> Supervised:
 
 
 def execute(
-    command: Command, *, log: Path, on_line: OnLine, start: Callable[[Command], Started] = start_anew
-) -> Finished:
+    command: Command, *, log: Path, on_line: OnLine, start: Callable[[Command], RunningCommand] = start_anew
+) -> FinishedCommand:
     """Run a command to its end or its timeout.
 
     Whatever ends this call, an exception included, every process of the command is gone when it returns. Raises
@@ -103,11 +103,11 @@ def execute(
         raise LostRunError(
             f"{' '.join(command.argv)[:200]}: expected an end, found it stopped from outside; run it again"
         )
-    return Finished(ending=_ending(code, timed_out=timed_out), seconds=time.monotonic() - begun)
+    return FinishedCommand(ending=_ending(code, timed_out=timed_out), seconds=time.monotonic() - begun)
 
 
 def _pump(
-    started: Started,
+    started: RunningCommand,
     sink: gzip.GzipFile,
     on_line: OnLine,
     *,

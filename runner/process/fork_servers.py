@@ -19,7 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
-from .execute import Command, Started, start_anew
+from .execute import Command, RunningCommand, start_anew
 from .supervised import Supervised
 
 _SERVER = Path(__file__).with_name("fork_server.py")
@@ -61,7 +61,9 @@ class ForkServers:
                 server.close()
             self._servers.clear()
 
-    def start(self, command: Command, modules: Sequence[str], *, late: Collection[str] = ()) -> Started:
+    def start(
+        self, command: Command, modules: Sequence[str], *, late: Collection[str] = ()
+    ) -> RunningCommand:
         """A command of the form `interpreter script.py ...`, forked with `modules` imported; neither they nor the
         interpreter read the variables `late`.
 

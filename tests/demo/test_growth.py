@@ -6,7 +6,7 @@ import re
 import pytest
 
 from precision_bisect.demo.history.edit import EditError, Replace, TreeEdit
-from precision_bisect.demo.history.evolution import State, evolve
+from precision_bisect.demo.history.evolution import TreeState, evolve
 from precision_bisect.demo.history.growth import CI_FILE, CI_TEXT, QUIET, Recipe
 from precision_bisect.demo.history.growth_compiler import CODE, add_helper, add_statistic, add_test
 from precision_bisect.demo.history.history import Pointer, Switch, plan_history
@@ -28,7 +28,7 @@ SLOTS = (
 FAULT = TreeEdit("Refactor: tile width", (Replace("minipto/tile.py", "rows * 4", "rows * 2"),))
 
 
-def grown(seed: int = 1) -> list[State]:
+def grown(seed: int = 1) -> list[TreeState]:
     return evolve(START, SLOTS, recipes=RECIPES, overlays=[FAULT], rng=random.Random(seed))
 
 

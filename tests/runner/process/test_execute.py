@@ -11,14 +11,14 @@ from pathlib import Path
 import psutil
 import pytest
 
-from precision_bisect.runner.process.execute import Command, Finished, execute
+from precision_bisect.runner.process.execute import Command, FinishedCommand, execute
 
 MARK = "PRECISION_BISECT_TEST_MARK"
 
 
 def run(
     tmp_path: Path, *argv: str, timeout: float = 60, memory: int | None = None, mark: str = ""
-) -> tuple[Finished, list[tuple[str, str]]]:
+) -> tuple[FinishedCommand, list[tuple[str, str]]]:
     lines: list[tuple[str, str]] = []
     finished = execute(
         Command(
@@ -172,7 +172,7 @@ def test_two_at_once_do_not_hold_each_other(tmp_path: Path) -> None:
     """A control pipe that leaked into another command would keep it from ending."""
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
-    results: dict[str, Finished] = {}
+    results: dict[str, FinishedCommand] = {}
 
     def long() -> None:
         results["long"], _ = run(tmp_path / "a", "sh", "-c", "read x < ../fifo")

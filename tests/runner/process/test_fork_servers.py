@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from precision_bisect.runner.process.execute import Command, Finished, LostRunError, execute
+from precision_bisect.runner.process.execute import Command, FinishedCommand, LostRunError, execute
 from precision_bisect.runner.process.fork_servers import ForkServers
 from tests.runner.process.test_execute import MARK, kill_driver, marked
 
@@ -36,7 +36,7 @@ class Forks:
         timeout: float = 60,
         memory: int | None = None,
         module: str = "wave",
-    ) -> Finished:
+    ) -> FinishedCommand:
         file = self.folder / "script.py"
         file.write_text(script)
         self.lines = []
@@ -201,7 +201,7 @@ def test_several_at_once(forks: Forks) -> None:
     os.mkfifo(forks.folder / "fifo")
     other = Forks(forks.folder)
     other.servers = forks.servers
-    results: list[Finished] = []
+    results: list[FinishedCommand] = []
     thread = threading.Thread(
         target=lambda: results.append(other.run("print('waits', flush=True); open('fifo').read()"))
     )
