@@ -18,7 +18,8 @@ from benchmarks.search.ours import Answer
 from benchmarks.search.plot import plot
 from benchmarks.search.table import Row, markdown, row, write_csv
 from benchmarks.search.world import Cell, World
-from precision_bisect.bisect.search.choose import rounds
+from precision_bisect.bisect.run import loop
+from tests.bisect.engine import simulated
 
 RATES = [(0, 1), (0.05, 1), (0.2, 1), (0, 0.5), (0, 0.2), (0.1, 0.9), (0.2, 0.8)]
 SIZES = [16, 128, 1024]
@@ -78,9 +79,11 @@ def _one(part: str, cell: Cell, method: str, seeds: int, rows: Path) -> Row:
 
 
 def _code() -> str:
-    """A digest of the search and of what runs it here."""
+    """A digest of the search, the engine and what runs them here."""
     benchmark = Path(__file__).parent
-    files = sorted(Path(rounds.__file__).parent.glob("*.py"))
+    product = Path(loop.__file__).parents[1]
+    files = [*sorted((product / "search").rglob("*.py")), *sorted((product / "engine").rglob("*.py"))]
+    files += [Path(loop.__file__), Path(simulated.__file__)]
     files += [benchmark / f"{name}.py" for name in ("bayesect", "facf", "git_runs", "ours", "table", "world")]
     return sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 

@@ -1,27 +1,40 @@
-"""How long it takes to choose the next runs in a range of 100,000 commits with 10 % merges, and how much memory."""
+"""How long it takes to choose the next probes in a range of 100,000 commits with 10 % merges, and how much memory."""
 
 import random
 import resource
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from time import process_time
 
-from precision_bisect.bisect.search.choose.rounds import Round, next_round
-from precision_bisect.bisect.search.evidence.knowledge import Observation, Outcome
-from precision_bisect.bisect.search.evidence.posterior import GOOD_END, Posterior
-from precision_bisect.bisect.search.evidence.rates import Rates
+from precision_bisect.bisect.engine.log import ProbeLog
+from precision_bisect.bisect.engine.probes import ProbeTimes
+from precision_bisect.bisect.run.budget import BudgetSpentError
+from precision_bisect.bisect.run.loop import Loop
 from precision_bisect.bisect.search.graph.graph import CommitGraph
+from precision_bisect.runner.probe.workers.pool import Event
+from precision_bisect.store.vocabulary import BuildSource, Judgement, Phase
+from tests.bisect.engine.simulated import (
+    Machine,
+    SimulatedBisection,
+    SimulatedTask,
+    finished_simulation,
+    loaded_range,
+    simulated_probe,
+)
 from tests.bisect.search.search_histories import branching
 
 _COMMITS = 100_000
 _RUNS = 24
+_RUNS_OF_EACH_END = 20
+_GOOD = "good"
+_UNTIMED = ProbeTimes(build_source=BuildSource.NONE, build_seconds=0.0, run_seconds=0.0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class LargeRange:
     """The slowest choice of a search, in seconds of processor time, and the most memory of the process so far.
 
-    A choice is all that is computed between the end of a run and the start of the next ones: what the run tells, and
-    what to run. The first one prepares the graph.
+    A choice is all that the tool computes between the end of a run and the start of the next ones, but for reading git
+    and writing the store. The first one prepares the graph.
     """
 
     workers: int
@@ -29,6 +42,21 @@ class LargeRange:
     prepared: float
     seconds: float
     gigabytes: float
+
+
+@dataclass
+class _TimedMachine(Machine):
+    """Its probes end in the order of their starts; it measures what is computed between them."""
+
+    since: float = 0.0
+    choices: list[float] = field(default_factory=list[float])
+
+    def next_event(self, *, timeout: float | None) -> Event:
+        """The end of the probe that was started first."""
+        self.choices.append(process_time() - self.since)
+        number = self.flying.pop(0)
+        self.since = process_time()
+        return finished_simulation(number)
 
 
 def measure() -> list[LargeRange]:
@@ -42,26 +70,48 @@ def _search(*, workers: int, flaky: bool) -> LargeRange:
     culprit = rng.randrange(_COMMITS)
     started = process_time()
     graph = CommitGraph(parents)
-    posterior = Posterior.start(
-        graph,
-        Rates.unknown(),
-        observations=[Observation(GOOD_END, Outcome.GOOD), Observation(graph.bad, Outcome.BAD)] * 20
-        + [Observation(graph.bad, Outcome.GOOD)] * flaky,
+    graph_seconds = process_time() - started
+    machine = _TimedMachine(jobs=workers)
+
+    def outcome(content: str) -> Judgement:
+        if len(machine.choices) in (3, 6):
+            return Judgement.SKIP
+        bad = content != _GOOD and bool(graph.ancestors(int(content))[culprit])
+        return Judgement.BAD if bad and (not flaky or rng.random() < 0.8) else Judgement.GOOD
+
+    def permit() -> None:
+        if len(machine.choices) >= _RUNS:
+            raise BudgetSpentError("enough was measured")
+
+    simulated = SimulatedBisection(
+        loaded=loaded_range([*map(str, range(_COMMITS))], graph, _GOOD),
+        outcome=outcome,
+        times=lambda content: _UNTIMED,
+        machine=machine,
+        log=_measured_ends(str(graph.bad), flaky=flaky),
     )
-    step = next_round(posterior, workers=workers)
-    prepared, slowest = process_time() - started, 0.0
-    flying: list[int] = []
-    for run in range(_RUNS):
-        if not isinstance(step, Round):
-            break
-        flying = [commit for place, commit in enumerate(flying) if place not in step.cancel] + [*step.start]
-        commit = flying.pop(0)
-        bad = commit != GOOD_END and bool(graph.ancestors(commit)[culprit])
-        failed = bad and (not flaky or rng.random() < 0.8)
-        outcome = Outcome.SKIP if run in (2, 5) else Outcome.BAD if failed else Outcome.GOOD
-        started = process_time()
-        posterior = posterior.observe(Observation(commit, outcome))
-        step = next_round(posterior, workers=workers, in_flight=flying)
-        slowest = max(slowest, process_time() - started)
+    machine.since = process_time()
+    Loop(machine).run([SimulatedTask(simulated=simulated, on_permit=permit, timings=None)])
+    first, *later = machine.choices
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
-    return LargeRange(workers=workers, flaky=flaky, prepared=prepared, seconds=slowest, gigabytes=memory)
+    return LargeRange(
+        workers=workers,
+        flaky=flaky,
+        prepared=graph_seconds + first,
+        seconds=max(later),
+        gigabytes=memory,
+    )
+
+
+def _measured_ends(bad: str, *, flaky: bool) -> ProbeLog:
+    """Both ends were run often enough before; where it is flaky, the bad one passed in every fifth run."""
+    shown: list[tuple[str, Judgement]] = []
+    for run in range(_RUNS_OF_EACH_END):
+        passed = flaky and run % 5 == 4
+        shown += [(_GOOD, Judgement.GOOD), (bad, Judgement.GOOD if passed else Judgement.BAD)]
+    return ProbeLog(
+        tuple(
+            simulated_probe(number, content, Phase.ENDPOINT, judgement, times=_UNTIMED)
+            for number, (content, judgement) in enumerate(shown, 1)
+        )
+    )

@@ -1,19 +1,36 @@
-"""This project's search, on simulated workers."""
+"""This project's search: the tool's own bisection and loop, on simulated workers."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
-import numpy as np
-
-from benchmarks.search.world import World
-from precision_bisect.bisect.search.choose.planner import Found
-from precision_bisect.bisect.search.choose.rounds import Answer as Decided
-from precision_bisect.bisect.search.choose.rounds import Round, next_round
-from precision_bisect.bisect.search.evidence.calibration import ends_differ, next_end
-from precision_bisect.bisect.search.evidence.knowledge import Observation
-from precision_bisect.bisect.search.evidence.posterior import GOOD_END, Posterior
+from benchmarks.search.world import BUILD_SECONDS, REBUILD_SECONDS, RUN_SECONDS, World
+from precision_bisect.bisect.commits.range import LoadedRange
+from precision_bisect.bisect.engine.needs import Confirming, Narrowed, Needs
+from precision_bisect.bisect.engine.priority.costs import Timings
+from precision_bisect.bisect.engine.probes import ProbeTimes
+from precision_bisect.bisect.run.loop import Loop
+from precision_bisect.bisect.search.evidence.knowledge import Outcome
+from precision_bisect.bisect.search.evidence.posterior import GOOD_END
 from precision_bisect.bisect.search.evidence.rates import Rates
+from precision_bisect.bisect.search.graph.graph import CommitGraph
+from precision_bisect.runner.probe.records import ProbeRequest
+from precision_bisect.runner.probe.workers.pool import Event
+from precision_bisect.store.vocabulary import BuildSource, Judgement, Phase
+from tests.bisect.engine.simulated import (
+    Machine,
+    SimulatedBisection,
+    SimulatedTask,
+    asked,
+    finished_simulation,
+    loaded_range,
+)
 
 CONFIDENCE = 0.99
+_GOOD = "good"
+_MOST_PROBES = 20_000
+_JUDGEMENTS = {Outcome.GOOD: Judgement.GOOD, Outcome.BAD: Judgement.BAD, Outcome.SKIP: Judgement.SKIP}
+_TIMINGS = Timings(run=RUN_SECONDS, anew=BUILD_SECONDS, again=REBUILD_SECONDS)
+_UNTIMED = ProbeTimes(build_source=BuildSource.NONE, build_seconds=0.0, run_seconds=0.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,8 +39,8 @@ class Answer:
 
     probes: until a commit was first named, at 0.99; or was the only suspect left, where it then got there by reruns.
     confirming: all after that, reruns of it and its parents in turns, and what followed if it did not stand. Both leave
-    out end_runs, those of the two ends. seconds are from the first probe to the last, on all workers.
-    named, named_claim: what was first named, and how sure the search was; None if nothing was.
+    out end_runs, those of the two ends. seconds are from the first probe to the last, on all workers, once the ends
+    were measured. named, named_claim: what was first named, and how sure the search was; None if nothing was.
     """
 
     culprit: int | None
@@ -38,16 +55,6 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class _Flight:
-    """A run in flight: when it will be finished, the how manieth it is, of which commit, to confirm a culprit?"""
-
-    due: float
-    ordinal: int
-    commit: int
-    confirms: bool
-
-
-@dataclass(frozen=True)
 class _Naming:
     """What was named, after how many probes, and how surely once that was 0.99; None before."""
 
@@ -56,78 +63,116 @@ class _Naming:
     claim: float | None = None
 
 
+@dataclass
+class _TimedWorkers(Machine):
+    """Workers with a clock: the probe that is due first ends first.
+
+    began: when the first probe started that was not of a measurement of the ends.
+    """
+
+    world: World = field(kw_only=True)
+    clock: float = 0.0
+    began: float | None = None
+    due: dict[int, float] = field(default_factory=dict[int, float])
+
+    def begin(self, request: ProbeRequest) -> int:
+        """Start a probe; it ends after what the world says."""
+        number, wanted = super().begin(request), asked(request)
+        if self.began is None and wanted.phase is not Phase.ENDPOINT:
+            self.began = self.clock
+        self.due[number] = self.clock + self.world.seconds(_commit(wanted.target.content))
+        return number
+
+    def next_event(self, *, timeout: float | None) -> Event:
+        """The end of the probe that is due first; of several the one that was started first."""
+        number = min(self.flying, key=lambda number: (self.due[number], number))
+        self.flying.remove(number)
+        self.clock = self.due[number]
+        return finished_simulation(number)
+
+
+@dataclass(eq=False)
+class _Watched:
+    """What a world shows to a bisection, and what is named on the way."""
+
+    world: World
+    naming: _Naming | None = None
+
+    def outcome(self, content: str) -> Judgement:
+        """What a run of a commit shows. Raises `RuntimeError` where a search has no end."""
+        if self.world.probes > _MOST_PROBES:
+            raise RuntimeError(f"expected an end of the search, found none: {self.world}")
+        return _JUDGEMENTS[self.world.run(_commit(content))]
+
+    def times(self, content: str) -> ProbeTimes:
+        """What a run of a commit takes. A search with one worker is not told: its probes are counted, not timed."""
+        if self.world.cell.workers == 1:
+            return _UNTIMED
+        again = _commit(content) in self.world.built
+        return ProbeTimes(
+            build_source=BuildSource.CACHED if again else BuildSource.BUILT,
+            build_seconds=REBUILD_SECONDS if again else BUILD_SECONDS,
+            run_seconds=RUN_SECONDS,
+        )
+
+    def watch(self, needs: Needs) -> None:
+        """Note what is named now; once that had the confidence, it stays the first."""
+        for note in needs.notes:
+            if self.naming is not None and self.naming.claim is not None:
+                return
+            match note:
+                case Narrowed():
+                    self.naming = None
+                case Confirming(commit=name, confidence=confidence):
+                    culprit = _commit(name)
+                    if self.naming is None or self.naming.culprit != culprit:
+                        self.naming = _Naming(culprit, self.world.probes)
+                    if confidence >= CONFIDENCE:
+                        self.naming = replace(self.naming, claim=confidence)
+                case _:
+                    pass
+
+
 def search(world: World) -> Answer:
-    """Calibrates, searches, and confirms until culprit and parents stand."""
-    cell = world.cell
-    rates = Rates.known(good=cell.good, bad=cell.bad) if cell.known else Rates.unknown()
-    posterior = Posterior.start(world.graph, rates)
-    while (end := next_end(posterior, confidence=CONFIDENCE)) is not None:
-        posterior = posterior.observe(Observation(end, world.run(end)))
-    culprit, naming, seconds = None, None, 0.0
-    if ends_differ(posterior, confidence=CONFIDENCE):
-        posterior, culprit, naming, seconds = _search(world, posterior)
+    """Measure the ends, search, and confirm until culprit and parents stand."""
+    cell, watched = world.cell, _Watched(world)
+    workers = _TimedWorkers(jobs=cell.workers, world=world)
+    task = SimulatedTask(
+        simulated=SimulatedBisection(
+            loaded=_loaded(world.graph),
+            outcome=watched.outcome,
+            times=watched.times,
+            machine=workers,
+            confidence=CONFIDENCE,
+            rates=Rates.known(good=cell.good, bad=cell.bad) if cell.known else Rates.unknown(),
+            on_needs=watched.watch,
+        ),
+        timings=None if cell.workers == 1 else _TIMINGS,
+    )
+    Loop(workers).run([task])
+    culprits = task.conclusion.culprits if task.conclusion is not None else ()
+    named = next(iter(culprits), None)
+    naming = watched.naming if watched.naming is not None and watched.naming.claim is not None else None
     probes = naming.probes if naming is not None else world.probes
     return Answer(
-        culprit=culprit,
-        claimed=float(posterior.belief.commits[culprit]) if culprit is not None else 0.0,
+        culprit=_commit(named.commit) if named is not None else None,
+        claimed=named.confidence or 0.0 if named is not None else 0.0,
         probes=probes,
         confirming=world.probes - probes,
         end_runs=world.end_runs,
         builds=len(world.built),
-        seconds=seconds,
+        seconds=workers.clock - workers.began if workers.began is not None else 0.0,
         named=naming.culprit if naming is not None else None,
         named_claim=naming.claim if naming is not None else None,
     )
 
 
-def _search(world: World, posterior: Posterior) -> tuple[Posterior, int | None, _Naming | None, float]:
-    """Keeps all workers busy until there is an answer; runs that lost their value are cancelled."""
-    clock, started = 0.0, 0
-    in_flight: list[_Flight] = []
-    confirming: list[Observation] = []
-    naming: _Naming | None = None
-    while isinstance(step := _next(world, posterior, confirming, in_flight), Round):
-        naming = _first_naming(naming, step, posterior, world.probes)
-        in_flight = [flight for place, flight in enumerate(in_flight) if place not in step.cancel]
-        for commit in step.start:
-            started += 1
-            in_flight.append(
-                _Flight(clock + world.seconds(commit), started, commit, step.confirming is not None)
-            )
-        flight = min(in_flight, key=lambda flight: (flight.due, flight.ordinal))
-        in_flight.remove(flight)
-        clock = flight.due
-        observation = Observation(flight.commit, world.run(flight.commit))
-        posterior = posterior.observe(observation)
-        confirming += [observation] if flight.confirms else []
-        assert world.probes < 20_000, f"no end in sight: {world}"
-    sure = naming is not None and naming.claim is not None
-    return posterior, step.culprit if isinstance(step, Found) else None, naming if sure else None, clock
+@lru_cache(maxsize=20)
+def _loaded(graph: CommitGraph) -> LoadedRange:
+    """A history as a bisection reads it; each commit has content of its own."""
+    return loaded_range([*map(str, range(len(graph)))], graph, _GOOD)
 
 
-def _first_naming(naming: _Naming | None, step: Round, posterior: Posterior, probes: int) -> _Naming | None:
-    """What is named now; once that had the confidence, it stays the first."""
-    if naming is not None and naming.claim is not None:
-        return naming
-    if step.confirming is None:
-        return None
-    if naming is None or naming.culprit != step.confirming:
-        naming = _Naming(step.confirming, probes)
-    claim = float(posterior.belief.commits[step.confirming])
-    return replace(naming, claim=claim) if claim >= CONFIDENCE else naming
-
-
-def _next(
-    world: World, posterior: Posterior, confirming: list[Observation], in_flight: list[_Flight]
-) -> Round | Decided:
-    costs = None
-    if world.cell.workers > 1:
-        costs = np.array([world.seconds(commit) for commit in (*range(world.cell.n), GOOD_END)])
-    return next_round(
-        posterior,
-        confirming=confirming,
-        in_flight=[flight.commit for flight in in_flight],
-        workers=world.cell.workers,
-        confidence=CONFIDENCE,
-        costs=costs,
-    )
+def _commit(name: str) -> int:
+    """The number of a commit in its history."""
+    return GOOD_END if name == _GOOD else int(name)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from ...store.commit import Commit
 from ...store.vocabulary import Judgement, Seeks
@@ -44,6 +45,16 @@ class LoadedRange:
     graph: CommitGraph
     windows: tuple[Window, ...]
     """Between a change and its undoing."""
+
+    @cached_property
+    def candidates(self) -> tuple[str, ...]:
+        """The commit that stands for each node."""
+        return tuple(node.commit.sha for node in self.collapsed.nodes)
+
+    @cached_property
+    def candidate_contents(self) -> tuple[str | None, ...]:
+        """The content of each node; None where it pins nothing that can be had."""
+        return tuple(self.contents[sha] for sha in self.candidates)
 
 
 def outcome_of(judgement: Judgement, seeks: Seeks) -> Outcome:

@@ -35,7 +35,7 @@ class RangeEvidence:
         """The evidence for a range that was loaded. `inherited` speaks of its ends alone, by their numbers in it."""
         return cls(
             graph=loaded.graph,
-            contents=[loaded.contents[node.commit.sha] for node in loaded.collapsed.nodes],
+            contents=loaded.candidate_contents,
             old_content=loaded.old_content,
             seeks=loaded.range.seeks,
             inherited=inherited,
@@ -50,16 +50,20 @@ class RangeEvidence:
                 nodes[content] = (*nodes.get(content, ()), index)
         return nodes
 
+    @cached_property
+    def _unpinned(self) -> tuple[Observation, ...]:
+        """The candidates that cannot be tested, for they pin nothing that can be had."""
+        return tuple(
+            Observation(node, Outcome.SKIP) for node, content in enumerate(self.contents) if content is None
+        )
+
     def nodes_of(self, content: str) -> tuple[int, ...]:
         """The candidates, or the good end, for which a probe of some content speaks."""
         return self._nodes.get(content, ())
 
     def observations(self, log: ProbeLog) -> list[Observation]:
         """All that tells something of this range, in the order in which the probes ended."""
-        unpinned = [
-            Observation(node, Outcome.SKIP) for node, content in enumerate(self.contents) if content is None
-        ]
-        return [*self.inherited, *unpinned, *chain.from_iterable(map(self.of_probe, log.ended))]
+        return [*self.inherited, *self._unpinned, *chain.from_iterable(map(self.of_probe, log.ended))]
 
     def confirming(self, log: ProbeLog) -> list[Observation]:
         """What the probes tell that were made to confirm a culprit."""

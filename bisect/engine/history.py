@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from ..commits.moved_pin import MovedPin
 from ..commits.range import LoadedRange, Range
-from ..plan.pins import MovedPin
 from ..result import PinRecord
 from .probes import Target
 

@@ -3,9 +3,10 @@
 from dataclasses import dataclass, field, replace
 from typing import Literal, cast, overload
 
+from ..commits.moved_pin import MovedPin
 from ..commits.range import LoadedRange, Range
-from ..plan.pins import MovedPin
 from ..result import PinRecord
+from ..search.evidence.rates import Rates
 from .history import (
     AskFirstParents,
     AskMergeBase,
@@ -20,6 +21,8 @@ from .history import (
 )
 from .log import ProbeLog
 from .probes import Target
+
+_UNKNOWN_RATES = Rates.unknown()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +45,8 @@ class BisectionQuestion:
     case: str | None = None
     mismatch: bool = True
     """Whether a mismatch is what counts as bad, so that errors have a size."""
+    rates: Rates = _UNKNOWN_RATES
+    """What is known of the rates of failing before anything was run."""
 
 
 @dataclass(frozen=True, kw_only=True)

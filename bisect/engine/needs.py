@@ -28,10 +28,11 @@ class Narrowed:
     expected_steps: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Confirming:
     """One commit is left, and is confirmed until the wanted confidence is reached."""
 
+    commit: str
     confidence: float
     wanted: float
 

@@ -27,12 +27,12 @@ class PosteriorCache:
     weights: Floats | None = None
 
     def after(
-        self, graph: CommitGraph, observations: Sequence[Observation], weights: Floats | None
+        self, graph: CommitGraph, observations: Sequence[Observation], *, weights: Floats | None, rates: Rates
     ) -> Posterior:
-        """The posterior after some observations, with prior weights of shape [n]."""
+        """The posterior after some observations, with prior weights of shape [n], and `rates` before any of them."""
         known = self.posterior
         if known is None or known.observations != tuple(observations[: len(known.observations)]):
-            known = Posterior.start(graph, Rates.unknown(), weights=weights)
+            known = Posterior.start(graph, rates, weights=weights)
         elif known.weights is not weights:
             known = replace(known, weights=weights)
         for seen in observations[len(known.observations) :]:
@@ -77,7 +77,12 @@ class RangeSearch:
         aside = {*without, *untestable}
         observations = [seen for seen in self.evidence.observations(known.log) if seen.commit not in aside]
         observations += [Observation(node, Outcome.SKIP) for node in untestable]
-        return self._cache.after(self.loaded.graph, observations, self.weights(known, around))
+        return self._cache.after(
+            self.loaded.graph,
+            observations,
+            weights=self.weights(known, around),
+            rates=known.question.rates,
+        )
 
     def promise(
         self, posterior: Posterior, known: Known, around: Circumstances, *, before: int = 0

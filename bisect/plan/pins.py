@@ -1,23 +1,13 @@
 """Pins: what a commit of one repository says about the versions of others."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from ...runner.errors import UsageError
 from ...runner.git.pin_files import PinReader
 from ...runner.git.revisions import Revisions
 from ...runner.stack.stack import Stack
+from ..commits.moved_pin import MovedPin
 from ..result import PinRecord
-
-
-@dataclass(frozen=True, kw_only=True)
-class MovedPin:
-    """A pin that a commit moves from one value to another. `held_name` is what it is called among revisions."""
-
-    path: str
-    held_name: str
-    old: str
-    new: str
 
 
 def choose_pins(stack: Stack, *, freeze: tuple[str, ...], search: tuple[str, ...]) -> Stack:

@@ -8,6 +8,7 @@ from ...runner.git.revisions import NoPinError, Revisions
 from ...runner.workspace.content import StackContent
 from ...runner.workspace.workspace import MissingCommitError, Workspace
 from ..commits.load import load_range
+from ..commits.moved_pin import MovedPin
 from ..commits.range import LoadedRange
 from ..engine.history import (
     AskFirstParents,
@@ -22,7 +23,7 @@ from ..engine.history import (
     HistoryQuestion,
 )
 from ..engine.probes import Target
-from ..plan.pins import MovedPin, moved_pins, pin_records
+from ..plan.pins import moved_pins, pin_records
 from ..plan.request import BisectRequest
 from ..result import PinRecord
 

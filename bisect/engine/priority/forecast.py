@@ -64,12 +64,11 @@ def promise_of(
 ) -> Promise:
     """What a further probe of a range promises, and takes. `before` is how many probes come before the first one."""
     timings = Timings.of(probe.times for probe in log.ended) or around.timings or _ALL_EQUAL
-    nodes = loaded.collapsed.nodes
-    contents = [*(loaded.contents[node.commit.sha] for node in nodes), loaded.old_content]
+    contents = [*loaded.candidate_contents, loaded.old_content]
     built = {*around.built, *(probe.content for probe in log.ended if probe.times.was_built)}
     return Promise(
         repository=loaded.range.repository,
-        commits=[node.commit.sha for node in nodes],
+        commits=loaded.candidates,
         posterior=posterior,
         confidence=confidence,
         in_flight=in_flight,

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ....store.vocabulary import BisectionOutcome, Judgement
+from ...commits.moved_pin import MovedPin
 from ...commits.range import outcome_of
-from ...plan.pins import MovedPin
 from ...result import Blame, Conclusion, Counterfactual, NamedCommit
 from ...search.evidence.knowledge import Outcome
 from ..history import AskMovedPins, AskPatches, AskTarget

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from ....store.vocabulary import Judgement
 from ...commits.descent import Descent, descent, parted
-from ...plan.pins import MovedPin
+from ...commits.moved_pin import MovedPin
 from ...search.evidence.posterior import GOOD_END
 from ..evidence import RangeEvidence
 from ..history import AskMergeBase, AskRange, AskTarget

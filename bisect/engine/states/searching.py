@@ -72,9 +72,7 @@ class Searching(BisectionState):
         if isinstance(decision, Round):
             start = self._start(decision)
             cancel = tuple(numbers[place] for place in decision.cancel)
-            return Wait(
-                Needs(start=start, cancel=cancel, notes=(_told(decision, posterior, search.confidence),))
-            )
+            return Wait(Needs(start=start, cancel=cancel, notes=(_told(decision, posterior, search),)))
         if numbers:
             return Wait(Needs(cancel=tuple(numbers)))
         nodes = search.loaded.collapsed.nodes
@@ -158,9 +156,13 @@ def _both_sides(search: RangeSearch, fails: tuple[int, ...], seen: Iterable[Obse
     return []
 
 
-def _told(decision: Round, posterior: Posterior, confidence: float) -> Note:
-    if decision.confirming is not None:
-        return Confirming(float(posterior.belief.commits[decision.confirming]), confirmed_at(confidence))
+def _told(decision: Round, posterior: Posterior, search: RangeSearch) -> Note:
+    if (node := decision.confirming) is not None:
+        return Confirming(
+            commit=search.loaded.collapsed.nodes[node].commit.sha,
+            confidence=float(posterior.belief.commits[node]),
+            wanted=confirmed_at(search.confidence),
+        )
     return Narrowed(_in_play(posterior), decision.expected_steps)
 
 

@@ -21,6 +21,7 @@ from precision_bisect.bisect.engine.bisection import (
     QuestionAnswered,
 )
 from precision_bisect.bisect.engine.history import (
+    AskMovedPins,
     AskPins,
     AskRange,
     AskTarget,
@@ -28,6 +29,7 @@ from precision_bisect.bisect.engine.history import (
     HistoryQuestion,
 )
 from precision_bisect.bisect.engine.known import BisectionQuestion
+from precision_bisect.bisect.engine.log import ProbeLog
 from precision_bisect.bisect.engine.needs import Needs
 from precision_bisect.bisect.engine.priority.circumstances import Circumstances
 from precision_bisect.bisect.engine.priority.costs import Timings
@@ -35,13 +37,14 @@ from precision_bisect.bisect.engine.probes import FinishedProbe, ProbeTimes, Run
 from precision_bisect.bisect.result import Conclusion
 from precision_bisect.bisect.run.loop import PlannedProbe
 from precision_bisect.bisect.search.evidence.posterior import GOOD_END
+from precision_bisect.bisect.search.evidence.rates import Rates
 from precision_bisect.bisect.search.graph.graph import CommitGraph
 from precision_bisect.runner.errors import UserError
 from precision_bisect.runner.probe.records import ProbeRequest, ProbeResult
 from precision_bisect.runner.probe.workers.pool import Event
 from precision_bisect.runner.probe.workers.worker import Done
 from precision_bisect.store.commit import Commit
-from precision_bisect.store.vocabulary import BuildSource, Judgement, Verdict
+from precision_bisect.store.vocabulary import BuildSource, Judgement, Phase, Verdict
 
 BUILD, RUN = 10.0, 1.0
 TIMINGS = Timings(run=RUN, anew=BUILD, again=0.0)
@@ -99,6 +102,9 @@ class Machine:
     built: set[str] = field(default_factory=set[str])
 
     def begin(self, request: ProbeRequest) -> int:
+        content = asked(request).target.content
+        self.builds += content not in self.built
+        self.built.add(content)
         self.runs += 1
         self.flying.append(self.runs)
         self.most_at_once = max(self.most_at_once, len(self.flying))
@@ -110,7 +116,7 @@ class Machine:
     def next_event(self, *, timeout: float | None) -> Event:
         assert timeout is None
         number = self.flying.pop(self.chance.randrange(len(self.flying)))
-        return Done(number, cast(ProbeResult, SIMULATED))
+        return finished_simulation(number)
 
     @property
     def seconds(self) -> float:
@@ -124,17 +130,61 @@ class _Simulated:
     build_source = BuildSource.BUILT
 
 
-SIMULATED = _Simulated()
+_SIMULATED = _Simulated()
+
+
+def finished_simulation(number: int) -> Done:
+    """News of a probe that is finished; what it shows is asked of the bisection's `outcome`."""
+    return Done(number, cast(ProbeResult, _SIMULATED))
+
+
+def asked(request: ProbeRequest) -> WantedProbe:
+    """What a worker of a simulated bisection is asked for: the probe as the bisection wants it."""
+    return cast(WantedProbe, request)
+
+
+def equal_times(content: str) -> ProbeTimes:
+    """What every probe takes."""
+    return ProbeTimes(build_source=BuildSource.BUILT, build_seconds=BUILD, run_seconds=RUN)
+
+
+def simulated_probe(
+    number: int, content: str, phase: Phase, judgement: Judgement, *, times: ProbeTimes
+) -> FinishedProbe:
+    """A finished probe that showed a judgement."""
+    verdicts = {
+        Judgement.GOOD: Verdict.PASS,
+        Judgement.BAD: Verdict.MISMATCH,
+        Judgement.SKIP: Verdict.BUILD_ERROR,
+    }
+    return FinishedProbe(
+        number=number,
+        content=content,
+        phase=phase,
+        judgement=judgement,
+        verdict=verdicts[judgement],
+        metrics={},
+        times=times,
+    )
+
+
+def ignore(about: object) -> None:
+    """Do nothing."""
 
 
 @dataclass(eq=False, kw_only=True)
 class SimulatedBisection:
-    """A bisection of a loaded range. `outcome` tells what a run of a content shows."""
+    """A bisection of a loaded range. `outcome` tells what a run of a content shows, `times` what it takes. `log` has
+    its probes so far, where it goes on."""
 
     loaded: LoadedRange
     outcome: Callable[[str], Judgement]
     machine: Machine
     confidence: float = 0.99
+    rates: Rates = field(default_factory=Rates.unknown)
+    log: ProbeLog = field(default_factory=ProbeLog)
+    times: Callable[[str], ProbeTimes] = equal_times
+    on_needs: Callable[[Needs], None] = ignore
     on_start: Callable[["SimulatedBisection", WantedProbe], None] = lambda simulated, wanted: None
     answers: Mapping[type, Callable[[Any], HistoryAnswer]] = field(default_factory=dict[type, Any])
     started: list[str] = field(default_factory=list[str])
@@ -145,15 +195,22 @@ class SimulatedBisection:
     def __post_init__(self) -> None:
         self.bisection = Bisection.start(
             BisectionQuestion(
-                range=self.loaded.range, confidence=self.confidence, repositories=frozenset({"line"})
-            )
+                range=self.loaded.range,
+                confidence=self.confidence,
+                repositories=frozenset({"line"}),
+                rates=self.rates,
+            ),
+            log=self.log,
         )
 
     def settle(self, around: Circumstances) -> Needs | Conclusion:
         self.last = around
         while True:
             self.bisection, needs = self.bisection.next(around)
-            if isinstance(needs, Conclusion) or not needs.load:
+            if isinstance(needs, Conclusion):
+                return needs
+            self.on_needs(needs)
+            if not needs.load:
                 return needs
             for question in needs.load:
                 self.bisection = self.bisection.after(QuestionAnswered(question, self._answer(question)))
@@ -170,18 +227,15 @@ class SimulatedBisection:
                 held=question.held,
                 content=question.commit,
             )
-        assert isinstance(question, AskPins) or type(question).__name__ == "AskMovedPins", question
+        assert isinstance(question, AskPins | AskMovedPins), question
         return ()
 
     def plan(self, wanted: WantedProbe) -> PlannedProbe:
         self.on_start(self, wanted)
-        content = wanted.target.content
-        self.machine.builds += content not in self.machine.built
-        self.machine.built.add(content)
-        self.started.append(content)
-        running = RunningProbe(number=len(self.started), wanted=wanted)
+        self.started.append(wanted.target.content)
+        running = RunningProbe(number=len(self.log.ended) + len(self.started), wanted=wanted)
         self.bisection = self.bisection.after(ProbeStarted(running))
-        return PlannedProbe(running=running, request=cast(ProbeRequest, None))
+        return PlannedProbe(running=running, request=cast(ProbeRequest, wanted))
 
     def again(self, planned: PlannedProbe) -> None:
         return None
@@ -192,18 +246,9 @@ class SimulatedBisection:
 
     def finished(self, number: int, wanted: WantedProbe) -> FinishedProbe:
         """What a probe shows."""
+        times = self.times(wanted.target.content)
         judgement = self.outcome(wanted.target.content)
-        return FinishedProbe(
-            number=number,
-            content=wanted.target.content,
-            phase=wanted.phase,
-            judgement=judgement,
-            verdict={Judgement.GOOD: Verdict.PASS, Judgement.BAD: Verdict.MISMATCH}.get(
-                judgement, Verdict.BUILD_ERROR
-            ),
-            metrics={},
-            times=ProbeTimes(build_source=BuildSource.BUILT, build_seconds=BUILD, run_seconds=RUN),
-        )
+        return simulated_probe(number, wanted.target.content, wanted.phase, judgement, times=times)
 
     def cancel(self, planned: PlannedProbe) -> None:
         self.bisection = self.bisection.after(ProbesCancelled((planned.running.number,)))

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from .....store.vocabulary import BisectionOutcome, Seeks
-from ....plan.pins import MovedPin
+from ....commits.moved_pin import MovedPin
 from ....result import Conclusion, Counterfactual, EndRate, NamedCommit
 from ...probes import Target
 
