@@ -15,6 +15,7 @@ from precision_bisect.bisect.commits.collapse import CommitRange, Node
 from precision_bisect.bisect.commits.range import LoadedRange, Range
 from precision_bisect.bisect.engine.bisection import (
     Bisection,
+    DataFrozen,
     ProbeFinished,
     ProbesCancelled,
     ProbeStarted,
@@ -30,7 +31,7 @@ from precision_bisect.bisect.engine.history import (
 )
 from precision_bisect.bisect.engine.known import BisectionQuestion
 from precision_bisect.bisect.engine.log import ProbeLog
-from precision_bisect.bisect.engine.needs import Needs
+from precision_bisect.bisect.engine.needs import GivenData, Needs, SavedData
 from precision_bisect.bisect.engine.priority.circumstances import Circumstances
 from precision_bisect.bisect.engine.priority.costs import Timings
 from precision_bisect.bisect.engine.probes import FinishedProbe, ProbeTimes, RunningProbe, Target, WantedProbe
@@ -175,14 +176,19 @@ def ignore(about: object) -> None:
 @dataclass(eq=False, kw_only=True)
 class SimulatedBisection:
     """A bisection of a loaded range. `outcome` tells what a run of a content shows, `times` what it takes. `log` has
-    its probes so far, where it goes on."""
+    its probes so far, where it goes on, and `frozen` tells whether its data are frozen. `question` is asked in place of
+    one about the whole range."""
 
     loaded: LoadedRange
     outcome: Callable[[str], Judgement]
     machine: Machine
     confidence: float = 0.99
     rates: Rates = field(default_factory=Rates.unknown)
+    question: BisectionQuestion | None = None
     log: ProbeLog = field(default_factory=ProbeLog)
+    frozen: bool = False
+    freezes: list[GivenData | SavedData] = field(default_factory=list[GivenData | SavedData])
+    """What was frozen on the way."""
     times: Callable[[str], ProbeTimes] = equal_times
     on_needs: Callable[[Needs], None] = ignore
     on_start: Callable[["SimulatedBisection", WantedProbe], None] = lambda simulated, wanted: None
@@ -194,13 +200,15 @@ class SimulatedBisection:
 
     def __post_init__(self) -> None:
         self.bisection = Bisection.start(
-            BisectionQuestion(
+            self.question
+            or BisectionQuestion(
                 range=self.loaded.range,
                 confidence=self.confidence,
                 repositories=frozenset({"line"}),
                 rates=self.rates,
             ),
             log=self.log,
+            frozen=self.frozen,
         )
 
     def settle(self, around: Circumstances) -> Needs | Conclusion:
@@ -210,7 +218,10 @@ class SimulatedBisection:
             if isinstance(needs, Conclusion):
                 return needs
             self.on_needs(needs)
-            if not needs.load:
+            if needs.freeze is not None:
+                self.freezes.append(needs.freeze)
+                self.bisection = self.bisection.after(DataFrozen())
+            elif not needs.load:
                 return needs
             for question in needs.load:
                 self.bisection = self.bisection.after(QuestionAnswered(question, self._answer(question)))
