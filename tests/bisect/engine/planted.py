@@ -1,4 +1,4 @@
-"""Stacks of planted truths: a repository `line` whose commits pin commits of `lib`, and what a case does with each pair.
+"""Stacks of planted truths: a repository `line` whose commits pin commits of `lib`, and what a case does with each.
 
 All that a bisection asks of their histories is answered from memory.
 """
