@@ -13,7 +13,8 @@ from .clock import now
 from .commit import Commit
 from .documents.document import write_document
 from .documents.night_summary import NightSummary
-from .journal import Journal, commit_ids, environment_id, storable
+from .journals.bisections import BisectionJournal
+from .journals.shared_rows import commit_ids, environment_id, storable
 from .tables.bisections import ProbeRow
 from .tables.nights import (
     CaseResultRow,
@@ -385,9 +386,9 @@ class NightJournal:
             row.closed_night_id = night
             row.fixed_by = fixed_by
 
-    def bisection(self, identity: int) -> Journal:
+    def bisection(self, identity: int) -> BisectionJournal:
         """The journal of a bisection that a regression names."""
-        return Journal(self._sessions, identity)
+        return BisectionJournal(self._sessions, identity)
 
     def set_reduction(self, incident: int, folder: str) -> None:
         """Note where the incident's one reduction lies."""

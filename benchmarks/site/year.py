@@ -18,7 +18,10 @@ from precision_bisect.runner.stack.parts import Case, CaseFlags, GitlinkPin, Pla
 from precision_bisect.runner.stack.stack import Stack
 from precision_bisect.store.commit import Commit, TreeChange
 from precision_bisect.store.documents.document import write_document
-from precision_bisect.store.journal import Journal, ProbeKey, ProbeOutcome, RangeCommit, commit_ids
+from precision_bisect.store.journals.bisections import BisectionJournal
+from precision_bisect.store.journals.probes import ProbeKey, ProbeOutcome
+from precision_bisect.store.journals.shared_rows import commit_ids
+from precision_bisect.store.journals.stages import RangeCommit
 from precision_bisect.store.tables.bisections import EnvironmentRow
 from precision_bisect.store.tables.nights import (
     CaseResultRow,
@@ -250,7 +253,7 @@ def _content(commit: str) -> str:
 class _Runs:
     """Notes runs as a driver does."""
 
-    journal: Journal
+    journal: BisectionJournal
     stage: int
     history: _History
     noisy: bool
@@ -277,7 +280,7 @@ class _Runs:
             content=content,
             run=self.runs[content],
         )
-        self.journal.finish_probe(self.journal.start_probe(key), self._row(verdict))
+        self.journal.probes.finish(self.journal.probes.start(key), self._row(verdict))
         return verdict
 
     def _row(self, verdict: Verdict) -> ProbeOutcome:
@@ -312,10 +315,12 @@ class _Runs:
         )
 
 
-def _bisect(sessions: sessionmaker[Session], folder: Path, history: _History, *, noisy: bool) -> Journal:
+def _bisect(
+    sessions: sessionmaker[Session], folder: Path, history: _History, *, noisy: bool
+) -> BisectionJournal:
     name = f"{START + timedelta(days=history.number):%Y%m%d}-040000-{history.number:04x}"
     request = _request(folder / name, history)
-    journal = Journal.begin(
+    journal = BisectionJournal.begin(
         sessions,
         name=name,
         repository="pypto",
@@ -333,8 +338,8 @@ def _bisect(sessions: sessionmaker[Session], folder: Path, history: _History, *,
         subject="Release 0.9",
         changes=(),
     )
-    journal.add_commits("pypto", [good])
-    stage = journal.stage(
+    journal.commits.add("pypto", [good])
+    stage = journal.stages.note(
         ordinal=1,
         repository="pypto",
         seeks=Seeks.REGRESSION,

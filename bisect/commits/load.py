@@ -8,7 +8,8 @@ from ...runner.git.revisions import NoPinError, Revisions
 from ...runner.workspace.content import StackContent
 from ...runner.workspace.workspace import MissingCommitError
 from ...store.commit import Commit
-from ...store.journal import Journal, RangeCommit
+from ...store.journals.bisections import BisectionJournal
+from ...store.journals.stages import RangeCommit
 from ..search.choose.windows import Window
 from ..search.graph.graph import CommitGraph
 from .collapse import CommitRange, collapse, undone
@@ -66,12 +67,12 @@ def _windows(commits: Sequence[Commit], collapsed: CommitRange, graph: CommitGra
     return tuple(windows)
 
 
-def note_range(journal: Journal, loaded: LoadedRange, ordinal: int) -> int:
+def note_range(journal: BisectionJournal, loaded: LoadedRange, ordinal: int) -> int:
     """Keep a range and its candidates in the store, once; its id."""
     standing: dict[str, str] = {
         member.sha: node.commit.sha for node in loaded.collapsed.nodes for member in node.members
     }
-    return journal.stage(
+    return journal.stages.note(
         ordinal=ordinal,
         repository=loaded.range.repository,
         seeks=loaded.range.seeks,

@@ -14,7 +14,7 @@ from ...runner.workspace.content import StackContent
 from ...runner.workspace.environment import EnvironmentReader, fingerprint
 from ...runner.workspace.workspace import Workspace
 from ...store.clock import now
-from ...store.journal import storable
+from ...store.journals.shared_rows import storable
 from ...store.night_journal import CaseRun, NightJournal
 from ...store.tables.nights import CaseRunRow, CellRow
 from ...store.vocabulary import Verdict

@@ -10,7 +10,8 @@ from ...runner.probe.records import ProbeRequest, ProbeResult
 from ...runner.verdict.bad_when import BadWhen
 from ...runner.workspace.home import Home
 from ...runner.workspace.workspace import Workspace
-from ...store.journal import Journal, ProbeKey
+from ...store.journals.bisections import BisectionJournal
+from ...store.journals.probes import ProbeKey
 from ...store.vocabulary import Verdict
 from ..commits.load import note_range
 from ..commits.range import LoadedRange, Range
@@ -48,7 +49,7 @@ class DrivenBisection:
         self,
         *,
         request: BisectRequest,
-        journal: Journal,
+        journal: BisectionJournal,
         workspace: Workspace,
         home: Home,
         directory: Path,
@@ -67,7 +68,7 @@ class DrivenBisection:
         """What the store calls each running probe, by its number."""
         self._stages: dict[int, int] = {}
         """The store's number of each range, by its ordinal."""
-        stored = journal.probes()
+        stored = journal.probes.finished()
         self._taken: dict[str, set[int]] = {}
         """The numbers of the runs of each content that are finished or running."""
         for probe in stored:
@@ -87,7 +88,7 @@ class DrivenBisection:
     def _note_picked_commits(self) -> None:
         clone = self._workspace.clones[self._request.repository]
         picked = [clone.commit(pick.commit) for pick in self._request.cherry_picks]
-        self._journal.add_commits(self._request.repository, picked)
+        self._journal.commits.add(self._request.repository, picked)
 
     def settle(self, around: Circumstances) -> Needs | Conclusion:
         """Go on until probes have to be started or cancelled, or awaited, or to the conclusion.
@@ -122,7 +123,7 @@ class DrivenBisection:
             run=next(run for run in itertools.count(1) if run not in taken),
         )
         taken.add(key.run)
-        ordinal = self._journal.start_probe(key)
+        ordinal = self._journal.probes.start(key)
         if wanted.save_golden:
             load_reader()
         request = ProbeRequest(
@@ -153,7 +154,7 @@ class DrivenBisection:
     def again(self, planned: PlannedProbe) -> None:
         """Note that a probe is started anew, for its worker was killed in it."""
         self.notice(f"a worker was killed in run {planned.running.number}: it is made again")
-        self._journal.start_probe(self._keys[planned.running.number])
+        self._journal.probes.start(self._keys[planned.running.number])
 
     def finish(self, planned: PlannedProbe, result: ProbeResult) -> None:
         """Keep what came of a probe, and tell the bisection."""
@@ -163,10 +164,10 @@ class DrivenBisection:
             self.notice(sentence)
         for option in result.missing_options:
             self.notice(f"the case has no option for {option} at {target.commit[:12]}: it ran without")
-        self._journal.finish_probe(number, stored_result(result))
+        self._journal.probes.finish(number, stored_result(result))
         del self._keys[number]
         self._progress.probe_finished(number, result)
-        finished = finished_probe(self._journal.probe(number), self._directory(number))
+        finished = finished_probe(self._journal.probes.get(number), self._directory(number))
         self.bisection = self.bisection.after(ProbeFinished(finished))
 
     def cancel(self, planned: PlannedProbe) -> None:
@@ -174,7 +175,7 @@ class DrivenBisection:
         number = planned.running.number
         key = self._keys.pop(number)
         self._taken[key.content].discard(key.run)
-        self._journal.cancel_probe(number)
+        self._journal.probes.cancel(number)
         self._progress.probe_cancelled(number)
         self.bisection = self.bisection.after(ProbesCancelled((number,)))
 
@@ -210,7 +211,7 @@ class DrivenBisection:
         where = asked.range
         clone = self._workspace.clones[where.repository]
         ends = [clone.commit(sha) for sha in (where.old, where.new)]
-        self._journal.add_commits(where.repository, ends)
+        self._journal.commits.add(where.repository, ends)
         self._progress.stage(
             where.repository, commits=len(loaded.commits), candidates=len(loaded.collapsed.nodes)
         )
@@ -221,8 +222,8 @@ class DrivenBisection:
         if wanted.range not in self._stages:
             where, target = self.bisection.known.question.range, wanted.target
             clone = self._workspace.clones[target.repository]
-            self._journal.add_commits(target.repository, [clone.commit(target.commit)])
-            return self._journal.stage(
+            self._journal.commits.add(target.repository, [clone.commit(target.commit)])
+            return self._journal.stages.note(
                 ordinal=wanted.range,
                 repository=where.repository,
                 seeks=where.seeks,

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from ...runner.probe.records import ProbeResult
 from ...runner.workspace.environment import fingerprint
-from ...store.journal import ProbeOutcome
+from ...store.journals.probes import ProbeOutcome
 from ...store.tables.bisections import ProbeRow
 from ...store.vocabulary import BuildSource, Judgement
 from ..engine.probes import FinishedProbe, ProbeTimes

@@ -21,7 +21,7 @@ from ...runner.workspace.home import Home
 from ...runner.workspace.workspace import Workspace
 from ...store.database import StoreError, open_store
 from ...store.documents.document import read_document, write_document
-from ...store.journal import Journal
+from ...store.journals.bisections import BisectionJournal
 from ...store.vocabulary import BisectionOutcome
 from ..engine.priority.costs import Timings
 from ..plan.question import Plan
@@ -44,7 +44,7 @@ class CrewOptions:
 class StoredBisection:
     """A bisection in the store that this process, and no other, may drive."""
 
-    def __init__(self, journal: Journal, name: str, home: Home) -> None:
+    def __init__(self, journal: BisectionJournal, name: str, home: Home) -> None:
         self.journal = journal
         self.name = name
         self.directory = home.bisections / name
@@ -54,7 +54,7 @@ class StoredBisection:
     def begin(cls, plan: Plan, *, sessions: sessionmaker[DatabaseSession], home: Home) -> "StoredBisection":
         """Note a new one."""
         request = plan.request
-        journal = Journal.begin(
+        journal = BisectionJournal.begin(
             sessions,
             name=plan.name,
             repository=request.repository,
@@ -71,7 +71,7 @@ class StoredBisection:
         cls, name: str | None, *, sessions: sessionmaker[DatabaseSession], home: Home
     ) -> "StoredBisection":
         """One to go on with: by name, or the newest that is not finished. Raises `UserError`."""
-        journal = Journal.find(sessions, name)
+        journal = BisectionJournal.find(sessions, name)
         if journal is None:
             raise UserError(
                 f"--resume {name or ''}: expected a bisection in the store, found none"

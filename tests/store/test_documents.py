@@ -13,7 +13,7 @@ from precision_bisect.store.database import open_store
 from precision_bisect.store.documents.document import Document, read_document, write_document
 from precision_bisect.store.documents.night_summary import NightSummary
 from precision_bisect.store.documents.versions import DocumentError
-from precision_bisect.store.journal import Journal
+from precision_bisect.store.journals.bisections import BisectionJournal
 from tests.store.test_journal import key, result, stage
 
 
@@ -99,9 +99,9 @@ def columns(sessions: sessionmaker[Session], table: str, *names: str) -> list[An
 
 def test_columns_of_plain_values_bear_a_version(url: str) -> None:
     sessions = open_store(url)
-    journal = Journal.begin(sessions, name="one", repository="r", good="g", bad="b", request={})
-    ordinal = journal.start_probe(key(stage(journal)))
-    journal.finish_probe(ordinal, result(metrics={"y": {"worst": math.inf}}))
+    journal = BisectionJournal.begin(sessions, name="one", repository="r", good="g", bad="b", request={})
+    ordinal = journal.probes.start(key(stage(journal)))
+    journal.probes.finish(ordinal, result(metrics={"y": {"worst": math.inf}}))
     metrics, revisions, command = columns(sessions, "probes", "metrics", "revisions", "command")
     assert metrics == {"schema_version": 2, "values": {"y": {"worst": "inf"}}}
     assert revisions["schema_version"] == command["schema_version"] == 2
@@ -111,13 +111,13 @@ def test_columns_of_plain_values_bear_a_version(url: str) -> None:
 
 def test_columns_without_a_version_are_bare_values(url: str) -> None:
     sessions = open_store(url)
-    journal = Journal.begin(sessions, name="one", repository="r", good="g", bad="b", request={})
-    journal.finish_probe(journal.start_probe(key(stage(journal))), result())
+    journal = BisectionJournal.begin(sessions, name="one", repository="r", good="g", bad="b", request={})
+    journal.probes.finish(journal.probes.start(key(stage(journal))), result())
     with sessions.begin() as session:
         session.execute(
             text("""UPDATE probes SET metrics = '{"y": {"worst": "nan"}}', command = '["true"]'""")
         )
-    (probe,) = journal.probes()
+    (probe,) = journal.probes.finished()
     assert probe.metrics is not None
     assert math.isnan(probe.metrics["y"]["worst"])
     assert probe.command == ["true"]

@@ -11,7 +11,9 @@ from sqlalchemy.orm import Session, sessionmaker
 
 from precision_bisect.store.commit import Commit, TreeChange
 from precision_bisect.store.database import StoreError, open_store, sqlite_url
-from precision_bisect.store.journal import Journal, ProbeKey, ProbeOutcome, RangeCommit
+from precision_bisect.store.journals.bisections import BisectionJournal
+from precision_bisect.store.journals.probes import ProbeKey, ProbeOutcome
+from precision_bisect.store.journals.stages import RangeCommit
 from precision_bisect.store.tables.bisections import Base, ProbeRow
 from precision_bisect.store.vocabulary import (
     BisectionOutcome,
@@ -68,11 +70,13 @@ def sessions(url: str) -> sessionmaker[Session]:
 
 
 @pytest.fixture
-def journal(sessions: sessionmaker[Session]) -> Journal:
-    return Journal.begin(sessions, name="one", repository="minipto", good="g", bad="b", request={"x": 1})
+def journal(sessions: sessionmaker[Session]) -> BisectionJournal:
+    return BisectionJournal.begin(
+        sessions, name="one", repository="minipto", good="g", bad="b", request={"x": 1}
+    )
 
 
-def stage(journal: Journal) -> int:
+def stage(journal: BisectionJournal) -> int:
     commit = Commit(
         sha=SHA,
         parents=("p",),
@@ -82,7 +86,7 @@ def stage(journal: Journal) -> int:
         subject="odd \0 \udcff subject",
         changes=tuple(TreeChange(path, "0", "0", "100644", SHA) for path in ("a", "b\udcfe")),
     )
-    return journal.stage(
+    return journal.stages.note(
         ordinal=1,
         repository="minipto",
         seeks=Seeks.REGRESSION,
@@ -93,11 +97,11 @@ def stage(journal: Journal) -> int:
     )
 
 
-def test_a_finished_probe_comes_back_whole(journal: Journal) -> None:
-    ordinal = journal.start_probe(key(stage(journal)))
-    assert journal.probes() == []
-    journal.finish_probe(ordinal, result())
-    (probe,) = journal.probes()
+def test_a_finished_probe_comes_back_whole(journal: BisectionJournal) -> None:
+    ordinal = journal.probes.start(key(stage(journal)))
+    assert journal.probes.finished() == []
+    journal.probes.finish(ordinal, result())
+    (probe,) = journal.probes.finished()
     assert (probe.verdict, probe.judgement, probe.signature) == (Verdict.MISMATCH, Judgement.BAD, "out")
     assert isinstance(probe.verdict, Verdict)
     assert probe.environment is not None
@@ -106,62 +110,66 @@ def test_a_finished_probe_comes_back_whole(journal: Journal) -> None:
 
 
 def test_a_probe_cut_short_starts_again_in_its_own_row(
-    journal: Journal, sessions: sessionmaker[Session]
+    journal: BisectionJournal, sessions: sessionmaker[Session]
 ) -> None:
-    first = journal.start_probe(key(stage(journal)))
-    again = Journal.find(sessions, "one")
+    first = journal.probes.start(key(stage(journal)))
+    again = BisectionJournal.find(sessions, "one")
     assert again is not None
-    assert again.start_probe(key(stage(again))) == first
-    again.finish_probe(first, result())
+    assert again.probes.start(key(stage(again))) == first
+    again.probes.finish(first, result())
     with sessions() as session:
         (row,) = session.scalars(select(ProbeRow))
         assert (row.attempt, row.state) == (2, ProbeState.FINISHED)
 
 
 def test_a_probe_that_was_stopped_never_counts_and_starts_again_in_its_own_row(
-    journal: Journal, sessions: sessionmaker[Session]
+    journal: BisectionJournal, sessions: sessionmaker[Session]
 ) -> None:
     number = stage(journal)
-    ordinal = journal.start_probe(key(number))
-    journal.cancel_probe(ordinal)
-    assert journal.probes() == []
+    ordinal = journal.probes.start(key(number))
+    journal.probes.cancel(ordinal)
+    assert journal.probes.finished() == []
     with sessions() as session:
         assert [row.state for row in session.scalars(select(ProbeRow))] == [ProbeState.CANCELLED]
-    assert journal.start_probe(key(number)) == ordinal
-    journal.finish_probe(ordinal, result())
-    (probe,) = journal.probes()
+    assert journal.probes.start(key(number)) == ordinal
+    journal.probes.finish(ordinal, result())
+    (probe,) = journal.probes.finished()
     assert (probe.attempt, probe.state) == (2, ProbeState.FINISHED)
     with pytest.raises(ValueError, match="it counts"):
-        journal.cancel_probe(ordinal)
+        journal.probes.cancel(ordinal)
 
 
-def test_a_finished_probe_cannot_be_made_again(journal: Journal) -> None:
+def test_a_finished_probe_cannot_be_made_again(journal: BisectionJournal) -> None:
     number = stage(journal)
-    journal.finish_probe(journal.start_probe(key(number)), result())
+    journal.probes.finish(journal.probes.start(key(number)), result())
     with pytest.raises(ValueError, match="counts once"):
-        journal.start_probe(key(number))
-    assert journal.start_probe(key(number, run=2)) == 2
+        journal.probes.start(key(number))
+    assert journal.probes.start(key(number, run=2)) == 2
 
 
-def test_a_failure_while_writing_leaves_the_probe_unfinished(journal: Journal) -> None:
-    ordinal = journal.start_probe(key(stage(journal)))
+def test_a_failure_while_writing_leaves_the_probe_unfinished(journal: BisectionJournal) -> None:
+    ordinal = journal.probes.start(key(stage(journal)))
     with pytest.raises(Exception, match="JSON"):
-        journal.finish_probe(ordinal, result(metrics={"out": {"x": object()}}))
-    assert journal.probes() == []
-    journal.finish_probe(ordinal, result())
-    assert len(journal.probes()) == 1
+        journal.probes.finish(ordinal, result(metrics={"out": {"x": object()}}))
+    assert journal.probes.finished() == []
+    journal.probes.finish(ordinal, result())
+    assert len(journal.probes.finished()) == 1
 
 
-def test_builds_and_environments_are_noted_once(journal: Journal, sessions: sessionmaker[Session]) -> None:
+def test_builds_and_environments_are_noted_once(
+    journal: BisectionJournal, sessions: sessionmaker[Session]
+) -> None:
     number = stage(journal)
     for run in (1, 2, 3):
         source = BuildSource.BUILT if run == 1 else BuildSource.PRESENT
-        journal.finish_probe(journal.start_probe(key(number, run)), result(build_source=source))
-    ids = {(probe.build_id, probe.environment_id) for probe in journal.probes()}
+        journal.probes.finish(journal.probes.start(key(number, run)), result(build_source=source))
+    ids = {(probe.build_id, probe.environment_id) for probe in journal.probes.finished()}
     assert len(ids) == 1
 
 
-def test_stages_and_notices_are_noted_once(journal: Journal, sessions: sessionmaker[Session]) -> None:
+def test_stages_and_notices_are_noted_once(
+    journal: BisectionJournal, sessions: sessionmaker[Session]
+) -> None:
     assert stage(journal) == stage(journal)
     journal.add_notice("moved")
     journal.add_notice("moved")
@@ -173,16 +181,16 @@ def test_stages_and_notices_are_noted_once(journal: Journal, sessions: sessionma
         assert candidate.commit.files == ["a", "b\\udcfe"]
 
 
-def test_the_newest_unfinished_is_found(sessions: sessionmaker[Session], journal: Journal) -> None:
-    other = Journal.begin(sessions, name="two", repository="r", good="g", bad="b", request={})
-    found = Journal.find(sessions, None)
+def test_the_newest_unfinished_is_found(sessions: sessionmaker[Session], journal: BisectionJournal) -> None:
+    other = BisectionJournal.begin(sessions, name="two", repository="r", good="g", bad="b", request={})
+    found = BisectionJournal.find(sessions, None)
     assert found is not None
     assert found.bisection == other.bisection
     other.conclude(BisectionOutcome.CULPRIT, {"outcome": "culprit"})
-    found = Journal.find(sessions, None)
+    found = BisectionJournal.find(sessions, None)
     assert found is not None
     assert found.bisection == journal.bisection
-    assert Journal.find(sessions, "three") is None
+    assert BisectionJournal.find(sessions, "three") is None
 
 
 def test_the_migrations_make_the_schema(sessions: sessionmaker[Session]) -> None:

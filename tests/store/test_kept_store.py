@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import create_engine, select, text
 
 from precision_bisect.store.database import StoreError, open_store, open_to_read, read_store
-from precision_bisect.store.journal import Journal
+from precision_bisect.store.journals.bisections import BisectionJournal
 from precision_bisect.store.tables.bisections import BisectionRow
 from precision_bisect.store.tables.nights import IncidentRow
 from precision_bisect.store.vocabulary import BisectionOutcome
@@ -26,10 +26,10 @@ def test_it_opens_with_all_its_rows(url: str) -> None:
         names = session.scalars(select(BisectionRow.name).order_by(BisectionRow.id.desc())).all()
         assert tuple(names) == NAMES
         assert session.scalar(select(IncidentRow.repository)) == "minirt"
-    journal = Journal.find(sessions, LOCALIZED)
+    journal = BisectionJournal.find(sessions, LOCALIZED)
     assert journal is not None
     assert journal.row().outcome is BisectionOutcome.CULPRIT
-    probes = journal.probes()
+    probes = journal.probes.finished()
     assert all(probe.metrics and probe.evidence and probe.environment for probe in probes)
     assert {probe.environment.details["machine"] for probe in probes if probe.environment} == {"x86_64"}
 

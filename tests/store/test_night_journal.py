@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from precision_bisect.store.database import open_store
-from precision_bisect.store.journal import Journal
+from precision_bisect.store.journals.bisections import BisectionJournal
 from precision_bisect.store.night_journal import CaseResult, CaseRun, CellKey, NightJournal
 from precision_bisect.store.vocabulary import CaseStatus, Verdict
 
@@ -86,7 +86,9 @@ def test_runs_and_results_are_read_back(journal: NightJournal) -> None:
 def test_one_culprit_is_one_incident_while_it_is_open(url: str) -> None:
     sessions = open_store(url)
     journal = NightJournal(sessions, "job")
-    bisection = Journal.begin(sessions, name="b", repository="minipto", good=SHA, bad=SHA, request={})
+    bisection = BisectionJournal.begin(
+        sessions, name="b", repository="minipto", good=SHA, bad=SHA, request={}
+    )
     night = journal.begin_night({"main": SHA}, "here").id
     regressions = [
         journal.open_regression(

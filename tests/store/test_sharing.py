@@ -10,7 +10,7 @@ from sqlalchemy import func, select, text
 from sqlalchemy.exc import DBAPIError
 
 from precision_bisect.store.database import StoreError, open_store, read_store, sole_driver, sqlite_url
-from precision_bisect.store.journal import Journal
+from precision_bisect.store.journals.bisections import BisectionJournal
 from precision_bisect.store.tables.bisections import (
     ArtifactRow,
     BisectionRow,
@@ -27,11 +27,13 @@ _RUNS = 4
 
 def note_runs(url: str, name: str) -> None:
     """One driver among others: open the store (the first makes it), and note runs of shared builds."""
-    journal = Journal.begin(open_store(url), name=name, repository="minipto", good="g", bad="b", request={})
+    journal = BisectionJournal.begin(
+        open_store(url), name=name, repository="minipto", good="g", bad="b", request={}
+    )
     number = stage(journal)
     for run in range(1, _RUNS + 1):
-        ordinal = journal.start_probe(key(number, run=run))
-        journal.finish_probe(ordinal, result(build_key=f"k{run}", fingerprint=f"f{run}"))
+        ordinal = journal.probes.start(key(number, run=run))
+        journal.probes.finish(ordinal, result(build_key=f"k{run}", fingerprint=f"f{run}"))
 
 
 def test_drivers_that_start_at_once_note_all_and_share_what_is_shared(url: str) -> None:
@@ -51,14 +53,18 @@ def test_drivers_that_start_at_once_note_all_and_share_what_is_shared(url: str) 
         }
     assert counts == {CommitRow: 1, BuildRow: _RUNS, EnvironmentRow: _RUNS}
     for each in ids:
-        assert [probe.ordinal for probe in Journal(sessions, each).probes()] == list(range(1, _RUNS + 1))
+        assert [probe.ordinal for probe in BisectionJournal(sessions, each).probes.finished()] == list(
+            range(1, _RUNS + 1)
+        )
 
 
 def test_numbers_that_are_not_finite_come_back(url: str) -> None:
-    journal = Journal.begin(open_store(url), name="one", repository="r", good="g", bad="b", request={})
+    journal = BisectionJournal.begin(
+        open_store(url), name="one", repository="r", good="g", bad="b", request={}
+    )
     metrics = {"out": {"nan": math.nan, "inf": math.inf, "-inf": -math.inf, "x": 0.5}}
-    journal.finish_probe(journal.start_probe(key(stage(journal))), result(metrics=metrics))
-    (probe,) = journal.probes()
+    journal.probes.finish(journal.probes.start(key(stage(journal))), result(metrics=metrics))
+    (probe,) = journal.probes.finished()
     assert probe.metrics is not None
     back = probe.metrics["out"]
     assert math.isnan(back["nan"])
@@ -67,9 +73,9 @@ def test_numbers_that_are_not_finite_come_back(url: str) -> None:
 
 def test_a_build_directory_beyond_4_gib(url: str) -> None:
     sessions = open_store(url)
-    journal = Journal.begin(sessions, name="one", repository="r", good="g", bad="b", request={})
-    journal.finish_probe(
-        journal.start_probe(key(stage(journal))), result(artifacts={"build_directory": ("/b", 5 << 30)})
+    journal = BisectionJournal.begin(sessions, name="one", repository="r", good="g", bad="b", request={})
+    journal.probes.finish(
+        journal.probes.start(key(stage(journal))), result(artifacts={"build_directory": ("/b", 5 << 30)})
     )
     with sessions() as session:
         assert session.scalar(select(ArtifactRow.bytes)) == 5 << 30
@@ -86,7 +92,7 @@ def test_one_driver_on_all_machines(postgresql_url: str) -> None:
 def test_a_reader_writes_nothing(url: str) -> None:
     with pytest.raises(StoreError, match="expected"):
         read_store(url)
-    Journal.begin(open_store(url), name="one", repository="r", good="g", bad="b", request={})
+    BisectionJournal.begin(open_store(url), name="one", repository="r", good="g", bad="b", request={})
     sessions = read_store(url)
     with sessions() as session:
         assert session.scalar(select(BisectionRow.name)) == "one"
@@ -122,7 +128,7 @@ def test_a_store_of_the_first_schema_keeps_its_rows(tmp_path: Path) -> None:
             f"VALUES ('old', '{datetime(2026, 1, 2, tzinfo=UTC):%Y-%m-%d %H:%M:%S.%f}', 'r', 'g', 'b', '{{}}')"
         )
     sessions = open_store(url)
-    journal = Journal.find(sessions, "old")
+    journal = BisectionJournal.find(sessions, "old")
     assert journal is not None
-    journal.finish_probe(journal.start_probe(key(stage(journal))), result(judgement=Judgement.GOOD))
-    assert [probe.judgement for probe in journal.probes()] == [Judgement.GOOD]
+    journal.probes.finish(journal.probes.start(key(stage(journal))), result(judgement=Judgement.GOOD))
+    assert [probe.judgement for probe in journal.probes.finished()] == [Judgement.GOOD]

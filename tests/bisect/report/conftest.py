@@ -15,7 +15,7 @@ LINE = ["c1", "c2", "c3", "c4", "c5", "c6"]
 def begin(folder: Path) -> tuple[StoredBisection, int]:
     """c0 is good, c6 is bad; both ends were run three times."""
     stored = StoredBisection(folder, good=sha("c0"), bad=sha("c6"))
-    stored.journal.add_commits("compiler", [described("c0", []), described("c6", ["c5"])])
+    stored.journal.commits.add("compiler", [described("c0", []), described("c6", ["c5"])])
     rows = [described(name, [before]) for before, name in zip(["c0", *LINE], LINE, strict=False)]
     stage = stored.stage(
         [(row, sha("c1") if row.sha == sha("c2") else row.sha) for row in rows], good=sha("c0"), bad=sha("c6")
@@ -81,7 +81,7 @@ def submodule_culprit(tmp_path: Path) -> StoredBisection:
         return {"compiler": sha(compiler), "runtime": sha(runtime), "cases": sha("cases")}
 
     stored = StoredBisection(tmp_path, good=sha("c4"), bad=sha("c5"))
-    stored.journal.add_commits("compiler", [described("c4", [])])
+    stored.journal.commits.add("compiler", [described("c4", [])])
     outer = stored.stage(
         [(described("c5", ["c4"]), sha("c5"))],
         good=sha("c4"),

@@ -15,7 +15,9 @@ from precision_bisect.runner.stack.stack import Stack
 from precision_bisect.store.commit import Commit, TreeChange
 from precision_bisect.store.database import open_store, sqlite_url
 from precision_bisect.store.documents.document import write_document
-from precision_bisect.store.journal import Journal, ProbeKey, ProbeOutcome, RangeCommit
+from precision_bisect.store.journals.bisections import BisectionJournal
+from precision_bisect.store.journals.probes import ProbeKey, ProbeOutcome
+from precision_bisect.store.journals.stages import RangeCommit
 from precision_bisect.store.vocabulary import BuildSource, Evidence, Judgement, Phase, Verdict
 
 JUDGEMENTS = {Verdict.PASS: Judgement.GOOD, Verdict.MISMATCH: Judgement.BAD}
@@ -114,7 +116,7 @@ class StoredBisection:
             confidence=0.99,
             output=folder / "report",
         )
-        self.journal = Journal.begin(
+        self.journal = BisectionJournal.begin(
             self.sessions,
             name=self.name,
             repository=repository,
@@ -143,7 +145,7 @@ class StoredBisection:
             return None if whole is None else content_key(whole)
 
         self._stages += 1
-        return self.journal.stage(
+        return self.journal.stages.note(
             ordinal=self._stages,
             repository=repository,
             seeks=self.request.seeks,
@@ -201,7 +203,7 @@ class StoredBisection:
             ),
             "artifacts": {"log": (f"/home/probes/{ordinal}/run.log.gz", 10)},
         }
-        self.journal.finish_probe(ordinal, ProbeOutcome(**(row | changes)))
+        self.journal.probes.finish(ordinal, ProbeOutcome(**(row | changes)))
         return ordinal
 
     def start(
@@ -218,7 +220,7 @@ class StoredBisection:
         whole = revisions or pinned_revisions(commit)
         key = content or content_key(whole)
         self._runs[key] = self._runs.get(key, 0) + 1
-        return self.journal.start_probe(
+        return self.journal.probes.start(
             ProbeKey(
                 stage=stage,
                 phase=phase,
