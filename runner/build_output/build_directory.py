@@ -73,7 +73,7 @@ class BuildDirectory:
         return cls(folder, contents)
 
     def kernel_config(self) -> KernelConfig:
-        """The kernel list."""
+        """The kernel list, `kernel_config.py`."""
         return KernelConfig.open(self.folder.root)
 
     def orchestration(self) -> Orchestration:

@@ -47,7 +47,7 @@ class GeneratedDifference:
 
 
 def compare_generated(failing: BuildDirectory, reference: BuildDirectory) -> GeneratedDifference:
-    """Compare two builds.
+    """Compare the generated sources of two builds.
 
     Raises:
         BuildOutputError: a file is too large, or leads out of its build.

@@ -23,9 +23,10 @@ class CaseName:
 
     @classmethod
     def parse(cls, text: str, stack: Stack) -> "CaseName":
-        """Raises `UsageError` where the path leaves the case repository.
+        """Reads the option's text. An absolute path inside the user's checkout means the file at the commit at hand.
 
-        An absolute path inside the user's checkout means the same file at the commit at hand.
+        Raises:
+            UsageError: there is no script, or its path leaves the case repository.
         """
         try:
             words = shlex.split(text)

@@ -31,7 +31,11 @@ class FrozenGolden:
     files: Mapping[str, str]
 
     def verify(self) -> None:
-        """Raises `UserError` where a file is no longer what was frozen."""
+        """Check every file.
+
+        Raises:
+            UserError: a file is no longer what was frozen.
+        """
         found = _hash_files(self.directory)
         for name in sorted(found.keys() | self.files.keys()):
             if found.get(name) != self.files.get(name):

@@ -199,7 +199,7 @@ class Arguments:
 def arguments_of(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Arguments | None:
-    """None if they do not fit the function."""
+    """The arguments of a call; None if they do not fit the function."""
     try:
         return Arguments(function, inspect.signature(function).bind(*args, **kwargs))
     except TypeError:
@@ -362,9 +362,12 @@ def measures_of(
 
 
 def errors_of(actual: Any, expected: Any, rtol: float, atol: float) -> dict[str, float]:
-    """Of two torch tensors: `beyond_tolerance`, the share of elements with |actual - expected| > atol + rtol |expected|
-    or one of them not finite and they differ; `not_finite`, the share of these last; and, where there are none of
-    these, `relative_l2`: |actual - expected|_2 / |expected|_2 (left out where expected is all zeros)."""
+    """The errors of a torch tensor against the expected one.
+
+    `beyond_tolerance` is the share of elements with |actual - expected| > atol + rtol |expected| or one of them not
+    finite while they differ; `not_finite` is the share of these last; and where there are none of these, `relative_l2`
+    is |actual - expected|_2 / |expected|_2 (left out where expected is all zeros).
+    """
     actual, expected = actual.detach().cpu().reshape(-1), expected.detach().cpu().reshape(-1)
     total = actual.numel()
     if not total or total != expected.numel() or actual.is_complex():

@@ -132,7 +132,7 @@ def _from_dump(path: Path, dump: ArgsDump) -> Source:
 
 
 def _order(record: ArgRecord) -> tuple[int, bool, int, int]:
-    """By task, what went in before what came out: threads append records to the file in any order."""
+    """A key that sorts records by task, inputs before outputs: threads append records to the file in any order."""
     return record.task_id, record.stage is DumpStage.AFTER_COMPLETION, record.arg_index, record.index
 
 

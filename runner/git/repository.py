@@ -163,7 +163,7 @@ class GitRepository:
         return True
 
     def merge_base(self, first: str, second: str) -> str | None:
-        """A best common ancestor."""
+        """A best common ancestor of two commits."""
         try:
             return self.run("merge-base", first, second)
         except GitError as error:

@@ -30,7 +30,7 @@ class BuiltToolchain:
     source: BuildSource
     seconds: float
     step_seconds: Mapping[str, float]
-    """Of the steps that were really run."""
+    """Seconds of each step that was really run."""
 
 
 @dataclass(frozen=True, kw_only=True)

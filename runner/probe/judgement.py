@@ -1,4 +1,4 @@
-"""From what a run printed and how it ended to a verdict and its judgement; and verdicts where nothing was run."""
+"""Makes a verdict and its judgement of what a run printed and how it ended; and verdicts where nothing was run."""
 
 from dataclasses import replace
 
@@ -30,7 +30,7 @@ class Listener:
             self._matched = self._bad_when.matches_line(line)
 
     def finish(self, ending: Ending, outcome: HarnessOutcome | None) -> tuple[Classification, Judgement]:
-        """What it all means."""
+        """The verdict and the judgement of the whole run."""
         found = self._classifier.finish(ending, outcome)
         if self._bad_when is not None:
             return found, self._bad_when.judge(found, matched_regex=self._matched)

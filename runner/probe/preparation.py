@@ -24,11 +24,11 @@ class Prepared:
     """A slot that was checked out and built, and what commands in it are given."""
 
     surroundings: Mapping[str, str]
-    """The environment's description."""
+    """What describes the environment, by name."""
     environment: Mapping[str, str]
-    """The variables of processes."""
+    """The environment variables of processes."""
     values: Mapping[str, str]
-    """Those of the placeholders."""
+    """What placeholders of the stack file stand for."""
     built: BuiltToolchain | FailedBuild
 
 
@@ -57,7 +57,13 @@ class Preparation:
         self._says = says
 
     def prepare(self, request: ProbeRequest) -> Prepared:
-        """Raises `UserError`, `OSError` and `InterruptedWorkError`."""
+        """Check out the commits of a request, and build them.
+
+        Raises:
+            UserError: a commit is not there, or the golden data is not what was frozen.
+            OSError: there is no room, or no permission, to write.
+            InterruptedWorkError: a stop is asked for.
+        """
         if request.golden is not None:
             request.golden.verify()
         self._says("checking out")

@@ -33,7 +33,7 @@ from .preparation import NOT_STARTED, Preparation, Prepared
 from .records import ProbeRequest, ProbeResult
 
 _BUILD = "build"
-"""Of a probe's folder: the build directory that its run left, or was given."""
+"""The folder, below a probe's own, of the build directory that its run left or was given."""
 
 
 OnActivity = Callable[[str], None]
@@ -88,7 +88,7 @@ class Prober:
 
     @property
     def slot(self) -> Slot:
-        """The slot in use."""
+        """The slot that this prober holds."""
         return self._slot
 
     def probe(self, request: ProbeRequest) -> ProbeResult:

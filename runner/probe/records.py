@@ -18,12 +18,12 @@ class ProbeRequest:
 
     revisions: Mapping[str, str]
     case: CaseName | None
-    """None: the stack's command is the whole case."""
+    """None where the stack's command is the whole case."""
     platform: str
     device: int
     golden: FrozenGolden | None
     bad_when: BadWhen | None
-    """None: the case is a predicate command, judged by its exit code."""
+    """None where the case is a predicate command, which is judged by its exit code."""
     options: RunOptions
     timeout: float
     directory: Path

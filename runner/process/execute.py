@@ -35,7 +35,7 @@ class Command:
     memory: int | None = None
     holds: Sequence[ProcessLock] = ()
     interrupt: Interrupt | None = None
-    """Stops it early."""
+    """Stops the command early where this is asked for."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +70,7 @@ class LostRunError(UserError):
 
 
 def start_anew(command: Command) -> Supervised:
-    """As a process of its own, below a supervisor of its own."""
+    """Starts a command as a process below a supervisor of its own."""
     return Supervised.start(
         command.argv,
         cwd=command.cwd,

@@ -33,7 +33,7 @@ _SUPERVISE: dict[str, Any] = runpy.run_path(str(Path(__file__).with_name("superv
 
 
 def main(modules: list[str]) -> list[str] | None:
-    """In the process of a run, its arguments; None in the server, once there are no more runs to come."""
+    """The arguments of a run, in the run's process; None in the server, once there are no more runs to come."""
     server = socket.socket(fileno=os.dup(0))
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
@@ -100,7 +100,7 @@ def _begin(asked: dict[str, Any], stdout: int, stderr: int) -> list[str]:
 
 
 def _seed() -> None:
-    """Anew, as importing does; the standard library's `random` sees to itself."""
+    """Seeds the generators of numpy and torch anew, as importing does; the standard library's `random` seeds itself."""
     modules: dict[str, Any] = dict(sys.modules)
     if "numpy" in modules:
         modules["numpy"].random.seed()
@@ -109,7 +109,7 @@ def _seed() -> None:
 
 
 def run(argv: list[str]) -> None:
-    """As the interpreter runs a script, up to its own way out of the process."""
+    """Runs a script as the interpreter does, up to its own way out of the process."""
     sys.argv[:] = argv
     if not (sys.flags.isolated or getattr(sys.flags, "safe_path", False)):
         sys.path.insert(0, str(Path(argv[0]).resolve().parent))

@@ -88,7 +88,7 @@ class ForkServers:
 
 
 def _check_path(path: str, modules: Sequence[str]) -> None:
-    """Raises `NoForkServerError` where PYTHONPATH would have changed what was imported before it was set."""
+    """Refuses, with `NoForkServerError`, where PYTHONPATH would have changed what was imported before it was set."""
     for folder in filter(None, path.split(os.pathsep)):
         for name in (*modules, "sitecustomize", "usercustomize"):
             if (found := Path(folder, name)).is_dir() or (found := found.with_suffix(".py")).is_file():

@@ -15,10 +15,10 @@ class InterruptedWorkError(Exception):
 
 
 class HasDescriptor(Protocol):
-    """Such as a connection, which can be read once a message has come or its other end is gone."""
+    """Has a descriptor that can be read once a message has come or the other end is gone, as a connection has."""
 
     def fileno(self) -> int:
-        """The descriptor."""
+        """The descriptor to wait for."""
         ...
 
 
@@ -33,7 +33,11 @@ class Interrupt:
         return self._source.fileno()
 
     def check(self) -> None:
-        """Raises `InterruptedWorkError` where a stop is asked for."""
+        """Go on where no stop is asked for.
+
+        Raises:
+            InterruptedWorkError: a stop is asked for.
+        """
         poll = select.poll()
         poll.register(self._source.fileno(), select.POLLIN)
         if poll.poll(0):

@@ -53,7 +53,7 @@ class ProcessLock:
         return True
 
     def release(self) -> None:
-        """Let others have it."""
+        """Release the lock, so that others can take it."""
         os.close(self.fileno())
         self._descriptor = None
 

@@ -26,7 +26,7 @@ _TERMINAL = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def become_reaper() -> None:
-    """Of all descendants, whom only the driver, not a terminal, stops."""
+    """Makes this process the reaper of all its descendants, which the driver alone stops and no terminal."""
     for number in _TERMINAL:
         signal.signal(number, signal.SIG_IGN)
     if sys.platform == "linux":
@@ -34,7 +34,7 @@ def become_reaper() -> None:
 
 
 def begin_command(memory: int) -> None:
-    """In the command's process: signals as usual, and `memory` bytes of address space; 0: no limit."""
+    """Readies the command's process: signals act as usual, and `memory`, if any, is its limit in bytes."""
     for number in _TERMINAL:
         signal.signal(number, signal.SIG_DFL)
     if memory:
@@ -71,7 +71,7 @@ def _kill_all(group: int) -> None:
 
 
 def _wake(_number: int, _frame: object) -> None:
-    """Exists so that SIGCHLD reaches the wake-up pipe."""
+    """Does nothing: it exists so that SIGCHLD reaches the wake-up pipe."""
 
 
 def _wait(child: int, control: int) -> int | None:

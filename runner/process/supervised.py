@@ -62,7 +62,7 @@ class Supervised:
 
     @property
     def stderr(self) -> IO[bytes]:
-        """Alike."""
+        """What it prints as errors, where that goes to a pipe."""
         assert self.process.stderr is not None
         return self.process.stderr
 

@@ -11,7 +11,7 @@ from ..errors import UsageError
 from .stack import Stack
 
 _NIGHTLY_EXAMPLE = "nightly.toml"
-"""Of the files in `configs/` the one that is no stack, but a job's."""
+"""The file in `configs/` that is no stack, but a nightly job's."""
 
 
 def load_stack(name_or_path: str, *, overrides: Mapping[str, Path] | None = None) -> Stack:

@@ -16,7 +16,7 @@ class IgnoredPaths:
     """
 
     def __init__(self, patterns: Sequence[str]) -> None:
-        """Read the patterns.
+        """Compile the patterns.
 
         Raises:
             ValueError: one of them is no gitignore pattern, or is of a kind that is not supported.

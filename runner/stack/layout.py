@@ -26,7 +26,11 @@ RelativePath = Annotated[str, AfterValidator(_relative)]
 
 
 def check_removable(path: str, worktrees: Iterable[PurePosixPath], *, where: str) -> None:
-    """Raises `ValueError` where removing a path would remove a worktree or the virtual environment."""
+    """Check that removing a path removes no worktree and not the virtual environment.
+
+    Raises:
+        ValueError: it would.
+    """
     for kept in (*worktrees, PurePosixPath(VENV)):
         if kept.is_relative_to(path):
             raise ValueError(

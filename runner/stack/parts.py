@@ -10,7 +10,7 @@ from .ignored_paths import IgnoredPaths
 from .layout import RelativePath
 
 ModuleName = Annotated[str, Field(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$")]
-"""As in an import statement."""
+"""A module's dotted name, as in an import statement."""
 
 
 class Model(BaseModel):
@@ -78,7 +78,7 @@ class Tool(Model):
     """A program that the stack needs. Its version is part of the environment fingerprint."""
 
     command: tuple[str, ...] = Field(min_length=1)
-    """Prints the version."""
+    """The command that prints the tool's version."""
     required: bool = True
     variables: Mapping[str, str] = {}
     """Set for every step and run where the tool is found, such as cmake's compiler launcher for ccache."""
@@ -168,7 +168,7 @@ class Schedule(Model):
     """A way to make the runtime run its tasks: an order, a number of workers."""
 
     variables: Mapping[str, str] = Field(min_length=1)
-    """Set for the run."""
+    """Environment variables that are set for the run."""
 
 
 class MachineLimits(Model):

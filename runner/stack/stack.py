@@ -47,7 +47,7 @@ class Stack(Model):
     pins: Mapping[str, Pin] = {}
     environment: Environment = Environment()
     steps: Mapping[str, Step] = {}
-    """In the order of the file."""
+    """The build steps, run in the order of the file."""
     case: Case
     platforms: Mapping[str, Platform] = Field(min_length=1)
     """The first one is the default."""
@@ -108,7 +108,11 @@ class Stack(Model):
         return self
 
     def _check_pins(self) -> None:
-        """Raises `ValueError` where two pins give a repository its commit, or it would lie inside of itself."""
+        """Check that pins lead from holders to targets, each target once, and never in a circle.
+
+        Raises:
+            ValueError: two pins give a repository its commit, or it would lie inside of itself.
+        """
         if len(self.links) != sum(_target(pin) is not None for pin in self.pins.values()):
             raise ValueError("pins: expected at most one pin of each target")
         for target, name in self.links.items():

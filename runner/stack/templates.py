@@ -21,5 +21,5 @@ def literal(text: str) -> str:
 
 
 def placeholders(template: str) -> list[str]:
-    """The names in it."""
+    """The names of the placeholders in a text."""
     return [name for name in _PLACEHOLDER.findall(template) if name]

@@ -80,7 +80,7 @@ class VerdictRule(BaseModel):
 
 
 def template_fields(template: str) -> list[str]:
-    """The names in braces.
+    """The names that a template has in braces.
 
     Raises:
         ValueError: broken braces, or a field that is more than a name.

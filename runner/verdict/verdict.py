@@ -1,4 +1,4 @@
-"""From what a process printed, how it ended and what the harness returned, to one verdict."""
+"""Makes one verdict of what a process printed, how it ended and what the harness returned."""
 
 import re
 from collections import deque

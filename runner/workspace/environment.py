@@ -16,7 +16,7 @@ from ..stack.stack import Stack
 
 _VERSION_TIMEOUT = 30
 NOT_FOUND = "not found"
-"""In place of a tool's version."""
+"""What stands in place of a tool's version."""
 
 
 class EnvironmentReader:
@@ -84,7 +84,7 @@ class EnvironmentReader:
 
 
 def fingerprint(details: Mapping[str, str]) -> str:
-    """SHA-256 of a description."""
+    """The SHA-256 of a description, as hexadecimal digits."""
     return hashlib.sha256(json.dumps(details, sort_keys=True).encode()).hexdigest()
 
 

@@ -48,7 +48,7 @@ class Home:
 
     @property
     def store(self) -> Path:
-        """The default store."""
+        """The file of the default store."""
         return self.state / "store.sqlite"
 
 

@@ -48,12 +48,12 @@ class Slot:
         self.lock.release()
 
     def path(self, repository: str) -> Path:
-        """A repository's worktree."""
+        """The folder of a repository's worktree in this slot."""
         return self.directory / self._stack.directory(repository)
 
     @property
     def python(self) -> Path:
-        """The slot's interpreter."""
+        """The interpreter of the slot's virtual environment."""
         return self._environment.python
 
     def ensure_python(self) -> None:
@@ -175,7 +175,7 @@ class Slot:
         self._write_state({})
 
     def record(self, step: str, key: str) -> None:
-        """A step has succeeded."""
+        """Note that a step has succeeded with this key."""
         self._write_state(self._read_state() | {step: key})
 
     def begin_step(self, step: str) -> None:

@@ -50,7 +50,7 @@ class VirtualEnvironment:
 
     @property
     def python(self) -> Path:
-        """Its interpreter."""
+        """The interpreter of this environment."""
         return self.directory / "bin" / "python"
 
     @cached_property

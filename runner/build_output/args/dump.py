@@ -108,7 +108,7 @@ class ArgsDump:
         return [self.record(index) for index in found]
 
     def task_ids(self) -> list[int]:
-        """The dumped tasks, ascending."""
+        """The ids of the dumped tasks, ascending."""
         return np.unique(self.index.task_ids).tolist()
 
     def tensor(self, record: ArgRecord) -> TensorView:

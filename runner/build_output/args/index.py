@@ -37,7 +37,7 @@ class _Interned(Generic[Key, Value]):
         self.values: list[Value] = []
 
     def add(self, key: Key, value: Value) -> int:
-        """Numbers a new `value`."""
+        """Gives a new `value` the next number."""
         if len(self.values) >= MOST_DISTINCT:
             raise ValueError(f"more than {MOST_DISTINCT} distinct geometries or kernel sets")
         number = self.numbers[key] = len(self.values)

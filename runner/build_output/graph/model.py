@@ -50,7 +50,7 @@ class Region:
 
     @property
     def bounds(self) -> range:
-        """From the first element touched to the last; regions whose bounds are apart do not overlap."""
+        """The elements from the first one touched to the last one; regions whose bounds are apart do not overlap."""
         if 0 in self.shape:
             return range(self.start_offset, self.start_offset)
         reach = sum(stride * (extent - 1) for stride, extent in zip(self.strides, self.shape, strict=True))
@@ -73,7 +73,7 @@ class GraphArgument:
 
 @dataclass(frozen=True, kw_only=True)
 class GraphTask:
-    """One submitted task.
+    """A task that the orchestration submitted.
 
     Attributes:
         position: 0, 1, ... in submission order.

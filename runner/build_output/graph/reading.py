@@ -1,4 +1,4 @@
-"""From the spellings in `deps.json` to the parts of a task graph."""
+"""Makes the parts of a task graph of what `deps.json` spells."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class GraphReader:
         self._raw_shapes = raw_shapes
 
     def task(self, task: SpelledTask, position: int) -> GraphTask:
-        """Entry `position` of `tasks`."""
+        """The task that is entry `position` of `tasks`."""
         if task.scope not in ("auto", "manual"):
             raise ValueError(f"expected the scope auto or manual, found {task.scope!r}")
         return GraphTask(

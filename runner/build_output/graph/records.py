@@ -77,7 +77,7 @@ class SpelledEdge(msgspec.Struct, gc=False):
 
 
 class SpelledGraph(msgspec.Struct):
-    """The whole file."""
+    """All of `deps.json`."""
 
     edges: list[SpelledEdge | tuple[Number, Number]]
     tasks: list[SpelledTask] | None = None

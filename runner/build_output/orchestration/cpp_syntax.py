@@ -19,7 +19,7 @@ class Span:
     end: int
 
     def of(self, source: bytes) -> str:
-        """The text there."""
+        """The text of these bytes of `source`."""
         return source[self.start : self.end].decode("utf-8", "replace")
 
     def __contains__(self, other: Span) -> bool:

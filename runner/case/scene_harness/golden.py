@@ -46,7 +46,7 @@ class TensorSpec:
 
 @dataclass(frozen=True)
 class ScalarSpec:
-    """A scalar argument."""
+    """A scalar argument of the orchestration, and its value."""
 
     name: str
     dtype: Any

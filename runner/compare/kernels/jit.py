@@ -53,7 +53,7 @@ def compiled(function: Callable[Arguments, Result]) -> Callable[Arguments, Resul
 
 
 def compiled_reordering_sums(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """As `compiled`, but additions may be taken in any order, which lets them fill vector registers.
+    """Compiles like `compiled`, but lets additions be taken in any order, so that they fill vector registers.
 
     For sums of n terms alone: their error stays under n units in the last place of the sum of magnitudes.
     """

@@ -11,7 +11,7 @@ from ..kernels.elements import Array
 
 
 class Pattern(Enum):
-    """A kind of wrong."""
+    """A way in which values may be wrong."""
 
     NEVER_WRITTEN = "never written"
     STALE = "stale"

@@ -52,7 +52,7 @@ def runs(name: str, report: RunsReport) -> Json:
 
 
 def remarks(found: Sequence[Remark]) -> Json:
-    """What the preflight said."""
+    """The remarks of the checks before the comparison, as JSON."""
     return plain(found)
 
 

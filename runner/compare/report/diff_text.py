@@ -1,4 +1,4 @@
-"""Differences for the terminal."""
+"""Prints remarks, differences and maps of errors to a terminal."""
 
 from __future__ import annotations
 

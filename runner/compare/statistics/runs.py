@@ -26,7 +26,7 @@ _SURE = 0.01
 
 
 class Behaviour(Enum):
-    """What the runs show."""
+    """How several runs of one case behave."""
 
     ALL_PASS = "all runs pass"
     DETERMINISTIC = "the same rows with the same values in every run"

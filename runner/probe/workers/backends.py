@@ -20,7 +20,11 @@ _ADDRESSES = {"dask": "DASK_SCHEDULER_ADDRESS", "ray": "RAY_ADDRESS"}
 
 
 def check_backend(backend: Backend) -> None:
-    """Raises `UsageError` where the backend's package or its cluster's address is missing."""
+    """Check that workers of this kind can be had.
+
+    Raises:
+        UsageError: the backend's package or its cluster's address is missing.
+    """
     if backend == "loky":
         return
     if importlib.util.find_spec(_MODULES[backend]) is None:

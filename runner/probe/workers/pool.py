@@ -89,7 +89,11 @@ class WorkerPool:
         self._closing = threading.Event()
 
     def __enter__(self) -> Self:
-        """Raises `UserError` where the backend is not there."""
+        """Start the workers.
+
+        Raises:
+            UserError: the backend is not there.
+        """
         check_backend(self._backend)
         local = self._backend == "loky"
         self._listener = (

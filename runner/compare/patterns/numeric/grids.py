@@ -11,7 +11,7 @@ from ...kernels.elements import Array
 
 
 class Mode(Enum):
-    """A rounding mode."""
+    """How a value between two numbers of a type is rounded."""
 
     NEAREST_EVEN = "nearest, ties to even"
     NEAREST_AWAY = "nearest, ties away from zero"
@@ -34,7 +34,7 @@ FLOAT_GRIDS = (
     FloatGrid(name="float32", digits=24, lowest=-149, largest=float(np.finfo(np.float32).max)),
     FloatGrid(name="float64", digits=53, lowest=-1074, largest=float(np.finfo(np.float64).max)),
 )
-"""From few digits to many."""
+"""The types by their number of digits, few digits first."""
 
 
 def unit_at(grid: FloatGrid, size: Array | float) -> Array:
