@@ -81,8 +81,8 @@ class PairRecorder:
                 )
             pair = BuildPair(failing=attempt.recording, reference=attempt.recording, golden=self.tolerance)
             if pair.diverged or self.any_failure or self.printed is not None:
-                found = _values(pair, "the golden data")
-                return found if self.printed is None else replace(found, failure=self.printed)
+                recorded = _values(pair, "the golden data")
+                return recorded if self.printed is None else replace(recorded, failure=self.printed)
         raise UserError(
             f"{self.failing}: expected a run whose outputs miss the golden data, found {MOST_RUNS} that do not"
         )

@@ -30,13 +30,15 @@ class DropStatements:
         rewritten = dict(best.rewritten)
         texts = [text for text in self.texts(best) if text.kernel not in rewritten]
         statements, graph = droppable_statements(texts)
-        others = tuple(one for one in best.statements if one not in statements)
+        others = tuple(statement for statement in best.statements if statement not in statements)
 
         def keep(kept: Subset) -> Candidate:
-            dropped = (one for place, one in enumerate(statements) if place not in kept)
+            dropped = (statement for place, statement in enumerate(statements) if place not in kept)
             return replace(best, statements=(*others, *dropped))
 
-        left = frozenset(place for place, one in enumerate(statements) if one not in best.statements)
+        left = frozenset(
+            place for place, statement in enumerate(statements) if statement not in best.statements
+        )
         return Subsets.search(graph, left, keep, rate=rate, again=again)
 
 
@@ -47,17 +49,17 @@ def droppable_statements(
     statements: list[DroppedStatement] = []
     above: list[tuple[int, ...]] = []
     for text in texts:
-        shared = {one.name for one in statements_of(text.reference)}
-        found = statements_of(text.failing)
+        shared = {statement.name for statement in statements_of(text.reference)}
+        in_kernel = statements_of(text.failing)
         stay: set[int] = set()
-        for position in reversed(range(len(found))):
-            one = found[position]
-            if one.stays or one.name not in shared or position in stay:
-                stay |= {position, *one.needs}
+        for position in reversed(range(len(in_kernel))):
+            statement = in_kernel[position]
+            if statement.stays or statement.name not in shared or position in stay:
+                stay |= {position, *statement.needs}
         places: dict[int, int] = {}
-        for position, one in enumerate(found):
+        for position, statement in enumerate(in_kernel):
             if position not in stay:
                 places[position] = len(statements)
-                statements.append((text.kernel, one.name.text, one.name.occurrence))
-                above.append(tuple(sorted(places[place] for place in one.needs if place in places)))
+                statements.append((text.kernel, statement.name.text, statement.name.occurrence))
+                above.append(tuple(sorted(places[place] for place in statement.needs if place in places)))
     return tuple(statements), DependencyGraph(tuple(above))

@@ -38,7 +38,7 @@ def smaller_sizes(size: int) -> Sequence[int]:
     >>> list(smaller_sizes(72)), list(smaller_sizes(64)), list(smaller_sizes(2))
     ([1, 8, 24, 40], [1, 8, 16, 32], [1])
     """
-    return sorted({one for one in _candidates(size) if 0 < one < size})
+    return sorted({smaller for smaller in _candidates(size) if 0 < smaller < size})
 
 
 def _candidates(size: int) -> Iterator[int]:

@@ -34,7 +34,7 @@ def suspects(pair: BuildPair, first: int | None, differing: Sequence[str]) -> It
     tasks = pair.failing.tasks
     if first is None:
         for kernel in differing:
-            yield from [(one.ordinal,) for one in tasks.tasks if kernel in one.kernels][:1]
+            yield from [(task.ordinal,) for task in tasks.tasks if kernel in task.kernels][:1]
         return
     yield (first,)
     for edge in missing_edges(tasks):

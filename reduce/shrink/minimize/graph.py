@@ -23,7 +23,7 @@ class DependencyGraph:
 
     def __post_init__(self) -> None:
         for element, above in enumerate(self.predecessors):
-            if any(not 0 <= one < element for one in above):
+            if any(not 0 <= needed < element for needed in above):
                 raise ValueError(
                     f"expected predecessors of element {element} among those before it, found {above}"
                 )
@@ -65,13 +65,13 @@ class DependencyGraph:
         >>> sorted(DependencyGraph(((), (0,), (), (1, 2))).with_ancestors({1, 2}))
         [0, 1, 2]
         """
-        found, todo = set[int](), list(elements)
+        closed, todo = set[int](), list(elements)
         while todo:
             element = todo.pop()
-            if element not in found:
-                found.add(element)
+            if element not in closed:
+                closed.add(element)
                 todo.extend(self.predecessors[element])
-        return frozenset(found)
+        return frozenset(closed)
 
     def last(self, kept: Subset) -> tuple[int, ...]:
         """Those of the elements that none of them depends on, in dependency order.

@@ -59,14 +59,14 @@ class WrongValues:
 
     def outcome(self, ran: Ran, made: MadeBuild) -> Answer:
         """A run is judged by the names of the outputs in its signature."""
-        found = ran.classification
-        if found.verdict is Verdict.PASS:
+        shown = ran.classification
+        if shown.verdict is Verdict.PASS:
             return Answer.NOT
-        if found.verdict is not Verdict.MISMATCH:
-            return Answer.SLIPPED if found.verdict in _OTHER_FAILURES else Answer.INVALID
+        if shown.verdict is not Verdict.MISMATCH:
+            return Answer.SLIPPED if shown.verdict in _OTHER_FAILURES else Answer.INVALID
         right = [
             name in (allowed := self._allowed(made)) and marks <= allowed[name]
-            for name, marks in outputs_in(found.signature).items()
+            for name, marks in outputs_in(shown.signature).items()
         ]
         return Answer.INTERESTING if any(right) and (all(right) or self._may_race) else Answer.SLIPPED
 
@@ -74,9 +74,11 @@ class WrongValues:
         """Outputs that may be wrong, and how else than by a finite number."""
         wrong = set(self.pair.diverged)
         return {
-            one.buffer.name: frozenset[str]().union(*(self._marks[task] for task in one.writers & wrong))
-            for one in made.cut.tensors
-            if one.writers & wrong
+            tensor.buffer.name: frozenset[str]().union(
+                *(self._marks[task] for task in tensor.writers & wrong)
+            )
+            for tensor in made.cut.tensors
+            if tensor.writers & wrong
         }
 
     @cached_property
@@ -105,12 +107,12 @@ class Broken:
 
     def outcome(self, ran: Ran, made: MadeBuild) -> Answer:
         """A run with the same verdict and signature is interesting."""
-        found = ran.classification
-        if (found.verdict, found.signature) == (self.verdict, self.signature):
+        shown = ran.classification
+        if (shown.verdict, shown.signature) == (self.verdict, self.signature):
             return Answer.INTERESTING
-        if found.verdict is Verdict.PASS:
+        if shown.verdict is Verdict.PASS:
             return Answer.NOT
-        return Answer.SLIPPED if found.verdict in BROKEN | {Verdict.MISMATCH} else Answer.INVALID
+        return Answer.SLIPPED if shown.verdict in BROKEN | {Verdict.MISMATCH} else Answer.INVALID
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,5 +157,5 @@ def _wild(view: TensorView) -> frozenset[str]:
     if not view.dtype.is_floating:
         return frozenset()
     values = decode(view.dtype, np.ravel(view.contiguous()))
-    found = {"nan": bool(np.isnan(values).any()), "inf": bool(np.isinf(values).any())}
-    return frozenset(name for name, there in found.items() if there)
+    there_are = {"nan": bool(np.isnan(values).any()), "inf": bool(np.isinf(values).any())}
+    return frozenset(name for name, present in there_are.items() if present)

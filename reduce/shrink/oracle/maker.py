@@ -71,23 +71,23 @@ class Maker:
         made = self.pair.make_narrowed_reference(candidate, folder / "narrowed")
         outputs = self._outputs(made, folder / "runs-narrowed")
         whole = _regions(self.pair.reference_cut(replace(candidate, extents=())))
-        found: dict[str, Array] = {}
-        for one in made.cut.tensors:
-            if one.expected is None:
+        inside: dict[str, Array] = {}
+        for tensor in made.cut.tensors:
+            if tensor.expected is None:
                 continue
-            left = np.ravel(outputs.tensor(one.buffer.name).contiguous())
-            region = _regions(made.cut)[one.buffer.number]
-            if region == whole[one.buffer.number]:
-                found[one.buffer.name] = left
+            left = np.ravel(outputs.tensor(tensor.buffer.name).contiguous())
+            region = _regions(made.cut)[tensor.buffer.number]
+            if region == whole[tensor.buffer.number]:
+                inside[tensor.buffer.name] = left
                 continue
             places = elements_of(region)
             around = np.ones(left.size, np.bool_)
             around[places] = False
-            before = np.zeros_like(left) if one.initial is None else one.initial
+            before = np.zeros_like(left) if tensor.initial is None else tensor.initial
             if bool((left[around] != before[around]).any()):
-                raise UnfitCutError(f"a kernel of the reference writes around its {one.buffer.name}")
-            found[one.buffer.name] = left[places]
-        return found
+                raise UnfitCutError(f"a kernel of the reference writes around its {tensor.buffer.name}")
+            inside[tensor.buffer.name] = left[places]
+        return inside
 
 
 def keep(folder: Path, kept: Path) -> None:
@@ -105,7 +105,7 @@ def keep(folder: Path, kept: Path) -> None:
 
 def _regions(cut: Cut) -> dict[int, Region]:
     """The part used of each buffer, where it is one; buffers that shrink have no others."""
-    return {one.buffer: one.region for task in cut.tasks for one in task.arguments}
+    return {argument.buffer: argument.region for task in cut.tasks for argument in task.arguments}
 
 
 def _equal(inside: dict[str, Array], outputs: TensorFolder) -> bool:
@@ -116,13 +116,13 @@ def _equal(inside: dict[str, Array], outputs: TensorFolder) -> bool:
 
 
 def _expect(made: MadeBuild, outputs: TensorFolder) -> None:
-    for one in made.cut.tensors:
-        if one.expected is None:
+    for tensor in made.cut.tensors:
+        if tensor.expected is None:
             continue
-        name = one.buffer.name
+        name = tensor.buffer.name
         if name not in outputs.names:
             raise UnfitCutError(f"the reference has no output {name}")
-        view = as_type(outputs.tensor(name), one.buffer.dtype)
+        view = as_type(outputs.tensor(name), tensor.buffer.dtype)
         values = decode(view.dtype, np.ravel(view.contiguous()))
         if view.dtype.is_floating and not np.isfinite(values).all():
             raise UnfitCutError(f"the reference's {name} is not finite on the changed inputs")

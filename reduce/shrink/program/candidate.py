@@ -46,7 +46,7 @@ class Candidate:
         """Names the candidate in the journal of tests."""
         parts = [",".join(map(str, self.tasks)), ",".join(self.collapsed)]
         if self.is_new_to_the_reference:
-            parts += [",".join(f"{one}={other}" for one, other in (*self.extents, *self.plain))]
+            parts += [",".join(f"{before}={after}" for before, after in (*self.extents, *self.plain))]
             parts += [
                 hashlib.sha256(repr(texts).encode()).hexdigest()[:16]
                 for texts in (self.statements, self.rewritten)

@@ -85,7 +85,7 @@ class Cut:
     @property
     def bytes(self) -> int:
         """The size of all tensors in bytes."""
-        return sum(math.prod(one.buffer.shape) * one.buffer.dtype.itemsize for one in self.tensors)
+        return sum(math.prod(tensor.buffer.shape) * tensor.buffer.dtype.itemsize for tensor in self.tensors)
 
 
 @dataclass
@@ -145,7 +145,7 @@ class _Walk:
                     content.writer[places] = task.ordinal
 
     def _keep(self, task: ProgramTask, values: TaskValues) -> None:
-        arguments = tuple(self._fed(task, one, values) for one in task.arguments)
+        arguments = tuple(self._fed(task, argument, values) for argument in task.arguments)
         self.tasks.append(
             ProgramTask(
                 ordinal=task.ordinal,

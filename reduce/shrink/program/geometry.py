@@ -31,11 +31,11 @@ def buffer_shape(elements: int, regions: Iterable[Region]) -> tuple[int, ...]:
     Raises:
         NotReducibleError: there is none.
     """
-    found = list(regions)
-    rank = max(len(region.shape) for region in found)
+    used = list(regions)
+    rank = max(len(region.shape) for region in used)
     strides = {
         stride
-        for region in found
+        for region in used
         for stride, extent in zip(region.strides, region.shape, strict=True)
         if extent > 1
     }

@@ -89,10 +89,12 @@ class CandidateOrder:
         return Candidate(
             tasks=tasks,
             collapsed=tuple(sorted(kernels.intersection(candidate.collapsed))),
-            extents=tuple(sorted(one for one in candidate.extents if one[0] in extents and one[1] != one[0])),
-            plain=tuple(sorted(one for one in candidate.plain if one[0] in inputs)),
-            statements=tuple(sorted({one for one in candidate.statements if one[0] in kernels})),
-            rewritten=tuple(sorted(one for one in candidate.rewritten if one[0] in kernels)),
+            extents=tuple(
+                sorted(edit for edit in candidate.extents if edit[0] in extents and edit[1] != edit[0])
+            ),
+            plain=tuple(sorted(edit for edit in candidate.plain if edit[0] in inputs)),
+            statements=tuple(sorted({edit for edit in candidate.statements if edit[0] in kernels})),
+            rewritten=tuple(sorted(edit for edit in candidate.rewritten if edit[0] in kernels)),
             blocks=tuple(
                 sorted(
                     (task, count)

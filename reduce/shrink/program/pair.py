@@ -108,37 +108,41 @@ class BuildPair:
             cut(self.failing.program, everything, values, given, golden)
             for golden in (None, _golden(self.failing.data))
         )
-        found: set[int] = set()
+        writers_of_wrong: set[int] = set()
         for ours, theirs in zip(left.tensors, right.tensors, strict=True):
             if ours.expected is None or theirs.expected is None or not theirs.writers:
                 continue
-            found |= {
+            writers_of_wrong |= {
                 writer
                 for writer in theirs.writers
                 if differs(ours.part(ours.expected, writer), ours.part(theirs.expected, writer), tolerance)
             }
-        return tuple(sorted(found))
+        return tuple(sorted(writers_of_wrong))
 
     @property
     def first_wrong(self) -> int | None:
         """The first of them that reads nothing wrong."""
         wrong = set(self.diverged)
         above = self.failing.tasks.predecessors
-        return next((one for one in self.diverged if not above[one] & wrong), None)
+        return next((task for task in self.diverged if not above[task] & wrong), None)
 
     @property
     def first_unfinished(self) -> int | None:
         """The first task that did not end in the failing run, though all that it reads was there."""
         open_tasks = [
-            one.ordinal for one in self.failing.tasks.tasks if not self.failing.finished(one.ordinal)
+            task.ordinal for task in self.failing.tasks.tasks if not self.failing.finished(task.ordinal)
         ]
         above = self.failing.tasks.predecessors
-        return next((one for one in open_tasks if not above[one] & set(open_tasks)), None)
+        return next((task for task in open_tasks if not above[task] & set(open_tasks)), None)
 
     def reference_values(self, ordinal: int) -> TaskValues:
         """The reference's values for a task of the failing build, in the types that the task has there."""
         task = self.failing.program.tasks[ordinal]
-        dtypes = {one.index: one.region.dtype for one in task.arguments if one.region.dtype is not None}
+        dtypes = {
+            argument.index: argument.region.dtype
+            for argument in task.arguments
+            if argument.region.dtype is not None
+        }
         return converted(self.reference.values(self.alignment.reference_of[ordinal]), dtypes)
 
     @cached_property
@@ -167,9 +171,11 @@ class BuildPair:
     def varied_inputs(self, candidate: Candidate) -> tuple[str, ...]:
         """Inputs of the candidate that were recorded with several values, in the order of its arguments."""
         return tuple(
-            one.buffer.name
-            for one in self.failing_cut(replace(candidate, plain=())).tensors
-            if one.initial is not None and one.initial.size and bool((one.initial != one.initial[0]).any())
+            tensor.buffer.name
+            for tensor in self.failing_cut(replace(candidate, plain=())).tensors
+            if tensor.initial is not None
+            and tensor.initial.size
+            and bool((tensor.initial != tensor.initial[0]).any())
         )
 
     def kernel_texts(self, candidate: Candidate) -> tuple[KernelText, ...]:
@@ -216,9 +222,9 @@ class BuildPair:
     def reference_cut(self, candidate: Candidate) -> Cut:
         """The reduced reference: the tasks that correspond to those left of the failing program."""
         aligned = self.alignment.reference_of
-        kept = {aligned[one] for one in candidate.tasks if one in aligned}
+        kept = {aligned[task] for task in candidate.tasks if task in aligned}
         made = cut(self.reference.program, kept, _ReferenceValues(pair=self), _given(self.reference.data))
-        return _edited(candidate, made, {aligned[one]: count for one, count in candidate.blocks})
+        return _edited(candidate, made, {aligned[task]: count for task, count in candidate.blocks})
 
     def make_failing(self, candidate: Candidate, folder: Path) -> MadeBuild:
         """The failing build of a candidate, in the new folder `folder`."""

@@ -24,8 +24,8 @@ def narrow(cut: Cut, extents: Mapping[int, int]) -> Cut:
             replace(
                 task,
                 arguments=tuple(
-                    replace(one, region=replace(one.region, shape=_shape(one.region, extents)))
-                    for one in task.arguments
+                    replace(argument, region=replace(argument.region, shape=_shape(argument.region, extents)))
+                    for argument in task.arguments
                 ),
             )
             for task in cut.tasks
@@ -56,8 +56,10 @@ def shrink(cut: Cut, extents: Mapping[int, int]) -> Cut:
         cut,
         tasks=tuple(_task(task, smaller, extents) for task in cut.tasks),
         tensors=tuple(
-            _tensor(one, smaller[one.buffer.number], extents) if one.buffer.number in smaller else one
-            for one in cut.tensors
+            _tensor(tensor, smaller[tensor.buffer.number], extents)
+            if tensor.buffer.number in smaller
+            else tensor
+            for tensor in cut.tensors
         ),
     )
 
@@ -73,7 +75,9 @@ def _shape(region: Region, extents: Mapping[int, int]) -> tuple[int, ...]:
 
 
 def _task(task: ProgramTask, smaller: Mapping[int, Region], extents: Mapping[int, int]) -> ProgramTask:
-    return replace(task, arguments=tuple(_argument(one, smaller, extents) for one in task.arguments))
+    return replace(
+        task, arguments=tuple(_argument(argument, smaller, extents) for argument in task.arguments)
+    )
 
 
 def _argument(

@@ -50,7 +50,10 @@ class Reproducer:
         """The failing build and its twin, in a new version."""
         versions = self.output / "versions"
         versions.mkdir(parents=True, exist_ok=True)
-        number = max((int(one.name) for one in versions.iterdir() if one.name.isdigit()), default=0) + 1
+        number = (
+            max((int(version.name) for version in versions.iterdir() if version.name.isdigit()), default=0)
+            + 1
+        )
         folder = versions / str(number)
         ours, theirs = self.make(candidate, folder)
         self._texts(folder)
@@ -180,9 +183,9 @@ def _table(worst: Sequence[WorstRow]) -> list[str]:
         "| --- | --- | --- | --- | --- | --- |",
     ]
     lines += [
-        f"| `{one.output}` | {list(one.index)} | {one.different} of {one.elements} | {one.column} | "
-        f"{one.actual:.6g} | {one.expected:.6g} |"
-        for one in worst
+        f"| `{row.output}` | {list(row.index)} | {row.different} of {row.elements} | {row.column} | "
+        f"{row.actual:.6g} | {row.expected:.6g} |"
+        for row in worst
     ]
     return lines
 

@@ -19,7 +19,7 @@ def main(log: str, code: str) -> int:
         return 1
     lines = Path(log).read_text(encoding="utf-8", errors="replace").splitlines()
     patterns = [re.compile(pattern) for pattern in expected["patterns"]]
-    return int(bool(patterns) and not any(one.search(line) for line in lines for one in patterns))
+    return int(bool(patterns) and not any(pattern.search(line) for line in lines for pattern in patterns))
 
 
 if __name__ == "__main__":

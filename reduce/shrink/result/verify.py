@@ -46,9 +46,9 @@ class Verifier:
         shutil.rmtree(self.folder, ignore_errors=True)
         failures, passes, signature = 0, 0, self.oracle.text
         for number in range(self.runs):
-            outcome, found = self._failing(ours, self.folder / f"failing-{number}")
-            if outcome is Answer.INTERESTING:
-                failures, signature = failures + 1, found
+            answer, shown = self._failing(ours, self.folder / f"failing-{number}")
+            if answer is Answer.INTERESTING:
+                failures, signature = failures + 1, shown
             if theirs is not None:
                 twin = self.oracle.runner.run(
                     theirs, self.pair.reference.toolchain.anew, self.folder / f"passing-{number}"
@@ -82,6 +82,6 @@ class Verifier:
             folder.mkdir(parents=True)
             return self.oracle.ask(ours, folder / "script.log.gz", "result"), self.oracle.text
         ran = self.oracle.runner.run(ours, self.pair.failing.toolchain.anew, folder)
-        found = ran.classification
-        signature = f"{found.verdict.value} {found.signature or ''}".strip()
+        shown = ran.classification
+        signature = f"{shown.verdict.value} {shown.signature or ''}".strip()
         return self.oracle.failure.outcome(ran, ours), signature

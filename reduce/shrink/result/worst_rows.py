@@ -29,12 +29,12 @@ class WorstRow:
 
 def worst_rows(actual: TensorFolder, expected: TensorFolder) -> list[WorstRow]:
     """The worst few of all outputs that both hold in one shape, worst first; NaN or infinity on one side is worst."""
-    found = [
+    rows = [
         row
         for name in sorted({*actual.names} & {*expected.names})
         for row in _rows(name, actual.tensor(name), expected.tensor(name))
     ]
-    return [row for _, row in sorted(found, key=lambda pair: -pair[0])[:_SHOWN]]
+    return [row for _, row in sorted(rows, key=lambda pair: -pair[0])[:_SHOWN]]
 
 
 def _rows(name: str, ours: TensorView, theirs: TensorView) -> Iterator[tuple[float, WorstRow]]:

@@ -24,21 +24,21 @@ def allocated_buffers(
 
     `submits` are those that may have made each task; where they do not agree, nothing is said.
     """
-    found: dict[tuple[int, int], int] = {}
+    allocated: dict[tuple[int, int], int] = {}
     submitted: dict[str, int] = {}
     for task in tasks.tasks:
         for argument in task.task.arguments:
             uses = {_output(orchestration, submit, argument.index) for submit in submits[task.ordinal]}
             use = uses.pop() if len(uses) == 1 else None
             if use is not None and argument.tensor_id is not None and use[0] in submitted:
-                found.setdefault((submitted[use[0]], use[1]), argument.tensor_id)
+                allocated.setdefault((submitted[use[0]], use[1]), argument.tensor_id)
         results = {submit.result for submit in submits[task.ordinal]}
         for name in results - {None}:
             # One of several names: what it stands for from here on is not known.
             submitted.pop(str(name), None)
         if len(results) == 1 and (name := results.pop()) is not None:
             submitted[name] = task.ordinal
-    return found
+    return allocated
 
 
 def _output(orchestration: Orchestration, submit: Submit, argument: int) -> tuple[str, int] | None:

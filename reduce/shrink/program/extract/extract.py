@@ -44,13 +44,13 @@ def extract(
         for argument in placed[task.ordinal]:
             assert argument.tensor_id is not None
             uses.setdefault(argument.tensor_id, []).append((task, argument))
-    entries = {one.name: one for one in arguments if isinstance(one, EntryTensor)}
+    entries = {argument.name: argument for argument in arguments if isinstance(argument, EntryTensor)}
     buffers: list[Buffer] = []
     numbers: dict[int, int] = {}
     for tensor_id, used in uses.items():
         names = [tensor_name(orchestration, submits[task.ordinal], argument.index) for task, argument in used]
         numbers[tensor_id] = len(buffers)
-        buffers.append(_buffer(tasks, tensor_id, [one for _, one in used], names, buffers, entries))
+        buffers.append(_buffer(tasks, tensor_id, [argument for _, argument in used], names, buffers, entries))
     return Program(
         orchestration=orchestration,
         config=config,
@@ -59,7 +59,7 @@ def extract(
                 ordinal=task.ordinal,
                 kernels=task.kernels,
                 submit=submits[task.ordinal][0],
-                arguments=tuple(_argument(one, numbers) for one in placed[task.ordinal]),
+                arguments=tuple(_argument(argument, numbers) for argument in placed[task.ordinal]),
                 scalars=_scalars(submits[task.ordinal], dump, task),
                 blocks=task.task.blocks if tells_blocks(orchestration, submits[task.ordinal][0]) else None,
             )
@@ -71,14 +71,16 @@ def extract(
 
 def _submits(orchestration: Orchestration, tasks: TaskList) -> dict[int, tuple[Submit, ...]]:
     """The submits that may have made each task. Where several made as many tasks, each once, they did so in order."""
-    found = {task.ordinal: _alike(orchestration, task) for task in tasks.tasks}
+    submits_by_task = {task.ordinal: _alike(orchestration, task) for task in tasks.tasks}
     makers: dict[tuple[Submit, ...], list[int]] = {}
-    for ordinal, submits in found.items():
+    for ordinal, submits in submits_by_task.items():
         makers.setdefault(submits, []).append(ordinal)
     for submits, ordinals in makers.items():
-        if len(ordinals) == len(submits) and not any(_may_repeat(one) for one in submits):
-            found.update({ordinal: (one,) for ordinal, one in zip(ordinals, submits, strict=True)})
-    return found
+        if len(ordinals) == len(submits) and not any(_may_repeat(submit) for submit in submits):
+            submits_by_task.update(
+                {ordinal: (submit,) for ordinal, submit in zip(ordinals, submits, strict=True)}
+            )
+    return submits_by_task
 
 
 def _may_repeat(submit: Submit) -> bool:
@@ -90,23 +92,31 @@ def _alike(orchestration: Orchestration, task: KernelTask) -> tuple[Submit, ...]
         raise NotReducibleError(
             f"{task.name} (task {task.ordinal}): expected automatic dependencies, found a manual scope"
         )
-    found = submits_of(orchestration, task)
-    if not found or any(one.declaration is None or not all(a.plain for a in one.arguments) for one in found):
+    submits = submits_of(orchestration, task)
+    if not submits or any(
+        submit.declaration is None or not all(a.plain for a in submit.arguments) for submit in submits
+    ):
         raise NotReducibleError(
             f"{task.name} (task {task.ordinal}): expected a submit with arguments of its own in the orchestration, "
-            f"found {'others' if found else 'none'}"
+            f"found {'others' if submits else 'none'}"
         )
-    return found
+    return submits
 
 
 def _placed(
     tasks: TaskList, task: KernelTask, dump: ArgsDump, allocated: Mapping[tuple[int, int], int]
 ) -> list[GraphArgument]:
     """All arguments with buffer and region; one that the runtime allocated for the task is a buffer of its own."""
-    unplaced = [one for one in task.task.arguments if one.tensor_id is None or one.region is None]
+    unplaced = [
+        argument for argument in task.task.arguments if argument.tensor_id is None or argument.region is None
+    ]
     told = {place: allocated.get((task.ordinal, place)) for place in range(len(unplaced))}
     untold = [place for place, tensor_id in told.items() if tensor_id is None]
-    others = [one for one in tasks.graph.tensors_created_by(task.task.task_id) if one not in told.values()]
+    others = [
+        tensor_id
+        for tensor_id in tasks.graph.tensors_created_by(task.task.task_id)
+        if tensor_id not in told.values()
+    ]
     if others and len(others) != len(untold):
         raise NotReducibleError(
             f"{task.name} (task {task.ordinal}): expected to know which outputs are used later, "
@@ -114,15 +124,15 @@ def _placed(
         )
     # What nobody uses later has no name in the graph.
     told |= dict(zip(untold, others or [_unused(task, place) for place in untold], strict=True))
-    found: list[GraphArgument] = []
+    placed: list[GraphArgument] = []
     for argument in task.task.arguments:
         if argument not in unplaced:
-            found.append(argument)
+            placed.append(argument)
             continue
         records = [
-            one
-            for one in dump.find(task_id=task.task.task_id, stage=DumpStage.AFTER_COMPLETION)
-            if one.arg_index == argument.index
+            record
+            for record in dump.find(task_id=task.task.task_id, stage=DumpStage.AFTER_COMPLETION)
+            if record.arg_index == argument.index
         ]
         if len(records) != 1:
             raise NotReducibleError(
@@ -133,8 +143,8 @@ def _placed(
         region = Region(
             dtype=view.dtype, shape=view.shape, strides=contiguous_strides(view.shape), start_offset=0
         )
-        found.append(replace(argument, tensor_id=told[unplaced.index(argument)], region=region))
-    return found
+        placed.append(replace(argument, tensor_id=told[unplaced.index(argument)], region=region))
+    return placed
 
 
 def _unused(task: KernelTask, place: int) -> int:
@@ -150,7 +160,7 @@ def _buffer(
     earlier: Sequence[Buffer],
     entries: Mapping[str, EntryTensor],
 ) -> Buffer:
-    regions = [one.region for one in used if one.region is not None]
+    regions = [argument.region for argument in used if argument.region is not None]
     dtypes = {region.dtype for region in regions}
     dtype = dtypes.pop()
     tensor = tasks.graph.tensors.get(tensor_id)
@@ -171,7 +181,7 @@ def _buffer(
         for region in regions:
             view_of(region, shape)
     name = entry.name if entry is not None else next((name for name in names if name), "buffer")
-    taken = {one.name for one in earlier} | ({*entries} if entry is None else set[str]())
+    taken = {buffer.name for buffer in earlier} | ({*entries} if entry is None else set[str]())
     unique = name if name not in taken else f"{name}_{len(earlier)}"
     return Buffer(number=len(earlier), name=unique, dtype=dtype, shape=shape, is_entry=entry is not None)
 
@@ -198,14 +208,14 @@ def _argument(argument: GraphArgument, numbers: Mapping[int, int]) -> ProgramArg
 
 def _scalars(submits: Sequence[Submit], dump: ArgsDump, task: KernelTask) -> tuple[str, ...]:
     records = dump.find(task_id=task.task.task_id, stage=DumpStage.BEFORE_DISPATCH)
-    recorded = {one.arg_index: one.value for one in records if one.kind is Kind.SCALAR}
+    recorded = {record.arg_index: record.value for record in records if record.kind is Kind.SCALAR}
     added = [argument for argument in submits[0].arguments if argument.usage is Usage.SCALAR]
     first = len(submits[0].tensor_arguments)
-    found: list[str] = []
+    scalars: list[str] = []
     for position, argument in enumerate(added):
         value = recorded.get(first + position)
         if isinstance(value, int):
-            found.append(f"static_cast<uint64_t>({int(value) & (2**64 - 1)}ull)")
+            scalars.append(f"static_cast<uint64_t>({int(value) & (2**64 - 1)}ull)")
         else:
-            found.append(scalar_text(argument, value))
-    return tuple(found)
+            scalars.append(scalar_text(argument, value))
+    return tuple(scalars)

@@ -103,13 +103,13 @@ class Recorder:
             UserError: it does not.
             BuildOutputError: the build, or what it recorded, cannot be read.
         """
-        found = self.attempt(0)
-        if found.recording is None or not found.compared:
+        attempt = self.attempt(0)
+        if attempt.recording is None or not attempt.compared:
             raise UserError(
-                f"{self.build}: expected its outputs compared, found {found.verdict.value}: {found.why[:200]}; "
+                f"{self.build}: expected its outputs compared, found {attempt.verdict.value}: {attempt.why[:200]}; "
                 f"see {self._done(0) / 'run.log.gz'}"
             )
-        return found.recording
+        return attempt.recording
 
     def attempt(self, number: int) -> Attempt:
         """Run number `number`, however it ends; `BuildOutputError` where the build cannot be read."""
@@ -123,8 +123,8 @@ class Recorder:
             replayer = Replayer(copy=copy, toolchain=self.toolchain, folder=runs, timeout=self.timeout)
             ran = replayer.classify(arguments, data=self.data, dump_level=2, dep_gen=True, save_outputs=True)
             replayer.keep_records(ran)
-            found = ran.classification
-            text = json.dumps([found.verdict.value, found.signature, ran.why, ran.seconds])
+            shown = ran.classification
+            text = json.dumps([shown.verdict.value, shown.signature, ran.why, ran.seconds])
             (ran.folder / _ENDED).write_text(text, encoding="utf-8")
             ran.folder.rename(done)
         verdict, signature, why, seconds = json.loads((done / _ENDED).read_text(encoding="utf-8"))

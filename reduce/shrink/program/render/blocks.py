@@ -26,7 +26,9 @@ def with_blocks(cut: Cut, blocks: Mapping[int, int]) -> Cut:
     return replace(
         cut,
         tasks=tuple(replace(task, blocks=blocks.get(task.ordinal, task.blocks)) for task in cut.tasks),
-        tensors=tuple(_started(one) if one.buffer.number in written else one for one in cut.tensors),
+        tensors=tuple(
+            _started(tensor) if tensor.buffer.number in written else tensor for tensor in cut.tensors
+        ),
     )
 
 

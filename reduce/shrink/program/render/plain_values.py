@@ -20,10 +20,10 @@ def with_plain_values(cut: Cut, plain: Mapping[str, Plain]) -> Cut:
     return replace(
         cut,
         tensors=tuple(
-            replace(one, initial=_filled(one, one.initial, plain[one.buffer.name]))
-            if one.initial is not None and one.buffer.name in plain
-            else one
-            for one in cut.tensors
+            replace(tensor, initial=_filled(tensor, tensor.initial, plain[tensor.buffer.name]))
+            if tensor.initial is not None and tensor.buffer.name in plain
+            else tensor
+            for tensor in cut.tensors
         ),
     )
 
@@ -32,5 +32,5 @@ def _filled(tensor: CutTensor, values: Array, plain: Plain) -> Array:
     if plain is Plain.FIRST:
         return np.full_like(values, values[0]) if values.size else values
     number = np.array([1.0 if plain is Plain.ONES else 0.0], np.float32)
-    one = as_type(TensorView.of_contiguous("plain", DType.FLOAT32, (1,), number), tensor.buffer.dtype)
-    return np.full_like(values, one.contiguous()[0])
+    value = as_type(TensorView.of_contiguous("plain", DType.FLOAT32, (1,), number), tensor.buffer.dtype)
+    return np.full_like(values, value.contiguous()[0])

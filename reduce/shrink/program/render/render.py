@@ -23,9 +23,11 @@ def orchestration_source(cut: Cut) -> bytes:
     original = cut.program.orchestration
     if original.entry is None or original.expected_arg_count is None:
         raise NotReducibleError("orchestration: expected an entry function, and its argument count")
-    names = {one.buffer.number: _name(one.buffer) for one in cut.tensors}
-    buffers = {one.buffer.number: one.buffer for one in cut.tensors}
-    lines = [entry_tensor(original, index, names[one.buffer.number]) for index, one in enumerate(cut.tensors)]
+    names = {tensor.buffer.number: _name(tensor.buffer) for tensor in cut.tensors}
+    buffers = {tensor.buffer.number: tensor.buffer for tensor in cut.tensors}
+    lines = [
+        entry_tensor(original, index, names[tensor.buffer.number]) for index, tensor in enumerate(cut.tensors)
+    ]
     lines.append("PTO2_SCOPE() {")
     for task in cut.tasks:
         lines += [f"    {line}" for line in _task(cut, task, buffers, names)]
@@ -42,19 +44,19 @@ def entry_tensors(cut: Cut) -> tuple[EntryTensor, ...]:
     """The arguments as the golden harness is told of them."""
     return tuple(
         EntryTensor(
-            name=one.buffer.name,
-            dtype=one.buffer.dtype.torch_name,
-            shape=one.buffer.shape,
-            is_output=one.expected is not None,
-            has_input=one.initial is not None,
+            name=tensor.buffer.name,
+            dtype=tensor.buffer.dtype.torch_name,
+            shape=tensor.buffer.shape,
+            is_output=tensor.expected is not None,
+            has_input=tensor.initial is not None,
         )
-        for one in cut.tensors
+        for tensor in cut.tensors
     )
 
 
 def signature(cut: Cut) -> tuple[Direction, ...]:
     """What the tasks do with each tensor."""
-    return tuple(_direction(cut, one) for one in cut.tensors)
+    return tuple(_direction(cut, tensor) for tensor in cut.tensors)
 
 
 def _direction(cut: Cut, tensor: CutTensor) -> Direction:

@@ -27,7 +27,7 @@ def standing_dependencies(orchestration: Orchestration, submit: Submit) -> list[
         for node in descendants(root)
         if node.type == "declaration" and span_of(node) < spans[0]
     }
-    found: list[str] = []
+    statements: list[str] = []
     for span in spans:
         names = [
             text_of(node)
@@ -42,5 +42,5 @@ def standing_dependencies(orchestration: Orchestration, submit: Submit) -> list[
             if node.type == "identifier"
         }
         if len(arrays) == len(names) and not (used - set(names)) & declared.keys():
-            found += [*map(text_of, arrays), orchestration.text(span)]
-    return found
+            statements += [*map(text_of, arrays), orchestration.text(span)]
+    return statements

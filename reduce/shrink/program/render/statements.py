@@ -59,14 +59,14 @@ class KernelText:
 
 def statements_of(source: bytes) -> tuple[Statement, ...]:
     """All statements in functions, outer ones before what is in them; declarations at the top level stay."""
-    found: list[Statement] = []
+    statements: list[Statement] = []
     seen = Counter[str]()
     named: dict[str, list[int]] = {}
     constant: set[str] = set()
 
     def needs(node: Node, parent: int | None) -> frozenset[int]:
         """Notes what the statement names and declares."""
-        place = len(found)
+        place = len(statements)
         before = {one for name in _names(node) for one in named.get(name, ())}
         for name in _names(node) & named.keys() - constant:
             named[name].append(place)
@@ -81,8 +81,8 @@ def statements_of(source: bytes) -> tuple[Statement, ...]:
             below = parent
             if inside and child.type in _KINDS and _stands_alone(child, node):
                 text = " ".join(text_of(child).split())
-                below = len(found)
-                found.append(
+                below = len(statements)
+                statements.append(
                     Statement(
                         name=StatementName(text, seen[text]),
                         span=span_of(child),
@@ -95,30 +95,38 @@ def statements_of(source: bytes) -> tuple[Statement, ...]:
             visit(child, below, inside or child.type == "function_definition")
 
     visit(parse_cpp(source), None, False)
-    return tuple(found)
+    return tuple(statements)
 
 
 def _names(node: Node) -> set[str]:
-    return {text_of(one) for one in descendants(node) if one.type == "identifier"}
+    return {text_of(part) for part in descendants(node) if part.type == "identifier"}
 
 
 def _declared(node: Node) -> list[str]:
     if node.type != "declaration":
         return []
-    return [name for one in node.children_by_field_name("declarator") if (name := declared_name(one))]
+    return [
+        name
+        for declarator in node.children_by_field_name("declarator")
+        if (name := declared_name(declarator))
+    ]
 
 
 def _stands_alone(child: Node, node: Node) -> bool:
     """Not a part of a loop's head, which is a statement to the grammar."""
     bodies = (node.child_by_field_name(name) for name in ("body", "consequence"))
-    return node.type == "compound_statement" or any(one == child for one in bodies)
+    return node.type == "compound_statement" or any(body == child for body in bodies)
 
 
 def without(source: bytes, names: Set[StatementName]) -> bytes:
     """The source without these statements; an empty one stands where the grammar needs one."""
-    dropped = [one for one in statements_of(source) if one.name in names]
-    for one in sorted(dropped, key=lambda one: one.span, reverse=True):
-        if any(one.span in other.span for other in dropped if other is not one):
+    dropped = [statement for statement in statements_of(source) if statement.name in names]
+    for statement in sorted(dropped, key=lambda statement: statement.span, reverse=True):
+        if any(statement.span in other.span for other in dropped if other is not statement):
             continue
-        source = source[: one.span.start] + (b"" if one.in_block else b";") + source[one.span.end :]
+        source = (
+            source[: statement.span.start]
+            + (b"" if statement.in_block else b";")
+            + source[statement.span.end :]
+        )
     return source
