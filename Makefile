@@ -9,6 +9,7 @@ PYTHON ?= python3
 BIN := $(ROOT)/.venv/bin
 INSTALLED := $(ROOT)/.venv/installed
 DEV_INSTALLED := $(ROOT)/.venv/dev-installed
+ROOMS := $(ROOT)/.venv/rooms/precision_bisect
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint $(ROOT)/constraints.txt
 
 PYTEST := cd $(ROOT) && $(BIN)/python -m pytest --numprocesses 2 --dist loadgroup
@@ -31,6 +32,8 @@ $(INSTALLED): $(ROOT)/pyproject.toml $(ROOT)/constraints.txt
 
 $(DEV_INSTALLED): $(INSTALLED)
 	$(PIP) --no-build-isolation --editable '$(ROOT)[dev]'
+	mkdir -p $(ROOMS)
+	for room in bisect configs demo reduce runner store; do ln -sfn $(ROOT)/$$room $(ROOMS)/$$room; done
 	touch $@
 
 demo: $(INSTALLED)

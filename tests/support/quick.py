@@ -20,4 +20,4 @@ def quick_first(values: Iterable[Any], quick: int = 1) -> list[Any]:
 
 def examples(full: int) -> int:
     """How many examples a property is asked of in this profile, where a full run asks `full`."""
-    return max(5, full * settings.default.max_examples // FULL_EXAMPLES)
+    return max(5, full * settings().max_examples // FULL_EXAMPLES)

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import pytest
@@ -104,7 +105,10 @@ def hostile_bisection(folder: Path, text: str) -> StoredBisection:
         for before, name in zip(["c0", *names], names, strict=False)
     ]
     stage = stored.stage([(row, row.sha) for row in rows], good=sha("c0"), bad=sha("c3"))
-    shown = {"signature": text, "evidence": [Evidence(stream="stdout", line=1, text=text, why=text)]}
+    shown: dict[str, Any] = {
+        "signature": text,
+        "evidence": [Evidence(stream="stdout", line=1, text=text, why=text)],
+    }
     stored.probe(stage, sha("c0"), Verdict.PASS, phase=Phase.ENDPOINT, **shown)
     stored.probe(stage, sha("c3"), Verdict.MISMATCH, phase=Phase.ENDPOINT, environment={text: text}, **shown)
     stored.probe(stage, sha("c1"), Verdict.BUILD_ERROR, **shown)

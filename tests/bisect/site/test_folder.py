@@ -3,6 +3,7 @@
 import re
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -110,7 +111,7 @@ def test_text_of_others_injects_nothing(tmp_path: Path) -> None:
         good=sha("c0"),
         bad=sha("c1"),
     )
-    changes = {
+    changes: dict[str, Any] = {
         "signature": EVIL,
         "metrics": {EVIL: {EVIL: 3.0, "nan": float("nan"), "inf": float("inf")}},
         "evidence": [Evidence(stream="stdout", line=7, text=EVIL, why=EVIL)],

@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from tests.reduce.demo_builds import Trees
-from tests.reduce.localize.test_localize import hashes
+from tests.reduce.localize.test_pipeline import hashes
 from tests.reduce.small_builds import SHIFT, small_build
 from tests.support.hold import Hold
 from tests.support.interrupts import obey_interrupts

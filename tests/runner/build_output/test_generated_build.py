@@ -110,7 +110,7 @@ def check_values_travel_along_edges(build: BuildDirectory) -> int:
     Tensors that two tasks may write at the same time (tiles of one output) are left out from then on.
     """
     dump, graph = build.args_dump(), build.task_graph()
-    left: dict[int, tuple[int, Region, ArgRecord]] = {}
+    left: dict[int, tuple[int, Region | None, ArgRecord]] = {}
     shared: set[int] = set()
     seen = 0
 

@@ -119,9 +119,9 @@ def test_options_are_looked_up_at_the_commit(small: SmallStack, flags: str, give
     )
     lines: list[str] = []
     with small.prober() as prober:
-        for _ in range(2):
-            result = small.probe(prober, options=RunOptions(dump_level=2), bad_when=None)
-            lines.extend(line.text for line in result.classification.evidence)
+        results = [small.probe(prober, options=RunOptions(dump_level=2), bad_when=None) for _ in range(2)]
+        lines.extend(line.text for result in results for line in result.classification.evidence)
+        result = results[-1]
         assert result.command[2:] == tuple(given.split()[1:])
         assert result.missing_options == (() if "--dump" in flags else ("--dump-args",))
     with small.prober() as another:

@@ -52,6 +52,7 @@ def test_views_equal_torch(geometry, dtype):
 def test_no_view_reaches_outside_its_storage(shape, strides, offset):
     storage = np.arange(10, dtype="<f4")
     inside = len(shape) == len(strides) and offset >= 0 and min(shape, default=0) >= 0
+    indices: list[int] = []
     if inside:
         indices = [
             offset + sum(i * s for i, s in zip(index, strides, strict=True)) for index in np.ndindex(*shape)

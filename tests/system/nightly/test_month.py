@@ -79,6 +79,7 @@ def test_a_fault_is_an_incident_until_it_is_mended(month: Month) -> None:
 @pytest.mark.long
 def test_a_month(month: Month) -> None:
     wanted: dict[str, str] = {}
+    fix = ""
     for night in range(1, 31):
         device = night not in (20, 21)
         if night == 4:

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,7 +33,7 @@ pattern = '^RIGHT$'
 
 def bisect(
     folder: Path, errors: list[str]
-) -> tuple[list[str], "subprocess.CompletedProcess[str]", dict[str, object]]:
+) -> tuple[list[str], "subprocess.CompletedProcess[str]", dict[str, Any]]:
     """A line of commits with errors of these sizes; 0 passes."""
     (folder / "stack.toml").write_text(STACK)
     tool = TestRepository(folder / "tool")

@@ -5,6 +5,7 @@ import os
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -67,7 +68,7 @@ class Pinned:
             capture_output=True, text=True, check=False,
         )  # fmt: skip
 
-    def report(self) -> dict[str, object]:
+    def report(self) -> dict[str, Any]:
         return json.loads((self.output / "report.json").read_text())
 
 

@@ -61,7 +61,8 @@ def test_windows_never_cost_a_test_more_than_halving_may_take() -> None:
     rng = random.Random(5)
     for _ in range(300):
         n = rng.randrange(2, 120)
-        windows = [Window(*sorted(rng.sample(range(n), 2))) for _ in range(rng.randrange(4))]
+        ends = [sorted(rng.sample(range(n), 2)) for _ in range(rng.randrange(4))]
+        windows = [Window(first, last) for first, last in ends]
         culprit = rng.randrange(n)
         found, tests = search(line(n), set(range(culprit, n)), windows)
         assert found == culprit

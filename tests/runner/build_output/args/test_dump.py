@@ -138,6 +138,7 @@ def test_a_null_float_is_nan(tmp_path):
         1, 4, kind="scalar", dtype="FLOAT32", value=None, shape=[], strides=[], arg_index_ambiguous=True
     )
     one = ArgsDump.open(write_dump(tmp_path, [scalar])).record(0)
+    assert one.value is not None
     assert math.isnan(one.value)
     assert one.arg_index_ambiguous
 

@@ -49,7 +49,7 @@ def read_tensor(folder: Path) -> None:
     TensorFolder.open(folder).tensor("t").contiguous()
 
 
-READERS: dict[str, tuple[str, Callable[[Path], None]]] = {
+READERS: dict[str, tuple[str, Callable[[Path], object]]] = {
     "args_dump": ("args_dump.json", read_dump),
     "task_graph": ("deps.json", read_graph),
     "kernel_config": ("kernel_config.py", KernelConfig.open),

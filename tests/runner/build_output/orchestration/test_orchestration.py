@@ -72,6 +72,7 @@ def test_places_are_exact():
     read = parse("// ünïcode before everything\n" + ORCHESTRATION)
     square, summed = read.submits
     assert read.text(square.statement) == "TaskOutputTensors task_0_outs = rt_submit_aiv_task(0, params_t0);"
+    assert square.declaration is not None
     assert read.text(square.declaration) == "CoreTaskArgs params_t0;"
     assert [read.text(one.statement) for one in square.arguments][1] == "params_t0.add_inout(squares);"
     assert [read.text(one.expression) for one in square.arguments] == ["ext_x", "squares", "to_u64(factor)"]
@@ -83,12 +84,14 @@ def test_places_are_exact():
     assert read.text(loop.body)[0] + read.text(loop.body)[-1] == "{}"
     assert summed.statement in loop.body
     assert square.statement not in loop.body
+    assert read.entry is not None
     assert read.text(read.entry).startswith("{\n    const ChipTensor& ext_x")
 
 
 def test_cutting_a_submit_out_leaves_the_rest():
     read = parse(ORCHESTRATION)
     square = read.submits[0]
+    assert square.declaration is not None
     spans = [square.declaration, square.statement, *(m.statement for m in square.dumps)]
     spans += [argument.statement for argument in square.arguments]
     text = read.source
