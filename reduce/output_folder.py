@@ -46,9 +46,9 @@ class OutputFolder:
         work.mkdir(parents=True)
         return work
 
-    def write(self, outcome: LocalizationResult) -> Divergence:
+    def write(self, result: LocalizationResult) -> Divergence:
         """Write the page and the document, and give the document back."""
-        document, page = outcome.document(), outcome.page()
+        document, page = result.document(), result.page()
         if page is not None:
             (self.path / TASK_GRAPH).write_text(page, encoding="utf-8")
         text = document.model_dump_json(indent=2, by_alias=True)

@@ -1,0 +1,149 @@
+"""The verdict on a divergent task, on tasks that are simulated: which build's kernel, on which inputs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from precision_bisect.reduce.localize.attribution import known_inputs, twin_kernels
+from precision_bisect.reduce.localize.attribution.attribution import DivergentTask
+from precision_bisect.reduce.localize.attribution.known_inputs import KnownInputs
+from precision_bisect.reduce.localize.attribution.task_class import TaskClass
+from precision_bisect.reduce.localize.attribution.twin_kernels import TwinKernels
+from precision_bisect.reduce.localize.attribution.ulp import moved_by_one_ulp
+from precision_bisect.reduce.localize.references.reference_runs import ReferenceRuns
+from precision_bisect.reduce.replay.comparison import TaskValues
+from precision_bisect.runner.compare.statistics.statistics import Tolerance
+from precision_bisect.runner.errors import UserError
+from tests.reduce.localize.simulated_build import X0, SimulatedBuild, SimulatedTask, add, double, view
+
+
+@pytest.fixture(autouse=True)
+def _simulated(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (twin_kernels, known_inputs):
+        monkeypatch.setattr(module, "TaskReplayer", SimulatedTask)
+    monkeypatch.setattr(SimulatedTask, "runs", 0)
+
+
+@pytest.fixture
+def good(tmp_path: Path) -> SimulatedBuild:
+    return SimulatedBuild.of(tmp_path / "good")
+
+
+@pytest.fixture
+def bad(tmp_path: Path) -> SimulatedBuild:
+    return SimulatedBuild.of(tmp_path / "bad", {1: add(1.5)})
+
+
+def divergent(bad: SimulatedBuild, good: SimulatedBuild, ordinal: int) -> DivergentTask:
+    (actual, left), (expected, right) = bad.values(), good.values()
+    return DivergentTask(
+        task=bad.tasks.tasks[ordinal],
+        counterpart=good.tasks.tasks[ordinal],
+        actual=TaskValues({0: view("x", actual[ordinal])}, {1: view("y", left[ordinal])}, {}),
+        expected=TaskValues({0: view("x", expected[ordinal])}, {1: view("y", right[ordinal])}, {}),
+    )
+
+
+def twins(bad: SimulatedBuild, good: SimulatedBuild, folder: Path) -> TwinKernels:
+    runs = ReferenceRuns.of(bad.recorded, good.recorded)
+    return runs.attributor(Tolerance(), folder=folder, on_progress=lambda _text: None)
+
+
+def test_a_kernel_that_is_wrong_on_right_inputs(
+    tmp_path: Path, bad: SimulatedBuild, good: SimulatedBuild
+) -> None:
+    verdict = twins(bad, good, tmp_path).attribute(divergent(bad, good, 1))
+    assert verdict.task_class is TaskClass.INTRODUCED
+    assert verdict.distances is not None
+    assert verdict.distances.inputs == 0
+    assert verdict.above_floor
+    assert SimulatedTask.runs == 3
+
+
+def test_an_error_that_came_with_the_inputs(
+    tmp_path: Path, bad: SimulatedBuild, good: SimulatedBuild
+) -> None:
+    verdict = twins(bad, good, tmp_path).attribute(divergent(bad, good, 2), inputs_diverge=True)
+    assert verdict.task_class is TaskClass.INHERITED
+    assert SimulatedTask.runs == 4
+
+
+def test_wrong_inputs_after_right_tasks_are_an_interaction(
+    tmp_path: Path, bad: SimulatedBuild, good: SimulatedBuild
+) -> None:
+    verdict = twins(bad, good, tmp_path).attribute(divergent(bad, good, 2))
+    assert verdict.task_class is TaskClass.INTERACTION
+    assert "not what the tasks before it left" in verdict.reason
+
+
+def test_of_several_tasks_with_one_kernel_the_first_speaks(tmp_path: Path, good: SimulatedBuild) -> None:
+    bad = SimulatedBuild.of(tmp_path / "both", {0: add(3), 3: add(3)})
+    first, other = twins(bad, good, tmp_path).attribute_all([divergent(bad, good, i) for i in (0, 3)])
+    assert (first.task_class, other.task_class) == (TaskClass.INTRODUCED, TaskClass.INTRODUCED)
+    assert other.distances is None
+    assert other.reason.startswith("as task 0 of the same kernel: ")
+    assert SimulatedTask.runs == 3
+
+
+def test_a_reference_that_misses_its_own_result_tells_nothing(
+    tmp_path: Path, bad: SimulatedBuild, good: SimulatedBuild
+) -> None:
+    found = divergent(bad, good, 1)
+    good.kernels = lambda _run: {1: double}
+    verdict = twins(bad, good, tmp_path).attribute(found)
+    assert (verdict.task_class, verdict.above_floor) == (TaskClass.UNKNOWN, None)
+
+
+def test_a_task_that_cannot_be_run_alone_is_unknown(
+    tmp_path: Path, bad: SimulatedBuild, good: SimulatedBuild, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_arguments: object, **_fields: object) -> None:
+        raise UserError("it stalls alone")
+
+    monkeypatch.setattr(SimulatedTask, "run", fail)
+    verdict = twins(bad, good, tmp_path).attribute(divergent(bad, good, 1))
+    assert (verdict.task_class, verdict.reason) == (TaskClass.UNKNOWN, "it stalls alone")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "known", "expected", "runs"),
+    [
+        ({1: add(1.5)}, True, TaskClass.INTRODUCED, 1),
+        ({0: add(1)}, True, TaskClass.INHERITED, 2),
+        ({}, True, TaskClass.INTERACTION, 2),
+        ({1: add(1.5)}, False, TaskClass.UNKNOWN, 0),
+    ],
+)
+def test_with_known_values_the_failing_kernel_alone_is_run(
+    tmp_path: Path,
+    good: SimulatedBuild,
+    wrong: dict[int, object],
+    known: bool,
+    expected: TaskClass,
+    runs: int,
+) -> None:
+    bad = SimulatedBuild.of(tmp_path / "bad", wrong)  # pyright: ignore[reportArgumentType]
+    attributor = KnownInputs(
+        failing=bad.recorded,
+        inputs_of=lambda _task: {0: view("a", 2 * X0)} if known else None,
+        tolerance=Tolerance(rtol=1e-5, atol=1e-5),
+        folder=tmp_path,
+        on_progress=lambda _text: None,
+    )
+    (verdict,) = attributor.attribute_all([divergent(bad, good, 1)])
+    assert (verdict.task_class, verdict.distances) == (expected, None)
+    assert SimulatedTask.runs == runs
+
+
+def test_one_unit_in_the_last_place_moves_finite_numbers_alone() -> None:
+    values = np.array([0.0, 1.0, -2.5, np.inf, np.nan, np.finfo(np.float32).max, 1e-45, 7.0], np.float32)
+    moved = np.asarray(moved_by_one_ulp(view("x", values)).contiguous())
+    still = [0, 3, 4, 5]
+    assert np.array_equal(moved[still], values[still], equal_nan=True)
+    others = [1, 2, 6, 7]
+    assert np.all(moved[others] != values[others])
+    neighbours = [np.nextafter(values[others], np.float32(end)) for end in (-np.inf, np.inf)]
+    assert np.all((moved[others] == neighbours[0]) | (moved[others] == neighbours[1]))

@@ -1,0 +1,94 @@
+"""The search for first divergent tasks, run by run, on builds that are simulated."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from precision_bisect.reduce.localize.references.reference_runs import ReferenceRuns
+from precision_bisect.reduce.localize.search.localizer import Localizer
+from precision_bisect.runner.compare.statistics.statistics import Tolerance
+from precision_bisect.runner.errors import UserError
+from tests.reduce.localize.simulated_build import RIGHT, TASK_BYTES, SimulatedBuild, add
+
+EVERYTHING = 2**20
+
+
+def localizer(failing: SimulatedBuild, reference: SimulatedBuild, **fields: Any) -> Localizer:
+    return Localizer(
+        failing=failing.recorded,
+        expected=ReferenceRuns.of(failing.recorded, reference.recorded),
+        tolerance=Tolerance(),
+        on_progress=lambda _text: None,
+        **{"budget": EVERYTHING, "attempts": 3, **fields},
+    )
+
+
+@pytest.fixture
+def good(tmp_path: Path) -> SimulatedBuild:
+    return SimulatedBuild.of(tmp_path / "good")
+
+
+@pytest.fixture
+def bad(tmp_path: Path) -> SimulatedBuild:
+    return SimulatedBuild.of(tmp_path / "bad", {1: add(1.5)})
+
+
+def test_a_budget_for_everything_takes_one_run_of_each(bad: SimulatedBuild, good: SimulatedBuild) -> None:
+    found = localizer(bad, good).localize()
+    assert [each.task.ordinal for each in found.divergent] == [1]
+    assert len(bad.dumps) == len(good.dumps) == 1
+    assert {ordinal for ordinal, error in found.seen.items() if error} == {1, 2}
+    assert found.vanished == found.unvisited == ()
+
+
+def test_both_builds_dump_the_same_tasks_within_the_budget(bad: SimulatedBuild, good: SimulatedBuild) -> None:
+    found = localizer(bad, good, budget=2 * TASK_BYTES).localize()
+    assert [each.task.ordinal for each in found.divergent] == [1]
+    assert bad.dumps == good.dumps
+    assert all(len(results) <= 2 for results, _ in bad.dumps)
+    assert bad.dumps[-1] == (set(), {1}), "the last run shows all arguments of the first divergent task"
+
+
+def test_outputs_that_are_known_spare_a_look_at_them(
+    tmp_path: Path, bad: SimulatedBuild, good: SimulatedBuild
+) -> None:
+    known = (bad.with_outputs(tmp_path / "ours"), good.with_outputs(tmp_path / "theirs"))
+    found = localizer(*known, budget=2 * TASK_BYTES).localize()
+    assert [each.task.ordinal for each in found.divergent] == [1]
+    assert all(not results & {2, 4} for results, _ in known[0].dumps)
+
+
+def test_what_does_not_diverge_is_tried_as_often_as_is_asked(good: SimulatedBuild) -> None:
+    said: list[str] = []
+    search = localizer(good, good, attempts=3)
+    search.on_progress = said.append
+    found = search.localize()
+    assert found.divergent == ()
+    assert len(good.dumps) == 1 + 3
+    assert said.count("nothing diverged in attempt 2 of 3") == 1
+
+
+def test_a_task_that_diverges_in_some_runs_only_vanishes(tmp_path: Path, good: SimulatedBuild) -> None:
+    """Wrong in the first run that is dumped, and never again."""
+    bad = SimulatedBuild.of(tmp_path / "racy")
+    bad.kernels = lambda run: {**RIGHT, 1: add(1.5 if run == 1 else 1)}
+    found = localizer(bad, good, budget=4 * TASK_BYTES, attempts=1).localize()
+    assert found.divergent == ()
+    assert [task.ordinal for task in found.vanished] == [2]
+
+
+def test_a_budget_that_holds_no_task_is_said(bad: SimulatedBuild, good: SimulatedBuild) -> None:
+    with pytest.raises(UserError, match=f"at least {TASK_BYTES} bytes"):
+        localizer(bad, good, budget=TASK_BYTES - 1).localize()
+
+
+def test_tasks_below_are_shown_in_a_run_of_their_own(bad: SimulatedBuild, good: SimulatedBuild) -> None:
+    search = localizer(bad, good)
+    search.localize()
+    assert [task.ordinal for task in search.divergent_below()] == [2]
+    (below,) = search.show([2, 3])
+    assert below.task.ordinal == 2
+    assert bad.dumps[-1] == (set(), {2, 3})
