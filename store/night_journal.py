@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import func, select
+from sqlalchemy import func, or_, select
 from sqlalchemy.orm import Session, joinedload, selectinload, sessionmaker
 
 from .clock import now
@@ -195,6 +195,20 @@ class NightJournal:
                 session.scalars(query.options(joinedload(CaseRunRow.environment)).order_by(CaseRunRow.run))
             )
 
+    def runs_of(self, regression: RegressionRow) -> list[CaseRunRow]:
+        """The runs of a regression's cell since it was opened, in order, but those of its good end that were made to
+        open it."""
+        with self._sessions() as session:
+            query = select(CaseRunRow).where(
+                CaseRunRow.cell_id == regression.cell_id,
+                CaseRunRow.night_id >= regression.opened_night_id,
+                or_(
+                    CaseRunRow.night_id > regression.opened_night_id,
+                    CaseRunRow.commit != regression.last_good,
+                ),
+            )
+            return list(session.scalars(query.order_by(CaseRunRow.id)))
+
     def last_run(self, cell: int, content: str) -> CaseRunRow | None:
         """The newest run of a cell at some content, with its environment."""
         with self._sessions() as session:
@@ -230,7 +244,13 @@ class NightJournal:
         bisections = (
             select(CellRow.platform, func.count(ProbeRow.id.distinct()))
             .select_from(ProbeRow)
-            .join(RegressionRow, RegressionRow.bisection_id == ProbeRow.bisection_id)
+            .join(
+                RegressionRow,
+                or_(
+                    RegressionRow.bisection_id == ProbeRow.bisection_id,
+                    RegressionRow.fix_bisection_id == ProbeRow.bisection_id,
+                ),
+            )
             .join(CellRow)
             .where(CellRow.job == self.job, ProbeRow.started >= moment)
             .group_by(CellRow.platform)
@@ -319,10 +339,12 @@ class NightJournal:
                 setattr(row, name, value)
 
     def regression_of(self, cell: int) -> RegressionRow | None:
-        """The regression of a cell that is still open."""
+        """The regression of a cell that is still open, with its bisection."""
         with self._sessions() as session:
-            query = select(RegressionRow).where(
-                RegressionRow.cell_id == cell, RegressionRow.recovered_night_id.is_(None)
+            query = (
+                select(RegressionRow)
+                .where(RegressionRow.cell_id == cell, RegressionRow.recovered_night_id.is_(None))
+                .options(joinedload(RegressionRow.bisection))
             )
             return session.scalar(query.order_by(RegressionRow.id.desc()).limit(1))
 
@@ -333,6 +355,22 @@ class NightJournal:
                 select(RegressionRow)
                 .join(CellRow)
                 .where(CellRow.job == self.job, RegressionRow.recovered_night_id.is_(None))
+                .options(joinedload(RegressionRow.cell))
+            )
+            return list(session.scalars(query.order_by(RegressionRow.id)))
+
+    def recovered_without_fix(self) -> list[RegressionRow]:
+        """All that have recovered and whose fix is still looked for, oldest first, with their cells."""
+        with self._sessions() as session:
+            query = (
+                select(RegressionRow)
+                .join(CellRow)
+                .where(
+                    CellRow.job == self.job,
+                    RegressionRow.recovered_night_id.is_not(None),
+                    RegressionRow.fixed_by.is_(None),
+                    RegressionRow.fix_problem.is_(None),
+                )
                 .options(joinedload(RegressionRow.cell))
             )
             return list(session.scalars(query.order_by(RegressionRow.id)))
@@ -380,11 +418,16 @@ class NightJournal:
             return incident.id
 
     def close_incident(self, incident: int, *, night: int, fixed_by: str | None) -> None:
-        """All its cases pass again."""
+        """All its cases pass again; what fixed them may be named in a later night (`set_fix`)."""
         with self._sessions.begin() as session:
             row = session.get_one(IncidentRow, incident)
             row.closed_night_id = night
             row.fixed_by = fixed_by
+
+    def set_fix(self, incident: int, fixed_by: str) -> None:
+        """Note what fixed all cases of an incident."""
+        with self._sessions.begin() as session:
+            session.get_one(IncidentRow, incident).fixed_by = fixed_by
 
     def bisection(self, identity: int) -> BisectionJournal:
         """The journal of a bisection that a regression names."""

@@ -1,7 +1,7 @@
 """What one cell shows tonight: passed, flaky, new, regressed, known, or nothing that counts.
 
 A failure counts only between two runs that worked on that device: the last good commit passed there once, and is run
-there again after the failure.
+there again after the failure. Passes close a regression only where they tell more than chance (`regressions.recovery`).
 """
 
 from collections.abc import Sequence
@@ -9,31 +9,22 @@ from collections.abc import Sequence
 from ...runner.git.repository import GitError, GitRepository
 from ...runner.git.revisions import NoPinError
 from ...runner.workspace.workspace import MissingCommitError
+from ...store.documents.document import read_document
 from ...store.night_journal import CaseResult, NightJournal
 from ...store.tables.nights import CaseResultRow, CaseRunRow, CellRow, NightRow, RegressionRow
-from ...store.vocabulary import CaseStatus, Verdict
-from ..commits.load import load_range
-from ..commits.range import Range
+from ...store.vocabulary import CaseStatus, Judgement, Verdict
+from ..engine.probes import Target
+from ..result import Conclusion
 from ..run.history import first_parents
 from ..search.choose.gallop import GallopTo, Passes, gallop
 from ..search.evidence.knowledge import Outcome
 from .config import NightlyConfig
-from .runs import Runner
+from .regressions.recovery import Recovery, judge_recovery
+from .runs import FAILING, OF_THE_DEVICE, Runner, judged_run
 
-FAILING = frozenset(
-    {
-        Verdict.MISMATCH,
-        Verdict.COMPILE_ERROR,
-        Verdict.ASSEMBLE_ERROR,
-        Verdict.KERNEL_COMPILE_ERROR,
-        Verdict.STALL,
-        Verdict.CRASH,
-        Verdict.DEVICE_ERROR,
-        Verdict.TIMEOUT,
-    }
-)
-_OF_THE_DEVICE = frozenset({Verdict.DEVICE_ERROR, Verdict.ENVIRONMENT_ERROR, Verdict.TIMEOUT})
-"""Says nothing of a case that was never seen to pass on the device."""
+_MOST_RUNS = 40
+"""Of a cell whose recovery is judged, in one night. What they show counts in the next night too."""
+_NO_RUN_LEFT = "the device's runs of this night are used up"
 _TAKEN_AGAIN = frozenset({CaseStatus.PASSED, CaseStatus.NEW, CaseStatus.REGRESSED, CaseStatus.KNOWN})
 
 
@@ -83,15 +74,38 @@ class Examiner:
                 regression=regression.id if status is CaseStatus.KNOWN and regression else None,
             )
         runs = [run for run in self._journal.runs(self._night.id, cell.id) if run.commit == head]
-        most = 1 if regression is not None else 1 + self._config.reruns
-        while not runs or (_failures(runs) == len(runs) < most):
+        while self._runs_again(head, content, runs, regression):
             run = self._runner.run(self._night.id, cell, head)
             if run is None:
-                return _row(
-                    CaseStatus.UNTESTED, head, content, runs, "the device's runs of this night are used up"
+                so_far = (
+                    f"{_so_far(self._recovery(regression, head, content))}; " if regression and runs else ""
                 )
+                return _row(CaseStatus.UNTESTED, head, content, runs, f"{so_far}{_NO_RUN_LEFT}")
             runs.append(run)
-        return self._decide(cell, head, content, runs, regression)
+        if regression is not None:
+            return self._decide_open(head, content, runs, regression)
+        return self._decide(cell, head, content, runs)
+
+    def _runs_again(
+        self, head: str, content: str, runs: Sequence[CaseRunRow], regression: RegressionRow | None
+    ) -> bool:
+        """Whether one more run of a cell has to tell what it shows."""
+        if not runs:
+            return True
+        if regression is None:
+            return _failures(runs) == len(runs) < 1 + self._config.reruns
+        if runs[-1].verdict is not Verdict.PASS or len(runs) >= _MOST_RUNS:
+            return False
+        return self._recovery(regression, head, content).judgement is None
+
+    def _recovery(self, regression: RegressionRow, head: str, content: str) -> Recovery:
+        """What all runs of a cell since its regression was opened say of its newest commit."""
+        return judge_recovery(
+            [judged_run(run, regression.bad_when) for run in self._journal.runs_of(regression)],
+            Target(repository=self._searched, commit=head, held={}, content=content),
+            bad_end=_measured_bad_end(regression),
+            confidence=self._config.confidence,
+        )
 
     def _same_as(self, cell: CellRow, content: str) -> CaseResultRow | None:
         """The result of an earlier night that tonight's would repeat."""
@@ -112,41 +126,57 @@ class Examiner:
             self._environment = self._runner.environment()
         return self._environment
 
-    def _decide(
-        self,
-        cell: CellRow,
-        head: str,
-        content: str,
-        runs: Sequence[CaseRunRow],
-        regression: RegressionRow | None,
-    ) -> CaseResult:
+    def _decide(self, cell: CellRow, head: str, content: str, runs: Sequence[CaseRunRow]) -> CaseResult:
+        """What the runs of a cell without an open regression show."""
         last, failures = runs[-1], _failures(runs)
         if last.verdict is Verdict.PASS and failures:
             return _row(
                 CaseStatus.FLAKY, head, content, runs, f"failed {failures} of {len(runs)} runs of one commit"
             )
         if last.verdict is Verdict.PASS:
-            if regression is not None:
-                if self._runner.content_at(regression.last_bad) == content:
-                    return _row(
-                        CaseStatus.FLAKY, head, content, runs, "passed at the content that failed before"
-                    )
-                self._recover(cell, regression, head)
             return _row(CaseStatus.PASSED, head, content, runs, "passed")
         if last.verdict is Verdict.ENVIRONMENT_ERROR:
             return _row(CaseStatus.INFRASTRUCTURE, head, content, runs, _shown(last))
         if last.verdict not in FAILING:
             return _row(CaseStatus.UNTESTED, head, content, runs, _shown(last))
-        if regression is not None:
-            if last.verdict in _OF_THE_DEVICE and last.verdict != regression.bad_when:
-                return _row(CaseStatus.INFRASTRUCTURE, head, content, runs, _shown(last))
-            self._journal.update_regression(regression.id, last_bad=head)
-            # A night that was killed behind the opening of a regression meets it again.
-            status = (
-                CaseStatus.REGRESSED if regression.opened_night_id == self._night.id else CaseStatus.KNOWN
-            )
-            return _row(status, head, content, runs, _shown(last), regression=regression.id)
         return self._new_failure(cell, head, content, runs)
+
+    def _decide_open(
+        self, head: str, content: str, runs: Sequence[CaseRunRow], regression: RegressionRow
+    ) -> CaseResult:
+        """What the runs of a cell show whose regression is open, which stays so unless it has recovered."""
+        last = runs[-1]
+        match judged_run(last, regression.bad_when).judgement:
+            case Judgement.GOOD:
+                return self._decide_passing(head, content, runs, regression)
+            case Judgement.SKIP:
+                infrastructure = last.verdict in OF_THE_DEVICE
+                status = CaseStatus.INFRASTRUCTURE if infrastructure else CaseStatus.UNTESTED
+                return _row(status, head, content, runs, _shown(last))
+            case Judgement.BAD:
+                self._journal.update_regression(regression.id, last_bad=head)
+                # A night that was killed behind the opening of a regression meets it again.
+                opened = regression.opened_night_id == self._night.id
+                status = CaseStatus.REGRESSED if opened else CaseStatus.KNOWN
+                return _row(status, head, content, runs, _shown(last), regression=regression.id)
+
+    def _decide_passing(
+        self, head: str, content: str, runs: Sequence[CaseRunRow], regression: RegressionRow
+    ) -> CaseResult:
+        """Close an open regression whose cell passes, if it has recovered."""
+        recovery = self._recovery(regression, head, content)
+        match recovery.judgement:
+            case Judgement.GOOD:
+                self._journal.update_regression(
+                    regression.id, recovered_night_id=self._night.id, recovered_at=head
+                )
+                message = f"passed in all of {recovery.passes} runs since it last failed"
+                return _row(CaseStatus.PASSED, head, content, runs, message)
+            case Judgement.BAD:
+                return _row(CaseStatus.FLAKY, head, content, runs, "passed at the content that failed before")
+            case _:
+                message = f"{_so_far(recovery)}; it is run {_MOST_RUNS} times in a night at most"
+                return _row(CaseStatus.UNTESTED, head, content, runs, message)
 
     def _new_failure(self, cell: CellRow, head: str, content: str, runs: Sequence[CaseRunRow]) -> CaseResult:
         last = runs[-1]
@@ -154,7 +184,7 @@ class Examiner:
         if any(run.content == content for run in passing):
             return _row(CaseStatus.FLAKY, head, content, runs, "failed at a content that passed before")
         if not passing:
-            status = CaseStatus.INFRASTRUCTURE if last.verdict in _OF_THE_DEVICE else CaseStatus.NEW
+            status = CaseStatus.INFRASTRUCTURE if last.verdict in OF_THE_DEVICE else CaseStatus.NEW
             return _row(status, head, content, runs, f"never passed: {_shown(last)}")
         clone = self._runner.workspace.clones[self._searched]
         good = next((run.commit for run in passing if _follows(clone, head, run.commit)), None)
@@ -213,38 +243,6 @@ class Examiner:
         made = [run for run in self._journal.runs(self._night.id, cell.id) if run.commit == commit]
         return made[-1] if made else self._runner.run(self._night.id, cell, commit)
 
-    def _recover(self, cell: CellRow, regression: RegressionRow, head: str) -> None:
-        fixed_by = self._fixing_commit(cell, regression.last_bad, head)
-        self._journal.update_regression(
-            regression.id, recovered_night_id=self._night.id, recovered_at=head, fixed_by=fixed_by
-        )
-
-    def _fixing_commit(self, cell: CellRow, failing: str, passing: str) -> str | None:
-        """The first commit of a line that passes, by halving; None where the range is no line, or a run of it
-        can not be judged."""
-        clone = self._runner.workspace.clones[self._searched]
-        if not clone.is_ancestor(failing, passing):
-            return None
-        stage = load_range(
-            Range(repository=self._searched, old=failing, new=passing, held={}),
-            repository=clone,
-            content=self._runner.content,
-            revisions=self._runner.revisions,
-        )
-        if stage is None:
-            return None
-        nodes = stage.collapsed.nodes
-        if any(parents not in ((), (index - 1,)) for index, parents in enumerate(stage.collapsed.parents)):
-            return None
-        fails, passes = -1, stage.collapsed.bad
-        while passes - fails > 1:
-            middle = (fails + passes) // 2
-            run = self._runner.run(self._night.id, cell, nodes[middle].commit.sha)
-            if run is None or run.verdict not in FAILING | {Verdict.PASS}:
-                return None
-            fails, passes = (fails, middle) if run.verdict is Verdict.PASS else (middle, passes)
-        return nodes[passes].commit.sha
-
 
 def _follows(clone: GitRepository, head: str, commit: str) -> bool:
     """Whether a commit is in the history of a head; one that is gone, as after a forced push, is not."""
@@ -252,6 +250,20 @@ def _follows(clone: GitRepository, head: str, commit: str) -> bool:
         return clone.is_ancestor(commit, head)
     except GitError:
         return False
+
+
+def _measured_bad_end(regression: RegressionRow) -> tuple[int, int]:
+    """Failures and judged runs of the failing end in the bisection of a regression, where it has measured that."""
+    stored = regression.bisection.conclusion if regression.bisection is not None else None
+    rates = () if stored is None else read_document(Conclusion, stored).rates
+    return next(((rate.failures, rate.runs) for rate in rates if rate.end == "bad"), (0, 0))
+
+
+def _so_far(recovery: Recovery) -> str:
+    return (
+        f"passed {recovery.passes} of the {recovery.needed} runs in a row that would tell that it has recovered; "
+        "its regression stays open"
+    )
 
 
 def _failures(runs: Sequence[CaseRunRow]) -> int:

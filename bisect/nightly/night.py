@@ -18,10 +18,12 @@ from ...store.tables.nights import CaseResultRow, NightRow
 from .config import NightlyConfig
 from .examine import Examiner
 from .hooks import call_hook
-from .incidents import Investigator
 from .junit import junit_text
 from .limits import Limits, OutOfTimeError
 from .markdown import markdown_text
+from .regressions.bisections import bisect_regressions
+from .regressions.context import NightContext
+from .regressions.incidents import close_incidents, localize_incidents
 from .runs import Runner
 from .summary import HookReport, NightReport, incident_report, night_report
 
@@ -52,7 +54,7 @@ def run_night(
     clone = workspace.clones[stack.searched]
     journal.add_commits(stack.searched, [clone.commit(head) for head in night.heads.values()])
     notes: list[str] = []
-    investigator = Investigator(
+    context = NightContext(
         config=config,
         stack=stack,
         sessions=sessions,
@@ -64,11 +66,11 @@ def run_night(
     )
     try:
         _run_matrix(config, workspace, journal, night, home=home, limits=limits, on_result=on_result)
-        notes += investigator.investigate(jobs=jobs)
-        notes += investigator.localize()
+        notes += bisect_regressions(context, jobs=jobs)
+        notes += localize_incidents(context)
     except OutOfTimeError as error:
         notes.append(str(error))
-    investigator.close()
+    close_incidents(context)
     _tell(config, journal, night, notes)
     journal.finish_night(night.id, notes)
     finished = next(row for row in journal.nights() if row.id == night.id)

@@ -17,10 +17,25 @@ from ...store.clock import now
 from ...store.journals.shared_rows import storable
 from ...store.night_journal import CaseRun, NightJournal
 from ...store.tables.nights import CaseRunRow, CellRow
-from ...store.vocabulary import Verdict
+from ...store.vocabulary import BuildSource, Judgement, Phase, Verdict
+from ..engine.probes import FinishedProbe, ProbeTimes
 from .config import NightlyConfig
 from .limits import Limits, QuotaSpentError
 
+FAILING = frozenset(
+    {
+        Verdict.MISMATCH,
+        Verdict.COMPILE_ERROR,
+        Verdict.ASSEMBLE_ERROR,
+        Verdict.KERNEL_COMPILE_ERROR,
+        Verdict.STALL,
+        Verdict.CRASH,
+        Verdict.DEVICE_ERROR,
+        Verdict.TIMEOUT,
+    }
+)
+OF_THE_DEVICE = frozenset({Verdict.DEVICE_ERROR, Verdict.ENVIRONMENT_ERROR, Verdict.TIMEOUT})
+"""Says nothing of a case that was never seen to pass on the device."""
 _EVIDENCE_LINES = 20
 
 
@@ -109,6 +124,35 @@ class Runner:
                 log=str(result.log),
             ),
         )
+
+
+def judged_run(run: CaseRunRow, bad_when: str) -> FinishedProbe:
+    """A run of the matrix as the engine knows it, judged for a regression that was opened by a verdict `bad_when`."""
+    if run.verdict is Verdict.PASS:
+        judgement = Judgement.GOOD
+    elif run.verdict in FAILING and (run.verdict not in OF_THE_DEVICE or run.verdict == bad_when):
+        judgement = Judgement.BAD
+    else:
+        judgement = Judgement.SKIP
+    return FinishedProbe(
+        number=run.id,
+        content=run.content,
+        phase=Phase.ENDPOINT,
+        judgement=judgement,
+        verdict=run.verdict,
+        signature=run.signature,
+        metrics=run.metrics,
+        times=probe_times(run),
+    )
+
+
+def probe_times(run: CaseRunRow) -> ProbeTimes:
+    """What a run of the matrix took."""
+    return ProbeTimes(
+        build_source=BuildSource(run.build_source),
+        build_seconds=run.build_seconds,
+        run_seconds=run.run_seconds,
+    )
 
 
 def question_case(config: NightlyConfig, cell: CellRow) -> str:

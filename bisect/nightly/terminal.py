@@ -34,35 +34,35 @@ def say(console: Console, text: Text, *, indent: int = 0) -> None:
         console.print(Text(" " * indent).append_text(text), soft_wrap=True)
 
 
-class Transcript:
-    """Where several bisections write in turns."""
+class SharedOutput:
+    """Where several bisections write in turns, each below its name."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._speaker: str | None = None
+        self._last: str | None = None
 
-    def write(self, speaker: str, text: Text, *, indent: int) -> None:
-        """A line, below the name of who says it."""
-        if speaker != self._speaker:
-            say(self._console, Text(shortened(speaker, _LONGEST), style="bold"))
-            self._speaker = speaker
+    def write(self, name: str, text: Text, *, indent: int) -> None:
+        """A line of the bisection of that name."""
+        if name != self._last:
+            say(self._console, Text(shortened(name, _LONGEST), style="bold"))
+            self._last = name
         say(self._console, text, indent=indent)
 
 
-class Voice(PlainProgress):
-    """What one bisection tells."""
+class NamedProgress(PlainProgress):
+    """The progress of one bisection, where several share the output."""
 
-    def __init__(self, transcript: Transcript, name: str) -> None:
-        self._transcript = transcript
+    def __init__(self, output: SharedOutput, name: str) -> None:
+        self._output = output
         self._name = name
         self._titles = {}
 
     def _print(self, text: str) -> None:
-        self._transcript.write(self._name, Text(text), indent=2)
+        self._output.write(self._name, Text(text), indent=2)
 
     def probe_finished(self, ordinal: int, result: ProbeResult) -> None:
         text = Text(f"run {ordinal:<3} ").append(describe_result(result), style=STYLES[result.judgement])
-        self._transcript.write(self._name, text, indent=2)
+        self._output.write(self._name, text, indent=2)
 
 
 def result_line(case: str, platform: str, rest: str, status: CaseStatus) -> Text:

@@ -121,7 +121,7 @@ class CaseResultRow(Base):
 
 
 class RegressionRow(Base):
-    """A cell that passed, then failed; open until it passes again."""
+    """A cell that passed, then failed; open until it has recovered."""
 
     __tablename__ = "regressions"
 
@@ -140,19 +140,23 @@ class RegressionRow(Base):
     last_bad: Mapped[str] = mapped_column(String(64))
     """The newest commit at which it was seen failing."""
     recovered_at: Mapped[str | None] = mapped_column(String(64))
-    """The commit at which it was seen to pass again."""
+    """The commit at which it was judged to pass again."""
     fixed_by: Mapped[str | None] = mapped_column(String(64))
-    """The fixing commit, where one commit alone can have done it."""
+    """The fixing commit of the searched repository, once the bisection that looks for it has named one."""
+    fix_bisection_id: Mapped[int | None] = mapped_column(ForeignKey("bisections.id"))
+    """The bisection that looks for the fixing commit."""
+    fix_problem: Mapped[str | None] = mapped_column(Text)
+    """Why no fixing commit is named, and none is looked for any more."""
 
     cell: Mapped[CellRow] = relationship()
-    bisection: Mapped[BisectionRow | None] = relationship()
+    bisection: Mapped[BisectionRow | None] = relationship(foreign_keys=[bisection_id])
     incident: Mapped[IncidentRow | None] = relationship(back_populates="regressions")
     opened_night: Mapped[NightRow] = relationship(foreign_keys=[opened_night_id])
     recovered_night: Mapped[NightRow | None] = relationship(foreign_keys=[recovered_night_id])
 
 
 class IncidentRow(Base):
-    """All regressions with one culprit. Open until each of them passes again."""
+    """All regressions with one culprit. Open until each of them has recovered."""
 
     __tablename__ = "incidents"
     __table_args__ = (UniqueConstraint("job", "ordinal"),)

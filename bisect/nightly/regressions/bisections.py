@@ -1,0 +1,50 @@
+"""A night's bisections: of the culprit of what regressed, and of the fix of what has recovered.
+
+They are driven together (`run.loop`), and know of each other: what one has built is cheap for all, and what one
+suspects, or an open incident names, is looked at early by those whose range holds it.
+"""
+
+from collections.abc import Iterable
+
+from rich.console import Console
+
+from ....store.documents.document import read_document
+from ....store.tables.nights import IncidentRow
+from ...result import Conclusion
+from ...run.loop import Loop
+from ...run.session import open_crew
+from ..terminal import SharedOutput
+from .context import NightContext
+from .tasks import FindCulprit, FindFix, RegressionTask
+
+
+def bisect_regressions(context: NightContext, *, jobs: int) -> list[str]:
+    """Name the culprit of every open regression that has none, and what fixed every one that has recovered, with
+    `jobs` runs at once; what could not be done, a sentence each."""
+    output, problems = SharedOutput(Console(stderr=True)), list[str]()
+    journal = context.journal
+    culprits = [
+        FindCulprit(context, regression, output=output, problems=problems)
+        for regression in journal.open_regressions()
+        if regression.incident_id is None and regression.problem is None
+    ]
+    fixes = [
+        FindFix(context, regression, output=output, problems=problems)
+        for regression in journal.recovered_without_fix()
+    ]
+    tasks: list[RegressionTask] = [*culprits, *fixes]
+    if tasks:
+        known = _known_culprits(context, journal.incidents(open_only=True))
+        with open_crew(context.stack, context.home, jobs=jobs, backend="loky") as workers:
+            Loop(workers, built=journal.built_contents(), known_culprits=known, together=True).run(tasks)
+    return problems
+
+
+def _known_culprits(context: NightContext, incidents: Iterable[IncidentRow]) -> list[tuple[str, str]]:
+    """The commit of the searched repository at which the culprit of each incident comes in."""
+    return [(context.stack.searched, _entry(incident)) for incident in incidents]
+
+
+def _entry(incident: IncidentRow) -> str:
+    through = read_document(Conclusion, incident.bisection.conclusion).through
+    return through.commit if through else incident.culprit

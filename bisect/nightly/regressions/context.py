@@ -1,0 +1,38 @@
+"""What the work on a night's regressions shares."""
+
+from dataclasses import dataclass
+
+from sqlalchemy.orm import Session, sessionmaker
+
+from ....runner.stack.stack import Stack
+from ....runner.workspace.home import Home
+from ....runner.workspace.workspace import Workspace
+from ....store.night_journal import NightJournal
+from ....store.tables.nights import CellRow, NightRow
+from ...run.session import StoredBisection
+from ..config import NightlyConfig
+from ..limits import Limits
+
+
+@dataclass(frozen=True, kw_only=True)
+class NightContext:
+    """A night of a job, and what it works with."""
+
+    config: NightlyConfig
+    stack: Stack
+    sessions: sessionmaker[Session]
+    journal: NightJournal
+    home: Home
+    night: NightRow
+    limits: Limits
+    workspace: Workspace
+
+    def bisection(self, identity: int) -> StoredBisection:
+        """A bisection of the store."""
+        journal = self.journal.bisection(identity)
+        return StoredBisection(journal, journal.row().name, self.home)
+
+
+def cell_label(cell: CellRow) -> str:
+    """How a cell is called where people read."""
+    return f"{cell.case} on {cell.platform}"

@@ -1,0 +1,59 @@
+"""Incidents: regressions with one culprit. Localized once, and closed when all of them have recovered."""
+
+import sys
+
+from ....store.documents.document import read_document, write_document
+from ....store.tables.nights import IncidentRow
+from ...after.hand_over import localize_culprit
+from ...report.write import write_report
+from ...result import Conclusion
+from .context import NightContext
+
+
+def localize_incidents(context: NightContext) -> list[str]:
+    """Localize and reduce each open incident once, by the bisection that opened it; what was not, a sentence each.
+
+    Raises `OutOfTimeError`.
+    """
+    problems: list[str] = []
+    for incident in context.journal.incidents(open_only=True):
+        if read_document(Conclusion, incident.bisection.conclusion).localization is not None:
+            continue
+        context.limits.check()
+        bisection = context.bisection(incident.bisection_id)
+        with bisection.lock():
+            localized = localize_culprit(
+                context.sessions,
+                bisection.name,
+                home=context.home,
+                reduce=True,
+                seconds=context.limits.left(),
+                say=lambda text: print(text, file=sys.stderr),
+            )
+            # One that the night's end cut short is begun again tomorrow.
+            context.limits.check()
+            bisection.journal.note_localization(write_document(localized))
+        write_report(context.sessions, bisection.name, bisection.request.output)
+        if localized.reduced is not None:
+            context.journal.set_reduction(incident.id, str(localized.reduced))
+        elif localized.status == "left out":
+            problems.append(f"incident {incident.ordinal} is not localized: {localized.message}")
+    return problems
+
+
+def close_incidents(context: NightContext) -> None:
+    """Close the incidents whose regressions have all recovered, and name what fixed those that were closed before it
+    was known."""
+    for incident in context.journal.incidents():
+        fixed_by = _common_fix(incident)
+        if incident.closed_night_id is not None:
+            if incident.fixed_by is None and fixed_by is not None:
+                context.journal.set_fix(incident.id, fixed_by)
+        elif all(regression.recovered_night_id is not None for regression in incident.regressions):
+            context.journal.close_incident(incident.id, night=context.night.id, fixed_by=fixed_by)
+
+
+def _common_fix(incident: IncidentRow) -> str | None:
+    """The commit that fixed all regressions of an incident; None where they have several, or one is not known."""
+    fixes = {regression.fixed_by for regression in incident.regressions}
+    return fixes.pop() if len(fixes) == 1 else None
