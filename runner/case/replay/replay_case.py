@@ -23,15 +23,7 @@ from typing import Any
 def main() -> int:
     """Runs the build directory on the data it is given; 0 where its outputs are right."""
     here = Path(__file__).resolve().parent
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("-p", "--platform", required=True)
-    parser.add_argument("-d", "--device", type=int, required=True)
-    parser.add_argument("--specs", type=Path, default=here / "specs.json")
-    parser.add_argument("--standalone", action="store_true", help="run the build that this file lies in")
-    parser.add_argument("--outputs", type=Path)
-    parser.add_argument("--rtol", type=float)
-    parser.add_argument("--atol", type=float)
-    arguments = parser.parse_args()
+    arguments = _parser(here).parse_args()
     own: dict[str, str] = {}
     if arguments.standalone:
         own = {"runtime_dir": str(here.parent), "golden_data": str(here.parent / "data")}
@@ -40,39 +32,18 @@ def main() -> int:
     # The stack's, at whatever revision it is.
     golden: Any = importlib.import_module("golden")
     torch: Any = importlib.import_module("torch")
-
-    def spec(entry: dict[str, Any]) -> Any:
-        dtype = getattr(torch, entry["dtype"])
-        if entry["kind"] == "scalar":
-            return golden.ScalarSpec(entry["name"], dtype, entry["value"])
-        # The values come from the frozen data; an initial one only says that there is one.
-        initial = torch.zeros if entry["has_input"] else None
-        return golden.TensorSpec(
-            entry["name"], entry["shape"], dtype, init_value=initial, is_output=entry["is_output"]
-        )
-
-    def saving(name: str) -> Callable[..., tuple[bool, str]]:
-        def allclose(
-            actual: Any, expected: Any, *, rtol: float, atol: float, **_rest: Any
-        ) -> tuple[bool, str]:
-            torch.save(actual.clone(), arguments.outputs / f"{name}.pt")
-            (arguments.outputs / "tolerance.json").write_text(json.dumps({"rtol": rtol, "atol": atol}))
-            return bool(torch.allclose(actual, expected, rtol=rtol, atol=atol)), ""
-
-        return allclose
-
     entries = json.loads(arguments.specs.read_text(encoding="utf-8"))
     options: dict[str, Any] = {}
     if arguments.outputs is not None and "compare_fn" in inspect.signature(golden.run).parameters:
         arguments.outputs.mkdir()
         options["compare_fn"] = {
-            entry["name"]: saving(entry["name"])
+            entry["name"]: _saving(torch, arguments.outputs, entry["name"])
             for entry in entries
             if entry["kind"] == "tensor" and entry["is_output"]
         }
     result = golden.run(
         None,
-        [spec(entry) for entry in entries],
+        [_spec(golden, torch, entry) for entry in entries],
         runtime_cfg={"platform": arguments.platform, "device_id": arguments.device},
         **options,
         **closeness,
@@ -82,6 +53,41 @@ def main() -> int:
         print(result.error)
         return 1
     return 0
+
+
+def _parser(here: Path) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("-p", "--platform", required=True)
+    parser.add_argument("-d", "--device", type=int, required=True)
+    parser.add_argument("--specs", type=Path, default=here / "specs.json")
+    parser.add_argument("--standalone", action="store_true", help="run the build that this file lies in")
+    parser.add_argument("--outputs", type=Path)
+    parser.add_argument("--rtol", type=float)
+    parser.add_argument("--atol", type=float)
+    return parser
+
+
+def _spec(golden: Any, torch: Any, entry: dict[str, Any]) -> Any:
+    """An entry argument as the harness takes it."""
+    dtype = getattr(torch, entry["dtype"])
+    if entry["kind"] == "scalar":
+        return golden.ScalarSpec(entry["name"], dtype, entry["value"])
+    # The values come from the frozen data; an initial one only says that there is one.
+    initial = torch.zeros if entry["has_input"] else None
+    return golden.TensorSpec(
+        entry["name"], entry["shape"], dtype, init_value=initial, is_output=entry["is_output"]
+    )
+
+
+def _saving(torch: Any, folder: Path, name: str) -> Callable[..., tuple[bool, str]]:
+    """A comparator of the harness that saves the output it is shown, and how close it must be."""
+
+    def allclose(actual: Any, expected: Any, *, rtol: float, atol: float, **_rest: Any) -> tuple[bool, str]:
+        torch.save(actual.clone(), folder / f"{name}.pt")
+        (folder / "tolerance.json").write_text(json.dumps({"rtol": rtol, "atol": atol}))
+        return bool(torch.allclose(actual, expected, rtol=rtol, atol=atol)), ""
+
+    return allclose
 
 
 if __name__ == "__main__":
