@@ -199,6 +199,7 @@ class SimulatedBisection:
     last: Circumstances = field(default_factory=Circumstances)
 
     def __post_init__(self) -> None:
+        self._first = 1 + max((probe.number for probe in self.log.ended), default=0)
         self.bisection = Bisection.start(
             self.question
             or BisectionQuestion(
@@ -244,7 +245,7 @@ class SimulatedBisection:
     def plan(self, wanted: WantedProbe) -> PlannedProbe:
         self.on_start(self, wanted)
         self.started.append(wanted.target.content)
-        running = RunningProbe(number=len(self.log.ended) + len(self.started), wanted=wanted)
+        running = RunningProbe(number=self._first + len(self.started) - 1, wanted=wanted)
         self.bisection = self.bisection.after(ProbeStarted(running))
         return PlannedProbe(running=running, request=cast(ProbeRequest, wanted))
 

@@ -1,0 +1,145 @@
+"""A bisection that is stopped anywhere says what is known, and goes on from its finished probes; probes may end in any
+order."""
+
+from collections.abc import Callable
+
+import pytest
+
+from precision_bisect.bisect.engine.known import BisectionQuestion
+from precision_bisect.bisect.engine.log import ProbeLog
+from precision_bisect.bisect.result import Conclusion
+from precision_bisect.store.vocabulary import BisectionOutcome, Judgement
+from tests.bisect.engine.planted import PlantedStack, bisect, broken_line, drive, planted_task, question
+from tests.bisect.engine.simulated import SimulatedTask
+
+Case = tuple[PlantedStack, BisectionQuestion, str | None]
+"""A stack, what is asked about it, and what is to be named; None where only untestable commits are left."""
+
+
+def plain() -> Case:
+    stack = broken_line(12, 7)
+    return stack, question(stack), "7"
+
+
+def with_skips() -> Case:
+    stack = broken_line(12, 7, skips={3, 5, 9})
+    return stack, question(stack), "7"
+
+
+def only_skips_left() -> Case:
+    stack = broken_line(12, 7, skips={6, 7, 8})
+    return stack, question(stack), None
+
+
+def captured() -> Case:
+    stack = broken_line(12, 7)
+    return stack, question(stack, golden="captured"), "7"
+
+
+def without_good_end() -> Case:
+    stack = broken_line(20, 13)
+    return stack, question(stack, gallop="commits", golden="captured"), "13"
+
+
+def by_a_pin() -> Case:
+    stack = PlantedStack(
+        outcome=lambda line, lib: Judgement.BAD if int(lib) >= 6 else Judgement.GOOD,
+        pins=["1"] * 4 + ["9"] * 4,
+        parents={str(place): str(place - 1) for place in range(1, 10)},
+    )
+    return stack, question(stack), "6"
+
+
+def by_a_pin_that_moved_back() -> Case:
+    stack = PlantedStack(
+        outcome=lambda line, lib: Judgement.BAD if int(lib) < 6 else Judgement.GOOD,
+        pins=["9"] * 4 + ["1"] * 4,
+        parents={str(place): str(place - 1) for place in range(1, 10)},
+    )
+    return stack, question(stack), "4"
+
+
+CASES = [plain, with_skips, only_skips_left, captured, without_good_end, by_a_pin, by_a_pin_that_moved_back]
+
+
+def stopped(case: Case, most: int, *, jobs: int = 1, seed: int = 0) -> tuple[SimulatedTask, Conclusion]:
+    """A bisection whose budget is spent after some probes."""
+    stack, asked, _ = case
+    task = drive(planted_task(stack, asked, jobs=jobs, seed=seed, most=most))
+    assert task.conclusion is not None, task.error
+    return task, task.conclusion
+
+
+def resumed(case: Case, earlier: SimulatedTask, *, jobs: int = 1, seed: int = 0) -> SimulatedTask:
+    """The bisection that goes on where another one stopped, and knows its finished probes alone."""
+    stack, asked, _ = case
+    known = earlier.simulated.bisection.known
+    return drive(
+        planted_task(stack, asked, jobs=jobs, seed=seed, log=ProbeLog(known.log.ended), frozen=known.frozen)
+    )
+
+
+@pytest.mark.parametrize("make", CASES)
+def test_stopped_after_every_probe_it_goes_on_as_if_it_had_never_stopped(make: Callable[[], Case]) -> None:
+    case = make()
+    whole = bisect(case[0], case[1])
+    assert whole.conclusion is not None
+    for most in range(1, len(whole.simulated.started)):
+        earlier, conclusion = stopped(case, most)
+        assert conclusion.outcome is BisectionOutcome.BUDGET
+        later = resumed(case, earlier)
+        assert later.conclusion == whole.conclusion
+        assert [*earlier.simulated.started, *later.simulated.started] == whole.simulated.started
+
+
+@pytest.mark.parametrize("jobs", [2, 4])
+@pytest.mark.parametrize("make", CASES)
+def test_stopped_at_any_time_with_several_workers_it_ends_with_the_same_answer(
+    make: Callable[[], Case], jobs: int
+) -> None:
+    case = make()
+    whole = bisect(case[0], case[1], jobs=jobs)
+    for most in range(1, len(whole.simulated.started), 2):
+        earlier, conclusion = stopped(case, most, jobs=jobs, seed=most)
+        if conclusion.outcome is not BisectionOutcome.BUDGET:
+            continue  # this order of the probes took fewer
+        later = resumed(case, earlier, jobs=jobs, seed=most + 1)
+        assert later.culprit == case[2]
+        counted = later.simulated.bisection.known.log
+        assert counted.ended[: len(earlier.simulated.bisection.known.log.ended)] == (
+            earlier.simulated.bisection.known.log.ended
+        )
+        assert not counted.running
+
+
+@pytest.mark.parametrize("make", CASES)
+def test_a_spent_budget_leaves_the_truth_among_the_suspects(make: Callable[[], Case]) -> None:
+    case = make()
+    whole = bisect(case[0], case[1])
+    assert whole.conclusion is not None
+    answer = {commit.commit for commit in (*whole.conclusion.culprits, *whole.conclusion.suspects)}
+    answer |= {commit.commit for commit in (whole.conclusion.through, whole.conclusion.lost) if commit}
+    for most in range(len(whole.simulated.started)):
+        task, conclusion = stopped(case, most)
+        assert conclusion.outcome is BisectionOutcome.BUDGET
+        assert conclusion.message.endswith("enough")
+        searched = task.simulated.bisection.state.search
+        assert bool(conclusion.suspects) == (searched is not None)
+        if conclusion.suspects:
+            assert {suspect.commit for suspect in conclusion.suspects} & answer, most
+
+
+@pytest.mark.parametrize("jobs", [2, 3, 5])
+@pytest.mark.parametrize("make", CASES)
+def test_probes_may_end_in_any_order(make: Callable[[], Case], jobs: int) -> None:
+    case = make()
+    for seed in range(15):
+        task = bisect(case[0], case[1], jobs=jobs, seed=seed)
+        assert task.conclusion is not None
+        assert task.culprit == case[2], (seed, task.conclusion.message)
+
+
+def test_a_result_is_taken_once() -> None:
+    log = bisect(*plain()[:2]).simulated.bisection.known.log
+    with pytest.raises(ValueError, match="expected one result, found a second one"):
+        log.with_finished(log.ended[0])
