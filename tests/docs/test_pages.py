@@ -17,6 +17,14 @@ def test_the_architecture_page_names_what_is_there() -> None:
             folder = path if path.is_dir() else path.parent
 
 
+def test_contributing_names_what_is_there() -> None:
+    """A name without its folder lies somewhere in a room or among the tests."""
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    for name in re.findall(r"`([\w/]+(?:\.py|/))`", text):
+        rooms = [ROOT / room for room in ("bisect", "reduce", "runner", "store", "tests")]
+        assert (ROOT / name).exists() or any(next(room.rglob(name), None) for room in rooms), name
+
+
 def test_the_glossary_is_sorted_and_short() -> None:
     rows = re.findall(
         r"^\| ([^|]+) \| [^|]+ \|$", (ROOT / "docs" / "glossary.md").read_text("utf-8"), re.MULTILINE
