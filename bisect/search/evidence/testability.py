@@ -97,8 +97,10 @@ class _Stretches:
         return joint / sides
 
     def _stays_tested(self, distance: Integers) -> Floats:
-        """The chance that a commit can be tested if one so far before or behind it can: no stretch starts in between
-        that reaches it. (That none starts within a whole `length` leaves it testable with 1 - `share`.)"""
+        """The chance that a commit can be tested if one so far before or behind it can.
+
+        No stretch starts in between that reaches it; that none starts within a whole `length` has the chance 1 - `share`.
+        """
         furthest = ceil(self.length)
         by_distance = (1 - self.share) ** np.minimum(np.arange(furthest + 1) / self.length, 1.0)
         return by_distance[np.minimum(distance, furthest)]
