@@ -99,7 +99,7 @@ class _Stretches:
     def _stays_tested(self, distance: Integers) -> Floats:
         """The chance that a commit can be tested if one so far before or behind it can.
 
-        No stretch starts in between that reaches it; that none starts within a whole `length` has the chance 1 - `share`.
+        No stretch starts in between that reaches it: over a whole `length` the chance of that is 1 - `share`.
         """
         furthest = ceil(self.length)
         by_distance = (1 - self.share) ** np.minimum(np.arange(furthest + 1) / self.length, 1.0)
