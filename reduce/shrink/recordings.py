@@ -13,7 +13,8 @@ from ..replay.toolchain import Toolchain
 from ..replay.working_copy import WorkingCopy
 from .oracle.failure import BROKEN, Broken, Failure, Printed, WrongValues
 from .program.extract.recording import Attempt, Recorder, Recording
-from .program.pair import BuildPair, take_kernel
+from .program.made_build import take_kernel
+from .program.pair import BuildPair
 from .shrinker import MOST_RUNS
 
 

@@ -15,7 +15,8 @@ from ....store.vocabulary import Verdict
 from ...graph.races import missing_edges
 from ...replay.replay import Ran
 from ..minimize.answer import Answer
-from ..program.pair import BuildPair, MadeBuild
+from ..program.made_build import MadeBuild
+from ..program.pair import BuildPair
 
 _OUTPUT = re.compile(r"(?P<name>[^,\[\]]+)(?:\[(?P<marks>[^\]]*)\])?")
 _OTHER_FAILURES = frozenset((Verdict.STALL, Verdict.CRASH, Verdict.DEVICE_ERROR, Verdict.MISMATCH))

@@ -17,7 +17,8 @@ from ..program.candidate import Candidate
 from ..program.convert import as_type
 from ..program.cut import Array, Cut, UnfitCutError
 from ..program.geometry import elements_of
-from ..program.pair import BuildPair, MadeBuild, save
+from ..program.made_build import MadeBuild, save
+from ..program.pair import BuildPair
 from .running import BuildRunner
 
 

@@ -9,7 +9,7 @@ from ....runner.compare.statistics.statistics import Tolerance
 from ...replay.replay import Ran, Replayer
 from ...replay.toolchain import Toolchain
 from ...replay.working_copy import WorkingCopy
-from ..program.pair import MadeBuild
+from ..program.made_build import MadeBuild
 
 
 @dataclass(frozen=True, kw_only=True)

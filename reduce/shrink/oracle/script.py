@@ -14,7 +14,8 @@ from ...replay.comparison import NotWholeError
 from ..minimize.answer import Answer
 from ..program.candidate import Candidate
 from ..program.cut import UnfitCutError
-from ..program.pair import BuildPair, MadeBuild
+from ..program.made_build import MadeBuild
+from ..program.pair import BuildPair
 from .oracle import made_in
 from .running import BuildRunner
 

@@ -1,46 +1,28 @@
-"""Makes the build directories of a candidate: one of the failing build, one of the reference."""
+"""The failing build and the reference that are reduced together, and what a candidate makes of each."""
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
 
 from ....runner.build_output.golden_data import GoldenData
-from ....runner.case.entry_arguments import EntryTensor
 from ....runner.compare.statistics.statistics import Tolerance
 from ....runner.tensor.view import TensorView
-from ....store.files import replacing
 from ...graph.alignment import Alignment, align
 from ...replay.comparison import TaskValues, differs
-from ...replay.working_copy import WorkingCopy
 from .candidate import Candidate, Plain
 from .convert import converted
 from .cut import Cut, cut
 from .extract.recording import Recording, same_bits
+from .made_build import MadeBuild, dropped_statements, edit_kernels, make_build, source_of, take_kernel
 from .order import CandidateOrder, TaskSize
 from .render.blocks import with_blocks
-from .render.kernel_list import keep_kernels
-from .render.merged import failing_text, merge
+from .render.merged import merge
 from .render.plain_values import with_plain_values
-from .render.render import entry_tensors, orchestration_source, signature
-from .render.statements import KernelText, StatementName, without
+from .render.statements import KernelText, without
 from .shapes import narrow, shrink
-
-
-@dataclass(frozen=True, kw_only=True)
-class MadeBuild:
-    """A build directory that was made, with its frozen data below `data/`."""
-
-    path: Path
-    cut: Cut
-
-    @property
-    def arguments(self) -> tuple[EntryTensor, ...]:
-        """The arguments of its entry function."""
-        return entry_tensors(self.cut)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,7 +169,7 @@ class BuildPair:
 
     def reduced_texts(self, candidate: Candidate) -> tuple[KernelText, ...]:
         """The same sources without the statements that were dropped."""
-        dropped = _dropped(candidate)
+        dropped = dropped_statements(candidate)
         return tuple(
             KernelText(
                 text.kernel,
@@ -200,8 +182,8 @@ class BuildPair:
         )
 
     def _kernel_text(self, name: str, *, collapsed: bool) -> KernelText | None:
-        theirs = _source(name, self.reference.copy)
-        ours = theirs if collapsed else _source(name, self.failing.copy)
+        theirs = source_of(name, self.reference.copy)
+        ours = theirs if collapsed else source_of(name, self.failing.copy)
         return (
             None
             if ours is None or theirs is None
@@ -229,23 +211,23 @@ class BuildPair:
     def make_failing(self, candidate: Candidate, folder: Path) -> MadeBuild:
         """The failing build of a candidate, in the new folder `folder`."""
         made = self.failing_cut(candidate)
-        copy = _make(self.failing, made, folder)
+        copy = make_build(self.failing.copy, made, folder)
         for name in candidate.collapsed:
             take_kernel(name, self.reference.copy, copy)
-        _edit_kernels(copy, candidate, fails=True)
+        edit_kernels(copy, candidate, fails=True)
         return MadeBuild(path=folder, cut=made)
 
     def make_narrowed_reference(self, candidate: Candidate, folder: Path) -> MadeBuild:
         """The reference's build with smaller shapes in buffers that kept their sizes."""
         extents = dict(candidate.extents)
         made = narrow(self.reference_cut(replace(candidate, extents=())), extents)
-        _edit_kernels(_make(self.reference, made, folder), candidate, fails=False)
+        edit_kernels(make_build(self.reference.copy, made, folder), candidate, fails=False)
         return MadeBuild(path=folder, cut=made)
 
     def make_reference(self, candidate: Candidate, folder: Path) -> MadeBuild:
         """The reference's build of a candidate, in the new folder `folder`."""
         made = self.reference_cut(candidate)
-        _edit_kernels(_make(self.reference, made, folder), candidate, fails=False)
+        edit_kernels(make_build(self.reference.copy, made, folder), candidate, fails=False)
         return MadeBuild(path=folder, cut=made)
 
 
@@ -260,64 +242,3 @@ def _given(data: GoldenData) -> Mapping[str, TensorView]:
 
 def _golden(data: GoldenData) -> Mapping[str, TensorView]:
     return {name: data.outputs.tensor(name) for name in data.outputs.names}
-
-
-def _make(recording: Recording, made: Cut, folder: Path) -> WorkingCopy:
-    copy = WorkingCopy.of(recording.copy.path, folder)
-    copy.write_orchestration(orchestration_source(made))
-    copy.write_signature(signature(made))
-    keep_kernels(copy, {name for task in made.tasks for name in task.kernels})
-    for tensor in made.tensors:
-        for kind, values in (("in", tensor.initial), ("out", tensor.expected)):
-            if values is not None:
-                save(tensor.view(values), folder / "data" / kind / f"{tensor.buffer.name}.pt")
-    # The harness wants both folders, though a program may need no input.
-    (folder / "data" / "in").mkdir(parents=True, exist_ok=True)
-    (folder / "data" / "out").mkdir(parents=True, exist_ok=True)
-    return copy
-
-
-def _source(name: str, copy: WorkingCopy) -> Path | None:
-    build = copy.build()
-    kernel = build.kernel_config().kernel_named(name)
-    return None if kernel is None or kernel.external else build.folder.locate(kernel.source)
-
-
-def _edit_kernels(copy: WorkingCopy, candidate: Candidate, *, fails: bool) -> None:
-    for kernel, dropped in _dropped(candidate).items():
-        source = _source(kernel, copy)
-        if source is not None:
-            source.write_bytes(without(source.read_bytes(), dropped))
-    for kernel, text in candidate.rewritten:
-        source = _source(kernel, copy)
-        if source is not None:
-            source.write_bytes(failing_text(text.encode()) if fails else text.encode())
-
-
-def _dropped(candidate: Candidate) -> dict[str, set[StatementName]]:
-    names: dict[str, set[StatementName]] = {}
-    for kernel, text, occurrence in candidate.statements:
-        names.setdefault(kernel, set()).add(StatementName(text, occurrence))
-    return names
-
-
-def take_kernel(name: str, source: WorkingCopy, copy: WorkingCopy) -> None:
-    """Puts another build's source and binary of a kernel in place of the copy's, if both have it."""
-    origin_build, target_build = source.build(), copy.build()
-    theirs = origin_build.kernel_config().kernel_named(name)
-    ours = target_build.kernel_config().kernel_named(name)
-    if theirs is None or ours is None or theirs.external or ours.external:
-        return
-    origin = origin_build.folder.locate(theirs.source)
-    target = target_build.folder.locate(ours.source)
-    for file in origin.parent.glob(f"{origin.stem}.*"):
-        shutil.copy2(file, target.with_name(target.stem + file.suffix))
-
-
-def save(view: TensorView, path: Path) -> None:
-    """Writes a tensor as the harness reads it."""
-    import torch
-
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(path) as partial, partial.open("wb") as stream:
-        torch.save(view.torch().contiguous().clone(), stream)  # pyright: ignore[reportUnknownMemberType]

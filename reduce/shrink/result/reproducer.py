@@ -19,7 +19,8 @@ from ...scene.test import write_scene_test
 from ..oracle.expected import Expected
 from ..oracle.maker import Maker
 from ..program.candidate import Candidate
-from ..program.pair import BuildPair, MadeBuild
+from ..program.made_build import MadeBuild
+from ..program.pair import BuildPair
 from .worst_rows import WorstRow
 
 _SAME_FAILURE = Path(__file__).with_name("same_failure.py")

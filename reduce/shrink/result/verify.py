@@ -13,7 +13,8 @@ from ..minimize.answer import Answer
 from ..oracle.oracle import Differential
 from ..oracle.script import Script
 from ..program.candidate import Candidate
-from ..program.pair import BuildPair, MadeBuild
+from ..program.made_build import MadeBuild
+from ..program.pair import BuildPair
 from .reduction import Verified
 from .worst_rows import WorstRow, worst_rows
 

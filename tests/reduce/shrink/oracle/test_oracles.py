@@ -21,7 +21,7 @@ from precision_bisect.reduce.shrink.oracle.failure import Broken, Printed, Wrong
 from precision_bisect.reduce.shrink.oracle.oracle import Differential
 from precision_bisect.reduce.shrink.program.candidate import Candidate
 from precision_bisect.reduce.shrink.program.cut import Cut
-from precision_bisect.reduce.shrink.program.pair import MadeBuild
+from precision_bisect.reduce.shrink.program.made_build import MadeBuild
 from precision_bisect.runner.build_output.build_directory import BuildDirectory
 from precision_bisect.runner.process.execute import Command, execute
 from precision_bisect.runner.verdict.verdict import Classification

@@ -7,8 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from precision_bisect.reduce.shrink.program.candidate import Candidate
 from precision_bisect.reduce.shrink.program.extract.extract import extract
 from precision_bisect.reduce.shrink.program.extract.recording import Recorder, same_bits
+from precision_bisect.reduce.shrink.program.pair import BuildPair
 from precision_bisect.runner.errors import UserError
 from tests.reduce.demo_builds import Trees
 from tests.reduce.small_builds import CRASH, SHIFT, WRONG, small_build
@@ -45,9 +47,22 @@ def test_a_run_as_a_straight_line_program(tmp_path: Path, good_trees: Trees) -> 
     assert [task.arguments for task in again.tasks] == [task.arguments for task in program.tasks]
 
 
-def test_values_of_tasks_and_of_the_same_tasks_of_another_run(tmp_path: Path, good_trees: Trees) -> None:
+def test_a_pair_of_runs_tells_where_they_part_and_what_can_be_made_smaller(
+    tmp_path: Path, good_trees: Trees
+) -> None:
     bad = recorder(tmp_path / "bad", good_trees, WRONG).record()
     good = recorder(tmp_path / "good", good_trees, SHIFT).record()
+    pair = BuildPair(failing=bad, reference=good)
+    assert (pair.diverged, pair.first_wrong, pair.first_unfinished) == ((1, 2), 1, None)
+    assert pair.order.whole == Candidate((0, 1, 2, 3, 4))
+    assert pair.order.kernels(Candidate((0, 2))) == {"scale"}
+    assert (pair.order.extents(Candidate((1,))), pair.blocks) == ((8,), {})
+    assert pair.varied_inputs(Candidate((1,), plain=(("a", "zeros"),))) == ("a",)
+    assert pair.varied_inputs(Candidate((1,), extents=((8, 1),))) == ()
+    (text,) = pair.kernel_texts(Candidate((1,)))
+    assert (b"1.5f" in text.failing, b"1.0f" in text.reference) == (True, True)
+    (text,) = pair.kernel_texts(Candidate((1,), collapsed=("middle",)))
+    assert text.failing == text.reference
     left = bad.values(1)
     assert np.ravel(left.after[1].contiguous()).view(np.float32).tolist() == [2 * i + 1.5 for i in range(8)]
     assert all(bad.finished(task) for task in range(5))
