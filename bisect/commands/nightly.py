@@ -10,7 +10,7 @@ from rich.console import Console
 
 from ...runner.workspace.home import user_home
 from ...store.database import sqlite_url
-from ...store.night_journal import CellKey
+from ...store.journals.nightly.case_runs import CellKey
 from ...store.tables.nights import CaseResultRow
 from ..nightly.config import load_config
 from ..nightly.limits import Limits

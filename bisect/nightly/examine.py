@@ -10,7 +10,8 @@ from ...runner.git.repository import GitError, GitRepository
 from ...runner.git.revisions import NoPinError
 from ...runner.workspace.workspace import MissingCommitError
 from ...store.documents.document import read_document
-from ...store.night_journal import CaseResult, NightJournal
+from ...store.journals.nightly.case_results import CaseResult
+from ...store.journals.nightly.job import JobJournal
 from ...store.tables.nights import CaseResultRow, CaseRunRow, CellRow, NightRow, RegressionRow
 from ...store.vocabulary import CaseStatus, Judgement, Verdict
 from ..engine.probes import Target
@@ -32,7 +33,7 @@ class Examiner:
     """Examines cells, one after another, and keeps regressions up to date."""
 
     def __init__(
-        self, *, config: NightlyConfig, journal: NightJournal, runner: Runner, night: NightRow, searched: str
+        self, *, config: NightlyConfig, journal: JobJournal, runner: Runner, night: NightRow, searched: str
     ) -> None:
         self._config = config
         self._journal = journal
@@ -46,12 +47,12 @@ class Examiner:
 
         Raises `OutOfTimeError`.
         """
-        known = self._journal.result(self._night.id, cell.id)
+        known = self._journal.results.get(self._night.id, cell.id)
         if known is not None:
             return known
-        regression = self._journal.regression_of(cell.id)
+        regression = self._journal.regressions.of_cell(cell.id)
         row = self._examine(cell, head, regression)
-        return self._journal.set_result(self._night.id, cell.id, row)
+        return self._journal.results.set(self._night.id, cell.id, row)
 
     def _examine(self, cell: CellRow, head: str, regression: RegressionRow | None) -> CaseResult:
         try:
@@ -73,7 +74,7 @@ class Examiner:
                 same_as=same.id,
                 regression=regression.id if status is CaseStatus.KNOWN and regression else None,
             )
-        runs = [run for run in self._journal.runs(self._night.id, cell.id) if run.commit == head]
+        runs = [run for run in self._journal.runs.of_night(self._night.id, cell.id) if run.commit == head]
         while self._runs_again(head, content, runs, regression):
             run = self._runner.run(self._night.id, cell, head)
             if run is None:
@@ -101,7 +102,7 @@ class Examiner:
     def _recovery(self, regression: RegressionRow, head: str, content: str) -> Recovery:
         """What all runs of a cell since its regression was opened say of its newest commit."""
         return judge_recovery(
-            [judged_run(run, regression.bad_when) for run in self._journal.runs_of(regression)],
+            [judged_run(run, regression.bad_when) for run in self._journal.runs.of_regression(regression)],
             Target(repository=self._searched, commit=head, held={}, content=content),
             bad_end=_measured_bad_end(regression),
             confidence=self._config.confidence,
@@ -111,12 +112,12 @@ class Examiner:
         """The result of an earlier night that tonight's would repeat."""
         if self._config.unchanged == "run":
             return None
-        history = self._journal.history(cell.id)
+        history = self._journal.results.history(cell.id)
         if not history or history[-1].content != content or history[-1].status not in _TAKEN_AGAIN:
             return None
         if history[-1].same_as_id is None and not history[-1].runs:
             return None
-        last = self._journal.last_run(cell.id, content)
+        last = self._journal.runs.last(cell.id, content)
         if last is None or last.environment.fingerprint != self._surroundings():
             return None
         return history[-1]
@@ -154,7 +155,7 @@ class Examiner:
                 status = CaseStatus.INFRASTRUCTURE if infrastructure else CaseStatus.UNTESTED
                 return _row(status, head, content, runs, _shown(last))
             case Judgement.BAD:
-                self._journal.update_regression(regression.id, last_bad=head)
+                self._journal.regressions.update(regression.id, last_bad=head)
                 # A night that was killed behind the opening of a regression meets it again.
                 opened = regression.opened_night_id == self._night.id
                 status = CaseStatus.REGRESSED if opened else CaseStatus.KNOWN
@@ -167,7 +168,7 @@ class Examiner:
         recovery = self._recovery(regression, head, content)
         match recovery.judgement:
             case Judgement.GOOD:
-                self._journal.update_regression(
+                self._journal.regressions.update(
                     regression.id, recovered_night_id=self._night.id, recovered_at=head
                 )
                 message = f"passed in all of {recovery.passes} runs since it last failed"
@@ -180,7 +181,7 @@ class Examiner:
 
     def _new_failure(self, cell: CellRow, head: str, content: str, runs: Sequence[CaseRunRow]) -> CaseResult:
         last = runs[-1]
-        passing = self._journal.passing_runs(cell.id)
+        passing = self._journal.runs.passing(cell.id)
         if any(run.content == content for run in passing):
             return _row(CaseStatus.FLAKY, head, content, runs, "failed at a content that passed before")
         if not passing:
@@ -208,7 +209,7 @@ class Examiner:
                 runs,
                 f"failed, but {good[:12]}, which passed before, does not pass on this device now: {shown}",
             )
-        regression = self._journal.open_regression(
+        regression = self._journal.regressions.open(
             self._night.id, cell.id, last_good=good, first_bad=head, bad_when=last.verdict
         )
         return _row(
@@ -240,7 +241,7 @@ class Examiner:
 
     def _run_once(self, cell: CellRow, commit: str) -> CaseRunRow | None:
         """The last run of this night at a commit, which is made where there is none; None where no run is left."""
-        made = [run for run in self._journal.runs(self._night.id, cell.id) if run.commit == commit]
+        made = [run for run in self._journal.runs.of_night(self._night.id, cell.id) if run.commit == commit]
         return made[-1] if made else self._runner.run(self._night.id, cell, commit)
 
 

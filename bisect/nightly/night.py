@@ -13,7 +13,8 @@ from ...runner.workspace.content import StackContent
 from ...runner.workspace.home import Home
 from ...runner.workspace.workspace import Workspace
 from ...store.files import write_whole
-from ...store.night_journal import CellKey, NightJournal
+from ...store.journals.nightly.case_runs import CellKey
+from ...store.journals.nightly.job import JobJournal
 from ...store.tables.nights import CaseResultRow, NightRow
 from .config import NightlyConfig
 from .examine import Examiner
@@ -45,14 +46,14 @@ def run_night(
 
     Raises `UserError` where a branch is not there, or the folder cannot be written.
     """
-    journal = NightJournal(sessions, config.job)
+    journal = JobJournal(sessions, config.job)
     workspace = Workspace(stack, home)
     searched = workspace.repositories[stack.searched]
     heads = {branch: searched.resolve(branch, option="branches") for branch in config.branches}
-    night = journal.unfinished_night() or journal.begin_night(heads, platform.node())
+    night = journal.nights.unfinished() or journal.nights.begin(heads, platform.node())
     limits.count_earlier(journal.runs_since(limits.opened or night.started))
     clone = workspace.clones[stack.searched]
-    journal.add_commits(stack.searched, [clone.commit(head) for head in night.heads.values()])
+    journal.commits.add(stack.searched, [clone.commit(head) for head in night.heads.values()])
     notes: list[str] = []
     context = NightContext(
         config=config,
@@ -72,8 +73,8 @@ def run_night(
         notes.append(str(error))
     close_incidents(context)
     _tell(config, journal, night, notes)
-    journal.finish_night(night.id, notes)
-    finished = next(row for row in journal.nights() if row.id == night.id)
+    journal.nights.finish(night.id, notes)
+    finished = next(row for row in journal.nights.all() if row.id == night.id)
     report = night_report(journal, finished)
     _write(folder_of(config, night.ordinal), report)
     return report
@@ -87,7 +88,7 @@ def folder_of(config: NightlyConfig, ordinal: int) -> Path:
 def _run_matrix(
     config: NightlyConfig,
     workspace: Workspace,
-    journal: NightJournal,
+    journal: JobJournal,
     night: NightRow,
     *,
     home: Home,
@@ -111,7 +112,7 @@ def _run_matrix(
             config=config, journal=journal, runner=runner, night=night, searched=stack.searched
         )
         for key in matrix(config, night.heads):
-            on_result(key, examiner.examine(journal.cell(key), night.heads[key.branch]))
+            on_result(key, examiner.examine(journal.runs.cell(key), night.heads[key.branch]))
 
 
 def matrix(config: NightlyConfig, heads: Collection[str]) -> list[CellKey]:
@@ -126,14 +127,14 @@ def matrix(config: NightlyConfig, heads: Collection[str]) -> list[CellKey]:
     ]
 
 
-def _tell(config: NightlyConfig, journal: NightJournal, night: NightRow, notes: list[str]) -> None:
+def _tell(config: NightlyConfig, journal: JobJournal, night: NightRow, notes: list[str]) -> None:
     """Call the hook for what opened or closed tonight, each once, up to the night's cap."""
     if not config.on_incident:
         return
-    calls = journal.hook_calls(night.id)
+    calls = journal.nights.hook_calls(night.id)
     told = {(call.incident_id, call.event) for call in calls}
     left, untold = config.hooks_per_night - len(calls), 0
-    for incident in journal.incidents():
+    for incident in journal.incidents.all():
         shown = incident_report(incident, night)
         if shown.event is None or (incident.id, shown.event) in told:
             continue
@@ -143,7 +144,7 @@ def _tell(config: NightlyConfig, journal: NightJournal, night: NightRow, notes: 
         left -= 1
         text = HookReport(job=config.job, night=night.ordinal, incident=shown).model_dump_json()
         code = call_hook(config.on_incident, text)
-        journal.add_hook_call(night.id, incident.id, shown.event, code)
+        journal.nights.add_hook_call(night.id, incident.id, shown.event, code)
         if code != 0:
             notes.append(f"the hook ended with {code} for incident {incident.ordinal}")
     if untold:

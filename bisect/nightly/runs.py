@@ -14,8 +14,9 @@ from ...runner.workspace.content import StackContent
 from ...runner.workspace.environment import EnvironmentReader, fingerprint
 from ...runner.workspace.workspace import Workspace
 from ...store.clock import now
+from ...store.journals.nightly.case_runs import CaseRun
+from ...store.journals.nightly.job import JobJournal
 from ...store.journals.shared_rows import storable
-from ...store.night_journal import CaseRun, NightJournal
 from ...store.tables.nights import CaseRunRow, CellRow
 from ...store.vocabulary import BuildSource, Judgement, Phase, Verdict
 from ..engine.probes import FinishedProbe, ProbeTimes
@@ -50,7 +51,7 @@ class Runner:
         workspace: Workspace,
         prober: Prober,
         content: StackContent,
-        journal: NightJournal,
+        journal: JobJournal,
         limits: Limits,
         directory: Path,
     ) -> None:
@@ -102,7 +103,7 @@ class Runner:
             )
         )
         found = result.classification
-        return self._journal.add_run(
+        return self._journal.runs.add(
             night,
             cell.id,
             CaseRun(

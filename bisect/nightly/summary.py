@@ -11,7 +11,7 @@ from ...store.documents.document import Document, read_document
 from ...store.documents.json_schema import published_schema
 from ...store.documents.night_summary import NightSummary
 from ...store.documents.versions import without_format
-from ...store.night_journal import NightJournal
+from ...store.journals.nightly.job import JobJournal
 from ...store.tables.nights import CaseResultRow, IncidentRow, NightRow, RegressionRow
 from ...store.vocabulary import CaseStatus, Verdict
 
@@ -92,11 +92,11 @@ class HookReport(Document):
     incident: IncidentReport
 
 
-def night_report(journal: NightJournal, night: NightRow) -> NightReport:
+def night_report(journal: JobJournal, night: NightRow) -> NightReport:
     """The report of a night as the store has it now."""
     incidents = [
         incident_report(incident, night)
-        for incident in journal.incidents()
+        for incident in journal.incidents.all()
         if incident.closed_night_id in (None, night.id)
     ]
     summary = read_document(NightSummary, night.summary or {})
@@ -107,7 +107,7 @@ def night_report(journal: NightJournal, night: NightRow) -> NightReport:
         finished=night.finished,
         attempts=night.attempts,
         heads=dict(night.heads),
-        cases=tuple(_case(journal, result) for result in journal.results(night.id)),
+        cases=tuple(_case(journal, result) for result in journal.results.of_night(night.id)),
         incidents=tuple(incidents),
         notes=summary.notes,
     )
@@ -149,10 +149,10 @@ def _incident_case(regression: RegressionRow) -> IncidentCase:
     )
 
 
-def _case(journal: NightJournal, result: CaseResultRow) -> CaseReport:
+def _case(journal: JobJournal, result: CaseResultRow) -> CaseReport:
     cell, regression = result.cell, result.regression
     incident = regression.incident if regression else None
-    runs = journal.runs(result.night_id, result.cell_id)
+    runs = journal.runs.of_night(result.night_id, result.cell_id)
     return CaseReport(
         case=cell.case,
         platform=cell.platform,

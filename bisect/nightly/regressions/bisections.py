@@ -25,16 +25,16 @@ def bisect_regressions(context: NightContext, *, jobs: int) -> list[str]:
     journal = context.journal
     culprits = [
         FindCulprit(context, regression, output=output, problems=problems)
-        for regression in journal.open_regressions()
+        for regression in journal.regressions.all_open()
         if regression.incident_id is None and regression.problem is None
     ]
     fixes = [
         FindFix(context, regression, output=output, problems=problems)
-        for regression in journal.recovered_without_fix()
+        for regression in journal.regressions.recovered_without_fix()
     ]
     tasks: list[RegressionTask] = [*culprits, *fixes]
     if tasks:
-        known = _known_culprits(context, journal.incidents(open_only=True))
+        known = _known_culprits(context, journal.incidents.all(open_only=True))
         with open_crew(context.stack, context.home, jobs=jobs, backend="loky") as workers:
             Loop(workers, built=journal.built_contents(), known_culprits=known, together=True).run(tasks)
     return problems

@@ -7,7 +7,7 @@ from sqlalchemy.orm import Session, sessionmaker
 from ....runner.stack.stack import Stack
 from ....runner.workspace.home import Home
 from ....runner.workspace.workspace import Workspace
-from ....store.night_journal import NightJournal
+from ....store.journals.nightly.job import JobJournal
 from ....store.tables.nights import CellRow, NightRow
 from ...run.session import StoredBisection
 from ..config import NightlyConfig
@@ -21,7 +21,7 @@ class NightContext:
     config: NightlyConfig
     stack: Stack
     sessions: sessionmaker[Session]
-    journal: NightJournal
+    journal: JobJournal
     home: Home
     night: NightRow
     limits: Limits

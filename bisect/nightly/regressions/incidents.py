@@ -16,7 +16,7 @@ def localize_incidents(context: NightContext) -> list[str]:
     Raises `OutOfTimeError`.
     """
     problems: list[str] = []
-    for incident in context.journal.incidents(open_only=True):
+    for incident in context.journal.incidents.all(open_only=True):
         if read_document(Conclusion, incident.bisection.conclusion).localization is not None:
             continue
         context.limits.check()
@@ -35,7 +35,7 @@ def localize_incidents(context: NightContext) -> list[str]:
             bisection.journal.note_localization(write_document(localized))
         write_report(context.sessions, bisection.name, bisection.request.output)
         if localized.reduced is not None:
-            context.journal.set_reduction(incident.id, str(localized.reduced))
+            context.journal.incidents.set_reduction(incident.id, str(localized.reduced))
         elif localized.status == "left out":
             problems.append(f"incident {incident.ordinal} is not localized: {localized.message}")
     return problems
@@ -44,13 +44,13 @@ def localize_incidents(context: NightContext) -> list[str]:
 def close_incidents(context: NightContext) -> None:
     """Close the incidents whose regressions have all recovered, and name what fixed those that were closed before it
     was known."""
-    for incident in context.journal.incidents():
+    for incident in context.journal.incidents.all():
         fixed_by = _common_fix(incident)
         if incident.closed_night_id is not None:
             if incident.fixed_by is None and fixed_by is not None:
-                context.journal.set_fix(incident.id, fixed_by)
+                context.journal.incidents.set_fix(incident.id, fixed_by)
         elif all(regression.recovered_night_id is not None for regression in incident.regressions):
-            context.journal.close_incident(incident.id, night=context.night.id, fixed_by=fixed_by)
+            context.journal.incidents.close(incident.id, night=context.night.id, fixed_by=fixed_by)
 
 
 def _common_fix(incident: IncidentRow) -> str | None:

@@ -179,12 +179,12 @@ class FindCulprit(RegressionTask):
         return self.regression.bisection_id
 
     def remember(self, bisection: int | None) -> None:
-        self.context.journal.update_regression(self.regression.id, bisection_id=bisection)
+        self.context.journal.regressions.update(self.regression.id, bisection_id=bisection)
 
     def named(self, bisection: StoredBisection, conclusion: Conclusion) -> None:
         culprit = conclusion.culprits[0]
         clone = self.context.workspace.clones[culprit.repository]
-        self.context.journal.join_incident(
+        self.context.journal.incidents.join(
             self.regression.id,
             night=self.context.night.id,
             bisection=bisection.journal.bisection,
@@ -195,7 +195,7 @@ class FindCulprit(RegressionTask):
         )
 
     def gave_up(self, why: str) -> None:
-        self.context.journal.update_regression(self.regression.id, problem=why)
+        self.context.journal.regressions.update(self.regression.id, problem=why)
 
     def ends_agree(self, why: str) -> None:
         # They may differ tomorrow, on a device that works, or where the failure comes and goes.
@@ -221,14 +221,14 @@ class FindFix(RegressionTask):
         return self.regression.fix_bisection_id
 
     def remember(self, bisection: int | None) -> None:
-        self.context.journal.update_regression(self.regression.id, fix_bisection_id=bisection)
+        self.context.journal.regressions.update(self.regression.id, fix_bisection_id=bisection)
 
     def named(self, bisection: StoredBisection, conclusion: Conclusion) -> None:
         fix = conclusion.through or conclusion.culprits[0]
-        self.context.journal.update_regression(self.regression.id, fixed_by=fix.commit)
+        self.context.journal.regressions.update(self.regression.id, fixed_by=fix.commit)
 
     def gave_up(self, why: str) -> None:
-        self.context.journal.update_regression(self.regression.id, fix_problem=why)
+        self.context.journal.regressions.update(self.regression.id, fix_problem=why)
 
     def ends_agree(self, why: str) -> None:
         self.gave_up(why)
@@ -237,6 +237,6 @@ class FindFix(RegressionTask):
 def _expected_timings(context: NightContext, regression: RegressionRow) -> Timings | None:
     """What a bisection's first probes are expected to take, by earlier runs of its cell, or of the job."""
     journal = context.journal
-    return Timings.of(map(probe_times, journal.recent_runs(regression.cell.id))) or Timings.of(
-        map(probe_times, journal.recent_runs())
+    return Timings.of(map(probe_times, journal.runs.recent(regression.cell.id))) or Timings.of(
+        map(probe_times, journal.runs.recent())
     )

@@ -7,7 +7,9 @@ import pytest
 
 from precision_bisect.store.database import open_store
 from precision_bisect.store.journals.bisections import BisectionJournal
-from precision_bisect.store.night_journal import CaseResult, CaseRun, CellKey, NightJournal
+from precision_bisect.store.journals.nightly.case_results import CaseResult
+from precision_bisect.store.journals.nightly.case_runs import CaseRun, CellKey
+from precision_bisect.store.journals.nightly.job import JobJournal
 from precision_bisect.store.vocabulary import CaseStatus, Verdict
 
 SHA = "a" * 40
@@ -48,57 +50,57 @@ def result_row(status: CaseStatus, failures: int) -> CaseResult:
 
 
 @pytest.fixture
-def journal(url: str) -> NightJournal:
-    return NightJournal(open_store(url), "job")
+def journal(url: str) -> JobJournal:
+    return JobJournal(open_store(url), "job")
 
 
-def cell(journal: NightJournal, case: str) -> int:
-    return journal.cell(CellKey(branch="main", case=case, platform="a2a3sim", tolerance="default")).id
+def cell(journal: JobJournal, case: str) -> int:
+    return journal.runs.cell(CellKey(branch="main", case=case, platform="a2a3sim", tolerance="default")).id
 
 
-def test_a_killed_night_is_found_again(journal: NightJournal) -> None:
-    assert journal.unfinished_night() is None
-    night = journal.begin_night({"main": SHA}, "here")
-    again = journal.unfinished_night()
+def test_a_killed_night_is_found_again(journal: JobJournal) -> None:
+    assert journal.nights.unfinished() is None
+    night = journal.nights.begin({"main": SHA}, "here")
+    again = journal.nights.unfinished()
     assert again is not None
     assert (again.id, again.attempts, again.heads) == (night.id, 2, {"main": SHA})
-    journal.finish_night(night.id, ["done"])
-    assert journal.unfinished_night() is None
-    assert journal.begin_night({"main": SHA}, "here").ordinal == 2
+    journal.nights.finish(night.id, ["done"])
+    assert journal.nights.unfinished() is None
+    assert journal.nights.begin({"main": SHA}, "here").ordinal == 2
 
 
-def test_runs_and_results_are_read_back(journal: NightJournal) -> None:
-    night = journal.begin_night({"main": SHA}, "here").id
+def test_runs_and_results_are_read_back(journal: JobJournal) -> None:
+    night = journal.nights.begin({"main": SHA}, "here").id
     one = cell(journal, "one.py")
     assert cell(journal, "one.py") == one
-    assert journal.add_run(night, one, run_row(Verdict.PASS)).run == 1
-    assert journal.add_run(night, one, run_row(Verdict.MISMATCH)).run == 2
-    assert [run.verdict for run in journal.runs(night, one)] == [Verdict.PASS, Verdict.MISMATCH]
-    assert [run.run for run in journal.passing_runs(one)] == [1]
-    last = journal.last_run(one, "c")
+    assert journal.runs.add(night, one, run_row(Verdict.PASS)).run == 1
+    assert journal.runs.add(night, one, run_row(Verdict.MISMATCH)).run == 2
+    assert [run.verdict for run in journal.runs.of_night(night, one)] == [Verdict.PASS, Verdict.MISMATCH]
+    assert [run.run for run in journal.runs.passing(one)] == [1]
+    last = journal.runs.last(one, "c")
     assert last is not None
     assert (last.run, last.environment.details) == (2, {"cpu": "x"})
-    journal.set_result(night, one, result_row(CaseStatus.REGRESSED, 2))
-    journal.set_result(night, one, result_row(CaseStatus.FLAKY, 1))
-    assert [result.status for result in journal.history(one)] == [CaseStatus.FLAKY]
+    journal.results.set(night, one, result_row(CaseStatus.REGRESSED, 2))
+    journal.results.set(night, one, result_row(CaseStatus.FLAKY, 1))
+    assert [result.status for result in journal.results.history(one)] == [CaseStatus.FLAKY]
 
 
 def test_one_culprit_is_one_incident_while_it_is_open(url: str) -> None:
     sessions = open_store(url)
-    journal = NightJournal(sessions, "job")
+    journal = JobJournal(sessions, "job")
     bisection = BisectionJournal.begin(
         sessions, name="b", repository="minipto", good=SHA, bad=SHA, request={}
     )
-    night = journal.begin_night({"main": SHA}, "here").id
+    night = journal.nights.begin({"main": SHA}, "here").id
     regressions = [
-        journal.open_regression(
+        journal.regressions.open(
             night, cell(journal, case), last_good=SHA, first_bad=SHA, bad_when="mismatch"
         ).id
         for case in ("one.py", "two.py")
     ]
 
     def join(regression: int, culprit: str) -> int:
-        return journal.join_incident(
+        return journal.incidents.join(
             regression,
             night=night,
             bisection=bisection.bisection,
@@ -110,18 +112,18 @@ def test_one_culprit_is_one_incident_while_it_is_open(url: str) -> None:
 
     first = join(regressions[0], "c" * 40)
     assert join(regressions[1], "c" * 40) == first
-    (incident,) = journal.incidents(open_only=True)
+    (incident,) = journal.incidents.all(open_only=True)
     assert [regression.cell.case for regression in incident.regressions] == ["one.py", "two.py"]
-    journal.close_incident(first, night=night, fixed_by=SHA)
-    assert journal.incidents(open_only=True) == []
+    journal.incidents.close(first, night=night, fixed_by=SHA)
+    assert journal.incidents.all(open_only=True) == []
     assert join(regressions[0], "c" * 40) != first
-    assert NightJournal(sessions, "other").incidents() == []
+    assert JobJournal(sessions, "other").incidents.all() == []
 
 
-def test_what_was_built_is_known_and_what_was_not_is_not(journal: NightJournal) -> None:
-    night = journal.begin_night({"main": SHA}, "here").id
+def test_what_was_built_is_known_and_what_was_not_is_not(journal: JobJournal) -> None:
+    night = journal.nights.begin({"main": SHA}, "here").id
     one = cell(journal, "one.py")
     assert journal.built_contents() == frozenset()
     for content, source in (("c", "built"), ("d", "cached"), ("broken", "none"), ("c", "present")):
-        journal.add_run(night, one, replace(run_row(Verdict.PASS), content=content, build_source=source))
+        journal.runs.add(night, one, replace(run_row(Verdict.PASS), content=content, build_source=source))
     assert journal.built_contents() == {"c", "d"}
