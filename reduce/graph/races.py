@@ -43,7 +43,7 @@ def missing_edges(tasks: TaskList) -> tuple[MissingEdge, ...]:
     if not tasks.graph.annotated:
         return ()
     ordered = _ordered(tasks.graph)
-    positions = {one.task.task_id: one.task.position for one in tasks.tasks}
+    positions = {task.task.task_id: task.task.position for task in tasks.tasks}
     found: dict[tuple[int, int], MissingEdge] = {}
     for uses in _uses_by_buffer(tasks).values():
         for number, (after, second, theirs) in enumerate(uses):
@@ -72,7 +72,9 @@ def _ordered(graph: TaskGraph) -> Mask:
     for edge in graph.edges:
         if edge.predecessor in position and edge.successor in position:
             above[position[edge.successor]].add(position[edge.predecessor])
-    forward = tuple(tuple(sorted(one for one in waited if one < task)) for task, waited in enumerate(above))
+    forward = tuple(
+        tuple(sorted(before for before in waited if before < task)) for task, waited in enumerate(above)
+    )
     return Dag(predecessors=forward, sizes=(0,) * len(above)).ancestors
 
 

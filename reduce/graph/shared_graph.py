@@ -25,7 +25,7 @@ def shared_graph(failing: TaskList, reference: TaskList, alignment: Alignment) -
                 sorted(
                     nodes[above]
                     for above in ours[ordinal]
-                    | {failing_of[one] for one in theirs[alignment.reference_of[ordinal]]}
+                    | {failing_of[task] for task in theirs[alignment.reference_of[ordinal]]}
                 )
             )
             for ordinal in ordinals
@@ -54,6 +54,6 @@ def passing_over(tasks: TaskList, kept: Set[int]) -> list[set[int]]:
     """Predecessors of each task among the `kept` ones, directly or through others."""
     found: list[set[int]] = []
     for above in tasks.predecessors:
-        direct = {one for one in above if one in kept}
-        found.append(direct.union(*(found[one] for one in above if one not in kept)))
+        direct = {task for task in above if task in kept}
+        found.append(direct.union(*(found[task] for task in above if task not in kept)))
     return found

@@ -107,7 +107,9 @@ def may_overlap(first: Region, second: Region) -> bool:
 
 def _kernel_task(graph: TaskGraph, config: KernelConfig, ordinal: int, task: GraphTask) -> KernelTask:
     ids = [kernel for kernel in task.kernels or () if kernel >= 0]
-    names = tuple(config.kernels[one].name if one in config.kernels else f"kernel {one}" for one in ids)
+    names = tuple(
+        config.kernels[number].name if number in config.kernels else f"kernel {number}" for number in ids
+    )
     # Buffers that the runtime allocated for the task stand in the edges, not in its arguments.
     made = sum(_tensor_bytes(graph, tensor) for tensor in graph.tensors_created_by(task.task_id))
     inputs = sum(_bytes(argument) for argument in task.arguments if not argument.type.may_write)

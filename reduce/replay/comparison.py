@@ -45,7 +45,7 @@ def values_of(dump: ArgsDump, task: KernelTask) -> TaskValues:
     return TaskValues(
         before=_values(dump, task, DumpStage.BEFORE_DISPATCH),
         after=_values(dump, task, DumpStage.AFTER_COMPLETION),
-        scalars={one.arg_index: one.value for one in records if one.kind is Kind.SCALAR},
+        scalars={record.arg_index: record.value for record in records if record.kind is Kind.SCALAR},
     )
 
 

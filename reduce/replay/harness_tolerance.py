@@ -19,9 +19,9 @@ def read_tolerance(outputs: Path) -> Tolerance | None:
     try:
         if file.is_symlink() or file.stat().st_size > _LARGEST:
             return None
-        found: Any = json.loads(file.read_text(encoding="utf-8"))
-        rtol, atol = float(found["rtol"]), float(found["atol"])
+        document: Any = json.loads(file.read_text(encoding="utf-8"))
+        rtol, atol = float(document["rtol"]), float(document["atol"])
     except (OSError, ValueError, TypeError, KeyError, RecursionError):
         return None
-    sound = all(math.isfinite(one) and one >= 0 for one in (rtol, atol))
+    sound = all(math.isfinite(bound) and bound >= 0 for bound in (rtol, atol))
     return Tolerance(rtol=rtol, atol=atol) if sound else None

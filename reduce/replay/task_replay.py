@@ -49,11 +49,11 @@ class TaskReplayer:
         copy.write_signature(
             [
                 Direction.INOUT
-                if one.type.may_write and one.type.may_read
+                if argument.type.may_write and argument.type.may_read
                 else Direction.OUT
-                if one.type.may_write
+                if argument.type.may_write
                 else Direction.IN
-                for one in task.task.arguments
+                for argument in task.task.arguments
             ]
         )
         self._replayer = Replayer(

@@ -133,4 +133,4 @@ class Toolchain:
 
     @property
     def _knobs(self) -> frozenset[str]:
-        return frozenset(name for one in self.stack.schedules.values() for name in one.variables)
+        return frozenset(name for schedule in self.stack.schedules.values() for name in schedule.variables)

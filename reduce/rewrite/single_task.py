@@ -42,12 +42,12 @@ class SingleTaskError(UserError):
 def submits_of(orchestration: Orchestration, task: KernelTask) -> tuple[Submit, ...]:
     """The submits in the text that may have made a task: those of its kernels, with its tensors; where each submit of
     the text makes one task, the one at its place."""
-    kernels = tuple(one for one in task.task.kernels or () if one >= 0)
+    kernels = tuple(number for number in task.task.kernels or () if number >= 0)
     usages = [USAGES[argument.type] for argument in task.task.arguments]
     found = tuple(
         submit
         for submit in orchestration.submits
-        if tuple(one.func_id for one in submit.kernels if one.func_id != -1) == kernels
+        if tuple(kernel.func_id for kernel in submit.kernels if kernel.func_id != -1) == kernels
         and [argument.usage for argument in submit.tensor_arguments] == usages
     )
     line = _straight_line(orchestration)

@@ -106,9 +106,10 @@ class ReferenceRuns:
     def dump(self, *, results: Set[int], whole: Set[int]) -> ReferenceDump:
         """Run the reference with markers at the counterparts. Raises as `RecordedBuild.dump`."""
         of = self.alignment.reference_of
-        return ReferenceDump(
-            self, self.reference.dump(results={of[one] for one in results}, whole={of[one] for one in whole})
+        dump = self.reference.dump(
+            results={of[ordinal] for ordinal in results}, whole={of[ordinal] for ordinal in whole}
         )
+        return ReferenceDump(self, dump)
 
     def dump_everything(self) -> ReferenceDump:
         """Run the reference and dump all of it. Raises as `RecordedBuild.dump_everything`."""

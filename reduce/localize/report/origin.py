@@ -18,10 +18,10 @@ def origin_of_fault(difference: GeneratedDifference, firsts: Sequence[FirstDiver
     """
     first = difference.first_pass
     changed = {*difference.differing, *difference.only_failing, *difference.only_reference}
-    makers = {source for one in firsts for source in one.kernel_sources}
-    orchestrations = {one.orchestration_source for one in firsts}
-    introduced = any(one.task_class == "introduced" for one in firsts)
-    interaction = any(one.task_class == "interaction" for one in firsts)
+    makers = {source for tensor in firsts for source in tensor.kernel_sources}
+    orchestrations = {tensor.orchestration_source for tensor in firsts}
+    introduced = any(tensor.task_class == "introduced" for tensor in firsts)
+    interaction = any(tensor.task_class == "interaction" for tensor in firsts)
     origin: Literal["compiler", "runtime"] | None = None
     if introduced and changed & makers:
         origin, shown = "compiler", "the source of the kernel that is wrong alone was generated differently"

@@ -41,7 +41,7 @@ def graph(
     layers: list[int] = []
     reached: set[int] = set()
     for task, above in enumerate(tasks.predecessors):
-        layers.append(1 + max((layers[one] for one in above), default=-1))
+        layers.append(1 + max((layers[before] for before in above), default=-1))
         if task in firsts or reached & above:
             reached.add(task)
     return {
@@ -55,7 +55,9 @@ def graph(
             }
             for task in tasks.tasks
         ],
-        "edges": [[one, task] for task, above in enumerate(tasks.predecessors) for one in sorted(above)],
+        "edges": [
+            [before, task] for task, above in enumerate(tasks.predecessors) for before in sorted(above)
+        ],
     }
 
 

@@ -195,7 +195,9 @@ class Localizer:
     def _observe(self, diverges: Mapping[int, bool]) -> None:
         """Note whether tasks diverge, by their ordinals; those that are not compared are passed over."""
         nodes = {ordinal: node for node, ordinal in enumerate(self._tasks)}
-        self._observations.observe({nodes[one]: wrong for one, wrong in diverges.items() if one in nodes})
+        self._observations.observe(
+            {nodes[ordinal]: wrong for ordinal, wrong in diverges.items() if ordinal in nodes}
+        )
 
     def _forget(self) -> None:
         self._observations = Observations(self._observations.dag)

@@ -95,11 +95,11 @@ def _lines(log: Path) -> Iterator[str]:
 
 def _described(task: OpenTask, build: BuildDirectory) -> StalledTask:
     config, orchestration = build.kernel_config(), build.orchestration()
-    kernels = [config.kernels[one] for one in task.kernels if one in config.kernels]
+    kernels = [config.kernels[number] for number in task.kernels if number in config.kernels]
     submits = [
         submit
         for submit in orchestration.submits
-        if tuple(one.func_id for one in submit.kernels if one.func_id != -1) == task.kernels
+        if tuple(kernel.func_id for kernel in submit.kernels if kernel.func_id != -1) == task.kernels
     ]
     return StalledTask(
         task_id=format_task_id(task.task_id),
