@@ -330,7 +330,7 @@ def outcome(done: subprocess.CompletedProcess[str]) -> str:
     return "stall" if "rc=-100" in done.stderr else f"other: {done.stderr[-400:]}"
 
 
-@pytest.mark.parametrize("scenario", quick_first(DETERMINISTIC, 2))
+@pytest.mark.parametrize("scenario", quick_first(DETERMINISTIC))
 def test_culprit_fails_and_its_parent_passes(stack: MakeStack, lab: Lab, scenario: Scenario) -> None:
     made = stack(scenario)
     for culprit in made.truth.culprits:

@@ -77,6 +77,7 @@ def test_a_rounding_mode_within_a_small_budget(tmp_path: Path, good_trees: Trees
     assert written["first_divergent"][0]["class"] == "introduced"
 
 
+@pytest.mark.long
 def test_a_live_buffer_given_away_is_an_interaction(tmp_path: Path, good_trees: Trees) -> None:
     twins = Twins.make(tmp_path / "twins", Scenario.REUSE, good_trees)
     found = localize(twins.request(tmp_path / "out"), on_progress=quiet)

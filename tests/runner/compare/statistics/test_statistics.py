@@ -270,6 +270,7 @@ def test_a_faulty_bool_is_true() -> None:
     assert measure(faulty, truth, Tolerance()).unequal == 0
 
 
+@pytest.mark.long
 def test_without_a_folder_for_machine_code_it_says_so_and_computes(tmp_path: Path) -> None:
     blocked = tmp_path / "file"
     blocked.touch()
