@@ -12,7 +12,8 @@ from ...runner.stack.stack import Stack
 from ...runner.workspace.home import user_home
 from ...store.vocabulary import Seeks
 from ..plan.pins import choose_pins
-from ..plan.question import Question, prepare
+from ..plan.prepare import prepare
+from ..plan.question import Question
 from ..plan.request import predicate_stack, with_predicate
 from ..run.session import StoredBisection
 from .bisect_options import BisectOptions

@@ -5,6 +5,7 @@ from collections import Counter
 from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
+from typing_extensions import override
 
 from ...runner.probe.records import ProbeResult
 from ...store.vocabulary import CaseStatus
@@ -60,6 +61,7 @@ class NamedProgress(PlainProgress):
     def _print(self, text: str) -> None:
         self._output.write(self._name, Text(text), indent=2)
 
+    @override
     def probe_finished(self, ordinal: int, result: ProbeResult) -> None:
         text = Text(f"run {ordinal:<3} ").append(describe_result(result), style=STYLES[result.judgement])
         self._output.write(self._name, text, indent=2)

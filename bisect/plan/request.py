@@ -12,6 +12,7 @@ from ...runner.stack.stack import Stack, is_plain_name
 from ...runner.stack.templates import literal
 from ...store.documents.document import Document
 from ...store.vocabulary import Seeks
+from ..commits.range import Range
 
 PREDICATE_PLATFORM = "host"
 
@@ -53,6 +54,19 @@ class BisectRequest(Document):
     """Seconds for one run; None: ten times what the ends took."""
     confidence: float
     output: Path
+
+    @property
+    def range(self) -> Range:
+        """Where the change lies; its old end is the root where a good end has to be looked for."""
+        regression = self.seeks is Seeks.REGRESSION
+        return Range(
+            repository=self.repository,
+            old=self.good if regression else self.bad,
+            new=self.bad if regression else self.good,
+            held=self.frozen,
+            seeks=self.seeks,
+            first_parent=self.first_parent,
+        )
 
     @property
     def replays(self) -> bool:

@@ -1,6 +1,7 @@
 """One searched range as a `git bisect log`, which `git bisect replay` takes to the same answer."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from ...store.vocabulary import Seeks
 from ..commits.range import outcome_of
@@ -10,6 +11,30 @@ from .plain_text import one_line
 
 _WORDS = {Seeks.REGRESSION: ("good", "bad"), Seeks.FIX: ("broken", "fixed")}
 """Of what is as at the old end, and as at the new one."""
+
+
+@dataclass
+class _Log:
+    """Lines of a log, in which no commit is told of twice."""
+
+    subjects: Mapping[str, str]
+    lines: list[str] = field(default_factory=list[str])
+    _told: set[str] = field(default_factory=set[str])
+
+    def named(self, sha: str) -> str:
+        """A commit with its subject."""
+        return f"[{sha}] {one_line(self.subjects.get(sha, ''))}".rstrip()
+
+    def comment(self, what: str, sha: str) -> None:
+        """A line that git passes over."""
+        self.lines.append(f"# {what}: {self.named(sha)}")
+
+    def tell(self, word: str, shas: Iterable[str]) -> None:
+        """Have git know of commits."""
+        for sha in (sha for sha in shas if sha not in self._told):
+            self._told.add(sha)
+            self.comment(word, sha)
+            self.lines.append(f"git bisect {word} {sha}")
 
 
 def bisect_log(
@@ -26,52 +51,48 @@ def bisect_log(
     fail now and then are told as the answer has them, runs that contradict the answer are left as comments, and a
     commit of equal content that git would ask for is told of too.
     """
-
-    def named(sha: str) -> str:
-        return f"[{sha}] {one_line(subjects.get(sha, ''))}".rstrip()
-
     stage = standing.stage
-    follow = "'--first-parent' " if first_parent else ""
     good, bad = _WORDS[stage.seeks]
+    follow = "'--first-parent' " if first_parent else ""
     terms = "" if stage.seeks is Seeks.REGRESSION else f"'--term-old={good}' '--term-new={bad}' "
-    lines = [
-        f"# {bad}: {named(stage.new)}",
-        f"# {good}: {named(stage.old)}",
-        f"git bisect start {terms}{follow}'{stage.new}' '{stage.old}'",
-    ]
-
-    told: set[str] = set()
-
-    def tell(word: str, shas: Sequence[str]) -> None:
-        for sha in (sha for sha in shas if sha not in told):
-            told.add(sha)
-            lines.extend((f"# {word}: {named(sha)}", f"git bisect {word} {sha}"))
-
+    log = _Log(subjects)
+    log.comment(bad, stage.new)
+    log.comment(good, stage.old)
+    log.lines.append(f"git bisect start {terms}{follow}'{stage.new}' '{stage.old}'")
     verdicts = _verdicts(standing, culprit)
     cleared = _cleared(standing, verdicts)
     for sha, members in standing.members.items():
         if verdicts.get(sha) is not Outcome.GOOD and (sha in cleared or sha not in standing):
-            tell(good, _heads(standing, [member for member in members if member not in cleared]))
-    newest = stage.new
+            log.tell(good, _heads(standing, [member for member in members if member not in cleared]))
+    _tell_verdicts(log, standing, verdicts, cleared)
+    if culprit is not None:
+        log.comment(f"first {bad} commit", culprit)
+    for sha in suspects:
+        log.comment(f"possible first {bad} commit", sha)
+    return "\n".join(log.lines) + "\n"
+
+
+def _tell_verdicts(
+    log: _Log, standing: Standing, verdicts: Mapping[str, Outcome | None], cleared: Collection[str]
+) -> None:
+    """What was run, in order: of bad commits only those that narrow the range further."""
+    good, bad = _WORDS[standing.stage.seeks]
+    newest = standing.stage.new
     for sha, verdict in verdicts.items():
         match verdict:
             case None:
-                lines.append(f"# contradicts the answer: {named(sha)}")
+                log.comment("contradicts the answer", sha)
             case Outcome.BAD if sha in cleared:
-                lines.append(f"# {bad}, but a later commit is {good}: {named(sha)}")
+                log.comment(f"{bad}, but a later commit is {good}", sha)
             case Outcome.BAD if sha != newest and sha in standing.ancestors(newest):
-                tell(bad, [sha])
+                log.tell(bad, [sha])
                 newest = sha
             case Outcome.GOOD:
-                tell(good, _heads(standing, standing.members[sha]))
+                log.tell(good, _heads(standing, standing.members[sha]))
             case Outcome.SKIP:
-                tell("skip", standing.members[sha])
+                log.tell("skip", standing.members[sha])
             case _:
                 pass
-    if culprit is not None:
-        lines.append(f"# first {bad} commit: {named(culprit)}")
-    lines.extend(f"# possible first {bad} commit: {named(sha)}" for sha in suspects)
-    return "\n".join(lines) + "\n"
 
 
 def _verdicts(standing: Standing, culprit: str | None) -> dict[str, Outcome | None]:

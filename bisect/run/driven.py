@@ -14,7 +14,7 @@ from ...store.journals.bisections import BisectionJournal
 from ...store.journals.probes import ProbeKey
 from ...store.vocabulary import Verdict
 from ..commits.load import note_range
-from ..commits.range import LoadedRange, Range
+from ..commits.range import LoadedRange
 from ..engine.bisection import (
     Bisection,
     DataFrozen,
@@ -248,17 +248,9 @@ class DrivenBisection:
 
 def _question(request: BisectRequest) -> BisectionQuestion:
     """What the engine has to know of a request."""
-    regression = request.seeks.value == "regression"
     golden = "given" if request.golden_data is not None else "captured" if request.captures_golden else "none"
     return BisectionQuestion(
-        range=Range(
-            repository=request.repository,
-            old=request.good if regression else request.bad,
-            new=request.bad if regression else request.good,
-            held=request.frozen,
-            seeks=request.seeks,
-            first_parent=request.first_parent,
-        ),
+        range=request.range,
         confidence=request.confidence,
         gallop=request.gallop,
         golden=golden,

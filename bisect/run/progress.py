@@ -11,6 +11,7 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
+from typing_extensions import override
 
 from ...runner.probe.records import ProbeResult
 from ...store.vocabulary import BuildSource, Judgement, Phase
@@ -57,7 +58,7 @@ class Progress(Protocol):
         ...
 
 
-class PlainProgress:
+class PlainProgress(Progress):
     """A line an event, for logs and pipes."""
 
     def __init__(self, console: Console) -> None:
@@ -75,28 +76,36 @@ class PlainProgress:
     def _print(self, text: str) -> None:
         self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
+    @override
     def stage(self, repository: str, *, commits: int, candidates: int) -> None:
         self._print(describe_stage(repository, commits=commits, candidates=candidates))
 
+    @override
     def remaining(self, candidates: int, expected_steps: float) -> None:
         self._print(describe_remaining(candidates, expected_steps))
 
+    @override
     def confirming(self, confidence: float, wanted: float) -> None:
         self._print(describe_confidence(confidence, wanted))
 
+    @override
     def probe_started(self, ordinal: int, phase: Phase, repository: str, commit: str) -> None:
         self._titles[ordinal] = describe_run(ordinal, phase, repository, commit)
         self._print(self._titles[ordinal])
 
+    @override
     def activity(self, ordinal: int, slot: int, text: str) -> None:
         return None
 
+    @override
     def probe_finished(self, ordinal: int, result: ProbeResult) -> None:
         self._print(f"{self._titles[ordinal]}  {describe_result(result)}")
 
+    @override
     def probe_cancelled(self, ordinal: int) -> None:
         self._print(f"{self._titles[ordinal]}  {CANCELLED}")
 
+    @override
     def notice(self, text: str) -> None:
         self._print(f"note: {text}")
 
@@ -109,7 +118,7 @@ class _Run:
     activity: str = "waiting for a worker"
 
 
-class LiveProgress:
+class LiveProgress(Progress):
     """A line a verdict, which stays, above a picture that is drawn over: what is left, what each slot does."""
 
     def __init__(self, console: Console) -> None:
@@ -148,34 +157,42 @@ class LiveProgress:
         mean = sum(self._durations) / len(self._durations)
         return f", about {duration(mean * self._expected_steps)}"
 
+    @override
     def stage(self, repository: str, *, commits: int, candidates: int) -> None:
         self._stage = describe_stage(repository, commits=commits, candidates=candidates)
         self.remaining(candidates, math.log2(candidates))
 
+    @override
     def remaining(self, candidates: int, expected_steps: float) -> None:
         self._left = describe_remaining(candidates, expected_steps)
         self._expected_steps = expected_steps
 
+    @override
     def confirming(self, confidence: float, wanted: float) -> None:
         self._left = describe_confidence(confidence, wanted)
         self._expected_steps = 0.0
 
+    @override
     def probe_started(self, ordinal: int, phase: Phase, repository: str, commit: str) -> None:
         self._runs[ordinal] = _Run(describe_run(ordinal, phase, repository, commit))
 
+    @override
     def activity(self, ordinal: int, slot: int, text: str) -> None:
         self._runs[ordinal].slot = slot
         self._runs[ordinal].activity = text
 
+    @override
     def probe_finished(self, ordinal: int, result: ProbeResult) -> None:
         run = self._runs.pop(ordinal)
         self._durations.append(time.monotonic() - run.begun)
         line = Text(f"{run.title}  ", overflow="ellipsis", no_wrap=True)
         self._console.print(line.append(describe_result(result), style=STYLES[result.judgement]))
 
+    @override
     def probe_cancelled(self, ordinal: int) -> None:
         self._console.print(Text(f"{self._runs.pop(ordinal).title}  {CANCELLED}", style="dim"))
 
+    @override
     def notice(self, text: str) -> None:
         self._console.print(Text(f"note: {text}", style="yellow"))
 

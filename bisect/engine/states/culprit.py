@@ -4,6 +4,8 @@ commit that holds it tells."""
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from typing_extensions import override
+
 from ....store.vocabulary import BisectionOutcome, Judgement
 from ...commits.moved_pin import MovedPin
 from ...commits.range import outcome_of
@@ -40,6 +42,7 @@ class TestingPins(BisectionState):
         """The range of the culprit."""
         return self.culprit.search
 
+    @override
     def advance(self, known: Known, around: Circumstances) -> Advance:
         named = self.culprit.named
         if named.parent is None:

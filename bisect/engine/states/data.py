@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from typing_extensions import override
+
 from ....store.vocabulary import Phase
 from ..evidence import passing_end
 from ..known import Known
@@ -25,9 +27,11 @@ class FreezingData(BisectionState):
         """The range."""
         return self.range_search
 
+    @override
     def failing_end(self, known: Known) -> Target | None:
         return failing_end_before_measured(known, self.range_search)
 
+    @override
     def advance(self, known: Known, around: Circumstances) -> Advance:
         wait = frozen_data(known, passing_end(self.range_search.loaded), ordinal=self.range_search.ordinal)
         return wait or Move(MeasuringEnds(range_search=self.range_search, before=len(known.log.ended)))

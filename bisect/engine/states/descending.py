@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from typing_extensions import override
+
 from ....store.vocabulary import Judgement
 from ...commits.descent import Descent, descent, parted
 from ...commits.moved_pin import MovedPin
@@ -31,6 +33,7 @@ class Descending(BisectionState):
         """The range of the culprit."""
         return self.culprit.search
 
+    @override
     def advance(self, known: Known, around: Circumstances) -> Advance:
         pin = self.pin
         asked = AskMergeBase(repository=pin.held_name, one=pin.old, other=pin.new)

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from typing_extensions import override
+
 from ....runner.errors import EndsError
 from ....store.vocabulary import Judgement, Phase, Seeks
 from ...result import EndRate
@@ -32,9 +34,11 @@ class MeasuringEnds(BisectionState):
         """The range."""
         return self.range_search
 
+    @override
     def failing_end(self, known: Known) -> Target | None:
         return failing_end_before_measured(known, self.range_search)
 
+    @override
     def advance(self, known: Known, around: Circumstances) -> Advance:
         return self._shown(known) or self._in_turns(known, around) or self._measured(known, around)
 

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from typing_extensions import override
+
 from ....runner.errors import EndsError
 from ....store.vocabulary import Judgement, Phase
 from ...search.choose.gallop import GallopTo, NothingPasses, Passes, gallop
@@ -29,11 +31,13 @@ _OUTCOMES: Mapping[Judgement, Outcome] = {
 class FindingGoodEnd(BisectionState):
     """Nobody named a good end."""
 
+    @override
     def failing_end(self, known: Known) -> Target | None:
         asked = self._at(known, known.question.range.new)
         bad = known.answer(asked) if known.has(asked) else None
         return bad if bad is not None and known.log.tally(bad.content)[Judgement.BAD] else None
 
+    @override
     def advance(self, known: Known, around: Circumstances) -> Advance:
         question = known.question
         assert question.gallop is not None

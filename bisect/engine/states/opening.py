@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, replace
 
+from typing_extensions import override
+
 from ....runner.errors import EndsError
 from ...search.evidence.calibration import FEWEST_RUNS
 from ..evidence import RangeEvidence, new_end, old_end
@@ -22,6 +24,7 @@ class OpeningRange(BisectionState):
     good: str | None = None
     """The good end where it had to be looked for."""
 
+    @override
     def advance(self, known: Known, around: Circumstances) -> Advance:
         where = known.question.range if self.good is None else replace(known.question.range, old=self.good)
         asked = AskRange(ordinal=1, range=where)
@@ -54,12 +57,15 @@ class WaitingToBegin(BisectionState):
         """The range."""
         return self.range_search
 
+    @override
     def failing_end(self, known: Known) -> Target | None:
         return failing_end_before_measured(known, self.range_search)
 
+    @override
     def advance(self, known: Known, around: Circumstances) -> Advance:
         return Move(FreezingData(self.range_search))
 
+    @override
     def promise(self, known: Known, around: Circumstances) -> Promise:
         loaded = self.range_search.loaded
         runs = [len(known.log.of(end.content)) for end in (old_end(loaded), new_end(loaded))]

@@ -7,6 +7,8 @@ being to blame.
 import math
 from dataclasses import dataclass, replace
 
+from typing_extensions import override
+
 from ....store.vocabulary import BisectionOutcome, Judgement, Phase
 from ...commits.lines import candidates_on_line, without_candidates
 from ...commits.range import outcome_of
@@ -41,6 +43,7 @@ class CheckingParents(BisectionState):
         """The range of the culprit."""
         return self.culprit.search
 
+    @override
     def advance(self, known: Known, around: Circumstances) -> Advance:
         where = self.search.loaded.range
         asked = [

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from typing_extensions import override
 
 from ....store.vocabulary import Phase
 from ...search.choose.confirmation import confirmed_at
@@ -44,6 +45,7 @@ class Searching(BisectionState):
         """The range."""
         return self.range_search
 
+    @override
     def promise(self, known: Known, around: Circumstances) -> Promise | None:
         contradiction = _contradiction(self.range_search, known)
         if contradiction.verifying:
@@ -51,6 +53,7 @@ class Searching(BisectionState):
         posterior = contradiction.posterior(self.range_search, known, around)
         return self.range_search.promise(posterior, known, around)
 
+    @override
     def advance(self, known: Known, around: Circumstances) -> Advance:
         search = self.range_search
         contradiction = _contradiction(search, known)

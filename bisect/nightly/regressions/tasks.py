@@ -10,7 +10,8 @@ from ....store.documents.document import read_document
 from ....store.tables.nights import RegressionRow
 from ....store.vocabulary import BisectionOutcome, Seeks
 from ...engine.priority.costs import Timings
-from ...plan.question import Question, prepare
+from ...plan.prepare import prepare
+from ...plan.question import Question
 from ...report.write import write_report
 from ...result import Conclusion
 from ...run.driven import DrivenBisection

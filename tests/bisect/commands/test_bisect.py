@@ -8,7 +8,7 @@ from precision_bisect.bisect.cli import main
 from precision_bisect.bisect.commands.bisect import bisect, question_of
 from precision_bisect.bisect.commands.bisect_options import BisectOptions
 from precision_bisect.bisect.commands.plan_text import plan_lines
-from precision_bisect.bisect.plan.question import prepare
+from precision_bisect.bisect.plan.prepare import prepare
 from precision_bisect.runner.errors import UsageError
 from precision_bisect.runner.workspace.home import Home
 from precision_bisect.store.vocabulary import Seeks

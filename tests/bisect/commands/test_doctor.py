@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from precision_bisect.bisect.commands.doctor import examine
-from precision_bisect.bisect.plan.question import Question, prepare
+from precision_bisect.bisect.plan.prepare import prepare
+from precision_bisect.bisect.plan.question import Question
 from precision_bisect.runner.workspace.machine import examine_machine
 from precision_bisect.runner.workspace.workspace import MissingCommitError
 from tests.runner.small_stack import SmallStack

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+from typing_extensions import override
 
 from .....store.vocabulary import BisectionOutcome, Seeks
 from ....commits.range import LoadedRange
@@ -32,6 +33,7 @@ class Concluding(BisectionState):
         """The innermost range."""
         return self.range_search
 
+    @override
     def advance(self, known: Known, around: Circumstances) -> Advance:
         asked = AskPins(good=self.enclosing.good, bad=self.enclosing.bad)
         if wait := load_all(known, asked):

@@ -1,0 +1,98 @@
+"""What is wrong with a question is said before anything is built: its ends, its case, its build directory."""
+
+from pathlib import Path
+
+from ...runner.case.case import CaseName
+from ...runner.case.runtime_dir import check_runtime_dir
+from ...runner.errors import EndsError, UsageError, UserError
+from ...runner.git.repository import GitRepository
+from ...runner.workspace.workspace import Workspace
+from ...store.vocabulary import Seeks
+from .question import Question
+from .request import BisectRequest
+
+
+def checked_runtime_dir(question: Question, searched: str) -> Path | None:
+    """The build directory to freeze. Raises `UsageError` where nothing would be searched, or nothing could take it."""
+    if question.runtime_dir is None:
+        return None
+    case = question.stack.case
+    takes_one = bool(case.flags.runtime_dir) if question.case is not None else case.scene_tests
+    if not (case.harness or takes_one):
+        alone = "; leave --case out: the build directory is the case" if case.scene_tests else ""
+        raise UsageError(
+            f"--runtime-dir {question.runtime_dir}: expected a case that takes a build directory "
+            f"(case.flags.runtime_dir in the stack file), found none in stack {question.stack.name}{alone}"
+        )
+    if searched == question.stack.searched and not case.scene_tests:
+        raise UsageError(
+            f"--runtime-dir {question.runtime_dir}: expected --repo with another repository than {searched}, whose "
+            "work the build directory replaces"
+        )
+    return check_runtime_dir(question.runtime_dir)
+
+
+def furthest_good_end(repository: GitRepository, bad: str) -> str:
+    """As far as a good end is looked for."""
+    root, _ = repository.first_parents(bad)[-1]
+    if root == bad:
+        raise EndsError(
+            f"expected commits before bad {bad[:12]} to look for a good end, found none: it is a root"
+        )
+    return root
+
+
+def check_ends(repository: GitRepository, *, good: str, bad: str, seeks: Seeks) -> None:
+    """Raises `EndsError` where one end does not build on the other, the right way about."""
+    if good == bad:
+        raise EndsError(f"expected two different ends, found {good[:12]} as --good and --bad")
+    ends = {"--good": good, "--bad": bad}
+    older, newer = ends if seeks is Seeks.REGRESSION else reversed(ends)
+    old, new = ends[older], ends[newer]
+    if repository.is_ancestor(old, new):
+        return
+    expected = f"expected {older} to be an ancestor of {newer}, found {old[:12]}"
+    if repository.is_ancestor(new, old):
+        hint = (
+            "to find what fixed it, add --find-fix" if seeks is Seeks.REGRESSION else "leave out --find-fix"
+        )
+        raise EndsError(f"{expected} to follow {new[:12]}: the ends are swapped; {hint}")
+    base = repository.merge_base(old, new)
+    if base is None:
+        raise EndsError(f"expected related ends, found {good[:12]} and {bad[:12]} without a common ancestor")
+    does = "passes" if seeks is Seeks.REGRESSION else "fails"
+    raise EndsError(f"{expected} on another branch; if their merge base {does}, ask with {older} {base[:12]}")
+
+
+def check_checkouts(request: BisectRequest, workspace: Workspace) -> list[str]:
+    """Only commits are tested: say what of the checkouts will not be, and refuse where that is the case itself."""
+    notices: list[str] = []
+    for name, repository in workspace.repositories.items():
+        changed = repository.changed_files()
+        if not changed:
+            continue
+        stack = request.stack
+        if request.case is not None and name == stack.case.repository:
+            path = str(CaseName.parse(request.case, stack).path)
+            if path in changed:
+                raise UserError(
+                    f"{repository.path / path}: expected the case as committed, found changes that no probe would see; "
+                    "commit them first"
+                )
+        more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
+        notices.append(f"{repository.path}: uncommitted changes are not tested ({changed[0]}{more})")
+    if request.case is not None:
+        _check_case_exists(request, workspace)
+    return notices
+
+
+def _check_case_exists(request: BisectRequest, workspace: Workspace) -> None:
+    assert request.case is not None
+    case = CaseName.parse(request.case, request.stack)
+    name = request.stack.case.repository
+    sha = request.fixed.get(name, request.bad if name == request.repository else None)
+    repository = workspace.repositories[name]
+    if sha is not None and repository.read_text(sha, str(case.path)) is None:
+        raise UsageError(
+            f"--case {case.path}: expected a file of {repository.path} at {sha[:12]}, found none"
+        )

@@ -1,0 +1,149 @@
+"""A question is checked against the checkouts, before anything is written."""
+
+import secrets
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ...runner.case.case import CaseName
+from ...runner.case.runtime_dir import check_replayable, data_of
+from ...runner.case.scene_tests import with_harness
+from ...runner.errors import EndsError, UsageError
+from ...runner.git.revisions import Revisions, fixed_revisions
+from ...runner.stack.stack import Stack
+from ...runner.verdict.bad_when import BadWhen
+from ...runner.workspace.home import Home
+from ...runner.workspace.workspace import Workspace
+from ...store.clock import now
+from ..commits.load import load_range
+from ..commits.range import LoadedRange
+from .checks import check_checkouts, check_ends, checked_runtime_dir, furthest_good_end
+from .cherry_picks import parse_cherry_picks
+from .pins import frozen_values
+from .question import Plan, Question, views
+from .request import BisectRequest
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Given:
+    """What was named, checked by itself: the stack as it will be used, names, and folders of data."""
+
+    stack: Stack
+    repository: str
+    platform: str
+    golden_data: Path | None
+    runtime_dir: Path | None
+
+
+def prepare(question: Question, home: Home) -> Plan:
+    """Check a question against the checkouts, without writing anything. Raises `UserError`."""
+    given = _given(question)
+    workspace = Workspace(given.stack, home)
+    good, bad = _ends(question, given, workspace)
+    name = f"{now():%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+    request = _request(question, given, workspace, good=good, bad=bad, name=name, home=home)
+    loaded = _loaded(request, workspace)
+    notices = check_checkouts(request, workspace)
+    if request.runtime_dir is not None:
+        notices.append(
+            f"every run uses the build directory {request.runtime_dir} in place of compiling the case"
+        )
+    if request.replays:
+        notices.append("outputs are compared with the tolerance that the harness takes by default")
+    return Plan(name=name, request=request, range=loaded, notices=tuple(notices))
+
+
+def _given(question: Question) -> _Given:
+    """Raises `UsageError` where something is named that is not there."""
+    stack = question.stack
+    searched = question.repository or stack.searched
+    if searched not in stack.repositories:
+        raise UsageError(f"--repo {searched}: expected one of {sorted(stack.repositories)}")
+    platform = question.platform or next(iter(stack.platforms))
+    if platform not in stack.platforms:
+        raise UsageError(f"--platform {platform}: expected one of {sorted(stack.platforms)}")
+    if question.bad_when is not None:
+        BadWhen.parse(question.bad_when)
+    if question.golden_data is not None and not question.golden_data.is_dir():
+        raise UsageError(
+            f"--golden-data {question.golden_data}: expected a folder with in/ and out/, found none"
+        )
+    runtime_dir = checked_runtime_dir(question, searched)
+    golden_data = question.golden_data or (data_of(runtime_dir) if runtime_dir else None)
+    given = _Given(
+        stack=stack,
+        repository=searched,
+        platform=platform,
+        golden_data=golden_data,
+        runtime_dir=runtime_dir,
+    )
+    if runtime_dir is None or question.case is not None:
+        return given
+    if golden_data is None:
+        raise UsageError(
+            f"--runtime-dir {runtime_dir}: expected frozen data in its data/, found none; name it with "
+            "--golden-data, or the case with --case"
+        )
+    check_replayable(runtime_dir, golden_data)
+    return replace(given, stack=with_harness(stack))
+
+
+def _ends(question: Question, given: _Given, workspace: Workspace) -> tuple[str, str]:
+    """The good and the bad end, as full commit ids. Raises `EndsError`, `UserError`."""
+    repository = workspace.repositories[given.repository]
+    bad = repository.resolve(question.bad, option="--bad")
+    if question.good is None:
+        return furthest_good_end(repository, bad), bad
+    good = repository.resolve(question.good, option="--good")
+    check_ends(repository, good=good, bad=bad, seeks=question.seeks)
+    return good, bad
+
+
+def _request(
+    question: Question, given: _Given, workspace: Workspace, *, good: str, bad: str, name: str, home: Home
+) -> BisectRequest:
+    stack, searched = given.stack, given.repository
+    fixed = fixed_revisions(stack, workspace.repositories, searched=searched)
+    return BisectRequest(
+        stack=stack,
+        repository=searched,
+        fixed=fixed,
+        frozen=frozen_values(stack, Revisions(stack, workspace.clones, fixed), searched=searched, bad=bad),
+        good=good,
+        bad=bad,
+        cherry_picks=parse_cherry_picks(
+            question.cherry_picks, stack, searched, workspace.repositories[searched]
+        ),
+        seeks=question.seeks,
+        gallop=question.gallop if question.good is None else None,
+        case=None if question.case is None else str(CaseName.parse(question.case, stack)),
+        platform=given.platform,
+        device=question.device,
+        bad_when=question.bad_when,
+        golden_data=given.golden_data.resolve() if given.golden_data else None,
+        runtime_dir=given.runtime_dir,
+        frozen_runtime_dir=home.bisections / name / "runtime-dir" if given.runtime_dir else None,
+        first_parent=question.first_parent,
+        timeout=question.timeout,
+        confidence=question.confidence,
+        output=(question.output or Path(f"bisect-precision-{name}")).resolve(),
+    )
+
+
+def _loaded(request: BisectRequest, workspace: Workspace) -> LoadedRange | None:
+    """The range that is asked about; None where its good end has to be looked for. Raises `EndsError` where no commit
+    of it can change a result, `UserError` where an end pins what cannot be had."""
+    content, revisions = views(request, workspace)
+    searched = request.repository
+    for end in (request.bad,) if request.gallop is not None else (request.good, request.bad):
+        # A pinned commit that cannot be had is said now: without it no commit of the range could be told from another.
+        content.of_revisions(revisions.complete({**request.frozen, searched: end}))
+    if request.gallop is not None:
+        return None
+    where = request.range
+    loaded = load_range(where, repository=workspace.clones[searched], content=content, revisions=revisions)
+    if loaded is None:
+        raise EndsError(
+            f"{where.old[:12]}..{where.new[:12]}: expected a commit that can change the result, found only changes in "
+            f"ignored paths ({', '.join(request.stack.repositories[searched].ignore)})"
+        )
+    return loaded
