@@ -12,6 +12,7 @@ from ...runner.workspace.home import Home
 from ...runner.workspace.workspace import Workspace
 from ...store.journals.bisections import BisectionJournal
 from ...store.journals.probes import ProbeKey
+from ...store.tables.bisections import ProbeRow
 from ...store.vocabulary import Verdict
 from ..commits.load import note_range
 from ..commits.range import LoadedRange
@@ -28,7 +29,7 @@ from ..engine.known import BisectionQuestion
 from ..engine.log import ProbeLog
 from ..engine.needs import Confirming, GivenData, GoodEnd, Narrowed, Needs, Note, Notice, SavedData
 from ..engine.priority.circumstances import Circumstances
-from ..engine.probes import RunningProbe, WantedProbe
+from ..engine.probes import FinishedProbe, RunningProbe, WantedProbe
 from ..plan.question import views
 from ..plan.request import BisectRequest
 from ..result import Conclusion
@@ -38,7 +39,7 @@ from .golden import earlier_golden, freeze_golden
 from .history import HistoryReader
 from .loop import PlannedProbe
 from .progress import Progress
-from .records import finished_probe, stored_result
+from .records import finished_probe, in_order_of_ends, kernels_in, stored_result
 
 
 class DrivenBisection:
@@ -77,10 +78,10 @@ class DrivenBisection:
             (probe.host, probe.environment.details) for probe in stored if probe.environment
         )
         self._golden: FrozenGolden | None = earlier_golden(journal.row().golden, home.golden)
-        ended = sorted(stored, key=lambda probe: probe.finished or probe.started)
+        ended = [self._finished(probe) for probe in in_order_of_ends(stored)]
         self.bisection = Bisection.start(
             _question(request),
-            log=ProbeLog(tuple(finished_probe(probe, self._directory(probe.ordinal)) for probe in ended)),
+            log=ProbeLog(tuple(ended)),
             frozen=self._golden is not None,
         )
         self._note_picked_commits()
@@ -167,7 +168,7 @@ class DrivenBisection:
         self._journal.probes.finish(number, stored_result(result))
         del self._keys[number]
         self._progress.probe_finished(number, result)
-        finished = finished_probe(self._journal.probes.get(number), self._directory(number))
+        finished = self._finished(self._journal.probes.get(number))
         self.bisection = self.bisection.after(ProbeFinished(finished))
 
     def cancel(self, planned: PlannedProbe) -> None:
@@ -241,6 +242,9 @@ class DrivenBisection:
         self._journal.set_golden(golden.digest)
         self._golden = golden
         self.bisection = self.bisection.after(DataFrozen())
+
+    def _finished(self, stored: ProbeRow) -> FinishedProbe:
+        return finished_probe(stored, kernels=kernels_in(self._directory(stored.ordinal)))
 
     def _directory(self, ordinal: int) -> Path:
         return self._probes / f"{ordinal:04d}"

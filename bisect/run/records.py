@@ -1,5 +1,6 @@
 """A probe as the store keeps it, and as the engine knows it."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from ...runner.probe.records import ProbeResult
@@ -10,8 +11,8 @@ from ...store.vocabulary import BuildSource, Judgement
 from ..engine.probes import FinishedProbe, ProbeTimes
 
 
-def finished_probe(stored: ProbeRow, directory: Path) -> FinishedProbe:
-    """A finished probe of the store. `directory` is where it left what is kept of it."""
+def finished_probe(stored: ProbeRow, *, kernels: tuple[str, ...] = ()) -> FinishedProbe:
+    """A finished probe of the store. `kernels` are the names of those that its build holds, where they matter."""
     assert stored.verdict is not None
     return FinishedProbe(
         number=stored.ordinal,
@@ -23,7 +24,7 @@ def finished_probe(stored: ProbeRow, directory: Path) -> FinishedProbe:
         evidence=_most_telling(stored),
         metrics=stored.metrics or {},
         place=None if stored.slot is None else f"{stored.host or ''} {stored.slot}",
-        kernels=_kernels(directory / "build"),
+        kernels=kernels,
         times=ProbeTimes(
             build_source=stored.build_source or BuildSource.NONE,
             build_seconds=stored.build_seconds or 0.0,
@@ -40,8 +41,14 @@ def _most_telling(stored: ProbeRow) -> tuple[str, ...]:
     return tuple(line.text for line in first)
 
 
-def _kernels(build: Path) -> tuple[str, ...]:
-    return tuple(path.stem for path in sorted(build.glob("kernels/*/*.cpp")))
+def kernels_in(directory: Path) -> tuple[str, ...]:
+    """The names of the kernels of the build that a probe left in its directory."""
+    return tuple(path.stem for path in sorted(directory.glob("build/kernels/*/*.cpp")))
+
+
+def in_order_of_ends(stored: Iterable[ProbeRow]) -> list[ProbeRow]:
+    """Finished probes in the order in which they ended, which with several workers is not that of their starts."""
+    return sorted(stored, key=lambda probe: probe.finished or probe.started)
 
 
 def stored_result(result: ProbeResult) -> ProbeOutcome:

@@ -39,6 +39,21 @@ class Standing:
         """The commits of the range that pin no submodule, so that there is nothing to run."""
         return [sha for sha, candidate in self._candidates.items() if candidate.content is None]
 
+    def content(self, sha: str) -> str | None:
+        """The content of a commit of the range; None where it pins no submodule, so that there is nothing to run."""
+        return self._candidates[sha].content
+
+    @cached_property
+    def old_content(self) -> str:
+        """The content of the old end, by its runs and by the commits that it stands for; empty where there are none."""
+        run = [probe.content for probe in self._probes if self._tested(probe) == self.stage.old]
+        stood_for = [
+            candidate.content or ""
+            for sha, candidate in self._candidates.items()
+            if self.of(sha) == self.stage.old
+        ]
+        return next(iter([*run, *stood_for]), "")
+
     @cached_property
     def runs(self) -> dict[str, list[ProbeRow]]:
         """The finished probes that speak for each standing commit, in the order they were started.
