@@ -14,7 +14,7 @@ from precision_bisect.runner.process import fork_server
 def start(*modules: str) -> "tuple[subprocess.Popen[bytes], socket.socket]":
     """A server, and the socket on which it is asked."""
     ours, theirs = socket.socketpair()
-    process = subprocess.Popen([sys.executable, fork_server.__file__, *modules], stdin=theirs)
+    process = subprocess.Popen([sys.executable, fork_server.__file__, *modules], stdin=theirs.fileno())
     theirs.close()
     return process, ours
 
