@@ -159,7 +159,9 @@ class Examiner:
                 # A night that was killed behind the opening of a regression meets it again.
                 opened = regression.opened_night_id == self._night.id
                 status = CaseStatus.REGRESSED if opened else CaseStatus.KNOWN
-                return _row(status, head, content, runs, _shown(last), regression=regression.id)
+                passes = len(runs) - _failures(runs)
+                message = f"{f'passed {passes} of {len(runs)} runs: ' if passes else ''}{_shown(last)}"
+                return _row(status, head, content, runs, message, regression=regression.id)
 
     def _decide_passing(
         self, head: str, content: str, runs: Sequence[CaseRunRow], regression: RegressionRow

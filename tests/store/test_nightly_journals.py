@@ -11,6 +11,7 @@ from precision_bisect.store.journals.nightly.case_results import CaseResult
 from precision_bisect.store.journals.nightly.case_runs import CaseRun, CellKey
 from precision_bisect.store.journals.nightly.job import JobJournal
 from precision_bisect.store.vocabulary import CaseStatus, Verdict
+from tests.store.test_journal import key, stage
 
 SHA = "a" * 40
 
@@ -127,3 +128,56 @@ def test_what_was_built_is_known_and_what_was_not_is_not(journal: JobJournal) ->
     for content, source in (("c", "built"), ("d", "cached"), ("broken", "none"), ("c", "present")):
         journal.runs.add(night, one, replace(run_row(Verdict.PASS), content=content, build_source=source))
     assert journal.built_contents() == {"c", "d"}
+
+
+def test_runs_since_a_regression_was_opened_leave_out_those_of_its_good_end(journal: JobJournal) -> None:
+    good, bad = "b" * 40, "c" * 40
+    one = cell(journal, "one.py")
+
+    def run(night: int, commit: str, verdict: Verdict) -> None:
+        journal.runs.add(night, one, replace(run_row(verdict), commit=commit))
+
+    before = journal.nights.begin({"main": good}, "here").id
+    run(before, good, Verdict.PASS)
+    night = journal.nights.begin({"main": bad}, "here").id
+    run(night, bad, Verdict.MISMATCH)
+    run(night, good, Verdict.PASS)
+    regression = journal.regressions.open(night, one, last_good=good, first_bad=bad, bad_when="mismatch")
+    # Taken back by a forced push: now it is a run like any other.
+    run(journal.nights.begin({"main": good}, "here").id, good, Verdict.PASS)
+    assert [each.verdict for each in journal.runs.of_regression(regression)] == [
+        Verdict.MISMATCH,
+        Verdict.PASS,
+    ]
+
+
+def test_probes_that_look_for_a_fix_count_as_runs(url: str) -> None:
+    sessions = open_store(url)
+    journal = JobJournal(sessions, "job")
+    started = datetime.now(UTC)
+    night = journal.nights.begin({"main": SHA}, "here").id
+    one = cell(journal, "one.py")
+    regression = journal.regressions.open(night, one, last_good=SHA, first_bad=SHA, bad_when="mismatch").id
+    bisection = BisectionJournal.begin(
+        sessions, name="b", repository="minipto", good=SHA, bad=SHA, request={}
+    )
+    bisection.probes.start(key(stage(bisection)))
+    assert journal.runs_since(started) == {}
+    journal.regressions.update(regression, fix_bisection_id=bisection.bisection)
+    assert journal.runs_since(started) == {"a2a3sim": 1}
+
+
+def test_a_fix_is_looked_for_until_it_is_named_or_cannot_be(journal: JobJournal) -> None:
+    night = journal.nights.begin({"main": SHA}, "here").id
+    one, two, three = (
+        journal.regressions.open(
+            night, cell(journal, case), last_good=SHA, first_bad=SHA, bad_when="mismatch"
+        ).id
+        for case in ("one.py", "two.py", "three.py")
+    )
+    assert journal.regressions.recovered_without_fix() == []
+    for regression in (one, two, three):
+        journal.regressions.update(regression, recovered_night_id=night, recovered_at=SHA)
+    journal.regressions.update(one, fixed_by=SHA)
+    journal.regressions.update(two, fix_problem="the ends do not differ")
+    assert [each.cell.case for each in journal.regressions.recovered_without_fix()] == ["three.py"]

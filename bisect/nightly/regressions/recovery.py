@@ -31,7 +31,8 @@ def judge_recovery(
     """Judge a target by all runs of its cell since the regression was opened, in order.
 
     bad_end: failures and judged runs of the failing end that the regression's bisection measured. A regression that
-    is not fixed is judged to have recovered with a chance of at most 1 - `confidence`, over all nights together.
+    is not fixed is judged to have recovered with a chance of at most 1 - `confidence`, over all nights together and
+    over all rates of failing as their prior has them (`fewest_passes`).
 
     While the regression stands, every commit behind its first failure is bad. So passes before the last run of
     a content that failed are missed failures, and tell the rate; those behind it, whatever their content, are

@@ -1,4 +1,5 @@
-"""A month of a team's work on a demo stack: commits of every day, planted faults, a device that dies, a flaky case.
+"""A month of a team's work on a demo stack: commits of every day, planted faults, a device that dies, a flaky case,
+and one that, from a fault on, fails every other time on the simulator.
 
 The cases are small scripts that compute with what the compiler of that commit says, so that a run takes a tenth of a
 second; repositories, checkouts, build steps and processes are those of any demo stack.
@@ -24,6 +25,7 @@ PROGRAM = [sys.executable, "-c", "from precision_bisect.bisect.cli import main; 
 _FILE = "minipto/passes/legalize_casts.py"
 ROUNDING = Replace(_FILE, "DEFAULT_ROUND_MODE = RoundMode.RINT", "DEFAULT_ROUND_MODE = RoundMode.ROUND")
 FP16 = Replace(_FILE, "DType.FP16: DType.FP32,\n    DType.BF16", "DType.FP16: DType.FP16,\n    DType.BF16")
+INT8 = Replace(_FILE, "DType.INT8: DType.INT32,\n}", "DType.INT8: DType.FP32,\n}")
 BF16 = Replace(_FILE, "DType.BF16: DType.FP32,\n    DType.INT8", "DType.BF16: DType.BF16,\n    DType.INT8")
 
 _CASE = """
@@ -55,11 +57,20 @@ def summed(dtype):
         total = round((total + 2.0**-12) * 2.0 ** (bits - 1)) / 2.0 ** (bits - 1)
     return total > 1.0
 
-def flaky():
-    counter = Path(os.environ["MONTH_STATE"]) / f"runs-{platform}"
+def count(name):
+    counter = Path(os.environ["MONTH_STATE"]) / name
     runs = int(counter.read_text()) + 1 if counter.exists() else 1
     counter.write_text(str(runs))
-    return runs % 3 != 0
+    return runs
+
+def flaky():
+    return count(f"runs-{platform}") % 3 != 0
+
+def alternating():
+    if platform == "a2a3" or ACCUMULATOR[DType.INT8] is DType.INT32:
+        return True
+    runs = count("runs-with-fault")
+    return runs > 3 and runs % 2 == 0
 
 if not (@CHECK@):
     print("Output(s) does not match golden: ['y']")
@@ -72,6 +83,7 @@ CASES = {
     "cases/small_half.py": "rounded() and summed(DType.FP16)",
     "cases/small_matmul.py": "summed(DType.BF16)",
     "cases/small_flaky.py": "flaky()",
+    "cases/small_alternating.py": "alternating()",
 }
 _STEP = '''
 [steps.archive]

@@ -14,7 +14,7 @@ from precision_bisect.bisect.site.views.belief import range_beliefs
 from precision_bisect.store.database import read_store, sqlite_url
 from precision_bisect.store.tables.bisections import BisectionRow
 from precision_bisect.store.vocabulary import BisectionOutcome
-from tests.system.nightly.month import BF16, FP16, ROUNDING, Month, remove
+from tests.system.nightly.month import BF16, FP16, INT8, ROUNDING, Month, remove
 
 
 @pytest.fixture
@@ -47,6 +47,21 @@ def check_flaky_case(month: Month, report: dict[str, Any], before: dict[str, int
         assert runs == case["runs"]
 
 
+def check_alternating_case(report: dict[str, Any]) -> None:
+    """It fails every other time from night 24 until it is mended in night 28."""
+    (case,) = (
+        case
+        for case in report["cases"]
+        if (case["case"], case["platform"]) == ("cases/small_alternating.py", "a2a3sim")
+    )
+    night = report["night"]
+    assert case["status"] == ("regressed" if night == 24 else "known" if 24 < night < 28 else "passed"), night
+    if night == 27:  # It passes at a new commit, and is run again: the run before it failed.
+        assert (case["runs"], case["failures"]) == (2, 1)
+    if night == 28:
+        assert (case["runs"], case["failures"]) >= (8, 0)
+
+
 def check_beliefs(month: Month) -> None:
     """What pages say of each commit is what the search said when it named the culprit."""
     with read_store(sqlite_url(month.directory / "home" / "state" / "store.sqlite"))() as session:
@@ -76,30 +91,43 @@ def test_a_fault_is_an_incident_until_it_is_mended(month: Month) -> None:
     check_beliefs(month)
 
 
-@pytest.mark.long
-def test_a_month(month: Month) -> None:
-    wanted: dict[str, str] = {}
-    fix = ""
-    for night in range(1, 31):
-        device = night not in (20, 21)
-        if night == 4:
+def a_day(month: Month, night: int) -> str:
+    """What a team commits before a night; the commit that breaks a case or mends it, where there is one."""
+    match night:
+        case 4:
             for step in range(5):
                 month.work(f"Add: step {step}")
-            wanted["rounding"] = month.plant(ROUNDING, "Refactor: <script>alert(1)</script> ``` | $(reboot)")
+            commit = month.plant(ROUNDING, "Refactor: <script>alert(1)</script> ``` | $(reboot)")
             month.work("Add: one more")
-        elif night == 12:
+        case 12:
             month.work("Add: before the fix")
-            fix = month.mend(ROUNDING, "Fix: round to even again")
+            commit = month.mend(ROUNDING, "Fix: round to even again")
             month.work("Add: behind the fix")
-        elif night == 16:
+        case 16:
             month.work("Add: before")
-            wanted["half"] = month.plant(FP16, "Update: narrow accumulators")
+            commit = month.plant(FP16, "Update: narrow accumulators")
             month.work("Add: behind")
-        elif night == 20:
+        case 20:
             month.work("Add: before the other")
-            wanted["matmul"] = month.plant(BF16, "Update: narrower accumulators")
-        else:
-            month.write_docs(f"Docs: day {night}")
+            commit = month.plant(BF16, "Update: narrower accumulators")
+        case 24:
+            month.work("Add: before the last")
+            commit = month.plant(INT8, "Update: accumulate as floats")
+        case 26 | 27:
+            commit = month.work(f"Add: day {night}")
+        case 28:
+            commit = month.mend(INT8, "Fix: accumulate as integers again")
+        case _:
+            commit = month.write_docs(f"Docs: day {night}")
+    return commit
+
+
+@pytest.mark.long
+def test_a_month(month: Month) -> None:
+    commits: dict[int, str] = {}
+    for night in range(1, 31):
+        device = night not in (20, 21)
+        commits[night] = a_day(month, night)
         before = {platform: month.flaky_runs(platform) for platform in ("a2a3sim", "a2a3")}
         if night == 16:
             month.kill_in_bisection()
@@ -107,6 +135,7 @@ def test_a_month(month: Month) -> None:
         assert code == (0 if night < 4 or 12 <= night < 16 else 7), night
         report = month.report(night)
         check_flaky_case(month, report, before)
+        check_alternating_case(report)
         if night == 16:
             assert report["attempts"] == 2
         if not device:
@@ -114,22 +143,32 @@ def test_a_month(month: Month) -> None:
             assert {case["status"] for case in dead} & {"infrastructure"} or night == 21
 
     incidents = month.incidents()
-    assert {incident["culprit"] for incident in incidents} == set(wanted.values())
-    assert len(incidents) == 3
-    rounding, half, matmul = sorted(incidents, key=lambda incident: incident["opened_night"])
-    assert (rounding["culprit"], rounding["opened_night"]) == (wanted["rounding"], 4)
-    assert (rounding["closed_night"], rounding["fixed_by"]) == (12, fix)
+    assert {incident["culprit"] for incident in incidents} == {commits[night] for night in (4, 16, 20, 24)}
+    assert len(incidents) == 4
+    rounding, half, matmul, alternating = sorted(incidents, key=lambda incident: incident["opened_night"])
+    assert (rounding["culprit"], rounding["opened_night"]) == (commits[4], 4)
+    assert (rounding["closed_night"], rounding["fixed_by"]) == (12, commits[12])
     assert {(case["case"], case["platform"]) for case in rounding["cases"]} == {
         (f"cases/small_{name}.py", platform) for name in ("round", "half") for platform in ("a2a3sim", "a2a3")
     }
-    assert (half["culprit"], half["opened_night"], half["open"]) == (wanted["half"], 16, True)
+    assert (half["culprit"], half["opened_night"], half["open"]) == (commits[16], 16, True)
     assert len(half["cases"]) == 2
-    assert (matmul["culprit"], matmul["opened_night"], matmul["open"]) == (wanted["matmul"], 20, True)
+    assert (matmul["culprit"], matmul["opened_night"], matmul["open"]) == (commits[20], 20, True)
     assert {case["platform"] for case in matmul["cases"]} == {"a2a3sim", "a2a3"}
+    assert (alternating["culprit"], alternating["opened_night"]) == (commits[24], 24)
+    assert (alternating["closed_night"], alternating["fixed_by"]) == (28, commits[28])
+    assert [case["platform"] for case in alternating["cases"]] == ["a2a3sim"]
 
     told = [json.loads(line) for line in (month.directory / "told.jsonl").read_text().splitlines()]
     events = [(each["night"], each["incident"]["number"], each["incident"]["event"]) for each in told]
-    assert events == [(4, 1, "opened"), (12, 1, "closed"), (16, 2, "opened"), (20, 3, "opened")]
+    assert events == [
+        (4, 1, "opened"),
+        (12, 1, "closed"),
+        (16, 2, "opened"),
+        (20, 3, "opened"),
+        (24, 4, "opened"),
+        (28, 4, "closed"),
+    ]
 
     check_beliefs(month)
     first, *others = builds_by_bisection(month)[:4]

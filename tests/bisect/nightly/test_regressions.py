@@ -1,0 +1,125 @@
+"""What comes of the bisections of a regression: its culprit, its fix, or why none is named."""
+
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from precision_bisect.bisect.nightly.limits import OutOfTimeError
+from precision_bisect.bisect.nightly.regressions.context import NightContext
+from precision_bisect.bisect.nightly.regressions.incidents import close_incidents
+from precision_bisect.bisect.nightly.regressions.tasks import FindFix
+from precision_bisect.bisect.result import Conclusion, NamedCommit
+from precision_bisect.runner.errors import EndsError, UserError
+from precision_bisect.store.database import open_store, sqlite_url
+from precision_bisect.store.journals.bisections import BisectionJournal
+from precision_bisect.store.journals.nightly.case_runs import CellKey
+from precision_bisect.store.journals.nightly.job import JobJournal
+from precision_bisect.store.tables.nights import RegressionRow
+from precision_bisect.store.vocabulary import BisectionOutcome, Seeks
+
+GOOD, BAD, FIXED, FIX = (letter * 40 for letter in "abcd")
+
+
+class NoTimeLeft:
+    """The limits of a night that is over."""
+
+    def check(self) -> None:
+        raise OutOfTimeError
+
+
+class Recovered:
+    """A regression of one case that has recovered, in an incident of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        sessions = open_store(sqlite_url(folder / "store.sqlite"))
+        self.journal = JobJournal(sessions, "job")
+        self.night = self.journal.nights.begin({"main": FIXED}, "here")
+        key = CellKey(branch="main", case="one.py", platform="sim", tolerance="default")
+        self.regression = self.journal.regressions.open(
+            self.night.id, self.journal.runs.cell(key).id, last_good=GOOD, first_bad=BAD, bad_when="mismatch"
+        ).id
+        self.bisection = BisectionJournal.begin(
+            sessions, name="b", repository="compiler", good=GOOD, bad=BAD, request={}
+        ).bisection
+        self.journal.incidents.join(
+            self.regression,
+            night=self.night.id,
+            bisection=self.bisection,
+            repository="compiler",
+            culprit=BAD,
+            subject="Break it",
+            confidence=0.99,
+        )
+        self.journal.regressions.update(self.regression, recovered_night_id=self.night.id, recovered_at=FIXED)
+        self.problems: list[str] = []
+        nothing = cast(Any, None)
+        self.context = NightContext(
+            config=nothing,
+            stack=nothing,
+            sessions=sessions,
+            journal=self.journal,
+            home=nothing,
+            night=self.night,
+            limits=cast(Any, NoTimeLeft()),
+            workspace=nothing,
+        )
+
+    def waiting(self) -> list[RegressionRow]:
+        return self.journal.regressions.recovered_without_fix()
+
+    def task(self) -> FindFix:
+        (regression,) = self.waiting()
+        return FindFix(self.context, regression, output=cast(Any, None), problems=self.problems)
+
+
+@pytest.fixture
+def recovered(tmp_path: Path) -> Recovered:
+    return Recovered(tmp_path)
+
+
+def named(commit: str, repository: str = "compiler") -> NamedCommit:
+    return NamedCommit(repository=repository, commit=commit, parent=None, confidence=0.999, merge=False)
+
+
+def test_a_fix_lies_between_the_last_failure_and_the_recovery(recovered: Recovered) -> None:
+    ends = recovered.task().ends()
+    assert (ends.bad, ends.good, ends.seeks) == (BAD, FIXED, Seeks.FIX)
+
+
+def test_an_incident_closes_at_once_and_gets_its_fix_when_it_is_named(recovered: Recovered) -> None:
+    close_incidents(recovered.context)
+    (incident,) = recovered.journal.incidents.all()
+    assert (incident.closed_night_id, incident.fixed_by) == (recovered.night.id, None)
+    conclusion = Conclusion(
+        outcome=BisectionOutcome.CULPRIT,
+        message="m",
+        culprits=(named("e" * 40, "runtime"),),
+        through=named(FIX),
+    )
+    recovered.task().named(cast(Any, None), conclusion)
+    close_incidents(recovered.context)
+    (incident,) = recovered.journal.incidents.all()
+    assert incident.fixed_by == FIX
+    assert recovered.waiting() == []
+
+
+def test_ends_that_do_not_differ_are_not_asked_again(recovered: Recovered) -> None:
+    recovered.task().failed(EndsError("the ends do not differ"))
+    assert recovered.waiting() == []
+    assert recovered.problems == ["one.py on sim: the ends do not differ"]
+
+
+def test_a_device_that_failed_is_asked_again(recovered: Recovered) -> None:
+    task = recovered.task()
+    task.remember(recovered.bisection)
+    task.failed(UserError("no board"))
+    (regression,) = recovered.waiting()
+    assert regression.fix_bisection_id is None
+    assert recovered.problems == ["one.py on sim: no board"]
+
+
+def test_what_a_night_s_end_cut_off_waits_for_the_next(recovered: Recovered) -> None:
+    assert recovered.task().open(cast(Any, None)) is None
+    assert len(recovered.waiting()) == 1
+    assert "search for its fix was not begun" in recovered.problems[0]
