@@ -21,7 +21,7 @@ from ..search.choose.gallop import GallopTo, Passes, gallop
 from ..search.evidence.knowledge import Outcome
 from .config import NightlyConfig
 from .regressions.recovery import Recovery, judge_recovery
-from .runs import FAILING, OF_THE_DEVICE, Runner, judged_run
+from .runs import FAILING, OF_THE_DEVICE, CaseRunner, judged_run
 
 _MOST_RUNS = 40
 """Of a cell whose recovery is judged, in one night. What they show counts in the next night too."""
@@ -33,7 +33,13 @@ class Examiner:
     """Examines cells, one after another, and keeps regressions up to date."""
 
     def __init__(
-        self, *, config: NightlyConfig, journal: JobJournal, runner: Runner, night: NightRow, searched: str
+        self,
+        *,
+        config: NightlyConfig,
+        journal: JobJournal,
+        runner: CaseRunner,
+        night: NightRow,
+        searched: str,
     ) -> None:
         self._config = config
         self._journal = journal

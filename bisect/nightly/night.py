@@ -25,7 +25,7 @@ from .markdown import markdown_text
 from .regressions.bisections import bisect_regressions
 from .regressions.context import NightContext
 from .regressions.incidents import close_incidents, localize_incidents
-from .runs import Runner
+from .runs import CaseRunner
 from .summary import HookReport, NightReport, incident_report, night_report
 
 OnResult = Callable[[CellKey, CaseResultRow], None]
@@ -98,7 +98,7 @@ def _run_matrix(
     stack = workspace.stack
     content = StackContent(stack, workspace)
     with Prober(workspace, content, home, on_activity=lambda _text: None) as prober:
-        runner = Runner(
+        runner = CaseRunner(
             config=config,
             stack=stack,
             workspace=workspace,

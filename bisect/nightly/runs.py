@@ -40,7 +40,7 @@ OF_THE_DEVICE = frozenset({Verdict.DEVICE_ERROR, Verdict.ENVIRONMENT_ERROR, Verd
 _EVIDENCE_LINES = 20
 
 
-class Runner:
+class CaseRunner:
     """Builds and runs cells at any commit of the searched repository."""
 
     def __init__(

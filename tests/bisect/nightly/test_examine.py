@@ -1,0 +1,155 @@
+"""What a night says of a cell whose regression is open, by what its runs show."""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from precision_bisect.bisect.nightly.config import NightlyConfig
+from precision_bisect.bisect.nightly.examine import Examiner
+from precision_bisect.bisect.nightly.runs import judged_run
+from precision_bisect.store.database import open_store, sqlite_url
+from precision_bisect.store.journals.nightly.case_runs import CaseRun, CellKey
+from precision_bisect.store.journals.nightly.job import JobJournal
+from precision_bisect.store.tables.nights import CaseResultRow, CaseRunRow, CellRow
+from precision_bisect.store.vocabulary import CaseStatus, Judgement, Verdict
+
+CONFIG = NightlyConfig(job="job", stack="demo", cases=("one.py",), platforms=cast(Any, {"sim": {}}))
+_VERDICTS = {
+    "P": Verdict.PASS,
+    "F": Verdict.MISMATCH,
+    "E": Verdict.ENVIRONMENT_ERROR,
+    "T": Verdict.TIMEOUT,
+}
+
+
+class ScriptedRunner:
+    """Shows what a script says, until it or the device's quota ends. A commit is its own content."""
+
+    def __init__(self, journal: JobJournal, script: Iterable[str]) -> None:
+        self._journal = journal
+        self._script = iter(script)
+
+    def content_at(self, commit: str) -> str:
+        return commit
+
+    def environment(self) -> str:
+        return "f"
+
+    def run(self, night: int, cell: CellRow, commit: str) -> CaseRunRow | None:
+        letter = next(self._script, None)
+        if letter is None:
+            return None
+        run = CaseRun(
+            started=datetime.now(UTC),
+            commit=commit,
+            revisions={},
+            content=commit,
+            verdict=_VERDICTS[letter],
+            signature=None,
+            metrics={},
+            evidence=[],
+            device=0,
+            host="here",
+            build_source="built",
+            build_seconds=1.0,
+            run_seconds=1.0,
+            fingerprint="f",
+            environment={},
+            log="/x",
+        )
+        return self._journal.runs.add(night, cell.id, run)
+
+
+class Job:
+    """A job of one cell, which failed in three runs at `bad` after it had passed at `good`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.journal = JobJournal(open_store(sqlite_url(folder / "store.sqlite")), "job")
+        self.cell = self.journal.runs.cell(
+            CellKey(branch="main", case="one.py", platform="sim", tolerance="default")
+        )
+        night = self.journal.nights.begin({"main": "bad"}, "here")
+        runner = ScriptedRunner(self.journal, "FFF")
+        for _ in range(3):
+            runner.run(night.id, self.cell, "bad")
+        self.journal.regressions.open(
+            night.id, self.cell.id, last_good="good", first_bad="bad", bad_when="mismatch"
+        )
+
+    def night(self, head: str, shown: str) -> CaseResultRow:
+        """A night in which so many runs are left, and show this."""
+        night = self.journal.nights.begin({"main": head}, "here")
+        examiner = Examiner(
+            config=CONFIG,
+            journal=self.journal,
+            runner=cast(Any, ScriptedRunner(self.journal, shown)),
+            night=night,
+            searched="compiler",
+        )
+        return examiner.examine(self.cell, head)
+
+    @property
+    def is_open(self) -> bool:
+        return self.journal.regressions.of_cell(self.cell.id) is not None
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Job:
+    return Job(tmp_path)
+
+
+def test_it_runs_until_its_passes_tell_that_it_has_recovered(job: Job) -> None:
+    result = job.night("c1", "P" * 50)
+    assert (result.status, result.runs, result.failures) == (CaseStatus.PASSED, 4, 0)
+    assert not job.is_open
+    (regression,) = job.journal.regressions.recovered_without_fix()
+    assert (regression.last_bad, regression.recovered_at) == ("bad", "c1")
+
+
+def test_a_failure_behind_passes_leaves_it_open(job: Job) -> None:
+    result = job.night("c1", "PPF")
+    assert (result.status, result.runs, result.failures) == (CaseStatus.KNOWN, 3, 1)
+    assert result.message.startswith("passed 2 of 3 runs: mismatch")
+    regression = job.journal.regressions.of_cell(job.cell.id)
+    assert regression is not None
+    assert regression.last_bad == "c1"
+
+
+def test_where_the_runs_are_used_up_it_stays_open_and_the_next_night_goes_on(job: Job) -> None:
+    result = job.night("c1", "PP")
+    assert (result.status, result.runs) == (CaseStatus.UNTESTED, 2)
+    assert "passed 2 of the 4 runs" in result.message
+    assert "regression stays open; the device's runs of this night are used up" in result.message
+    assert job.is_open
+    assert job.night("c1", "PPP").status is CaseStatus.PASSED
+
+
+def test_a_night_makes_only_so_many_runs_of_a_case_that_fails_seldom(job: Job) -> None:
+    for night in range(20):
+        job.night(f"f{night}", "PPPF")
+    result = job.night("c1", "P" * 100)
+    assert (result.status, result.runs) == (CaseStatus.UNTESTED, 40)
+    assert "run 40 times in a night at most" in result.message
+    assert job.is_open
+
+
+def test_a_pass_at_what_failed_before_is_flaky(job: Job) -> None:
+    result = job.night("bad", "PPPPPP")
+    assert (result.status, result.runs) == (CaseStatus.FLAKY, 1)
+    assert job.is_open
+
+
+@pytest.mark.parametrize("shown", ["E", "PE", "T", "PPT"])
+def test_what_the_device_does_is_no_failure_and_no_recovery(job: Job, shown: str) -> None:
+    assert job.night("c1", shown).status is CaseStatus.INFRASTRUCTURE
+    assert job.is_open
+
+
+def test_a_timeout_is_a_failure_where_a_timeout_opened_the_regression(job: Job) -> None:
+    job.night("c1", "T")
+    (*_, run) = job.journal.runs.recent(job.cell.id)[:1]
+    assert judged_run(run, "mismatch").judgement is Judgement.SKIP
+    assert judged_run(run, "timeout").judgement is Judgement.BAD
