@@ -8,7 +8,7 @@ from sqlalchemy import create_engine, select, text
 from precision_bisect.store.database import StoreError, open_store, open_to_read, read_store
 from precision_bisect.store.journals.bisections import BisectionJournal
 from precision_bisect.store.tables.bisections import BisectionRow
-from precision_bisect.store.tables.nights import IncidentRow
+from precision_bisect.store.tables.nights import IncidentRow, RegressionRow
 from precision_bisect.store.vocabulary import BisectionOutcome
 from tests.store.kept import LOCALIZED, NAMES, kept_store
 
@@ -52,3 +52,12 @@ def test_a_store_of_a_later_version_asks_for_an_update(url: str) -> None:
         with pytest.raises(StoreError, match=rf"found {LATER}, .*update this one") as refused:
             opened(url)
         assert "\n" not in str(refused.value)
+
+
+def test_what_fixed_a_case_in_an_earlier_version_is_not_looked_for_again(url: str) -> None:
+    with create_engine(url).begin() as connection:
+        connection.execute(text("UPDATE regressions SET recovered_night_id = (SELECT min(id) FROM nights)"))
+    with open_store(url)() as session:
+        (regression,) = session.scalars(select(RegressionRow))
+        assert regression.fixed_by is None
+        assert regression.fix_problem is not None
