@@ -13,9 +13,8 @@ from ...search.choose.confirmation import confirmed_at
 from ...search.choose.decision import as_if_certain
 from ...search.choose.planner import Found
 from ...search.choose.rounds import Round, next_round
-from ...search.evidence.knowledge import Knowledge, Observation, Outcome
-from ...search.evidence.posterior import GOOD_END, Posterior
-from ..evidence import target_at
+from ...search.evidence.posterior import Posterior
+from ..contradiction import Contradiction
 from ..known import Known
 from ..needs import Confirming, Narrowed, Needs, Note
 from ..priority.circumstances import Circumstances
@@ -28,9 +27,6 @@ from .answer.enclosing import Enclosing
 from .answer.naming import ConfirmedCulprit, named_commit
 from .parents import CheckingParents
 from .state import Advance, BisectionState, Move, Wait
-
-_VERIFYING_RUNS = 3
-"""Of two commits whose verdicts contradict each other, before the range counts as broken twice."""
 
 
 @dataclass(frozen=True)
@@ -47,20 +43,20 @@ class Searching(BisectionState):
 
     @override
     def promise(self, known: Known, around: Circumstances) -> Promise | None:
-        contradiction = _contradiction(self.range_search, known)
+        contradiction = Contradiction.of(self.range_search.evidence, known.log)
         if contradiction.verifying:
             return None
-        posterior = contradiction.posterior(self.range_search, known, around)
+        posterior = _posterior(self.range_search, contradiction, known, around)
         return self.range_search.promise(posterior, known, around)
 
     @override
     def advance(self, known: Known, around: Circumstances) -> Advance:
         search = self.range_search
-        contradiction = _contradiction(search, known)
+        contradiction = Contradiction.of(search.evidence, known.log)
         in_flight = search.in_flight(known)
         if contradiction.verifying:
             return Wait(Needs(start=self._verify(contradiction.verifying, in_flight, around.workers)))
-        posterior = contradiction.posterior(search, known, around)
+        posterior = _posterior(search, contradiction, known, around)
         promise = search.promise(posterior, known, around)
         decision = next_round(
             posterior,
@@ -111,52 +107,13 @@ class Searching(BisectionState):
         return tuple(self.range_search.wanted(node, Phase.CONFIRM) for node in [*wanted.elements()][:free])
 
 
-@dataclass(frozen=True)
-class _Contradiction:
-    """Candidates whose failures the change that is searched for does not explain.
-
-    broken_before: they fail although a later one passes, every time: broken, mended, and broken again.
-    on_other_lines: no later one passes, but no candidate that is left lies behind them: another change, on a line
-    beside it, does the same; a cherry-pick of the fault, say. verifying: on both sides of a contradiction, they must be
-    probed again, as often as they are named, before it is believed.
-    """
-
-    broken_before: tuple[int, ...] = ()
-    on_other_lines: tuple[int, ...] = ()
-    verifying: tuple[int, ...] = ()
-
-    def posterior(self, search: RangeSearch, known: Known, around: Circumstances) -> Posterior:
-        """What the probes say of the change that is searched for. What failed on another line is not probed again."""
-        return search.posterior(known, around, without=self.broken_before, never=self.on_other_lines)
-
-
-def _contradiction(search: RangeSearch, known: Known) -> _Contradiction:
-    graph = search.loaded.graph
-    seen = [each for each in search.evidence.observations(known.log) if each.commit != GOOD_END]
-    try:
-        fails = Knowledge.start(graph, seen).unexplained_fails
-    except ValueError:
-        return _Contradiction()
-    verifying: list[int] = []
-    for node in _both_sides(search, fails, seen):
-        probes = known.log.of(target_at(search.loaded, node).content)[:_VERIFYING_RUNS]
-        if len({probe.judgement for probe in probes}) > 1:
-            return _Contradiction()
-        verifying += [node] * (_VERIFYING_RUNS - len(probes))
-    passing = {each.commit for each in seen if each.outcome is Outcome.GOOD}
-    before = tuple(fail for fail in fails if any(graph.ancestors(commit)[fail] for commit in passing))
-    beside = tuple(fail for fail in fails if fail not in before)
-    return _Contradiction(before, beside, tuple(verifying))
-
-
-def _both_sides(search: RangeSearch, fails: tuple[int, ...], seen: Iterable[Observation]) -> list[int]:
-    """The first candidate that passes after a fail, and the last fail before it: if both stand, the rest follows."""
-    ancestors = search.loaded.graph.ancestors
-    for commit in sorted({each.commit for each in seen if each.outcome is Outcome.GOOD}):
-        before = [fail for fail in fails if ancestors(commit)[fail]]
-        if before:
-            return [commit, max(before)]
-    return []
+def _posterior(
+    search: RangeSearch, contradiction: Contradiction, known: Known, around: Circumstances
+) -> Posterior:
+    """What the probes say of the change that is searched for. What failed on another line is not probed again."""
+    return search.posterior(
+        known, around, without=contradiction.broken_before, never=contradiction.on_other_lines
+    )
 
 
 def _told(decision: Round, posterior: Posterior, search: RangeSearch) -> Note:

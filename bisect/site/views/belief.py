@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ....store.vocabulary import Phase
+from ...engine.contradiction import Contradiction
 from ...engine.evidence import RangeEvidence
 from ...engine.log import ProbeLog
 from ...report.model.rows import Rows
@@ -49,6 +50,8 @@ def _belief(
         return None
     mended = set(rows.conclusion.earlier_failures) if rows.conclusion else set[str]()
     aside = {stored.places.get(stored.standing.of(sha)) for sha in mended}
+    if rows.conclusion is not None and rows.conclusion.culprits:
+        aside |= {*Contradiction.of(evidence, log).on_other_lines}
     observations = [seen for seen in evidence.observations(log) if seen.commit not in aside]
     belief = Posterior.start(evidence.graph, Rates.unknown(), observations=observations).belief
     return RangeBelief(
