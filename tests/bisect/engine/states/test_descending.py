@@ -13,7 +13,9 @@ MOVES = 4
 """The commit of the line that moves the pin, of eight."""
 BRANCHES = {
     **{f"lib-{side}{place}": f"lib-{side}{place - 1}" for side in "lr" for place in range(2, 6)},
-    **{"lib-l1": "lib-base", "lib-r1": "lib-base", "lib-base": "lib-root"},
+    "lib-l1": "lib-base",
+    "lib-r1": "lib-base",
+    "lib-base": "lib-root",
 }
 
 
