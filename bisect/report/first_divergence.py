@@ -45,6 +45,15 @@ def _divergence(found: Divergence) -> Iterator[tuple[str, str]]:
             "no edge",
             f"{edge.after_kernel} does not wait for {edge.before_kernel}: {edge.hazard}; {edge.cause}",
         )
+    yield from _orders(found)
+    if found.generated is not None:
+        yield "due to", f"{found.generated.origin or 'compiler or runtime: open'}: {found.generated.shown}"
+        if (first := found.generated.first_pass) is not None:
+            yield "pass", f"{first.name} ({first.number}), the first after which the program differs"
+
+
+def _orders(found: Divergence) -> Iterator[tuple[str, str]]:
+    """What the order of the tasks has to do with it."""
     if found.schedule is not None:
         yield (
             "order",
@@ -57,10 +66,6 @@ def _divergence(found: Divergence) -> Iterator[tuple[str, str]]:
             if found.race.confirmed
             else "not shown",
         )
-    if found.generated is not None:
-        yield "due to", f"{found.generated.origin or 'compiler or runtime: open'}: {found.generated.shown}"
-        if (first := found.generated.first_pass) is not None:
-            yield "pass", f"{first.name} ({first.number}), the first after which the program differs"
 
 
 def _stall(found: Stall) -> Iterator[tuple[str, str]]:

@@ -160,15 +160,7 @@ class Replayer:
         outcome = folder / "outcome.json"
         command = case_command(
             stack,
-            CaseName(
-                path=PurePosixPath(REPLAY_CASE.name),
-                arguments=(
-                    "--specs",
-                    str(specs),
-                    *(("--outputs", str(folder / _OUTPUTS)) if save_outputs else ()),
-                    *_closeness(tolerance),
-                ),
-            ),
+            _replay_case(specs, outputs=folder / _OUTPUTS if save_outputs else None, tolerance=tolerance),
             RunOptions(golden_data=data, dump_level=dump_level, dep_gen=dep_gen, runtime_dir=self.copy.path),
             offered=frozenset(),
             outcome=outcome,
@@ -228,4 +220,14 @@ def _failure(ran: Ran, copy: WorkingCopy) -> str:
     return (
         f"{copy.path}: expected its outputs compared, found {found.verdict.value}"
         f"{f' ({found.signature})' if found.signature else ''}: {ran.why[:200]}; see {ran.log}"
+    )
+
+
+def _replay_case(specs: Path, *, outputs: Path | None, tolerance: Tolerance | None) -> CaseName:
+    """The script that runs a build directory under the harness, with its arguments. `outputs` is where it saves what it
+    computes; None: it compares."""
+    saved = () if outputs is None else ("--outputs", str(outputs))
+    return CaseName(
+        path=PurePosixPath(REPLAY_CASE.name),
+        arguments=("--specs", str(specs), *saved, *_closeness(tolerance)),
     )

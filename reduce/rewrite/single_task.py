@@ -162,6 +162,10 @@ def _scalars(
 
 
 def scalar_text(argument: Argument, recorded: int | float | bool | None) -> str:
+    """A scalar argument as source text: its own where that is a literal, else the recorded value.
+
+    Raises `SingleTaskError` where the value was not recorded exactly.
+    """
     if all(word in _OF_LITERALS for word in _WORD.findall(argument.text)):
         return argument.text
     # A float is recorded to six digits by some runtimes; its bits, where the dump has those, are exact.

@@ -23,6 +23,23 @@ def print_summary(found: Divergence, console: Console) -> None:
     def line(text: str, style: str = "") -> None:
         console.print(Text(printable(text), style=style), soft_wrap=True)
 
+    _print_first_divergences(found, line)
+    for below in found.downstream:
+        line(f"below: task {below.position} {below.kernel}: {below.task_class}, {below.reason}")
+    _print_orders(found, line)
+    if found.generated is not None:
+        _print_generated(found.generated, line)
+    _print_other_tasks(found, line)
+    for text in found.not_compared:
+        line(f"not compared: {text}", "yellow")
+    line(
+        f"{found.tasks} tasks, {found.runs} runs of the failing build and {found.reference_runs} of the reference, "
+        f"{found.bytes_dumped} bytes dumped; reference: {_reference(found.reference)}",
+        "dim",
+    )
+
+
+def _print_first_divergences(found: Divergence, line: Line) -> None:
     if found.stall is not None:
         _print_stall(found.stall, line)
     elif not found.first_divergent:
@@ -35,8 +52,10 @@ def print_summary(found: Divergence, console: Console) -> None:
         line(
             f"... and {len(found.first_divergent) - _SHOWN} more first divergent tensors, see divergence.json"
         )
-    for below in found.downstream:
-        line(f"below: task {below.position} {below.kernel}: {below.task_class}, {below.reason}")
+
+
+def _print_orders(found: Divergence, line: Line) -> None:
+    """Which tasks do not wait for each other, and what the trials of other orders told."""
     new = [edge for edge in found.missing_edges if edge.ordered_in_reference is not False]
     for edge in new[:_SHOWN]:
         line(f"missing edge: {_edge(edge)}", "bold yellow")
@@ -48,8 +67,10 @@ def print_summary(found: Divergence, console: Console) -> None:
         )
     if found.race is not None:
         _print_race(found.race, line)
-    if found.generated is not None:
-        _print_generated(found.generated, line)
+
+
+def _print_other_tasks(found: Divergence, line: Line) -> None:
+    """Tasks of which less is known than of the divergent ones."""
     for tasks, what in (
         (found.candidates, "before them have results of which no value is known: the error may be theirs"),
         (found.rounding, "before them differ within rounding"),
@@ -61,13 +82,6 @@ def print_summary(found: Divergence, console: Console) -> None:
         if tasks:
             names = ", ".join(sorted({task.kernel for task in tasks})[:_SHOWN])
             line(f"{len(tasks)} tasks {what}: {names}", "yellow")
-    for text in found.not_compared:
-        line(f"not compared: {text}", "yellow")
-    line(
-        f"{found.tasks} tasks, {found.runs} runs of the failing build and {found.reference_runs} of the reference, "
-        f"{found.bytes_dumped} bytes dumped; reference: {_reference(found.reference)}",
-        "dim",
-    )
 
 
 def _print_first(entry: FirstDivergent, line: Line) -> None:
