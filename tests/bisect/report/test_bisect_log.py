@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from precision_bisect.bisect.report.bisect_log import bisect_log
+from precision_bisect.bisect.report.model.rows import load_rows
 from precision_bisect.bisect.report.write import write_report
 from precision_bisect.bisect.result import Conclusion, NamedCommit
 from precision_bisect.store.vocabulary import BisectionOutcome, Phase, Verdict
@@ -170,6 +172,39 @@ def test_subjects_cannot_add_commands(repository: TestRepository, tmp_path: Path
     conclude(stored, history, {1})
     assert len(commands(log_of(stored))) == 2
     assert f"{history.commits[1]} is the first bad commit" in history.replay(log_of(stored))
+
+
+def test_a_standing_s_log_names_its_answer_and_git_replays_it(
+    repository: TestRepository, tmp_path: Path
+) -> None:
+    """4 fails, 2 does not build, 1 passes: git and the log leave the same two suspects."""
+    history = line(repository, 5)
+    stored, stage = history.store(tmp_path)
+    stored.probe(stage, history.commits[4], Verdict.MISMATCH, phase=Phase.ENDPOINT)
+    for index, verdict in ((2, Verdict.BUILD_ERROR), (3, Verdict.MISMATCH), (1, Verdict.PASS)):
+        stored.probe(stage, history.commits[index], verdict)
+    suspects = history.commits[2:4]
+    with stored.sessions() as session:
+        (standing,) = load_rows(session, stored.name).ranges
+        log = bisect_log(
+            standing,
+            subjects={history.commits[2]: "does not\nbuild"},
+            culprit=None,
+            suspects=suspects,
+            first_parent=True,
+        )
+    assert commands(log) == [
+        f"git bisect start '--first-parent' '{history.commits[4]}' '{history.good}'",
+        f"git bisect skip {history.commits[2]}",
+        f"git bisect bad {history.commits[3]}",
+        f"git bisect good {history.commits[1]}",
+    ]
+    assert log.splitlines()[-2:] == [
+        f"# possible first bad commit: [{suspects[0]}] does not build",
+        f"# possible first bad commit: [{suspects[1]}]",
+    ]
+    _, _, last = history.replay(log).partition("The first bad commit could be any of:")
+    assert {commit for commit in history.commits if commit in last} == {*suspects}
 
 
 def test_replay_needs_no_more_than_git(repository: TestRepository, tmp_path: Path) -> None:

@@ -1,0 +1,95 @@
+"""What the reports call an answer, its confidence, and what a pin or a run showed."""
+
+import pytest
+
+from precision_bisect.bisect.report import phrases
+from precision_bisect.bisect.report.model.model import UNFINISHED, RunError
+from precision_bisect.bisect.result import PinRecord
+from precision_bisect.store.vocabulary import BisectionOutcome, Seeks
+from tests.bisect.report.stored_bisection import StoredBisection, sha
+
+
+def test_every_outcome_has_its_own_words() -> None:
+    assert {*phrases.OUTCOMES} == {*BisectionOutcome, UNFINISHED}
+    assert len({*phrases.OUTCOMES.values()}) == len(phrases.OUTCOMES)
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("culprit", "culprit found"),
+        ("only_skipped", "only skipped commits are left"),
+        ("ends_do_not_differ", "the ends do not differ"),
+        ("interrupted", "not finished"),
+    ],
+)
+def test_a_report_says_how_it_ended(kind: str, words: str, request: pytest.FixtureRequest) -> None:
+    assert phrases.outcome(request.getfixturevalue(kind).report()) == words
+
+
+def test_where_a_fix_is_sought_the_words_turn_round(culprit: StoredBisection) -> None:
+    report = culprit.report()
+    fix = report.model_copy(update={"seeks": Seeks.FIX})
+    assert [phrases.named(each) for each in (report, fix)] == ["culprit", "first fixed commit"]
+    assert phrases.outcome(fix) == "first fixed commit found"
+    assert [phrases.lost(each) for each in (report, fix)] == ["fix", "fault"]
+    assert [phrases.earlier(each) for each in (report, fix)] == [
+        "failed too, then passed",
+        "passed too, then failed",
+    ]
+
+
+def test_the_older_end_comes_first(culprit: StoredBisection) -> None:
+    (searched,) = culprit.report().ranges
+    assert phrases.ends(searched) == (sha("c0"), sha("c6"))
+    assert phrases.ends(searched.model_copy(update={"seeks": Seeks.FIX})) == (sha("c6"), sha("c0"))
+
+
+def test_a_confidence_is_told_with_what_was_asked(culprit: StoredBisection) -> None:
+    (commit,) = culprit.report().culprits
+    assert phrases.confidence(commit, 0.99) == "99.93 % (99 % was asked)"
+    unstated = commit.model_copy(update={"confidence": None})
+    assert phrases.confidence(unstated, 0.999999) == "not stated (99.99 % was asked)"
+
+
+def test_a_side_tells_its_verdict_and_how_many_of_its_runs_failed(culprit: StoredBisection) -> None:
+    bad = culprit.report().reproduce.bad
+    assert bad is not None
+    assert phrases.side_verdict(bad) == "mismatch (out: 3/512 differ), 3 of 3 runs failed"
+    once = bad.model_copy(update={"runs": bad.runs[:1], "failures": 1, "signature": None})
+    assert phrases.side_verdict(once) == "mismatch, 1 of 1 run failed"
+
+
+@pytest.mark.parametrize(
+    ("searched", "frozen_at", "words"),
+    [
+        (True, None, "searched"),
+        (False, "v0.57", "frozen at v0.57 in every run"),
+        (False, None, "frozen, but says nothing at the bad end"),
+    ],
+)
+def test_a_pin_was_searched_or_frozen(searched: bool, frozen_at: str | None, words: str) -> None:
+    pin = PinRecord(
+        name="ptoas",
+        holder="compiler",
+        path="toolchain/versions.env",
+        value_good="v0.57",
+        value_bad="v0.58",
+        searched=searched,
+        frozen_at=frozen_at,
+    )
+    assert phrases.pin_state(pin) == words
+
+
+def test_a_run_tells_its_error_and_each_line_of_evidence_once(culprit: StoredBisection) -> None:
+    report = culprit.report()
+    assert report.reproduce.bad is not None
+    run = phrases.shown_run(report, report.reproduce.bad)
+    assert run.ordinal == report.reproduce.bad.shown
+    assert phrases.error(run) == ""
+    measured = run.model_copy(update={"error": RunError(measure="max_abs", value=0.03125)})
+    assert phrases.error(measured) == "max abs 0.031"
+    wild = run.model_copy(update={"error": RunError(measure="max_abs", value="NaN")})
+    assert phrases.error(wild) == "max abs NaN"
+    twice = run.model_copy(update={"evidence": run.evidence * 2})
+    assert phrases.evidence_texts(twice) == ["[RUN] mismatch"]
