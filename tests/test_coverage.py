@@ -45,7 +45,7 @@ _LEFT = pytest.mark.xfail(strict=True, reason="some long modules are still teste
 
 
 @pytest.mark.parametrize(
-    "room", [pytest.param(room, marks=[_LEFT] if room in ("bisect", "reduce") else []) for room in ROOMS]
+    "room", [pytest.param(room, marks=[_LEFT] if room == "bisect" else []) for room in ROOMS]
 )
 def test_every_long_module_is_imported_by_a_test_of_its_room(room: str) -> None:
     tests = {name for file in (ROOT / "tests" / room).rglob("*.py") for name in imported(file)}

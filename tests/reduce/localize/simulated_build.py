@@ -115,6 +115,7 @@ class Spent:
     runs: int = 1
     dumped_bytes: int = 0
     toolchain: Any = None
+    timeout: float = 300
 
 
 @dataclass
