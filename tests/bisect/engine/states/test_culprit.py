@@ -7,9 +7,25 @@ import pytest
 
 from precision_bisect.bisect.engine.history import AskPatches
 from precision_bisect.bisect.engine.needs import Needs, Note, Notice
+from precision_bisect.bisect.engine.priority.circumstances import Circumstances
+from precision_bisect.bisect.engine.states import culprit
+from precision_bisect.bisect.engine.states.answer.concluding import Concluding
+from precision_bisect.bisect.engine.states.descending import Descending
+from precision_bisect.bisect.engine.states.state import Move, Wait
 from precision_bisect.bisect.result import Conclusion
 from precision_bisect.store.vocabulary import BisectionOutcome, Judgement, Phase
 from tests.bisect.engine.planted import PlantedStack, bisect, broken_line, drive, planted_task, question
+from tests.bisect.engine.stepping import (
+    B,
+    G,
+    about_stack,
+    answers_of,
+    confirmed,
+    running,
+    shown,
+    started,
+    step,
+)
 
 SIZE, CULPRIT = 9, 5
 PINS = ["lib-0"] * CULPRIT + ["lib-1"] * (SIZE - CULPRIT)
@@ -119,3 +135,41 @@ def test_other_patches_of_a_culprit_and_its_parent_are_told() -> None:
         "cherry-picked on top of 5: patch; of its parent: none"
         ". The patch may be what changes the result between them"
     ]
+
+
+def test_the_culprit_is_run_with_the_old_pin_then_its_parent_with_the_new_one() -> None:
+    planted = stack(lambda line, lib: lib)
+    state = culprit.TestingPins(confirmed(planted.load(planted.range()), CULPRIT - 1))
+    known, advance = step(state, about_stack(planted), answers_of(planted))
+    (with_old,) = started(advance)
+    assert (with_old.target.content, with_old.phase) == (f"{CULPRIT} lib-0", Phase.COUNTERFACTUAL)
+    assert state.advance(running(known, with_old), Circumstances()) == Wait(Needs())
+    known, advance = step(state, shown(known, f"{CULPRIT} lib-0", G), answers_of(planted))
+    assert [probe.target.content for probe in started(advance)] == [f"{CULPRIT - 1} lib-1"]
+    _, advance = step(state, shown(known, f"{CULPRIT - 1} lib-1", B), answers_of(planted))
+    assert isinstance(advance, Move)
+    assert isinstance(advance.state, Descending)
+    assert (advance.state.pin.old, advance.state.pin.new) == ("lib-0", "lib-1")
+    assert [tested.blame for tested in advance.state.culprit.tested] == ["submodule"]
+
+
+def test_once_a_failure_comes_and_goes_one_pass_with_the_old_pin_proves_nothing() -> None:
+    planted = stack(lambda line, lib: lib)
+    state = culprit.TestingPins(confirmed(planted.load(planted.range()), CULPRIT - 1))
+    known = shown(about_stack(planted), "8 lib-1", B, G, B, G)
+    known = shown(known, f"{CULPRIT} lib-0", *[G] * 8)
+    _, advance = step(state, known, answers_of(planted))
+    # It fails in 2 of 4 runs: only (1/2) ** 9 lies below the 0.002 that may be missed.
+    assert [probe.target.content for probe in started(advance)] == [f"{CULPRIT} lib-0"]
+    _, advance = step(state, shown(known, f"{CULPRIT} lib-0", G), answers_of(planted))
+    assert [probe.target.content for probe in started(advance)] == [f"{CULPRIT - 1} lib-1"]
+
+
+def test_a_culprit_that_moves_no_pin_is_the_answer_without_a_further_run() -> None:
+    planted = broken_line(SIZE, CULPRIT)
+    state = culprit.TestingPins(confirmed(planted.load(planted.range()), CULPRIT - 1))
+    _, advance = step(state, about_stack(planted), answers_of(planted))
+    assert isinstance(advance, Move)
+    assert isinstance(advance.state, Concluding)
+    assert [named.commit for named in advance.state.inner.culprits] == [str(CULPRIT)]
+    assert advance.state.inner.message == f"line {CULPRIT} introduced it"

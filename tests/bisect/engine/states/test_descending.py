@@ -4,10 +4,17 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
+from precision_bisect.bisect.commits.moved_pin import MovedPin
 from precision_bisect.bisect.engine.needs import Needs, Notice
+from precision_bisect.bisect.engine.states.answer.enclosing import Through, TookAway
+from precision_bisect.bisect.engine.states.descending import Descending
+from precision_bisect.bisect.engine.states.opening import OpeningRange
+from precision_bisect.bisect.engine.states.state import Enter, Move
 from precision_bisect.bisect.result import Conclusion
-from precision_bisect.store.vocabulary import BisectionOutcome, Judgement, Seeks
+from precision_bisect.bisect.search.evidence.posterior import GOOD_END
+from precision_bisect.store.vocabulary import BisectionOutcome, Judgement, Phase, Seeks
 from tests.bisect.engine.planted import PlantedStack, bisect, drive, planted_task, question
+from tests.bisect.engine.stepping import B, G, S, about_stack, answers_of, confirmed, shown, started, step
 
 MOVES = 4
 """The commit of the line that moves the pin, of eight."""
@@ -137,3 +144,63 @@ def test_the_ends_of_the_pinned_range_are_not_run_again() -> None:
     task = bisect(stack("lib-1", "lib-9", lambda lib: number(lib) >= 6, chain(10)))
     inner = [content for content in task.simulated.started if content.startswith(f"{MOVES} ")]
     assert inner.count(f"{MOVES} lib-1") <= 2
+
+
+OTHERWISE = OpeningRange()
+
+
+def descending(planted: PlantedStack, old: str, new: str) -> Descending:
+    """The commit of the line that moves the pin is confirmed to be to blame by that."""
+    return Descending(
+        culprit=confirmed(planted.load(planted.range()), MOVES - 1),
+        pin=MovedPin(path="lib", held_name="lib", old=old, new=new),
+        otherwise=OTHERWISE,
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "seeks", "outer"),
+    [("lib-1", "lib-9", Seeks.REGRESSION, Through), ("lib-9", "lib-1", Seeks.FIX, TookAway)],
+)
+def test_the_range_of_the_pinned_repository_begins_where_the_culprit_is_held(
+    old: str, new: str, seeks: Seeks, outer: type
+) -> None:
+    planted = stack(old, new, lambda lib: False, chain(10))
+    known = shown(about_stack(planted), f"1 {old}", G)
+    _, advance = step(descending(planted, old, new), known, answers_of(planted))
+    assert isinstance(advance, Enter)
+    inner = advance.search.loaded.range
+    assert (inner.repository, inner.old, inner.new, inner.seeks) == ("lib", "lib-1", "lib-9", seeks)
+    assert inner.held == {"line": str(MOVES)}
+    assert advance.search.ordinal == 2
+    assert [type(each) for each in advance.enclosing.outer] == [outer]
+    (seen,) = advance.search.evidence.inherited
+    assert seen.commit == (GOOD_END if seeks is Seeks.REGRESSION else advance.search.loaded.graph.bad)
+
+
+def test_where_the_lines_parted_is_run_with_the_culprit_before_either_is_searched() -> None:
+    planted = stack("lib-l3", "lib-r3", lambda lib: False, BRANCHES)
+    state = descending(planted, "lib-l3", "lib-r3")
+    known, advance = step(state, about_stack(planted), answers_of(planted))
+    (wanted,) = started(advance)
+    assert (wanted.target.content, wanted.phase) == (f"{MOVES} lib-base", Phase.COUNTERFACTUAL)
+    for judgement, old, new, seeks in (
+        (G, "lib-base", "lib-r3", Seeks.REGRESSION),
+        (B, "lib-base", "lib-l3", Seeks.FIX),
+    ):
+        _, advance = step(state, shown(known, f"{MOVES} lib-base", judgement), answers_of(planted))
+        assert isinstance(advance, Enter)
+        inner = advance.search.loaded.range
+        assert (inner.old, inner.new, inner.seeks) == (old, new, seeks)
+    _, advance = step(state, shown(known, f"{MOVES} lib-base", S), answers_of(planted))
+    assert isinstance(advance, Move)
+    assert advance.state is OTHERWISE
+
+
+def test_histories_that_share_nothing_are_not_searched_and_that_is_told() -> None:
+    planted = stack("lib-1", "other-1", lambda lib: False, {"lib-1": "lib-0", "other-1": "other-0"})
+    _, advance = step(descending(planted, "lib-1", "other-1"), about_stack(planted), answers_of(planted))
+    assert isinstance(advance, Move)
+    assert advance.state is OTHERWISE
+    (note,) = advance.notes
+    assert note == Notice("lib moves from lib-1 to other-1, which share no history: not searched")

@@ -5,9 +5,15 @@ from collections.abc import Callable
 
 import pytest
 
+from precision_bisect.bisect.engine.evidence import failing_end, passing_end
+from precision_bisect.bisect.engine.known import Known
+from precision_bisect.bisect.engine.needs import Needs
+from precision_bisect.bisect.engine.states.ends import MeasuringEnds
+from precision_bisect.bisect.engine.states.state import Advance, Enter, Wait
 from precision_bisect.runner.errors import EndsError, UserError
 from precision_bisect.store.vocabulary import Judgement, Phase, Seeks
 from tests.bisect.engine.planted import PlantedStack, bisect, broken_line, question
+from tests.bisect.engine.stepping import about_stack, answers_of, running, search_of, shown, started, step
 
 GOOD, BAD, SKIP = Judgement.GOOD, Judgement.BAD, Judgement.SKIP
 
@@ -81,3 +87,53 @@ def test_an_end_that_seldom_fails_is_run_until_it_does() -> None:
     assert task.culprit == "5"
     assert task.conclusion is not None
     assert all(rate.runs >= 20 for rate in task.conclusion.rates)
+
+
+def measuring(planted: PlantedStack, seeks: Seeks = Seeks.REGRESSION) -> MeasuringEnds:
+    return MeasuringEnds(range_search=search_of(planted.load(planted.range(seeks=seeks))), before=0)
+
+
+def after(
+    planted: PlantedStack, known: Known, *, workers: int = 1, seeks: Seeks = Seeks.REGRESSION
+) -> Advance:
+    return step(measuring(planted, seeks), known, answers_of(planted), workers=workers)[1]
+
+
+@pytest.mark.parametrize(("seeks", "good", "bad"), [(Seeks.REGRESSION, "0", "8"), (Seeks.FIX, "8", "0")])
+def test_the_end_that_should_pass_is_run_first_then_the_other(seeks: Seeks, good: str, bad: str) -> None:
+    planted = broken_line(9, 5)
+    known = about_stack(planted, range=planted.range(seeks=seeks))
+    (first,) = started(after(planted, known, seeks=seeks, workers=4))
+    assert (first.target.commit, first.phase) == (good, Phase.ENDPOINT)
+    assert after(planted, running(known, first), seeks=seeks) == Wait(Needs())
+    (second,) = started(after(planted, shown(known, f"{good} lib-0", GOOD), seeks=seeks, workers=4))
+    assert second.target.commit == bad
+
+
+@pytest.mark.parametrize(("workers", "commits"), [(1, ["0"]), (2, ["0", "8"]), (3, ["0", "8", "0"])])
+def test_once_both_have_shown_it_the_ends_take_turns_on_all_workers(workers: int, commits: list[str]) -> None:
+    planted = broken_line(9, 5)
+    known = shown(shown(about_stack(planted), "0 lib-0", GOOD), "8 lib-0", BAD)
+    assert [probe.target.commit for probe in started(after(planted, known, workers=workers))] == commits
+
+
+def test_the_search_begins_with_how_often_each_end_failed() -> None:
+    planted = broken_line(9, 5)
+    known = shown(shown(about_stack(planted), "0 lib-0", *[GOOD] * 5), "8 lib-0", *[BAD] * 5)
+    advance = after(planted, known)
+    assert isinstance(advance, Enter)
+    loaded = advance.search.loaded
+    assert (advance.enclosing.good, advance.enclosing.bad) == (passing_end(loaded), failing_end(loaded))
+    assert [(rate.commit, rate.failures, rate.runs) for rate in advance.enclosing.rates] == [
+        ("0", 0, 5),
+        ("8", 5, 5),
+    ]
+
+
+def test_an_end_that_was_a_skip_is_refused_unless_that_was_before_a_resume() -> None:
+    planted = broken_line(9, 5)
+    known = shown(shown(about_stack(planted), "0 lib-0", GOOD), "8 lib-0", BAD, SKIP)
+    with pytest.raises(UserError, match="expected a run that passes or fails as asked"):
+        after(planted, known)
+    resumed = MeasuringEnds(range_search=measuring(planted).range_search, before=3)
+    assert started(step(resumed, known, answers_of(planted))[1])

@@ -4,12 +4,18 @@ import itertools
 
 import pytest
 
-from precision_bisect.bisect.engine.needs import GivenData, SavedData
+from precision_bisect.bisect.engine.known import Known
+from precision_bisect.bisect.engine.needs import GivenData, GoodEnd, Needs, SavedData
+from precision_bisect.bisect.engine.priority.circumstances import Circumstances
+from precision_bisect.bisect.engine.states.good_end import FindingGoodEnd
+from precision_bisect.bisect.engine.states.opening import OpeningRange
+from precision_bisect.bisect.engine.states.state import Move, Wait
 from precision_bisect.runner.errors import EndsError
 from precision_bisect.store.vocabulary import Judgement
 from tests.bisect.engine.planted import PlantedStack, bisect, broken_line, planted_task, question
 from tests.bisect.engine.simulated import SimulatedTask
 from tests.bisect.engine.states.test_data import saving
+from tests.bisect.engine.stepping import B, G, S, about_stack, answers_of, running, shown, started, step
 
 JUDGEMENTS = {"g": Judgement.GOOD, "b": Judgement.BAD, "s": Judgement.SKIP}
 
@@ -83,3 +89,51 @@ def test_given_data_are_frozen_first_and_captured_ones_at_the_pass(jobs: int) ->
         "every run before the data are frozen makes its own"
     )
     assert task.culprit == "14"
+
+
+def wanted_commit(stack: PlantedStack, known: Known) -> str:
+    (wanted,) = started(step(FindingGoodEnd(), known, answers_of(stack))[1])
+    return wanted.target.commit
+
+
+def test_each_step_of_the_gallop_follows_from_what_is_known() -> None:
+    stack = broken_line(20, 12)
+    known = about_stack(stack, gallop="commits")
+    assert wanted_commit(stack, known) == "19"
+    known = shown(known, "19 lib-0", B)
+    assert wanted_commit(stack, known) == "18"
+    known = shown(known, "18 lib-0", B)
+    assert wanted_commit(stack, known) == "17"
+    # One that cannot be tested: the next one behind it stands for it.
+    known = shown(known, "17 lib-0", S)
+    assert wanted_commit(stack, known) == "16"
+    known = shown(known, "16 lib-0", B)
+    assert wanted_commit(stack, known) == "15"
+
+
+def test_a_pass_counts_once_both_it_and_the_bad_end_were_run_five_times() -> None:
+    stack = broken_line(20, 19)
+    known = shown(about_stack(stack, gallop="commits"), "19 lib-0", B)
+    known = shown(known, "18 lib-0", G)
+    assert wanted_commit(stack, known) == "19"
+    known = shown(known, "19 lib-0", *[B] * 4)
+    assert wanted_commit(stack, known) == "18"
+    _, advance = step(FindingGoodEnd(), shown(known, "18 lib-0", *[G] * 4), answers_of(stack))
+    assert isinstance(advance, Move)
+    assert advance.state == OpeningRange(good="18")
+    assert advance.notes[0] == GoodEnd("18")
+
+
+def test_a_commit_is_not_run_twice_at_once() -> None:
+    stack = broken_line(20, 12)
+    known, advance = step(FindingGoodEnd(), about_stack(stack, gallop="commits"), answers_of(stack))
+    assert FindingGoodEnd().advance(running(known, *started(advance)), Circumstances()) == Wait(Needs())
+
+
+def test_the_bad_end_has_a_failing_end_once_it_failed() -> None:
+    stack = broken_line(20, 12)
+    known, _ = step(FindingGoodEnd(), about_stack(stack, gallop="commits"), answers_of(stack))
+    assert FindingGoodEnd().failing_end(known) is None
+    failing = FindingGoodEnd().failing_end(shown(known, "19 lib-0", B))
+    assert failing is not None
+    assert failing.commit == "19"

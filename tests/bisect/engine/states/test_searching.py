@@ -1,14 +1,22 @@
 """A range is searched: true culprits are named, whatever cannot be tested, was broken before, or is cancelled."""
 
 import itertools
+from dataclasses import replace
 
 import pytest
 
+from precision_bisect.bisect.engine.known import Known
 from precision_bisect.bisect.engine.log import ProbeLog
-from precision_bisect.bisect.engine.needs import Confirming, Narrowed, Needs
+from precision_bisect.bisect.engine.needs import Confirming, Narrowed, Needs, Note
+from precision_bisect.bisect.engine.priority.circumstances import Circumstances
+from precision_bisect.bisect.engine.states.answer.concluding import Concluding
+from precision_bisect.bisect.engine.states.parents import CheckingParents
+from precision_bisect.bisect.engine.states.searching import Searching
+from precision_bisect.bisect.engine.states.state import Advance, Move, Wait
 from precision_bisect.store.vocabulary import BisectionOutcome, Judgement, Phase
 from tests.bisect.engine.planted import PlantedStack, bisect, broken_line, drive, planted_task
 from tests.bisect.engine.simulated import equal_times, simulated_probe
+from tests.bisect.engine.stepping import B, G, S, about_stack, enclosing, running, search_of, shown, started
 
 
 @pytest.mark.parametrize("jobs", [1, 2, 5])
@@ -140,3 +148,97 @@ def test_probes_that_lose_their_value_are_cancelled_and_never_count() -> None:
         assert len(log.ended) + len(numbers) == len(task.simulated.started)
         cancelled += len(numbers)
     assert cancelled > 0
+
+
+def searching(stack: PlantedStack) -> Searching:
+    search = search_of(stack.load(stack.range()))
+    return Searching(search, enclosing(search.loaded))
+
+
+def measured(stack: PlantedStack) -> Known:
+    """Both ends were run five times each."""
+    last = len(stack.pins) - 1
+    return shown(shown(about_stack(stack), "0 lib-0", *[G] * 5), f"{last} lib-0", *[B] * 5)
+
+
+def after(stack: PlantedStack, known: Known, *, workers: int = 1) -> Advance:
+    return searching(stack).advance(known, Circumstances(workers=workers))
+
+
+def notes_of(advance: Advance) -> tuple[Note, ...]:
+    assert isinstance(advance, Wait)
+    return advance.needs.notes
+
+
+def test_one_worker_halves_and_says_how_many_commits_are_left() -> None:
+    stack = broken_line(9, 3)
+    known = measured(stack)
+    for commit, judgement, left in (("4", B, 8), ("2", G, 4), ("3", B, 2)):
+        advance = after(stack, known)
+        (wanted,) = started(advance)
+        assert (wanted.target.commit, wanted.phase, wanted.range) == (commit, Phase.SEARCH, 1)
+        (note,) = notes_of(advance)
+        assert isinstance(note, Narrowed)
+        assert note.candidates == left
+        known = shown(known, f"{commit} lib-0", judgement)
+    (note,) = notes_of(after(stack, known))
+    assert isinstance(note, Confirming)
+    assert note.commit == "3"
+
+
+def test_several_workers_cut_the_range_into_equal_parts() -> None:
+    stack = broken_line(9, 3)
+    wanted = started(after(stack, measured(stack), workers=3))
+    assert sorted(int(probe.target.commit) for probe in wanted) == [2, 4, 6]
+
+
+def test_a_probe_that_cannot_tell_any_more_is_cancelled() -> None:
+    stack = broken_line(17, 3)
+    known = measured(stack)
+    wanted = started(after(stack, known, workers=3))
+    known = running(known, *wanted)
+    numbers = {probe.wanted.target.commit: probe.number for probe in known.log.running}
+    assert {*numbers} == {"4", "8", "12"}
+    ended = replace(known, log=known.log.with_cancelled([numbers["4"]]))
+    advance = after(stack, shown(ended, "4 lib-0", B), workers=3)
+    assert isinstance(advance, Wait)
+    assert {*advance.needs.cancel} == {numbers["8"], numbers["12"]}
+    assert {int(probe.target.commit) for probe in advance.needs.start} == {1, 2, 3}
+
+
+def test_a_failure_before_a_pass_is_run_again_on_both_sides_before_it_is_believed() -> None:
+    stack = broken_line(17, 12)
+    known = shown(shown(measured(stack), "4 lib-0", B), "8 lib-0", G)
+    wanted = started(after(stack, known, workers=4))
+    assert {probe.phase for probe in wanted} == {Phase.CONFIRM}
+    assert sorted(probe.target.commit for probe in wanted) == ["4", "4", "8", "8"]
+    known = shown(shown(known, "4 lib-0", B, B), "8 lib-0", G, G)
+    (next_probe,) = started(after(stack, known))
+    assert 8 < int(next_probe.target.commit) < 16
+
+
+def test_a_confirmed_culprit_goes_on_to_its_parents() -> None:
+    stack = broken_line(3, 2)
+    known = measured(stack)
+    for _ in range(40):
+        advance = after(stack, known)
+        if not isinstance(advance, Wait):
+            break
+        for probe in started(advance):
+            known = shown(known, probe.target.content, stack.judge(probe.target.content), phase=probe.phase)
+    else:
+        raise AssertionError("no end in sight")
+    assert isinstance(advance, Move)
+    assert isinstance(advance.state, CheckingParents)
+    assert advance.state.culprit.named.commit == "2"
+    assert advance.state.culprit.named.confidence is not None
+    assert advance.state.culprit.named.confidence >= 0.999
+
+
+def test_where_all_between_the_ends_are_skips_the_suspects_are_concluded() -> None:
+    stack = broken_line(4, 2, skips={1, 2})
+    known = shown(shown(measured(stack), "1 lib-0", S), "2 lib-0", S)
+    advance = after(stack, known)
+    assert isinstance(advance, Move)
+    assert isinstance(advance.state, Concluding)
+    assert {suspect.commit for suspect in advance.state.inner.suspects} == {"1", "2", "3"}

@@ -1,0 +1,105 @@
+"""One state of a bisection by itself: what it wants, by what is known."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from precision_bisect.bisect.commits.range import LoadedRange
+from precision_bisect.bisect.engine.evidence import RangeEvidence, failing_end, passing_end
+from precision_bisect.bisect.engine.history import HistoryAnswer, HistoryQuestion
+from precision_bisect.bisect.engine.known import BisectionQuestion, Known
+from precision_bisect.bisect.engine.priority.circumstances import Circumstances
+from precision_bisect.bisect.engine.probes import RunningProbe, WantedProbe
+from precision_bisect.bisect.engine.range_search import RangeSearch
+from precision_bisect.bisect.engine.states.answer.enclosing import Enclosing
+from precision_bisect.bisect.engine.states.answer.naming import ConfirmedCulprit, named_commit
+from precision_bisect.bisect.engine.states.state import Advance, BisectionState, Wait
+from precision_bisect.store.vocabulary import Judgement, Phase
+from tests.bisect.engine.planted import PlantedStack, question
+from tests.bisect.engine.simulated import equal_times, simulated_probe
+
+G, B, S = Judgement.GOOD, Judgement.BAD, Judgement.SKIP
+
+
+def about(loaded: LoadedRange) -> Known:
+    """A question about a range, of which nothing is known yet."""
+    return Known(
+        question=BisectionQuestion(range=loaded.range, confidence=0.99, repositories=frozenset({"line"}))
+    )
+
+
+def about_stack(stack: PlantedStack, **changes: object) -> Known:
+    """A question about the whole line of a stack, of which nothing is known yet."""
+    return Known(question=question(stack, **changes))
+
+
+def shown(known: Known, content: str, *judgements: Judgement, phase: Phase = Phase.SEARCH) -> Known:
+    """With further finished probes of some content."""
+    for judgement in judgements:
+        probe = simulated_probe(_next_number(known), content, phase, judgement, times=equal_times(content))
+        known = replace(known, log=known.log.with_finished(probe))
+    return known
+
+
+def running(known: Known, *wanted: WantedProbe) -> Known:
+    """With probes that were started."""
+    for probe in wanted:
+        started_probe = RunningProbe(number=_next_number(known), wanted=probe)
+        known = replace(known, log=known.log.with_started(started_probe))
+    return known
+
+
+def _next_number(known: Known) -> int:
+    probes = (*known.log.ended, *known.log.running)
+    return 1 + max((probe.number for probe in probes), default=0)
+
+
+def search_of(loaded: LoadedRange | None) -> RangeSearch:
+    """The search of a range."""
+    assert loaded is not None
+    return RangeSearch(
+        ordinal=1, loaded=loaded, evidence=RangeEvidence.of(loaded), confidence=0.99, case=None
+    )
+
+
+def enclosing(loaded: LoadedRange) -> Enclosing:
+    """A range with no other around it."""
+    return Enclosing(rates=(), good=passing_end(loaded), bad=failing_end(loaded))
+
+
+def confirmed(loaded: LoadedRange | None, node: int) -> ConfirmedCulprit:
+    """A candidate of a range as its confirmed culprit."""
+    search = search_of(loaded)
+    return ConfirmedCulprit(
+        search=search,
+        enclosing=enclosing(search.loaded),
+        node=node,
+        named=named_commit(search.loaded, node, 0.999),
+        earlier_failures=(),
+    )
+
+
+def step(
+    state: BisectionState,
+    known: Known,
+    answer: Callable[[HistoryQuestion], HistoryAnswer],
+    *,
+    workers: int = 1,
+) -> tuple[Known, Advance]:
+    """What a state wants once every question of it was answered, and what is known then."""
+    while True:
+        advance = state.advance(known, Circumstances(workers=workers))
+        if not isinstance(advance, Wait) or not advance.needs.load:
+            return known, advance
+        for asked in advance.needs.load:
+            known = known.with_answer(asked, answer(asked))
+
+
+def answers_of(stack: PlantedStack) -> Callable[[HistoryQuestion], HistoryAnswer]:
+    """What the histories of a stack say."""
+    return lambda asked: stack.answers[type(asked)](asked)
+
+
+def started(advance: Advance) -> Sequence[WantedProbe]:
+    """The probes that a waiting state wants."""
+    assert isinstance(advance, Wait), advance
+    return advance.needs.start

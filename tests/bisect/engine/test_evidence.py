@@ -1,0 +1,119 @@
+"""What probes tell of a range: of its own candidates, and what those of an outer range tell of its ends."""
+
+import random
+
+import pytest
+
+from precision_bisect.bisect.commits.range import LoadedRange, outcome_of
+from precision_bisect.bisect.engine.evidence import (
+    RangeEvidence,
+    failing_end,
+    new_end,
+    old_end,
+    passing_end,
+    target_at,
+)
+from precision_bisect.bisect.search.evidence.knowledge import Observation, Outcome
+from precision_bisect.bisect.search.evidence.posterior import GOOD_END
+from precision_bisect.bisect.search.graph.graph import CommitGraph
+from precision_bisect.store.vocabulary import Phase, Seeks
+from tests.bisect.engine.planted import PlantedStack, broken_line
+from tests.bisect.engine.simulated import loaded_range
+from tests.bisect.engine.stepping import B, G, S, about, about_stack, shown
+from tests.bisect.search.search_histories import branching, line
+
+
+def loaded_stack(stack: PlantedStack, seeks: Seeks = Seeks.REGRESSION) -> LoadedRange:
+    loaded = stack.load(stack.range(seeks=seeks))
+    assert loaded is not None
+    return loaded
+
+
+def outer_range(seed: int) -> LoadedRange:
+    """Of 20 commits with branches, each of its own content."""
+    graph = CommitGraph(branching(20, 0.2, random.Random(seed)))
+    return loaded_range([f"outer-{node}" for node in range(20)], graph, "outer-good")
+
+
+@pytest.mark.parametrize("flipped", [False, True])
+@pytest.mark.parametrize("seed", range(20))
+def test_probes_of_an_outer_range_tell_of_the_ends_what_is_true_of_them(seed: int, flipped: bool) -> None:
+    """The culprit moves a pin: what builds on it does as with the new one, all else as with the old one."""
+    rng = random.Random(seed)
+    outer = outer_range(seed)
+    inner = loaded_range(["inner-0", "inner-1"], CommitGraph(line(2)), "inner-good")
+    culprit = rng.randrange(20)
+    ends = {True: GOOD_END, False: inner.graph.bad} if flipped else {True: inner.graph.bad, False: GOOD_END}
+    seeks = Seeks.FIX if flipped else Seeks.REGRESSION
+    known, expected = about(outer), list[Observation]()
+    for node in rng.choices([GOOD_END, *range(20)], k=30):
+        content = "outer-good" if node == GOOD_END else f"outer-{node}"
+        changed = node != GOOD_END and bool(outer.graph.ancestors(node)[culprit])
+        told = S if rng.random() < 0.2 else B if changed else G
+        known = shown(known, content, told)
+        expected.append(Observation(ends[changed], outcome_of(told, seeks)))
+    evidence = RangeEvidence.of(inner).inherit(
+        RangeEvidence.of(outer), known.log, culprit=culprit, ends=ends, flipped=flipped
+    )
+    assert evidence.inherited == tuple(expected)
+    assert evidence.observations(known.log) == expected
+
+
+def test_a_failure_that_the_culprit_does_not_explain_and_what_the_range_has_itself_are_not_inherited() -> (
+    None
+):
+    outer = outer_range(0)
+    inner = loaded_range(["inner-0", "outer-19"], CommitGraph(line(2)), "inner-good")
+    known = shown(shown(shown(about(outer), "outer-0", B), "outer-19", B), "outer-0", G)
+    evidence = RangeEvidence.of(inner).inherit(
+        RangeEvidence.of(outer), known.log, culprit=19, ends={True: 1, False: GOOD_END}, flipped=False
+    )
+    assert evidence.inherited == (Observation(GOOD_END, Outcome.GOOD),)
+    assert evidence.observations(known.log) == [
+        Observation(GOOD_END, Outcome.GOOD),
+        Observation(1, Outcome.BAD),
+    ]
+
+
+def test_a_pin_that_is_no_end_tells_nothing() -> None:
+    outer = outer_range(0)
+    inner = loaded_range(["inner-0"], CommitGraph(line(1)), "inner-good")
+    known = shown(shown(about(outer), "outer-0", G), "outer-19", B)
+    evidence = RangeEvidence.of(inner).inherit(
+        RangeEvidence.of(outer), known.log, culprit=19, ends={True: None, False: GOOD_END}, flipped=False
+    )
+    assert evidence.inherited == (Observation(GOOD_END, Outcome.GOOD),)
+
+
+def test_one_probe_speaks_for_all_candidates_of_its_content_and_what_pins_nothing_is_a_skip() -> None:
+    graph = CommitGraph(line(4))
+    evidence = RangeEvidence(
+        graph=graph, contents=["same", None, "same", "new"], old_content="same", seeks=Seeks.REGRESSION
+    )
+    known = shown(about(loaded_range(list("abcd"), graph, "good")), "same", G)
+    known = shown(shown(known, "elsewhere", B), "new", B, phase=Phase.CONFIRM)
+    good = [Observation(node, Outcome.GOOD) for node in (GOOD_END, 0, 2)]
+    bad = Observation(3, Outcome.BAD)
+    assert evidence.observations(known.log) == [Observation(1, Outcome.SKIP), *good, bad]
+    assert evidence.confirming(known.log) == [bad]
+
+
+@pytest.mark.parametrize(("seeks", "passes", "fails"), [(Seeks.REGRESSION, "0", "8"), (Seeks.FIX, "8", "0")])
+def test_which_end_passes_follows_from_what_is_sought(seeks: Seeks, passes: str, fails: str) -> None:
+    loaded = loaded_stack(broken_line(9, 5), seeks)
+    assert (old_end(loaded).commit, new_end(loaded).commit) == ("0", "8")
+    assert (passing_end(loaded).commit, failing_end(loaded).commit) == (passes, fails)
+    assert target_at(loaded, GOOD_END) == old_end(loaded)
+    assert target_at(loaded, loaded.graph.bad) == new_end(loaded)
+    seen = RangeEvidence.of(loaded).observations(
+        shown(about_stack(broken_line(9, 5)), f"{fails} lib-0", B).log
+    )
+    assert seen == [
+        Observation(7, Outcome.BAD) if seeks is Seeks.REGRESSION else Observation(GOOD_END, Outcome.GOOD)
+    ]
+
+
+def test_what_pins_nothing_cannot_be_built() -> None:
+    stack = PlantedStack(outcome=lambda line, lib: G, pins=["lib-0"] * 4, unbuildable={2})
+    with pytest.raises(ValueError, match="2: expected a commit that can be built"):
+        target_at(loaded_stack(stack), 1)
