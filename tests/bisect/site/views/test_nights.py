@@ -1,14 +1,23 @@
 """Pages of nightly jobs: the grid, months, cases, incidents; hostile names inject nothing."""
 
 from pathlib import Path
+from statistics import median
 
 from sqlalchemy import select, update
 
 from benchmarks.site.year import fill_nights
 from precision_bisect.bisect.site.folder import write_site
+from precision_bisect.bisect.site.views import nights
 from precision_bisect.store.tables.bisections import BisectionRow
-from precision_bisect.store.tables.nights import CaseResultRow, CellRow, IncidentRow, NightRow, RegressionRow
-from precision_bisect.store.vocabulary import CaseStatus
+from precision_bisect.store.tables.nights import (
+    CaseResultRow,
+    CaseRunRow,
+    CellRow,
+    IncidentRow,
+    NightRow,
+    RegressionRow,
+)
+from precision_bisect.store.vocabulary import BuildSource, CaseStatus
 from tests.bisect.report.conftest import culprit  # noqa: F401
 from tests.bisect.report.stored_bisection import StoredBisection, sha
 from tests.bisect.site.test_folder import EVIL, check_pages
@@ -73,3 +82,86 @@ def fill_with_incident(stored: StoredBisection) -> None:
             .where(CaseResultRow.night_id == last, CaseResultRow.cell_id == 1)
             .values(status=CaseStatus.REGRESSED, message=EVIL, regression_id=regression.id)
         )
+
+
+def test_the_newest_grid_holds_the_newest_nights_and_counts_the_last(
+    culprit: StoredBisection,  # noqa: F811
+) -> None:
+    fill_with_incident(culprit)
+    with culprit.sessions() as session:
+        grid = nights.newest_grid(session, "nightly")
+        assert nights.jobs(session) == ["nightly"]
+        assert nights.months(session, "nightly") == ["2025-02", "2025-01"]
+        assert [night.ordinal for night in grid.nights] == list(range(11, 41))
+        assert grid.months == [("2025-02", 10), ("2025-01", 20)]
+        assert len(grid.cells) == 3
+        assert sum(grid.newest.values()) == 3
+        assert grid.newest[CaseStatus.REGRESSED] == 1
+        shown = grid.shown[1, grid.nights[-1].id]
+        assert (shown.status, shown.message, shown.incident) == (CaseStatus.REGRESSED, EVIL, 1)
+        assert grid.shown[2, grid.nights[-1].id].incident is None
+
+
+def test_a_month_s_grid_holds_its_nights_alone(culprit: StoredBisection) -> None:  # noqa: F811
+    fill_with_incident(culprit)
+    with culprit.sessions() as session:
+        january = nights.month_grid(session, "nightly", "2025-01")
+        assert [night.ordinal for night in january.nights] == list(range(1, 31))
+        assert {night for _, night in january.shown} == {night.id for night in january.nights}
+        empty = nights.month_grid(session, "nightly", "2024-12")
+        assert (empty.nights, empty.cells, empty.shown, empty.newest) == ([], [], {}, {})
+
+
+def test_cells_are_told_apart_by_what_they_do_not_share(culprit: StoredBisection) -> None:  # noqa: F811
+    fill_nights(culprit.sessions, nights=1, cases=3, environment=1000)
+    with culprit.sessions.begin() as session:
+        grid = nights.newest_grid(session, "nightly")
+        assert grid.folder == "examples/"
+        assert grid.differs(grid.cells[0]) == [grid.cells[0].platform]
+        grid.cells[0].tolerance, grid.cells[1].branch = "loose", "next"
+        assert grid.differs(grid.cells[0]) == [grid.cells[0].platform, "loose", "main"]
+
+
+def test_a_case_counts_its_runs_and_takes_seconds_from_real_builds(
+    culprit: StoredBisection,  # noqa: F811
+) -> None:
+    fill_with_incident(culprit)
+    with culprit.sessions.begin() as session:
+        runs = session.scalars(select(CaseRunRow).where(CaseRunRow.cell_id == 1)).all()
+        for run, seconds in zip(runs, (8.0, 2.0, 4.0), strict=False):
+            run.build_source, run.build_seconds = BuildSource.BUILT, seconds
+        session.flush()
+        view = nights.case_view(session, 1)
+        assert [result.night_id for result, _ in view.results] == list(range(40, 0, -1))
+        assert [number for _, number in view.results] == [1, *[None] * 39]
+        assert view.build_seconds == 4.0
+        assert view.run_seconds == median(run.run_seconds for run in runs)
+        assert [commit for commit, _, _ in view.timings] == [run.commit for run in runs]
+        assert sum(view.counts.values()) == 40
+        assert view.counts[CaseStatus.REGRESSED] == 1
+        assert view.flaky_nights == view.counts.get(CaseStatus.FLAKY, 0) == view.failures
+        assert view.runs == 40 + 3 * view.failures
+        assert [(month, len(days)) for month, days in view.calendar] == [("2025-02", 10), ("2025-01", 30)]
+
+
+def test_open_incidents_come_before_closed_ones(culprit: StoredBisection) -> None:  # noqa: F811
+    fill_with_incident(culprit)
+    with culprit.sessions.begin() as session:
+        first = nights.incident(session, "nightly", 1)
+        for ordinal, closed in ((2, 3), (3, None), (4, 5)):
+            session.add(
+                IncidentRow(
+                    job="nightly",
+                    ordinal=ordinal,
+                    repository="compiler",
+                    culprit=sha(f"c{ordinal}"),
+                    subject=f"Subject {ordinal}",
+                    confidence=None,
+                    bisection_id=first.bisection_id,
+                    opened_night_id=1,
+                    closed_night_id=closed,
+                )
+            )
+        session.flush()
+        assert [each.ordinal for each in nights.incidents(session, "nightly")] == [3, 1, 4, 2]
+        assert nights.incident(session, "nightly", 3).culprit == sha("c3")
