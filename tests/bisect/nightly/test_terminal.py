@@ -1,0 +1,168 @@
+"""What a night prints, on a terminal of 60 columns and into a file."""
+
+import io
+from datetime import UTC, datetime
+
+import pytest
+from rich.console import Console
+from rich.text import Text
+
+from precision_bisect.bisect.nightly.summary import (
+    CaseReport,
+    IncidentCase,
+    IncidentReport,
+    NightReport,
+)
+from precision_bisect.bisect.nightly.terminal import (
+    NamedProgress,
+    SharedOutput,
+    print_night,
+    result_line,
+    say,
+)
+from precision_bisect.store.vocabulary import CaseStatus, Phase
+
+COLUMNS = 60
+
+
+class Printed:
+    """A console, and what was printed on it."""
+
+    def __init__(self, *, terminal: bool = False) -> None:
+        self._file = io.StringIO()
+        self.console = Console(
+            file=self._file, width=COLUMNS, force_terminal=terminal, color_system=None, legacy_windows=False
+        )
+
+    @property
+    def lines(self) -> list[str]:
+        """What was printed, without the spaces that fill a line."""
+        return [line.rstrip() for line in self._file.getvalue().splitlines()]
+
+
+def case(name: str, status: CaseStatus) -> CaseReport:
+    return CaseReport(
+        case=name, platform="sim", tolerance="default", branch="main", commit="a" * 40, status=status,
+        verdict=None, signature=None, message="", runs=1, failures=0, seconds=1.0, incident=None, culprit=None,
+    )  # fmt: skip
+
+
+def incident(*, failing: int = 1, recovered: int = 0, **changes: object) -> IncidentReport:
+    cases = [
+        IncidentCase(
+            case=f"case-{place}.py", platform="sim", tolerance="default", branch="main", last_good="c" * 40,
+            first_bad="d" * 40, passes_again=place >= failing,
+        )
+        for place in range(failing + recovered)
+    ]  # fmt: skip
+    opened = IncidentReport(
+        number=3, event="opened", open=True, repository="tool", culprit="b" * 40, subject="Break it",
+        confidence=0.99996, bisection="20260101-000000-abcd", opened_night=2, closed_night=None, fixed_by=None,
+        cases=tuple(cases),
+    )  # fmt: skip
+    return opened.model_copy(update=changes)
+
+
+def printed(
+    *incidents: IncidentReport, cases: tuple[CaseReport, ...] = (), notes: tuple[str, ...] = ()
+) -> list[str]:
+    """The lines of a night."""
+    report = NightReport(
+        job="small", night=5, started=datetime(2026, 1, 1, tzinfo=UTC), finished=None, attempts=1,
+        heads={}, cases=cases, incidents=incidents, notes=notes,
+    )  # fmt: skip
+    out = Printed()
+    print_night(report, "/nights/night-0005", out.console)
+    return out.lines
+
+
+def test_a_night_counts_its_cases_and_says_what_was_left_undone() -> None:
+    cases = [case(f"{place}.py", CaseStatus.PASSED) for place in range(2)]
+    cases.append(case("2.py", CaseStatus.REGRESSED))
+    assert printed(cases=tuple(cases), notes=("no quota\nleft",)) == [
+        "",
+        "night 5 of small, 2026-01-01",
+        "  2 passed, 1 regressed",
+        "left undone: no quota left",
+        "written to /nights/night-0005",
+    ]
+    assert printed()[2] == "  nothing was judged"
+
+
+def test_an_incident_names_its_culprit_how_surely_and_what_fails() -> None:
+    assert printed(incident(recovered=1))[3:-1] == [
+        "incident 3, opened: Break it",
+        "  culprit tool bbbbbbbbbbbb, 99.99 % confidence",
+        "  fails: case-0.py on sim",
+        "  more: bisect-precision history 20260101-000000-abcd",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("failing", "more"), [(5, []), (6, ["  and 1 more case"]), (9, ["  and 4 more cases"])]
+)
+def test_of_many_failing_cases_the_first_five_are_named(failing: int, more: list[str]) -> None:
+    lines = printed(incident(failing=failing))[3:-1]
+    assert [line for line in lines if "fails:" in line] == [f"  fails: case-{n}.py on sim" for n in range(5)]
+    assert [line for line in lines if "more case" in line] == more
+
+
+@pytest.mark.parametrize(
+    ("fixed_by", "fixed"), [("e" * 40, "fixed by eeeeeeeeeeee"), (None, "fixed by one of several commits")]
+)
+def test_a_closed_incident_says_since_when_it_was_open_and_what_fixed_it(
+    fixed_by: str | None, fixed: str
+) -> None:
+    closed = incident(
+        failing=0, event="closed", open=False, confidence=None, fixed_by=fixed_by, closed_night=5
+    )
+    assert printed(closed)[3:-1] == [
+        "incident 3, closed: Break it",
+        "  culprit tool bbbbbbbbbbbb",
+        "  since night 2",
+        f"  {fixed}",
+        "  more: bisect-precision history 20260101-000000-abcd",
+    ]
+
+
+def test_an_incident_of_an_earlier_night_is_open() -> None:
+    lines = printed(incident(event=None))
+    assert lines[3] == "incident 3, open: Break it"
+    assert "  since night 2" in lines
+
+
+def test_a_long_line_is_wrapped_with_its_indent_on_a_terminal_and_not_in_a_file() -> None:
+    words = " ".join(["word"] * 30)
+    terminal, file = Printed(terminal=True), Printed()
+    for out in (terminal, file):
+        say(out.console, Text(words), indent=4)
+    assert file.lines == [f"    {words}"]
+    assert len(terminal.lines) == 3
+    assert all(line.startswith("    word") and len(line) <= COLUMNS for line in terminal.lines)
+
+
+def test_a_name_is_written_again_whenever_another_bisection_has_spoken() -> None:
+    out = Printed()
+    shared = SharedOutput(out.console)
+    first, second = NamedProgress(shared, "first"), NamedProgress(shared, "second")
+    first.stage("tool", commits=2, candidates=2)
+    first.notice("[bold]mind[/bold]")
+    second.probe_started(7, Phase.SEARCH, "tool", "0123456789abcdef")
+    second.probe_cancelled(7)
+    first.remaining(1, 0.5)
+    assert out.lines == [
+        "first",
+        "  tool: 2 commits in the range",
+        "  note: [bold]mind[/bold]",
+        "second",
+        "  run 7   search    tool 0123456789ab",
+        "  run 7   search    tool 0123456789ab  stopped: its result has become worthless",
+        "first",
+        "  1 commit left, about 1 step",
+    ]
+
+
+def test_a_cell_is_one_line_with_its_status_first() -> None:
+    line = result_line("a.py", "sim", "3 of 3\nfail", CaseStatus.REGRESSED)
+    assert line.plain == "regressed      a.py on sim (3 of 3 fail)"
+    assert len(result_line("a" * 1000, "sim", "b" * 1000, CaseStatus.NEW).plain) == 15 + 300 + 3 + 300

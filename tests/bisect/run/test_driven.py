@@ -1,0 +1,162 @@
+"""One bisection of the small stack beside its effects: what it needs, what is stored, and how it goes on from there."""
+
+from dataclasses import dataclass, field
+
+from sqlalchemy import select
+from typing_extensions import override
+
+from precision_bisect.bisect.engine.needs import Needs
+from precision_bisect.bisect.engine.priority.circumstances import Circumstances
+from precision_bisect.bisect.plan.request import BisectRequest
+from precision_bisect.bisect.result import Conclusion
+from precision_bisect.bisect.run.driven import DrivenBisection
+from precision_bisect.bisect.run.progress import Progress
+from precision_bisect.runner.probe.records import ProbeResult
+from precision_bisect.runner.workspace.home import Home
+from precision_bisect.store.database import open_store, sqlite_url
+from precision_bisect.store.documents.document import write_document
+from precision_bisect.store.journals.bisections import BisectionJournal
+from precision_bisect.store.tables.bisections import NoticeRow
+from precision_bisect.store.vocabulary import Judgement, Phase, Verdict
+from tests.bisect.run.small_request import small_request
+from tests.runner.small_stack import SmallStack
+
+
+@dataclass
+class ToldProgress(Progress):
+    """Keeps what the driver tells."""
+
+    told: list[str] = field(default_factory=list[str])
+
+    @override
+    def stage(self, repository: str, *, commits: int, candidates: int) -> None:
+        self.told.append(f"{repository} {commits} {candidates}")
+
+    @override
+    def remaining(self, candidates: int, expected_steps: float) -> None:
+        self.told.append(f"{candidates} left")
+
+    @override
+    def confirming(self, confidence: float, wanted: float) -> None:
+        self.told.append("confirming")
+
+    @override
+    def probe_started(self, ordinal: int, phase: Phase, repository: str, commit: str) -> None:
+        self.told.append(f"{ordinal} starts")
+
+    @override
+    def activity(self, ordinal: int, slot: int, text: str) -> None:
+        self.told.append(f"{ordinal} {text} in slot {slot}")
+
+    @override
+    def probe_finished(self, ordinal: int, result: ProbeResult) -> None:
+        self.told.append(f"{ordinal} is {result.judgement}")
+
+    @override
+    def probe_cancelled(self, ordinal: int) -> None:
+        self.told.append(f"{ordinal} is cancelled")
+
+    @override
+    def notice(self, text: str) -> None:
+        self.told.append(text)
+
+
+class Driven:
+    """A bisection of the tool, whose last commit of three is broken."""
+
+    def __init__(self, small: SmallStack, home: Home) -> None:
+        self.small, self.home = small, home
+        self.good = small.tool.git("rev-parse", "HEAD")
+        small.tool.commit("harmless", {"tool.txt": "good 2\n"})
+        self.bad = small.tool.commit("fault", {"tool.txt": "wrong\n"})
+        self.workspace = small.workspace()
+        self.request: BisectRequest = small_request(small, self.workspace, self.good, self.bad)
+        self.sessions = open_store(sqlite_url(small.folder / "store.sqlite"))
+        self.journal = BisectionJournal.begin(
+            self.sessions,
+            name="small",
+            repository="tool",
+            good=self.good,
+            bad=self.bad,
+            request=write_document(self.request),
+        )
+        self.progress = ToldProgress()
+
+    def opened(self) -> DrivenBisection:
+        return DrivenBisection(
+            request=self.request,
+            journal=self.journal,
+            workspace=self.workspace,
+            home=self.home,
+            directory=self.small.folder / "bisection",
+            progress=self.progress,
+        )
+
+
+def needs(driven: DrivenBisection) -> Needs:
+    settled = driven.settle(Circumstances())
+    assert not isinstance(settled, Conclusion)
+    return settled
+
+
+def test_the_range_is_stored_and_the_good_end_is_what_is_needed_first(small: SmallStack, home: Home) -> None:
+    driven = Driven(small, home)
+    first = needs(driven.opened())
+    assert [(probe.target.commit, probe.phase) for probe in first.start] == [(driven.good, Phase.ENDPOINT)]
+    assert (first.cancel, first.load, first.freeze) == ((), (), None)
+    assert driven.progress.told == ["tool 2 2"]
+
+
+def test_a_probe_is_stored_when_it_starts_when_it_is_cancelled_and_when_it_is_finished(
+    small: SmallStack, home: Home
+) -> None:
+    driven = Driven(small, home)
+    bisection = driven.opened()
+    (wanted,) = needs(bisection).start
+    planned = bisection.plan(wanted)
+    assert planned.request.revisions["tool"] == driven.good
+    assert planned.request.directory == small.folder / "bisection" / "probes" / "0001"
+    assert needs(bisection).start == ()
+    bisection.cancel(planned)
+    assert driven.journal.probes.finished() == []
+    (wanted,) = needs(bisection).start
+    planned = bisection.plan(wanted)
+    assert planned.running.number == 1, "a cancelled run starts again in its own row"
+    result = small.prober().probe(planned.request)
+    bisection.finish(planned, result)
+    (stored,) = driven.journal.probes.finished()
+    assert (stored.commit, stored.judgement, stored.verdict, stored.run) == (
+        driven.good,
+        Judgement.GOOD,
+        Verdict.PASS,
+        1,
+    )
+    assert driven.progress.told == ["tool 2 2", "1 starts", "1 is cancelled", "1 starts", "1 is good"]
+    assert [probe.target.commit for probe in needs(bisection).start] == [driven.bad]
+
+    resumed = driven.opened()
+    (ended,) = resumed.bisection.known.log.ended
+    assert (ended.number, ended.content, ended.judgement) == (1, wanted.target.content, Judgement.GOOD)
+    assert [probe.target.commit for probe in needs(resumed).start] == [driven.bad]
+
+
+def test_a_probe_whose_worker_was_killed_is_made_again_under_its_number(
+    small: SmallStack, home: Home
+) -> None:
+    driven = Driven(small, home)
+    bisection = driven.opened()
+    (wanted,) = needs(bisection).start
+    planned = bisection.plan(wanted)
+    bisection.again(planned)
+    assert driven.progress.told[-1] == "a worker was killed in run 1: it is made again"
+    assert [probe.number for probe in bisection.bisection.known.log.running] == [1]
+
+
+def test_a_notice_is_shown_each_time_and_kept_once(small: SmallStack, home: Home) -> None:
+    driven = Driven(small, home)
+    bisection = driven.opened()
+    for _ in range(2):
+        bisection.notice("the environment changed")
+    assert driven.progress.told == ["the environment changed"] * 2
+    with driven.sessions() as session:
+        assert [row.text for row in session.scalars(select(NoticeRow))] == ["the environment changed"]

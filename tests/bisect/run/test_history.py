@@ -1,0 +1,116 @@
+"""Questions of a bisection, answered from real repositories."""
+
+import pytest
+
+from precision_bisect.bisect.commits.moved_pin import MovedPin
+from precision_bisect.bisect.commits.range import LoadedRange, Range
+from precision_bisect.bisect.engine.history import (
+    AskFirstParents,
+    AskMergeBase,
+    AskMovedPins,
+    AskPatches,
+    AskPins,
+    AskRange,
+    AskTarget,
+    FirstParents,
+)
+from precision_bisect.bisect.engine.probes import Target
+from precision_bisect.bisect.plan.question import views
+from precision_bisect.bisect.run.history import HistoryReader, first_parents
+from precision_bisect.runner.git.repository import GitRepository
+from tests.bisect.run.small_request import small_request
+from tests.conftest import TestRepository
+from tests.runner.small_stack import SmallStack
+
+DAY = 24 * 3600
+
+
+def head(repository: TestRepository) -> str:
+    return repository.git("rev-parse", "HEAD")
+
+
+def reader(small: SmallStack, good: str, bad: str) -> HistoryReader:
+    workspace = small.workspace()
+    request = small_request(small, workspace, good, bad)
+    content, revisions = views(request, workspace)
+    return HistoryReader(request, workspace=workspace, content=content, revisions=revisions)
+
+
+def target(reads: HistoryReader, commit: str, **held: str) -> Target | None:
+    answer = reads.answer(AskTarget(repository="tool", commit=commit, held=held))
+    assert answer is None or isinstance(answer, Target)
+    return answer
+
+
+def test_first_parents_by_commits_and_by_days_that_never_go_backwards(
+    repository: TestRepository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line: list[str] = []
+    for day in (0, 8, 5, 10):
+        monkeypatch.setenv("GIT_COMMITTER_DATE", f"{1_700_000_000 + day * DAY} +0000")
+        line.insert(0, repository.commit(f"day {day}", {}))
+    git = GitRepository(repository.path)
+    assert first_parents(git, line[0], "commits") == FirstParents(
+        commits=tuple(line), distances=(0.0, 1.0, 2.0, 3.0)
+    )
+    assert first_parents(git, line[0], "days") == FirstParents(
+        commits=tuple(line), distances=(0.0, 5.0, 5.0, 10.0)
+    )
+
+
+def test_merged_branches_are_not_among_the_first_parents(repository: TestRepository) -> None:
+    root = repository.commit("root", {})
+    repository.git("checkout", "--quiet", "-b", "side")
+    side = repository.commit("side", {"side": "1"})
+    repository.git("checkout", "--quiet", "main")
+    trunk = repository.commit("trunk", {"trunk": "1"})
+    repository.git("merge", "--quiet", "--no-edit", "side")
+    commits = first_parents(GitRepository(repository.path), head(repository), "commits").commits
+    assert commits == (head(repository), trunk, root)
+    assert side not in commits
+
+
+def test_a_range_a_moved_pin_and_where_its_ends_parted(small: SmallStack) -> None:
+    good, rt_old = head(small.tool), head(small.rt)
+    edited = small.tool.commit("edit", {"tool.txt": "good 2\n"})
+    moved = small.move_runtime("rt 2\n")
+    rt_new = head(small.rt)
+    reads = reader(small, good, moved)
+    where = Range(repository="tool", old=good, new=moved, held={})
+    loaded = reads.answer(AskRange(ordinal=1, range=where))
+    assert isinstance(loaded, LoadedRange)
+    assert loaded.candidates == (edited, moved)
+    assert len({loaded.old_content, *loaded.contents.values()}) == 3
+    assert (
+        reads.answer(AskRange(ordinal=1, range=Range(repository="tool", old=good, new=good, held={}))) is None
+    )
+    assert reads.answer(AskMovedPins(repository="tool", old=edited, new=moved)) == (
+        MovedPin(path="rt", held_name="rt", old=rt_old, new=rt_new),
+    )
+    assert reads.answer(AskMovedPins(repository="tool", old=good, new=edited)) == ()
+    assert reads.answer(AskMergeBase(repository="rt", one=rt_new, other=rt_old)) == rt_old
+    line = reads.answer(AskFirstParents(repository="tool", commit=moved, unit="commits"))
+    assert isinstance(line, FirstParents)
+    assert line.commits[:3] == (moved, edited, good)
+    assert reads.answer(AskPatches(repository="tool", commit=moved)) == ()
+
+
+def test_a_target_by_what_is_held_and_none_where_it_cannot_be_had(small: SmallStack) -> None:
+    good, rt_old = head(small.tool), head(small.rt)
+    moved = small.move_runtime("rt 2\n")
+    rt_new = head(small.rt)
+    small.tool.git("update-index", "--cacheinfo", f"160000,{'ab' * 20},rt")
+    small.tool.git("commit", "--quiet", "--message", "a pin of nothing")
+    broken = head(small.tool)
+    reads = reader(small, good, moved)
+    old, new, mixed = target(reads, good), target(reads, moved), target(reads, moved, rt=rt_old)
+    assert old is not None
+    assert new is not None
+    assert mixed is not None
+    # The commit that only moves the pin does as its parent, once the pin is held.
+    assert mixed.content == old.content != new.content
+    assert reads.revisions_of(mixed)["rt"] == rt_old
+    assert reads.revisions_of(new)["rt"] == rt_new
+    assert target(reads, broken) is None
+    answer = reads.answer(AskPins(good=old, bad=new))
+    assert [(pin.name, pin.value_good, pin.value_bad) for pin in answer] == [("rt", rt_old, rt_new)]  # type: ignore[union-attr]
