@@ -41,12 +41,7 @@ def imported(file: Path) -> Iterator[str]:
             yield from (alias.name for alias in node.names)
 
 
-_LEFT = pytest.mark.xfail(strict=True, reason="some long modules are still tested through others alone")
-
-
-@pytest.mark.parametrize(
-    "room", [pytest.param(room, marks=[_LEFT] if room == "bisect" else []) for room in ROOMS]
-)
+@pytest.mark.parametrize("room", ROOMS)
 def test_every_long_module_is_imported_by_a_test_of_its_room(room: str) -> None:
     tests = {name for file in (ROOT / "tests" / room).rglob("*.py") for name in imported(file)}
     assert [module for module in long_modules(room) if module not in tests] == []
