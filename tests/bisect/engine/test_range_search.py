@@ -55,6 +55,7 @@ def test_what_others_suspect_weighs_more_and_is_weighed_anew_when_it_changes() -
     assert weights is not None
     assert int(np.argmax(weights)) == 5
     assert searched.weights(known, suspecting) is weights
+    assert int(np.argmax(searched.posterior(known, suspecting).guess.commits)) == 5
     elsewhere = Circumstances(suspicions={"line": [{"2": 0.9}]})
     moved = searched.weights(known, elsewhere)
     assert moved is not None
