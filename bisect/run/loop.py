@@ -303,7 +303,15 @@ class Loop:
         """No probe may start any more: what is in flight is cancelled, and what is known is the conclusion."""
         for number in [*each.probes]:
             self._cancel(each, number)
-        self._conclude(each, each.driven.bisection.budget_spent(why, self._around(each)))
+        around = self._around(each)
+        try:
+            # What earlier starts have probed may be enough for an answer, and is at least what is known.
+            needs = each.driven.settle(around)
+        except UserError as error:
+            self._fail(each, error)
+            return
+        spent = each.driven.bisection.budget_spent(why, around)
+        self._conclude(each, needs if isinstance(needs, Conclusion) else spent)
 
     def _conclude(self, each: _Open, conclusion: Conclusion) -> None:
         self._suspected += self._suspected_by(each)

@@ -138,8 +138,8 @@ class WorkerPool:
         return number
 
     def cancel(self, number: int) -> None:
-        """Stop a probe, wherever it is. Nothing more is heard of it."""
-        del self._probes[number]
+        """Stop a probe, wherever it is; one that was lost needs no stopping. Nothing more is heard of it."""
+        self._probes.pop(number, None)
         if number in self._waiting:
             self._waiting.remove(number)
         for worker in self._workers:
