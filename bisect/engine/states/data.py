@@ -10,26 +10,14 @@ from ..known import Known
 from ..needs import GivenData, Needs, SavedData
 from ..priority.circumstances import Circumstances
 from ..probes import Target, WantedProbe
-from ..range_search import RangeSearch, failing_end_before_measured
 from .ends import MeasuringEnds
 from .judging import require_pass
-from .state import Advance, BisectionState, Move, Wait
+from .state import Advance, BeforeEnds, Move, Wait
 
 
 @dataclass(frozen=True)
-class FreezingData(BisectionState):
+class FreezingData(BeforeEnds):
     """Data are frozen, once the good end has made them where none were named."""
-
-    range_search: RangeSearch
-
-    @property
-    def search(self) -> RangeSearch:
-        """The range."""
-        return self.range_search
-
-    @override
-    def failing_end(self, known: Known) -> Target | None:
-        return failing_end_before_measured(known, self.range_search)
 
     @override
     def advance(self, known: Known, around: Circumstances) -> Advance:

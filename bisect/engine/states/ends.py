@@ -15,28 +15,18 @@ from ..log import ProbeLog
 from ..needs import Needs
 from ..priority.circumstances import Circumstances
 from ..probes import Target, WantedProbe
-from ..range_search import RangeSearch, failing_end_before_measured
+from ..range_search import RangeSearch
 from .answer.enclosing import Enclosing
 from .judging import has_shown, require_judged
-from .state import Advance, BisectionState, Enter, Wait
+from .state import Advance, BeforeEnds, Enter, Wait
 
 
 @dataclass(frozen=True, kw_only=True)
-class MeasuringEnds(BisectionState):
+class MeasuringEnds(BeforeEnds):
     """The ends are run until they differ with the asked confidence. `before` is how many probes had ended when it
     began."""
 
-    range_search: RangeSearch
     before: int
-
-    @property
-    def search(self) -> RangeSearch:
-        """The range."""
-        return self.range_search
-
-    @override
-    def failing_end(self, known: Known) -> Target | None:
-        return failing_end_before_measured(known, self.range_search)
 
     @override
     def advance(self, known: Known, around: Circumstances) -> Advance:

@@ -11,10 +11,9 @@ from ..history import AskRange
 from ..known import Known
 from ..priority.circumstances import Circumstances
 from ..priority.promise import Promise
-from ..probes import Target
-from ..range_search import RangeSearch, failing_end_before_measured
+from ..range_search import RangeSearch
 from .data import FreezingData
-from .state import Advance, BisectionState, Move, load_all
+from .state import Advance, BeforeEnds, BisectionState, Move, load_all
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,19 +46,8 @@ class OpeningRange(BisectionState):
 
 
 @dataclass(frozen=True)
-class WaitingToBegin(BisectionState):
+class WaitingToBegin(BeforeEnds):
     """Other bisections whose probes promise more go first."""
-
-    range_search: RangeSearch
-
-    @property
-    def search(self) -> RangeSearch:
-        """The range."""
-        return self.range_search
-
-    @override
-    def failing_end(self, known: Known) -> Target | None:
-        return failing_end_before_measured(known, self.range_search)
 
     @override
     def advance(self, known: Known, around: Circumstances) -> Advance:

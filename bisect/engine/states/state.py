@@ -4,6 +4,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from typing_extensions import override
+
 from ...result import Conclusion
 from ..history import HistoryQuestion
 from ..known import Known
@@ -11,7 +13,7 @@ from ..needs import Needs, Note
 from ..priority.circumstances import Circumstances
 from ..priority.promise import Promise
 from ..probes import Target
-from ..range_search import RangeSearch
+from ..range_search import RangeSearch, failing_end_before_measured
 from .answer.enclosing import Enclosing
 
 
@@ -36,6 +38,22 @@ class BisectionState(ABC):
     def failing_end(self, known: Known) -> Target | None:
         """The end whose failures say how large the error is that is searched for; None before it was measured."""
         return None if self.search is None else self.search.failing
+
+
+@dataclass(frozen=True)
+class BeforeEnds(BisectionState):
+    """A state of a range that is opened, and whose ends are not measured yet."""
+
+    range_search: RangeSearch
+
+    @property
+    @override
+    def search(self) -> RangeSearch:
+        return self.range_search
+
+    @override
+    def failing_end(self, known: Known) -> Target | None:
+        return failing_end_before_measured(known, self.range_search)
 
 
 @dataclass(frozen=True)
