@@ -17,7 +17,7 @@ from ..priority.circumstances import Circumstances
 from ..probes import Target, WantedProbe
 from ..range_search import RangeSearch
 from .answer.enclosing import Enclosing
-from .judging import has_shown, require_judged
+from .judging import has_shown, one_probe, require_judged
 from .state import Advance, BeforeEnds, Enter, Wait
 
 
@@ -49,10 +49,8 @@ class MeasuringEnds(BeforeEnds):
         return None if has_shown(log, bad, Judgement.BAD) else self._run(known, bad)
 
     def _run(self, known: Known, end: Target) -> Wait:
-        if known.log.is_running(end.content):
-            return Wait(Needs())
         wanted = WantedProbe(target=end, phase=Phase.ENDPOINT, range=self.range_search.ordinal)
-        return Wait(Needs(start=(wanted,)))
+        return one_probe(known, wanted)
 
     def _in_turns(self, known: Known, around: Circumstances) -> Wait | None:
         """Wait until the ends have run often enough; with several workers both run at once."""

@@ -16,7 +16,7 @@ from ..needs import GoodEnd, Needs, Notice
 from ..priority.circumstances import Circumstances
 from ..probes import Target, WantedProbe
 from .data import frozen_data
-from .judging import has_shown, judged
+from .judging import has_shown, judged, one_probe
 from .opening import OpeningRange
 from .state import Advance, BisectionState, Move, Wait, load_all
 
@@ -98,11 +98,9 @@ class FindingGoodEnd(BisectionState):
         return self._run(known, target) if judgement is None else _OUTCOMES[judgement]
 
     def _run(self, known: Known, target: Target) -> Wait:
-        if known.log.is_running(target.content):
-            return Wait(Needs())
         saves = not known.frozen and known.question.golden == "captured"
         wanted = WantedProbe(target=target, phase=Phase.ENDPOINT, range=1, save_golden=saves)
-        return Wait(Needs(start=(wanted,)))
+        return one_probe(known, wanted)
 
     def _at(self, known: Known, commit: str) -> AskTarget:
         where = known.question.range

@@ -41,11 +41,15 @@ def judged(log: ProbeLog, target: Target, *, passes: int = 1) -> Judgement | Non
     return Judgement.SKIP if tally[Judgement.SKIP] else None
 
 
+def one_probe(known: Known, wanted: WantedProbe) -> Wait:
+    """Wait for one more probe of a target, which is started where none of it is running."""
+    running = known.log.is_running(wanted.target.content)
+    return Wait(Needs() if running else Needs(start=(wanted,)))
+
+
 def counterfactual_probe(known: Known, target: Target, *, ordinal: int) -> Wait:
     """Wait for one more probe of a target that no commit of the history is."""
-    if known.log.is_running(target.content):
-        return Wait(Needs())
-    return Wait(Needs(start=(WantedProbe(target=target, phase=Phase.COUNTERFACTUAL, range=ordinal),)))
+    return one_probe(known, WantedProbe(target=target, phase=Phase.COUNTERFACTUAL, range=ordinal))
 
 
 def has_shown(log: ProbeLog, end: Target, wanted: Judgement) -> bool:

@@ -18,13 +18,14 @@ from ..evidence import RangeEvidence, failing_end, passing_end
 from ..history import AskTarget
 from ..known import Known
 from ..log import ProbeLog
-from ..needs import Needs, Notice
+from ..needs import Notice
 from ..priority.circumstances import Circumstances
 from ..probes import Target, WantedProbe
 from ..range_search import RangeSearch
 from .answer.concluding import Concluding
 from .answer.naming import ConfirmedCulprit
 from .culprit import TestingPins
+from .judging import one_probe
 from .state import Advance, BisectionState, Enter, Move, Wait, load_all
 
 _ODDS = 99.0
@@ -80,10 +81,8 @@ class CheckingParents(BisectionState):
         return None if judgement is None else outcome_of(judgement, loaded.range.seeks)
 
     def _run(self, known: Known, parent: Target) -> Wait:
-        if known.log.is_running(parent.content):
-            return Wait(Needs())
         wanted = WantedProbe(target=parent, phase=Phase.CONFIRM, range=self.search.ordinal)
-        return Wait(Needs(start=(wanted,)))
+        return one_probe(known, wanted)
 
     def _without_line(self, parent: str) -> Advance:
         """Go on without the line of the culprit, which does the same before its first commit."""
