@@ -4,9 +4,9 @@ import json
 from collections import Counter
 
 from ...store.vocabulary import CaseStatus
+from ...store.words import plural
 from ..report.markdown import escape
 from ..report.phrases import percent
-from ..run.progress import plural
 from .summary import IncidentReport, NightReport
 
 _MARKS = {"`": "\\u0060", "<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "@": "\\u0040"}

@@ -9,9 +9,10 @@ from typing_extensions import override
 
 from ...runner.probe.records import ProbeResult
 from ...store.vocabulary import CaseStatus
+from ...store.words import plural
 from ..report.phrases import percent
 from ..report.plain_text import shortened
-from ..run.progress import STYLES, PlainProgress, describe_result, plural
+from ..run.progress import STYLES, PlainProgress, describe_result
 from .summary import IncidentReport, NightReport
 
 _STYLES = {

@@ -6,7 +6,7 @@ from importlib import resources
 
 from jinja2 import Environment, StrictUndefined
 
-from ..run.progress import duration, plural
+from ...store.words import duration, plural
 from . import phrases
 from .first_divergence import localization_lines
 from .model.model import Report

@@ -4,6 +4,7 @@ import math
 from datetime import datetime
 
 from ...store.vocabulary import BisectionOutcome, Seeks
+from ...store.words import plural
 from ..result import PinRecord
 from .model.model import AnswerCommit, RangeReport, Report, RunReport, Side
 
@@ -71,7 +72,7 @@ def side_verdict(side: Side) -> str:
     """What the runs of a side showed."""
     runs = len(side.runs)
     signature = f" ({side.signature})" if side.signature else ""
-    return f"{side.verdict}{signature}, {side.failures} of {runs} {'run' if runs == 1 else 'runs'} failed"
+    return f"{side.verdict}{signature}, {side.failures} of {plural(runs, 'run')} failed"
 
 
 def pin_state(pin: PinRecord) -> str:

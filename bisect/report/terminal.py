@@ -11,7 +11,8 @@ from rich.text import Text
 from sqlalchemy.orm import Session, sessionmaker
 
 from ...store.vocabulary import Judgement, Seeks
-from ..run.progress import STYLES, duration, plural
+from ...store.words import duration, plural
+from ..run.progress import STYLES
 from .first_divergence import localization_lines
 from .model.build import build_report
 from .model.model import AnswerCommit, CommitReference, ProbeReport, Report, RunReport, Side

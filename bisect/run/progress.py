@@ -15,6 +15,7 @@ from typing_extensions import override
 
 from ...runner.probe.records import ProbeResult
 from ...store.vocabulary import BuildSource, Judgement, Phase
+from ...store.words import duration, plural
 from ..engine.error_scale import error_size
 
 STYLES: Mapping[Judgement, str] = {Judgement.GOOD: "green", Judgement.BAD: "red", Judgement.SKIP: "yellow"}
@@ -227,26 +228,3 @@ def describe_result(result: ProbeResult) -> str:
     error = f"{size}, " if size else ""
     build = f"build {result.build_source.value} {result.build_seconds:.1f} s, " if built else ""
     return f"{result.judgement.value}: {found.verdict.value}{signature}, {error}{build}run {result.run_seconds:.1f} s"
-
-
-def plural(count: int, noun: str) -> str:
-    """A count with its noun.
-
-    >>> plural(1, "step"), plural(3, "step")
-    ('1 step', '3 steps')
-    """
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
-
-
-def duration(seconds: float) -> str:
-    """Seconds as people say them.
-
-    >>> duration(42), duration(150), duration(7260)
-    ('42 s', '2 min 30 s', '2 h 1 min')
-    """
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"

@@ -13,10 +13,10 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from ...store.vocabulary import CaseStatus, Judgement
+from ...store.words import duration, plural
 from ..report import phrases
 from ..report.phrases import OUTCOMES, day, evidence_texts, percent, pin_state, side_verdict
 from ..report.plain_text import one_line, shortened
-from ..run.progress import duration, plural
 from . import addresses, plots
 
 _PACKAGE = "precision_bisect.bisect.site"

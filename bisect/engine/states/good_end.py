@@ -7,6 +7,7 @@ from typing_extensions import override
 
 from ....runner.errors import EndsError
 from ....store.vocabulary import Judgement, Phase
+from ....store.words import plural
 from ...search.choose.gallop import GallopTo, NothingPasses, Passes, gallop
 from ...search.evidence.calibration import FEWEST_RUNS
 from ...search.evidence.knowledge import Outcome
@@ -109,8 +110,7 @@ class FindingGoodEnd(BisectionState):
 
 def _found(line: FirstParents, place: int) -> Move:
     commit = line.commits[place]
-    behind = f"{place} commit{'' if place == 1 else 's'}"
-    text = f"good end: {commit[:12]} passes, {behind} before the bad one"
+    text = f"good end: {commit[:12]} passes, {plural(place, 'commit')} before the bad one"
     return Move(OpeningRange(good=commit), (GoodEnd(commit), Notice(text)))
 
 
@@ -118,7 +118,7 @@ def _nothing_passes(line: FirstParents) -> str:
     behind = len(line.commits) - 1
     return (
         f"expected a pass of the case somewhere before bad {line.commits[0][:12]}, found none back to the root "
-        f"{line.commits[-1][:12]} ({behind} commit{'' if behind == 1 else 's'} along first parents, "
+        f"{line.commits[-1][:12]} ({plural(behind, 'commit')} along first parents, "
         "1, 2, 4, ... of them run): "
         "it may never have passed; name a commit of another branch with --good, or check the case"
     )

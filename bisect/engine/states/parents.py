@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing_extensions import override
 
 from ....store.vocabulary import BisectionOutcome, Judgement, Phase
+from ....store.words import plural
 from ...commits.lines import candidates_on_line, without_candidates
 from ...commits.range import outcome_of
 from ...result import Conclusion
@@ -93,7 +94,7 @@ class CheckingParents(BisectionState):
         loaded = without_candidates(search.loaded, line)
         text = (
             f"{named.commit[:12]} is not to blame: its parent {parent[:12]}, from before the range, does the same. "
-            f"Its line lacks what the good end has; {len(line)} commit{'' if len(line) == 1 else 's'} of it left out"
+            f"Its line lacks what the good end has; {plural(len(line), 'commit')} of it left out"
         )
         bad = {search.loaded.graph.bad: loaded.graph.bad}
         inherited = (

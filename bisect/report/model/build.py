@@ -9,8 +9,8 @@ from sqlalchemy.orm import Session
 from ....runner.git.cherry_picks import CherryPick, patches_in
 from ....runner.workspace.environment import moved
 from ....store.vocabulary import Judgement, Phase, Seeks
+from ....store.words import plural
 from ...result import EndRate, NamedCommit
-from ...run.progress import plural
 from .model import (
     UNFINISHED,
     AnswerCommit,
