@@ -9,6 +9,8 @@ import pytest
 
 from precision_bisect.runner.stack.file import load_stack
 from precision_bisect.runner.stack.templates import fill
+from precision_bisect.runner.verdict.ending import Ending
+from precision_bisect.runner.verdict.verdict import Classifier
 from precision_bisect.runner.workspace.content import ContentKeys
 from precision_bisect.store.vocabulary import BuildSource, Verdict
 from tests.runner.small_stack import SmallStack
@@ -128,3 +130,20 @@ def test_a_tool_s_variables_are_set_where_it_is_found(
     small.case = {"command": ["sh", "-c", script]}
     with small.prober() as prober:
         assert small.probe(prober).classification.verdict is expected
+
+
+IMPORTED_BY_SCENE_TESTS = ("torch", "pytest", "cloudpickle")
+"""What the scene tests of 300 commits up to August 2026 import, and what these import of the checkout, beyond the
+standard library and the checkout itself."""
+
+
+@pytest.mark.parametrize("module", IMPORTED_BY_SCENE_TESTS)
+def test_a_module_that_scene_tests_import_is_watched_and_its_lack_is_the_machine_s(module: str) -> None:
+    stack = load_stack("simpler")
+    assert module in stack.environment.packages
+    classifier = Classifier(stack.verdicts)
+    classifier.feed("stderr", f"ModuleNotFoundError: No module named '{module}'")
+    ending = Ending(exit_code=1, signal=None, timed_out=False, cancelled=False)
+    classification = classifier.finish(ending, None)
+    assert classification.verdict is Verdict.ENVIRONMENT_ERROR
+    assert classification.signature == f"no module {module}"
