@@ -6,8 +6,9 @@ from dataclasses import replace
 import click
 from dataclass_click import dataclass_click  # pyright: ignore[reportUnknownVariableType]
 
-from .commands.bisect_options import BisectOptions
-from .commands.options import (
+from .commands.command_line.bisect_options import BisectOptions
+from .commands.command_line.main_group import PREDICATE, MainGroup
+from .commands.command_line.options import (
     DemoOptions,
     DoctorOptions,
     HistoryOptions,
@@ -16,23 +17,9 @@ from .commands.options import (
     ServeOptions,
 )
 
-_PREDICATE = "precision_bisect.predicate"
-
-
-class _MainGroup(click.Group):
-    """A group that bisects where no subcommand is named. As in git, the words behind `--` are a predicate."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if "--" in args:
-            head = args[: args.index("--")]
-            if not any(word in self.commands for word in head):
-                ctx.meta[_PREDICATE] = tuple(args[len(head) + 1 :])
-                args = head
-        return super().parse_args(ctx, args)
-
 
 @click.group(
-    cls=_MainGroup, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]}
+    cls=MainGroup, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]}
 )
 @dataclass_click(BisectOptions)
 @click.pass_context
@@ -41,11 +28,11 @@ def main(ctx: click.Context, options: BisectOptions) -> None:
 
     \b
         bisect-precision --good A --bad B --stack STACK --case CASE
-        bisect-precision --good A --bad B -- COMMAND    (exit code: 0 good, 125 skip, 1-127 bad)
+        bisect-precision --good A --bad B -- COMMAND    (exit code: 0 good, 1-124 bad, 125 skip)
     """
     if ctx.invoked_subcommand is not None:
         return
-    options = replace(options, predicate=ctx.meta.get(_PREDICATE))
+    options = replace(options, predicate=ctx.meta.get(PREDICATE))
     if options.asks_nothing:
         click.echo(ctx.get_help())
         ctx.exit(2)

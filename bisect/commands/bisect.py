@@ -1,22 +1,23 @@
 """`bisect-precision` itself: from its options to a bisection that is driven, or to a plan that is printed."""
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from ...runner.errors import UsageError
-from ...runner.git.repository import GitRepository
+from ...runner.git.repository import GitError, GitRepository
 from ...runner.probe.workers.backends import check_backend
 from ...runner.stack.file import load_stack, stack_of_checkout
 from ...runner.stack.overrides import read_overrides
-from ...runner.stack.stack import Stack
+from ...runner.stack.stack import Stack, is_plain_name
 from ...runner.workspace.home import user_home
 from ...store.vocabulary import Seeks
 from ..plan.pins import choose_pins
+from ..plan.predicate import Predicate, predicate_stack
 from ..plan.prepare import prepare
 from ..plan.question import Question
-from ..plan.request import predicate_stack, with_predicate
 from ..run.session import StoredBisection
-from .bisect_options import BisectOptions
+from .command_line.bisect_options import BisectOptions
 from .drive import drive
 from .errors import run_command
 from .plan_text import plan_lines
@@ -54,10 +55,10 @@ def question_of(options: BisectOptions) -> Question:
     """
     bad = _checked_bad_end(options)
     stack = choose_pins(_stack(options), freeze=options.freeze, search=options.search)
-    repository = options.repo or stack.searched
+    repository = _searched(options, stack)
     is_predicate = options.predicate is not None
     if options.predicate is not None:
-        stack = with_predicate(stack, repository, _checked_predicate(options, stack, repository))
+        stack = _predicate(options, stack, repository).in_place_of_case(stack, repository)
     elif options.case is None and options.runtime_dir is None:
         raise UsageError(
             f"expected a case, found none: name a script of {stack.case.repository} with --case, or a build "
@@ -107,8 +108,7 @@ def _stack(options: BisectOptions) -> Stack:
     if Path("stack.toml").is_file():
         return load_stack("stack.toml", overrides=overrides)
     if options.predicate is not None:
-        here = GitRepository.open(Path.cwd(), name="repository")
-        return predicate_stack(Path(here.run("rev-parse", "--show-toplevel")))
+        return _stack_of_predicate(overrides)
     marked = stack_of_checkout(Path.cwd())
     if marked is None:
         raise UsageError(
@@ -117,21 +117,51 @@ def _stack(options: BisectOptions) -> Stack:
     return load_stack(marked, overrides=overrides)
 
 
-def _checked_predicate(options: BisectOptions, stack: Stack, repository: str) -> tuple[str, ...]:
-    """The words behind `--`, as a slot can run them."""
+def _stack_of_predicate(overrides: Mapping[str, Path]) -> Stack:
+    """A stack of the one repository that is named, else of the one that the current folder lies in."""
+    if len(overrides) > 1:
+        raise UsageError(
+            f"--repository: expected one for a command behind --, found {', '.join(overrides)}; name the stack of them "
+            "all with --stack"
+        )
+    for name, path in overrides.items():
+        if not is_plain_name(name):
+            raise UsageError(f"--repository {name}={path}: expected a name of letters, digits, - and _")
+        return predicate_stack(GitRepository.open_root(path, name=name).path, name=name)
+    try:
+        root = GitRepository(Path.cwd()).run("rev-parse", "--show-toplevel")
+    except GitError as error:
+        raise UsageError(
+            f"expected a git checkout, found none around {Path.cwd()}: begin in one, or name it with "
+            "--repository NAME=PATH"
+        ) from error
+    return predicate_stack(Path(root))
+
+
+def _searched(options: BisectOptions, stack: Stack) -> str:
+    """The repository whose commits the ends name."""
+    name = options.repo or stack.searched
+    if name not in stack.repositories:
+        raise UsageError(f"--repo {name}: expected one of {', '.join(sorted(stack.repositories))}")
+    return name
+
+
+def _predicate(options: BisectOptions, stack: Stack, repository: str) -> Predicate:
+    """The command behind `--`, as a worktree of the repository can run it."""
     if not options.predicate:
         raise UsageError("expected a command behind --, found nothing")
-    of_a_case = (options.case, options.bad_when, options.golden_data, options.runtime_dir)
-    if any(given is not None for given in of_a_case):
-        raise UsageError("expected either --case or a command behind --, found both")
-    return _locate(options.predicate, stack, repository)
-
-
-def _locate(command: tuple[str, ...], stack: Stack, repository: str) -> tuple[str, ...]:
-    """A script that git does not track is the user's own: slots do not have it, so it is named by its full path."""
-    program = Path(command[0])
-    checkout = GitRepository(stack.repositories[repository].path)
-    if "/" not in command[0] or not program.is_file():
-        return command
-    tracked = checkout.run("ls-files", "--", str(program.absolute()))
-    return command if tracked else (str(program.absolute()), *command[1:])
+    if options.bad_when is not None:
+        raise UsageError(
+            f"--bad-when {options.bad_when}: expected none beside a command behind --, whose exit code says it: "
+            "0 good, 1-124 bad, 125 skip; to go by what it prints: -- sh -c '! CMD 2>&1 | grep -q PATTERN'"
+        )
+    of_a_case = {
+        "--case": options.case,
+        "--golden-data": options.golden_data,
+        "--runtime-dir": options.runtime_dir,
+    }
+    for option, given in of_a_case.items():
+        if given is not None:
+            raise UsageError(f"expected either {option} or a command behind --, found both")
+    checkout = GitRepository.open(stack.repositories[repository].path, name=repository)
+    return Predicate.typed(options.predicate, here=Path.cwd(), checkout=checkout.path)

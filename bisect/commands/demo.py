@@ -6,8 +6,8 @@ from pathlib import Path
 from ...demo.make import Truth, make_demo
 from ...demo.scenarios import Scenario
 from ...runner.errors import UsageError
+from .command_line.options import DemoOptions
 from .errors import run_command
-from .options import DemoOptions
 
 
 def make_demo_stack(options: DemoOptions) -> int:

@@ -21,7 +21,7 @@ from ..report.write import write_report
 from ..result import Conclusion
 from ..run.progress import LiveProgress, PlainProgress
 from ..run.session import CrewOptions, StoredBisection, open_sessions
-from .bisect_options import BisectOptions
+from .command_line.bisect_options import BisectOptions
 from .errors import INTERRUPTED
 from .signals import terminated_like_interrupted
 

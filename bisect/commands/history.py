@@ -14,6 +14,7 @@ from ...runner.workspace.home import user_home
 from ...store.database import open_to_read, sqlite_url
 from ...store.tables.bisections import BisectionRow, CommitRow
 from ...store.vocabulary import Seeks
+from ..plan.request import case_text
 from ..report import write
 from ..report.model.build import report_of_rows
 from ..report.model.rows import load_rows
@@ -86,7 +87,7 @@ def _print_list(session: Session, console: Console) -> None:
         details = (
             f"{bisection.created:%Y-%m-%d %H:%M} UTC",
             request["stack"]["name"],
-            request["case"] or request.get("runtime_dir") or "predicate",
+            case_text(request["case"], request.get("runtime_dir"), request["stack"]["case"]["command"]),
             f"{bisection.repository} {_ends(bisection)}",
         )
         console.print(Text(f"    {shortened('  '.join(details), 400)}", style="dim"), soft_wrap=True)

@@ -1,8 +1,8 @@
 """What `--dry-run` prints."""
 
-import shlex
 from collections.abc import Iterator
 
+from ..plan.predicate import BAD_EXIT_CODES
 from ..plan.question import Plan
 from ..plan.request import BisectRequest
 from ..run.progress import describe_stage
@@ -12,11 +12,11 @@ def plan_lines(plan: Plan) -> Iterator[str]:
     """The lines of a plan: what is run, over which range, with which pins, and how many probes it will take."""
     request = plan.request
     yield f"stack:     {request.stack.name}"
-    yield f"case:      {request.case_text or shlex.join(request.stack.case.command)}"
+    yield f"case:      {request.case_text}"
     yield f"platform:  {request.platform}, device {request.device}"
     yield from _range_lines(plan)
     yield from _pin_lines(request)
-    yield f"bad when:  {request.bad_when or 'the command exits with 1-127, except 125'}"
+    yield f"bad when:  {request.bad_when or BAD_EXIT_CODES}"
     captured = "captured at the good end" if request.captures_golden else "none"
     yield f"golden:    {request.golden_data or captured}"
     yield f"probes:    {_probes(plan)}"

@@ -1,5 +1,6 @@
 """What is asked of a bisection: all that a resume needs, as it is kept in the store."""
 
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
@@ -7,14 +8,11 @@ from typing import Literal
 from ...runner.case.case import CaseName
 from ...runner.case.runtime_dir import replay_of
 from ...runner.git.cherry_picks import CherryPick
-from ...runner.stack.parts import Case, Platform, Repository
-from ...runner.stack.stack import Stack, is_plain_name
-from ...runner.stack.templates import literal
+from ...runner.stack.stack import Stack
+from ...runner.stack.templates import unfilled
 from ...store.documents.document import Document
 from ...store.vocabulary import Seeks
 from ..commits.range import Range
-
-PREDICATE_PLATFORM = "host"
 
 
 class BisectRequest(Document):
@@ -74,9 +72,9 @@ class BisectRequest(Document):
         return self.case is None and self.runtime_dir is not None
 
     @property
-    def case_text(self) -> str | None:
-        """How the case is named: a script with its arguments, or a build directory. None: the stack's command is it."""
-        return str(self.runtime_dir) if self.replays else self.case
+    def case_text(self) -> str:
+        """How the case is named: a script with its arguments, a build directory, or a command."""
+        return case_text(self.case, self.runtime_dir, self.stack.case.command)
 
     @property
     def script(self) -> CaseName | None:
@@ -96,24 +94,8 @@ class BisectRequest(Document):
         )
 
 
-def predicate_stack(checkout: Path) -> Stack:
-    """A stack of one repository, with nothing to build and no case yet."""
-    name = checkout.name if is_plain_name(checkout.name) else "repository"
-    return Stack(
-        name="predicate",
-        searched=name,
-        repositories={name: Repository(path=checkout)},
-        case=Case(repository=name, command=("true",), cwd=f"{{{name}}}", harness=False),
-        platforms={PREDICATE_PLATFORM: Platform()},
-    )
-
-
-def with_predicate(stack: Stack, repository: str, command: Sequence[str]) -> Stack:
-    """The stack with a command, run in a repository's worktree, in place of its case."""
-    case = Case(
-        repository=repository,
-        command=tuple(literal(word) for word in command),
-        cwd=f"{{{repository}}}",
-        harness=False,
-    )
-    return stack.model_copy(update={"case": case})
+def case_text(case: str | None, runtime_dir: Path | str | None, command: Sequence[str]) -> str:
+    """How a case is named that is a script, else a build directory, else the stack's command."""
+    if case is not None:
+        return case
+    return shlex.join(map(unfilled, command)) if runtime_dir is None else str(runtime_dir)

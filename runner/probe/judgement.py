@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from ...store.vocabulary import Evidence, Judgement, Verdict
 from ..case.case import CaseName
-from ..verdict.bad_when import BadWhen, judge_exit_code
+from ..verdict.bad_when import NOT_RUN, BadWhen, judge_exit_code
 from ..verdict.harness_outcome import HarnessOutcome
 from ..verdict.verdict import Classification, Classifier, Ending
 
@@ -36,11 +36,16 @@ class Listener:
             return found, self._bad_when.judge(found, matched_regex=self._matched)
         if ending.timed_out:
             return found, Judgement.SKIP
-        judgement = judge_exit_code(
-            ending.exit_code if ending.exit_code is not None else -(ending.signal or 0)
-        )
-        signature = f"exit code {ending.exit_code}" if judgement is Judgement.BAD else None
-        return replace(found, verdict=_PREDICATE_VERDICTS[judgement], signature=signature), judgement
+        exit_code = ending.exit_code if ending.exit_code is not None else -(ending.signal or 0)
+        judgement = judge_exit_code(exit_code)
+        found = replace(found, verdict=_PREDICATE_VERDICTS[judgement], signature=None)
+        if exit_code in NOT_RUN:
+            found = replace(
+                found, signature=f"exit code {exit_code}: the command {NOT_RUN[exit_code]} at this commit"
+            )
+        if judgement is Judgement.BAD:
+            found = replace(found, signature=f"exit code {exit_code}")
+        return found, judgement
 
 
 def case_missing(case: CaseName) -> Classification:

@@ -5,8 +5,8 @@ part of `fork_server.py`, which runs under a stack's own interpreter.
 
 The command gets a session of its own. When the driver closes its end of the control pipe, or dies in whatever way, the
 pipe reads as ended and every descendant is killed, those that left the process group included: on Linux this
-process is their reaper. Exits as the command did; a death by signal is repeated on itself. Standard input is the
-command's. Standard library only.
+process is their reaper. Exits as the command did; a death by signal is repeated on itself. As in a shell, 127 says that
+there is no such command, and 126 that it cannot be run. Standard input is the command's. Standard library only.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def main(arguments: list[str]) -> int:
         )
     except OSError as error:
         print(f"{error.filename}: {error.strerror}", file=sys.stderr)
-        return 127
+        return 127 if isinstance(error, FileNotFoundError) else 126
     status = outlive(process.pid, control)
     if status is None:
         return 128 + signal.SIGKILL

@@ -20,6 +20,15 @@ def literal(text: str) -> str:
     return text.replace("{", "{{").replace("}", "}}")
 
 
+def unfilled(template: str) -> str:
+    """The text as people read it: doubled braces are single ones, placeholders stay.
+
+    >>> unfilled("{case} {{}}")
+    '{case} {}'
+    """
+    return _PLACEHOLDER.sub(lambda match: match[0] if match[1] else match[0][0], template)
+
+
 def placeholders(template: str) -> list[str]:
     """The names of the placeholders in a text."""
     return [name for name in _PLACEHOLDER.findall(template) if name]

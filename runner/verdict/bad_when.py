@@ -1,6 +1,7 @@
 """What counts as bad: `--bad-when`, and the exit code of a predicate command."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ...store.vocabulary import Judgement, Verdict
@@ -9,6 +10,8 @@ from .output_lines import plain_texts
 from .verdict import Classification
 
 _SAYS_NOTHING_OF_THE_COMMIT = frozenset({Verdict.ENVIRONMENT_ERROR})
+NOT_RUN: Mapping[int, str] = {126: "cannot be run", 127: "was not found"}
+"""What a shell says of a command by its exit code."""
 _NEVER_BAD = frozenset({Verdict.PASS, Verdict.ENVIRONMENT_ERROR, Verdict.UNKNOWN})
 
 
@@ -74,7 +77,8 @@ class PredicateAbortError(UserError):
 
 
 def judge_exit_code(exit_code: int) -> Judgement:
-    """Read a predicate's exit code as `git bisect run` does: 0 good, 125 skip, any other up to 127 bad.
+    """Read a predicate's exit code as `git bisect run` does: 0 good, 125 skip, any other up to 127 bad; but for those
+    with which a shell says that a command was not found or cannot be run, which tell nothing of the commit: a skip.
 
     Raises:
         PredicateAbortError: 128 and above, or killed by a signal (a negative code).
@@ -84,7 +88,7 @@ def judge_exit_code(exit_code: int) -> Judgement:
             f"predicate command: expected an exit code from 0 to 127, found {exit_code}, which stops the "
             "bisection; no verdict was recorded, mend the command and resume"
         )
-    if exit_code == 125:
+    if exit_code == 125 or exit_code in NOT_RUN:
         return Judgement.SKIP
     return Judgement.GOOD if exit_code == 0 else Judgement.BAD
 

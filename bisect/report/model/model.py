@@ -225,8 +225,8 @@ class Report(Document):
     repository: str
     good: str
     bad: str
-    case: str | None
-    """A script with its arguments, or a build directory. None: the stack's command is the whole case."""
+    case: str
+    """A script with its arguments, a build directory, or a command that judges by its exit code."""
     platform: str
     device: int
     bad_when: str | None

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import cast
 
-from sqlalchemy import func, select
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from ....store.tables.bisections import BisectionRow, CommitRow
+from ...plan.request import case_text
 from ...report.model.model import UNFINISHED
 
 
@@ -19,7 +20,7 @@ class Listed:
     name: str
     created: datetime
     outcome: str
-    case: str | None
+    case: str
     platform: str
     repository: str
     culprit_repository: str | None
@@ -37,10 +38,9 @@ def list_bisections(session: Session, *, limit: int | None = None, offset: int =
             BisectionRow.outcome,
             BisectionRow.repository,
             BisectionRow.conclusion,
-            # A build directory may itself be the case.
-            func.coalesce(
-                BisectionRow.request["case"].as_string(), BisectionRow.request["runtime_dir"].as_string()
-            ).label("case"),
+            BisectionRow.request["case"].as_string().label("case"),
+            BisectionRow.request["runtime_dir"].as_string().label("runtime_dir"),
+            BisectionRow.request["stack"]["case"]["command"].label("command"),
             BisectionRow.request["platform"].label("platform"),
         )
         .order_by(BisectionRow.id.desc())
@@ -60,7 +60,7 @@ def list_bisections(session: Session, *, limit: int | None = None, offset: int =
             name=row.name,
             created=row.created,
             outcome=row.outcome.value if row.outcome else UNFINISHED,
-            case=row.case,
+            case=case_text(row.case, row.runtime_dir, row.command),
             platform=row.platform or "",
             repository=row.repository,
             culprit_repository=repository,

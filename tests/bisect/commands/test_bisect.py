@@ -6,10 +6,10 @@ import pytest
 
 from precision_bisect.bisect.cli import main
 from precision_bisect.bisect.commands.bisect import bisect, question_of
-from precision_bisect.bisect.commands.bisect_options import BisectOptions
+from precision_bisect.bisect.commands.command_line.bisect_options import BisectOptions
 from precision_bisect.bisect.commands.plan_text import plan_lines
 from precision_bisect.bisect.plan.prepare import prepare
-from precision_bisect.runner.errors import UsageError
+from precision_bisect.runner.errors import UsageError, UserError
 from precision_bisect.runner.workspace.home import Home
 from precision_bisect.store.vocabulary import Seeks
 from tests.conftest import TestRepository
@@ -63,6 +63,10 @@ def test_a_predicate_asks_of_the_checkout_that_it_is_called_in(
     question = question_of(options("--good", "a", "--bad", "b", predicate=("sh", "case.sh")))
     assert question.stack.repositories["tool"].path == tool.path
     assert question.stack.case.command == ("sh", "case.sh")
+    (tool.path / "sub").mkdir()
+    monkeypatch.chdir(tool.path / "sub")
+    question = question_of(options("--good", "a", "--bad", "b", predicate=("true",)))
+    assert question.stack.case.cwd == "{tool}/sub"
     assert (question.case, question.bad_when) == (None, None)
 
 
@@ -86,7 +90,15 @@ def test_a_script_that_git_does_not_track_is_named_by_its_full_path(
         (["--good", "a", "--bad", "b"], None, "expected a case, found none"),
         (["--good", "a", "--bad", "b"], (), "expected a command behind --"),
         (["--good", "a", "--bad", "b", "--case", "case.sh"], ("true",), "found both"),
-        (["--good", "a", "--bad", "b", "--bad-when", "stall"], ("true",), "found both"),
+        (
+            ["--bad", "b", "--bad-when", "stall"],
+            ("true",),
+            "--bad-when stall: expected none .* whose exit code",
+        ),
+        (["--bad", "b", "--golden-data", "d"], ("true",), "either --golden-data or a command behind --"),
+        (["--bad", "b", "--runtime-dir", "d"], ("true",), "either --runtime-dir or a command behind --"),
+        (["--bad", "b", "--repo", "zz"], ("true",), "--repo zz: expected one of tool"),
+        (["--bad", "b", "--repo", "zz", "--case", "case.sh"], None, "--repo zz: expected one of tool"),
         (["--good", "a", "--bad", "b", "--freeze", "moon"], None, "--freeze moon"),
     ],
 )
@@ -101,6 +113,27 @@ def test_a_folder_without_a_stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UsageError, match="name one with --stack"):
         question_of(options("--bad", "b", "--case", "case.sh"))
+
+
+def test_a_predicate_of_a_repository_that_is_named(
+    tool: TestRepository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its name is the user's; without it, one has to be in a checkout."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    monkeypatch.chdir(outside)
+    words = ["--bad", "b", "--repository", f"mine={tool.path}"]
+    question = question_of(options(*words, predicate=("true",)))
+    assert question.stack.repositories["mine"].path == tool.path
+    assert question.stack.case.cwd == "{mine}"
+    for more, message in (
+        ([], "expected a git checkout, found none around .*outside"),
+        (["--repository", f"a b={tool.path}"], "expected a name of letters"),
+        (["--repository", f"mine={outside}"], "expected a git checkout at"),
+        (["--repository", "a=x", "--repository", "b=y"], "expected one .* found a, b"),
+    ):
+        with pytest.raises(UserError, match=message):
+            question_of(options("--bad", "b", *more, predicate=("true",)))
 
 
 @pytest.mark.usefixtures("home")

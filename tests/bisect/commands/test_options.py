@@ -9,9 +9,8 @@ import pytest
 from click.testing import CliRunner
 
 from precision_bisect.bisect.cli import demo, doctor, history, main, nightly, report, serve
-from precision_bisect.bisect.commands.bisect_options import BisectOptions
-from precision_bisect.bisect.commands.drive import resume_command
-from precision_bisect.bisect.commands.options import (
+from precision_bisect.bisect.commands.command_line.bisect_options import BisectOptions
+from precision_bisect.bisect.commands.command_line.options import (
     DemoOptions,
     DoctorOptions,
     HistoryOptions,
@@ -19,6 +18,7 @@ from precision_bisect.bisect.commands.options import (
     ReportOptions,
     ServeOptions,
 )
+from precision_bisect.bisect.commands.drive import resume_command
 from precision_bisect.store.options import STORE_VARIABLE
 
 OF_BISECT: list[tuple[str, list[str], Any]] = [
@@ -122,6 +122,21 @@ def test_the_words_behind_two_dashes_are_the_predicate(monkeypatch: pytest.Monke
     assert (seen[0].good, seen[0].bad, seen[0].platform) == ("a", "b", None)
     assert CliRunner().invoke(main, ["--bad", "b"]).exit_code == 5
     assert seen[1].predicate is None
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--good", "a", "--bad", "b", "./check.sh", "a b"], "stands behind --: -- ./check.sh 'a b'"),
+        (["sh"], "stands behind --: -- sh"),
+        (["histroy"], "did you mean history?"),
+        (["zzz"], "expected a subcommand (demo, doctor,"),
+    ],
+)
+def test_a_word_that_is_no_subcommand(words: list[str], says: str) -> None:
+    result = CliRunner().invoke(main, words)
+    assert result.exit_code == 2
+    assert says in result.output
 
 
 def test_no_question_at_all_prints_the_help() -> None:

@@ -213,7 +213,14 @@ def test_a_help_that_fails_offers_nothing_and_is_asked_again(small: SmallStack) 
 
 @pytest.mark.parametrize(
     ("code", "judgement"),
-    [(0, Judgement.GOOD), (1, Judgement.BAD), (127, Judgement.BAD), (125, Judgement.SKIP)],
+    [
+        (0, Judgement.GOOD),
+        (1, Judgement.BAD),
+        (124, Judgement.BAD),
+        (126, Judgement.SKIP),
+        (127, Judgement.SKIP),
+        (125, Judgement.SKIP),
+    ],
 )
 def test_a_predicate_is_judged_as_git_does(small: SmallStack, code: int, judgement: Judgement) -> None:
     small.case = {"command": ["sh", "-c", f"echo WRONG y; exit {code}"]}

@@ -91,6 +91,13 @@ def test_a_missing_program_is_127(tmp_path: Path) -> None:
     assert "no-such-program-anywhere" in lines[0][1]
 
 
+def test_a_program_that_cannot_be_run_is_126(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("no program\n")
+    finished, lines = run(tmp_path, str(tmp_path / "text"))
+    assert finished.ending.exit_code == 126
+    assert "Permission denied" in lines[0][1]
+
+
 def test_standard_input_is_empty(tmp_path: Path) -> None:
     finished, lines = run(tmp_path, "cat")
     assert finished.ending.exit_code == 0

@@ -1,5 +1,6 @@
 """A predicate command on any repository, with git's own convention; and the demo command."""
 
+import html
 import json
 import os
 import subprocess
@@ -73,6 +74,68 @@ def test_a_script_that_git_does_not_track_is_found(
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert found(tmp_path / "out") == history[BROKEN_FROM]
+
+
+def script(file: Path, text: str) -> Path:
+    file.write_text(f"#!/bin/sh\n{text}\n")
+    file.chmod(0o755)
+    return file
+
+
+def test_a_script_outside_of_the_repository(
+    repository: TestRepository, history: list[str], tmp_path: Path
+) -> None:
+    """As git's users do, for a script inside changes with the commits; and what was run is told everywhere."""
+    own = script(tmp_path / "check.sh", CHECK)
+    home, words = tmp_path / "home", ["--good", history[0], "--bad", "main", "-o", str(tmp_path / "out")]
+    done = run(repository.path, home, *words, "--", "../check.sh", "{slot}")
+    assert done.returncode == 0, done.stderr
+    assert found(tmp_path / "out") == history[BROKEN_FROM]
+    command = f"{own} '{{slot}}'"
+    assert json.loads((tmp_path / "out" / "report.json").read_text())["case"] == command
+    assert f"| case | {command} |" in (tmp_path / "out" / "report.md").read_text().replace("\\", "")
+    assert command in run(tmp_path, home, "history").stdout
+    planned = run(repository.path, home, *words, "--dry-run", "--", str(own), "{slot}").stdout
+    assert f"case:      {command}" in planned.splitlines()
+    assert run(tmp_path, home, "report", "--html", str(tmp_path / "pages")).returncode == 0
+    pages = [page.read_text() for page in (tmp_path / "pages").rglob("*.html")]
+    assert all("stack's command" not in html.unescape(page) for page in pages)
+    assert sum(str(own) in page for page in pages) > 1
+
+
+def test_a_tracked_script_of_a_folder(repository: TestRepository, tmp_path: Path) -> None:
+    """It runs in that folder of each commit; one that has no such script cannot be judged."""
+    commits = [repository.commit("before", {"state": "fine"})]
+    check = "#!/bin/sh\ngrep -q fine ../state\n"
+    commits.append(repository.commit("script", {"tools/check.sh": check}))
+    (repository.path / "tools" / "check.sh").chmod(0o755)
+    commits += [repository.commit(f"commit {n}", {"n": str(n)}) for n in range(4)]
+    commits.append(repository.commit("broken", {"state": "broken"}))
+    tools, home = repository.path / "tools", tmp_path / "home"
+    words = ["--bad", "main", "-o", str(tmp_path / "out")]
+    done = run(tools, home, "--good", commits[2], *words, "--", "./check.sh")
+    assert done.returncode == 0, done.stderr
+    assert found(tmp_path / "out") == commits[-1]
+    for good, says in ((commits[0], "the command was not found"), (commits[1], "the command cannot be run")):
+        done = run(tools, home, "--good", good, *words, "--", "./check.sh")
+        assert done.returncode == 1
+        assert f"good {good[:12]}: " in done.stderr
+        assert says in done.stderr
+
+
+def test_commits_without_the_command_are_skipped(
+    repository: TestRepository, history: list[str], tmp_path: Path
+) -> None:
+    """A shell's 126 and 127 are nothing that the commit did; git bisect run takes them for bad."""
+    missing = 'n=$(cat number); [ "$n" -gt 5 ] && [ "$n" -lt 15 ] && exec no-such-program; [ "$n" -lt 10 ]'
+    done = run(
+        repository.path, tmp_path / "home", "--good", history[0], "--bad", "main", "-o", str(tmp_path / "out"),
+        "--", "sh", "-c", missing,
+    )  # fmt: skip
+    assert done.returncode == 3, done.stderr
+    skipped = json.loads((tmp_path / "out" / "report.json").read_text())["skipped"]
+    reasons = {each["reason"] for each in skipped}
+    assert reasons == {"exit code 127: the command was not found at this commit"}
 
 
 def test_128_stops_the_bisection_without_a_verdict(

@@ -2,11 +2,12 @@
 
 import subprocess
 from collections.abc import Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import pytest
 
-from precision_bisect.bisect.plan.request import BisectRequest, predicate_stack, with_predicate
+from precision_bisect.bisect.plan.predicate import Predicate, predicate_stack
+from precision_bisect.bisect.plan.request import BisectRequest
 from precision_bisect.bisect.report.model.reproduce import reproduction_script
 from precision_bisect.runner.stack.parts import (
     Case,
@@ -202,7 +203,8 @@ def test_frozen_data_go_to_the_shim_where_the_case_has_no_option(tmp_path: Path)
 
 def test_a_predicate_runs_in_the_worktree(repository: TestRepository, tmp_path: Path) -> None:
     commit = repository.commit("broken", {"value": "bad"})
-    stack = with_predicate(predicate_stack(repository.path), "repository", ("grep", "{good}", "value"))
+    command = Predicate(words=("grep", "{good}", "value"), folder=PurePosixPath())
+    stack = command.in_place_of_case(predicate_stack(repository.path), "repository")
     script = reproduction_script(
         request(stack, tmp_path, repository="repository", case=None),
         about="",

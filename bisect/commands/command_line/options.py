@@ -7,9 +7,9 @@ from typing import Annotated
 import click
 from dataclass_click import argument, option
 
-from ...runner.process.options import BUDGET, jobs_option
-from ...runner.stack.options import REPOSITORY, STACK
-from ...store.options import STORE
+from ....runner.process.options import BUDGET, jobs_option
+from ....runner.stack.options import REPOSITORY, STACK
+from ....store.options import STORE
 
 _PATH = click.Path(path_type=Path)
 

@@ -7,9 +7,9 @@ from typing import Annotated, Literal
 import click
 from dataclass_click import option
 
-from ...runner.process.options import BUDGET, jobs_option
-from ...runner.stack.options import DEVICE, PLATFORM, REPOSITORY, STACK
-from ...store.options import STORE
+from ....runner.process.options import BUDGET, jobs_option
+from ....runner.stack.options import DEVICE, PLATFORM, REPOSITORY, STACK
+from ....store.options import STORE
 
 _PATH = click.Path(path_type=Path)
 _SECONDS = click.FloatRange(min=0, min_open=True)

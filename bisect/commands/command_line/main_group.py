@@ -1,0 +1,44 @@
+"""The group behind `bisect-precision`: it bisects where no subcommand is named."""
+
+import difflib
+import shlex
+import shutil
+from pathlib import Path
+
+import click
+
+PREDICATE = "precision_bisect.predicate"
+"""Where the words behind `--` are kept, in the context's `meta`."""
+
+
+class MainGroup(click.Group):
+    """As in git, the words behind `--` are a predicate."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Take the words behind `--` off, unless they belong to a subcommand."""
+        if "--" in args:
+            head = args[: args.index("--")]
+            if not any(word in self.commands for word in head):
+                ctx.meta[PREDICATE] = tuple(args[len(head) + 1 :])
+                args = head
+        return super().parse_args(ctx, args)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The subcommand that is named; where there is none of that name, say what was meant."""
+        word = args[0]
+        if word not in self.commands and not ctx.resilient_parsing:
+            ctx.fail(_not_a_command(args, sorted(self.commands)))
+        return super().resolve_command(ctx, args)
+
+
+def _not_a_command(words: list[str], commands: list[str]) -> str:
+    word = words[0]
+    close = difflib.get_close_matches(word, commands, n=1)
+    if close:
+        return f"expected a subcommand, found {word!r}: did you mean {close[0]}?"
+    if "/" in word or Path(word).exists() or shutil.which(word) is not None:
+        hint = f"a command that judges commits stands behind --: -- {shlex.join(words)}"
+        return f"expected a subcommand, found {word!r}; {hint}"
+    return f"expected a subcommand ({', '.join(commands)}), found {word!r}"

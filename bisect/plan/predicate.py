@@ -1,0 +1,98 @@
+"""A command behind `--`, as it was typed in the user's checkout: how a worktree of another commit runs it."""
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from ...runner.git.repository import GitError, GitRepository
+from ...runner.stack.parts import Case, Platform, Repository
+from ...runner.stack.stack import Stack, is_plain_name
+from ...runner.stack.templates import literal
+
+PREDICATE_PLATFORM = "host"
+BAD_EXIT_CODES = "the command exits with 1-124"
+_INTERPRETER = re.compile(r"(ba|da|k|z)?sh|python[0-9.]*|perl|ruby|node")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Predicate:
+    """A command, and the folder of the repository that it is run in."""
+
+    words: tuple[str, ...]
+    folder: PurePosixPath
+
+    @classmethod
+    def typed(cls, words: Sequence[str], *, here: Path, checkout: Path) -> "Predicate":
+        """The command that was typed in the folder `here`, for the repository whose checkout is at `checkout`.
+
+        It runs in the same folder of each worktree, so that relative paths mean the commit's own files; so do absolute
+        ones of what git tracks. Paths that lead out of the repository, and a script that git does not track, are the
+        user's own and named in full: a worktree does not have them.
+        """
+        here, root = here.resolve(), checkout.resolve()
+        inside = here.is_relative_to(root) and _root_of(here) == root
+        folder = here.relative_to(root) if inside else Path()
+        script = _script(words)
+        placed = (
+            _placed(word, here=here, folder=root / folder, root=root, runs=index in (0, script))
+            if "/" in word or index == script
+            else word
+            for index, word in enumerate(words)
+        )
+        return cls(words=tuple(placed), folder=PurePosixPath(folder))
+
+    def in_place_of_case(self, stack: Stack, repository: str) -> Stack:
+        """The stack with this command, run in a repository's worktree, as its case."""
+        case = Case(
+            repository=repository,
+            command=tuple(literal(word) for word in self.words),
+            cwd=str(PurePosixPath(f"{{{repository}}}") / literal(str(self.folder))),
+            harness=False,
+        )
+        return stack.model_copy(update={"case": case})
+
+
+def predicate_stack(checkout: Path, *, name: str | None = None) -> Stack:
+    """A stack of one repository, with nothing to build and no case yet."""
+    own = checkout.name if is_plain_name(checkout.name) else "repository"
+    name = name or own
+    return Stack(
+        name="predicate",
+        searched=name,
+        repositories={name: Repository(path=checkout)},
+        case=Case(repository=name, command=("true",), cwd=f"{{{name}}}", harness=False),
+        platforms={PREDICATE_PLATFORM: Platform()},
+    )
+
+
+def _root_of(folder: Path) -> Path | None:
+    """The root of the checkout around a folder: a submodule's own, not its holder's."""
+    try:
+        return Path(GitRepository(folder).run("rev-parse", "--show-toplevel")).resolve()
+    except GitError:
+        return None
+
+
+def _script(words: Sequence[str]) -> int | None:
+    """Which word is a script that the first word, an interpreter such as `sh`, is to run."""
+    if not _INTERPRETER.fullmatch(PurePosixPath(words[0]).name):
+        return None
+    return next((index for index, word in enumerate(words[1:], 1) if not word.startswith("-")), None)
+
+
+def _placed(word: str, *, here: Path, folder: Path, root: Path, runs: bool) -> str:
+    """A word of the command, for a worktree whose folder stands for `folder`. `runs`: it is what is run."""
+    path = Path(os.path.normpath(here / word))
+    path = path.parent.resolve() / path.name
+    if not path.exists():
+        return word
+    if not path.is_relative_to(root):
+        return str(path)
+    if GitRepository(root).run("--literal-pathspecs", "ls-files", "--", str(path)):
+        relative = os.path.relpath(path, folder)
+        if relative == os.path.normpath(word):
+            return word
+        return f"./{relative}" if runs and "/" not in relative else relative
+    return str(path) if runs and path.is_file() else word

@@ -1,0 +1,76 @@
+"""A command as it was typed in a checkout, and what a worktree of another commit runs for it."""
+
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+from precision_bisect.bisect.plan.predicate import Predicate, predicate_stack
+from precision_bisect.runner.stack.templates import fill
+from tests.conftest import TestRepository
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> TestRepository:
+    """A checkout with tracked scripts, scripts of the user's, and a script beside it."""
+    repository = TestRepository(tmp_path / "checkout")
+    repository.commit("scripts", {"check.sh": "exit 0\n", "sub/own.sh": "exit 0\n", "sub/data/x": "1\n"})
+    (repository.path / "mine.sh").write_text("exit 0\n")
+    (repository.path / "sub" / "mine.sh").write_text("exit 0\n")
+    (repository.path / "build").mkdir()
+    (repository.path / "build" / "made").write_text("")
+    (tmp_path / "beside.sh").write_text("exit 0\n")
+    return repository
+
+
+def typed(checkout: TestRepository, folder: str, *words: str) -> tuple[tuple[str, ...], str]:
+    predicate = Predicate.typed(words, here=checkout.path / folder, checkout=checkout.path)
+    return predicate.words, str(predicate.folder)
+
+
+def test_what_git_tracks_is_the_commit_s_own(checkout: TestRepository) -> None:
+    """In the folder where it was typed, by a relative path, whatever was typed."""
+    root = str(checkout.path)
+    assert typed(checkout, ".", "./check.sh", "a/b") == (("./check.sh", "a/b"), ".")
+    assert typed(checkout, "sub", "./own.sh") == (("./own.sh",), "sub")
+    assert typed(checkout, "sub", "../check.sh") == (("../check.sh",), "sub")
+    assert typed(checkout, ".", f"{root}/check.sh") == (("./check.sh",), ".")
+    assert typed(checkout, "sub", f"{root}/check.sh") == (("../check.sh",), "sub")
+    assert typed(checkout, ".", "make", "-C", f"{root}/sub") == (("make", "-C", "sub"), ".")
+    assert typed(checkout, "sub", "sh", "own.sh") == (("sh", "own.sh"), "sub")
+
+
+def test_the_user_s_own_scripts_are_named_in_full(checkout: TestRepository) -> None:
+    root, beside = str(checkout.path), str(checkout.path.parent / "beside.sh")
+    assert typed(checkout, ".", "./mine.sh", "x") == ((f"{root}/mine.sh", "x"), ".")
+    assert typed(checkout, "sub", "./mine.sh") == ((f"{root}/sub/mine.sh",), "sub")
+    assert typed(checkout, ".", "sh", "-e", "mine.sh") == (("sh", "-e", f"{root}/mine.sh"), ".")
+    assert typed(checkout, ".", "sh", "-c", "./mine.sh") == (("sh", "-c", f"{root}/mine.sh"), ".")
+    assert typed(checkout, ".", "../beside.sh") == ((beside,), ".")
+    assert typed(checkout, ".", beside) == ((beside,), ".")
+    assert typed(checkout, ".", "python3", "../beside.sh", "../none") == (("python3", beside, "../none"), ".")
+
+
+def test_other_words_stay_as_they_were_typed(checkout: TestRepository) -> None:
+    for words in (("make", "build/made"), ("sh", "-c", "make && ./mine.sh"), ("make", "mine.sh")):
+        assert typed(checkout, ".", *words) == (words, ".")
+
+
+def test_from_outside_of_the_checkout_it_runs_in_its_root(checkout: TestRepository) -> None:
+    beside = str(checkout.path.parent / "beside.sh")
+    assert typed(checkout, "..", "./beside.sh") == ((beside,), ".")
+    inner = TestRepository(checkout.path / "sub" / "module")
+    inner.commit("inner", {"a": "1"})
+    assert typed(checkout, "sub/module", "true") == (("true",), ".")
+
+
+def test_braces_are_no_placeholders(checkout: TestRepository) -> None:
+    stack = predicate_stack(checkout.path)
+    command = Predicate(words=("grep", "{python}"), folder=PurePosixPath("a{b}"))
+    case = command.in_place_of_case(stack, "checkout").case
+    assert [fill(word, {}) for word in case.command] == ["grep", "{python}"]
+    assert fill(case.cwd, {"checkout": "/slot/checkout"}) == "/slot/checkout/a{b}"
+
+
+def test_a_name_of_one_s_own(checkout: TestRepository) -> None:
+    assert list(predicate_stack(checkout.path).repositories) == ["checkout"]
+    assert list(predicate_stack(checkout.path, name="other").repositories) == ["other"]
