@@ -57,7 +57,7 @@ class Replay:
     @property
     def dumped_bytes(self) -> int:
         """Bytes of all payloads."""
-        return 0 if self.dump is None else int(self.dump.payload.size)
+        return 0 if self.dump is None else self.dump.payload_bytes
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,7 +24,12 @@ class TensorFolder:
     def open(cls, path: Path) -> TensorFolder:
         """Lists the tensors in `path`; `MissingFileError` where there is no such folder."""
         folder = Folder.open(path, expected=f"a folder of <name>{_SUFFIX} files")
-        names = (name for name in folder.names() if name.endswith(_SUFFIX) and folder.has_file(name))
+        # A link that leads elsewhere is listed too: who opens it is told so.
+        names = (
+            name
+            for name in folder.names()
+            if name.endswith(_SUFFIX) and (folder.has_file(name) or folder.is_link(name))
+        )
         return cls(folder, tuple(name.removesuffix(_SUFFIX) for name in names))
 
     def tensor(self, name: str) -> TensorView:

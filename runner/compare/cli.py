@@ -15,11 +15,12 @@ _PICTURES = (".html", ".svg", ".png")
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @dataclass_click(CompareOptions)
 def main(options: CompareOptions) -> None:
-    """Compare ACTUAL with EXPECTED: .pt files, golden folders, argument dumps or build directories.
+    """Compare ACTUAL with EXPECTED: files (.pt, .npy, .npz), golden folders, argument dumps or build directories.
 
-    Without --rtol and --atol values must be equal (NaN equals NaN); with one of them torch.allclose decides (the
-    other is 0, NaN equals nothing). With more than two PATHS the last is expected and the others are runs of the
-    same case: do they fail alike, or is it a race?
+    One line tells of each record that differs, the first in execution order on top; -v tells more. Without --rtol and
+    --atol values must be equal in one type (NaN equals NaN); with one of them torch.allclose decides (the other is 0,
+    NaN equals nothing). With more than two PATHS the last is expected and the others are runs of the same case: do
+    they fail alike, or is it a race?
 
     Exit status: 0 equal, 1 different, 2 something could not be read or compared.
     """
@@ -28,6 +29,8 @@ def main(options: CompareOptions) -> None:
     picture = options.picture
     if picture is not None and (picture.suffix not in _PICTURES or len(options.paths) > 2):
         raise click.UsageError(f"expected --picture with two paths and a name on {', '.join(_PICTURES)}")
+    if options.brief and (options.verbose or options.as_json):
+        raise click.UsageError("expected --brief without -v and --json, which print more than a line")
     from .command import compare
 
     try:

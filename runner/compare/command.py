@@ -3,28 +3,34 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
 from rich.console import Console
 
 from ..build_output.files.errors import BuildOutputError
-from .difference import Comparison, Difference, Equality, compare_sources
+from .difference import (
+    Comparison,
+    Difference,
+    Equality,
+    are_single,
+    compare_sources,
+    is_divergent,
+)
 from .judges import Choice, judge_for, parse_topk
 from .options import CompareOptions
 from .preflight import check_sources
 from .report import diff_json, diff_text
 from .report.diff_json import Json
 from .report.picture import write_picture
-from .sources import Source, open_source
+from .report.text_report import TextReport
+from .sources import Entry, Source, open_source
 from .statistics.agreement import ValidRows
 from .statistics.runs import Behaviour, RunsReport, compare_runs
 from .statistics.statistics import IncomparableError, Tolerance
 
 EQUAL, DIFFERENT, UNREADABLE = 0, 1, 2
-
-_DETAILED = 8  # differences shown at length; --json has all
 
 
 def compare(options: CompareOptions) -> int:
@@ -40,11 +46,10 @@ def compare(options: CompareOptions) -> int:
         comparison = Comparison(
             tolerance=tolerance, judge=judge_for(choice, tolerance, sources[0]), axis=options.axis
         )
+        _check_records(options.records, sources)
         if len(sources) == 2:
-            return _compare_two(
-                sources[0], sources[1], comparison, picture=options.picture, as_json=options.as_json
-            )
-        return _compare_runs(sources[:-1], sources[-1], tolerance, as_json=options.as_json)
+            return _compare_two(sources[0], sources[1], comparison, options)
+        return _compare_runs(sources[:-1], sources[-1], tolerance, options)
     except (BuildOutputError, IndexError) as error:
         click.echo(f"diff-tensors: {error}", err=True)
         return UNREADABLE
@@ -63,62 +68,98 @@ def _choice(options: CompareOptions) -> Choice:
     )
 
 
-def _compare_two(
-    actual: Source, expected: Source, comparison: Comparison, *, picture: Path | None, as_json: bool
-) -> int:
-    console = Console(highlight=False, soft_wrap=True)
+def _check_records(texts: Sequence[str], sources: Sequence[Source]) -> None:
+    """Raises `ValueError` for a text of --record that no name has."""
+    labels = [f"{source.kernels.get(name, '')} {name}" for source in sources for name in source.names()]
+    for text in texts:
+        if not any(text in label for label in labels):
+            raise ValueError(
+                f"--record {text!r}: expected a part of a name, such as {labels[0].strip()!r}"
+                if labels
+                else f"--record {text!r}: there are no records"
+            )
+
+
+def _asked_for(texts: Sequence[str], label: str) -> bool:
+    return not texts or any(text in label for text in texts)
+
+
+def _compare_two(actual: Source, expected: Source, comparison: Comparison, options: CompareOptions) -> int:
     remarks = check_sources(actual, expected, comparison.tolerance)
-    if not as_json:
-        diff_text.show_remarks(console, remarks)
+    in_detail = options.verbose or bool(options.records) or are_single(actual, expected)
+    printed = not (options.as_json or options.brief)
+    text = TextReport(
+        Console(highlight=False, soft_wrap=True), remarks, limit=options.limit, in_detail=in_detail
+    )
+    if printed:
+        text.begin()
     differences: list[Difference] = []
-    for difference in compare_sources(actual, expected, comparison):
+    for difference in compare_sources(
+        actual, expected, comparison, lambda label: _asked_for(options.records, label)
+    ):
         differences.append(difference)
-        if not as_json:
-            shown = sum(each.outcome is Equality.DIFFERENT for each in differences)
-            diff_text.show_difference(console, difference, in_detail=shown <= _DETAILED)
-    counts = {outcome: sum(each.outcome is outcome for each in differences) for outcome in Equality}
-    if as_json:
-        tensors = [diff_json.difference(each) for each in differences]
-        _print_json(preflight=diff_json.remarks(remarks), tensors=tensors)
+        if printed:
+            text.add(difference)
+        if options.first and is_divergent(difference):
+            break
+    if options.as_json:
+        _print_json(**diff_json.comparison(remarks, differences))
+    elif options.brief:
+        text.brief(differences)
     else:
-        console.print(", ".join(f"{count} {outcome.value}" for outcome, count in counts.items()))
-    if picture is not None:
-        _draw(picture, differences)
-    if counts[Equality.DIFFERENT]:
+        text.end(differences, stopped=options.first and any(map(is_divergent, differences)))
+    if options.picture is not None:
+        _draw(options.picture, differences)
+    outcomes = {difference.outcome for difference in differences}
+    if Equality.DIFFERENT in outcomes:
         return DIFFERENT
-    whole = not counts[Equality.UNKNOWN] and not actual.incomplete and not expected.incomplete
-    return EQUAL if counts[Equality.EQUAL] and whole else UNREADABLE
+    whole = Equality.UNKNOWN not in outcomes and not actual.incomplete and not expected.incomplete
+    return EQUAL if Equality.EQUAL in outcomes and whole else UNREADABLE
 
 
-def _compare_runs(runs: Sequence[Source], expected: Source, tolerance: Tolerance, *, as_json: bool) -> int:
+def _compare_runs(
+    runs: Sequence[Source], expected: Source, tolerance: Tolerance, options: CompareOptions
+) -> int:
     reports: dict[str, RunsReport] = {}
     refused: dict[str, str] = {}
-    for name in expected.names():
-        if name not in expected.tensors or any(name not in run.tensors for run in runs):
-            refused[name] = "no whole tensor in every run"
+    for name, entries in _same_tensors(runs, expected):
+        if not _asked_for(options.records, f"{expected.kernels.get(name, '')} {name}"):
             continue
-        views = [source.tensors[name].open() for source in (*runs, expected)]
         try:
+            if entries is None:
+                raise IncomparableError("no whole tensor in every run")
+            views = [entry.open() for entry in entries]
             reports[name] = compare_runs(views[:-1], views[-1], tolerance)
         except IncomparableError as error:
             refused[name] = str(error)
-    if as_json:
+            continue
+        if options.first and reports[name].behaviour is not Behaviour.ALL_PASS:
+            break
+    if options.as_json:
         tensors = [diff_json.runs(name, report) for name, report in reports.items()]
         _print_json(runs=tensors, not_compared=diff_json.plain(refused))
     else:
-        _print_runs(reports, refused)
+        show = diff_text.show_brief_runs if options.brief else diff_text.show_all_runs
+        show(Console(highlight=False, soft_wrap=True), reports, refused, options.limit)
     if any(report.behaviour is not Behaviour.ALL_PASS for report in reports.values()):
         return DIFFERENT
     whole = not refused and not any(source.incomplete for source in (*runs, expected))
     return EQUAL if reports and whole else UNREADABLE
 
 
-def _print_runs(reports: Mapping[str, RunsReport], refused: Mapping[str, str]) -> None:
-    console = Console(highlight=False, soft_wrap=True)
-    for name, report in reports.items():
-        diff_text.show_runs(console, name, report)
-    for name, reason in refused.items():
-        console.print(diff_text.printable(f"{name}: not compared, {reason}"), markup=False)
+def _same_tensors(runs: Sequence[Source], expected: Source) -> Iterator[tuple[str, Sequence[Entry] | None]]:
+    """The tensors of one name in all sources, expected's last; None where one of them has none.
+
+    Sources of one tensor each belong together whatever the tensors' names.
+    """
+    sources = (*runs, expected)
+    if are_single(*sources):
+        (name,) = expected.tensors
+        yield name, [next(iter(source.tensors.values())) for source in sources]
+        return
+    for name in expected.names():
+        held = all(name in source.tensors for source in sources)
+        yield name, [source.tensors[name] for source in sources] if held else None
 
 
 def _draw(path: Path, differences: Sequence[Difference]) -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from ..build_output.files.errors import BuildOutputError
-from ..tensor.view import TensorView
+from ..build_output.files.tensor_file import Scalar
+from ..tensor.chunks import cast
+from ..tensor.view import DType, TensorView
 from .patterns.finding import PatternMatch
 from .patterns.recognize import recognize
-from .sources import Entry, Scalar, Source, same_scalar
+from .sources import Entry, Source, same_scalar
 from .statistics.agreement import Agreement
 from .statistics.rows import Breakdown, HeatMap, breakdown, heat_map
 from .statistics.statistics import IncomparableError, Statistics, Tolerance, measure
@@ -20,6 +22,8 @@ Judge = Callable[[str, TensorView, TensorView], Agreement]
 
 MAP_HEIGHT, MAP_WIDTH = 24, 64
 _OTHERS = 16
+_MOST_OTHER_BYTES = 2**30
+"""Of what a buffer might still hold, the nearest first; a dump's tensors are read into memory."""
 
 
 class Equality(Enum):
@@ -34,18 +38,33 @@ class Equality(Enum):
 class Difference:
     """One name of the two sources. `reason` says why it is not equal; the rest is None where values were not read.
 
-    `identical` means that no element differs at all; a tensor may be equal by tolerance without being it.
+    `identical` means that no element differs at all; a tensor may be equal by tolerance without being it. `kernel` is
+    the one whose argument it is, as far as known; `cast` says what was compared as what, where elements are not
+    compared as they are; `only_in` is the path of the one source that has the name.
     """
 
     name: str
     outcome: Equality
     reason: str = ""
     identical: bool = False
+    kernel: str = ""
+    cast: str = ""
+    only_in: str = ""
     statistics: Statistics | None = None
     judgement: Agreement | None = None
     rows: Breakdown | None = None
     map: HeatMap | None = None
     findings: list[PatternMatch] = field(default_factory=list[PatternMatch])
+
+    @property
+    def label(self) -> str:
+        """How it is called where people read: the kernel first, then the name."""
+        return f"{self.kernel} {self.name}" if self.kernel else self.name
+
+
+def is_divergent(difference: Difference) -> bool:
+    """Whether both sources have the name, and not the same under it."""
+    return difference.outcome is Equality.DIFFERENT and not difference.only_in
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,44 +75,59 @@ class Comparison:
     judge: Judge | None = None
     axis: int | None = None
 
+    @property
+    def exact(self) -> bool:
+        """Whether nothing but the same values in the same type will do."""
+        return self.judge is None and self.tolerance == Tolerance()
 
-def compare_sources(actual: Source, expected: Source, how: Comparison) -> Iterable[Difference]:
-    """One difference a name: the names of `expected` in their order, then what only `actual` has."""
-    if _are_single(actual, expected):
+
+def compare_sources(
+    actual: Source, expected: Source, how: Comparison, only: Callable[[str], bool] = lambda _label: True
+) -> Iterator[Difference]:
+    """One difference a name, as they are executed: the names of `expected` in their order, then what only `actual` has.
+
+    Names whose label `only` refuses are passed over.
+    """
+    if are_single(actual, expected):
         ((name, theirs),) = expected.tensors.items()
         (ours,) = actual.tensors.values()
         yield _tensor(name, ours, theirs, [], how)
         return
     for name in dict.fromkeys((*expected.names(), *actual.names())):
-        if name not in actual.names() or name not in expected.names():
-            there = expected if name in expected.names() else actual
-            yield Difference(name=name, outcome=Equality.DIFFERENT, reason=f"only in {there.path}")
-        elif name in actual.flawed or name in expected.flawed:
-            sides = [
-                f"{side.path}: {side.flawed[name]}" for side in (actual, expected) if name in side.flawed
-            ]
-            yield Difference(name=name, outcome=Equality.UNKNOWN, reason="; ".join(sides))
-        elif name in actual.tensors and name in expected.tensors:
-            # Only the reference's: in the actual run the next task's input is this same wrong value again.
-            others = _neighbours(expected, name)
-            yield _tensor(name, actual.tensors[name], expected.tensors[name], others, how)
-        elif name in actual.scalars and name in expected.scalars:
-            yield _scalar(name, actual.scalars[name], expected.scalars[name])
-        else:
-            yield Difference(name=name, outcome=Equality.DIFFERENT, reason="a scalar against a tensor")
+        kernel = expected.kernels.get(name) or actual.kernels.get(name, "")
+        if only(f"{kernel} {name}"):
+            yield replace(_named(name, actual, expected, how), kernel=kernel)
 
 
-def _are_single(actual: Source, expected: Source) -> bool:
-    """Two single tensors belong together whatever their names."""
-    return all(len(source.names()) == len(source.tensors) == 1 for source in (actual, expected))
+def _named(name: str, actual: Source, expected: Source, how: Comparison) -> Difference:
+    here, there = name in actual.names(), name in expected.names()
+    if not (here and there):
+        place = str((actual if here else expected).path)
+        return Difference(name=name, outcome=Equality.DIFFERENT, reason=f"only in {place}", only_in=place)
+    if name in actual.flawed or name in expected.flawed:
+        sides = [f"{side.path}: {side.flawed[name]}" for side in (actual, expected) if name in side.flawed]
+        return Difference(name=name, outcome=Equality.UNKNOWN, reason="; ".join(sides))
+    if name in actual.tensors and name in expected.tensors:
+        # Only the reference's: in the actual run the next task's input is this same wrong value again.
+        others = _neighbours(expected, name)
+        return _tensor(name, actual.tensors[name], expected.tensors[name], others, how)
+    if name in actual.scalars and name in expected.scalars:
+        return _scalar(name, actual.scalars[name], expected.scalars[name])
+    return Difference(name=name, outcome=Equality.DIFFERENT, reason="a scalar against a tensor")
+
+
+def are_single(*sources: Source) -> bool:
+    """Whether each source is one tensor; such ones belong together whatever their names."""
+    return all(len(source.names()) == len(source.tensors) == 1 for source in sources)
 
 
 def _neighbours(source: Source, name: str) -> list[Entry]:
-    """Tensors that stand near this one in the listing: what its buffer might still hold."""
+    """Tensors that stand near this one in the listing, the nearest first: what its buffer might still hold."""
     at = source.positions[name]
+    near = source.ordered[max(at - _OTHERS, 0) : at + _OTHERS]
     return [
         source.tensors[other]
-        for other in source.ordered[max(at - _OTHERS, 0) : at + _OTHERS]
+        for other in sorted(near, key=lambda other: abs(source.positions[other] - at))
         if other != name
     ]
 
@@ -112,22 +146,31 @@ def _tensor(name: str, ours: Entry, theirs: Entry, others: list[Entry], how: Com
 def _values(
     name: str, actual: TensorView, expected: TensorView, others: list[Entry], how: Comparison
 ) -> Difference:
+    types = f"dtype {actual.dtype.value} against expected {expected.dtype.value}"
+    same_type = actual.dtype is expected.dtype
+    actual, expected, stated = _as_one_type(actual, expected)
     statistics = measure(actual, expected, how.tolerance)
     judgement = how.judge(name, actual, expected) if how.judge is not None else None
     passed = statistics.over == 0 if judgement is None else judgement.passed
-    if passed:
+    if passed and (same_type or not how.exact):
         return Difference(
             name=name,
             outcome=Equality.EQUAL,
-            identical=statistics.unequal == 0,
+            identical=same_type and statistics.unequal == 0,
+            cast=stated,
             statistics=statistics,
             judgement=judgement,
+        )
+    if passed:
+        return Difference(
+            name=name, outcome=Equality.DIFFERENT, reason=f"{types}, equal values", statistics=statistics
         )
     reason = judgement.reason if judgement is not None else ""
     return Difference(
         name=name,
         outcome=Equality.DIFFERENT,
         reason=reason or f"{statistics.over} of {statistics.numel} elements differ",
+        cast=stated,
         statistics=statistics,
         judgement=judgement,
         rows=breakdown(actual, expected, how.tolerance, axis=how.axis),
@@ -136,9 +179,31 @@ def _values(
     )
 
 
+def _as_one_type(actual: TensorView, expected: TensorView) -> tuple[TensorView, TensorView, str]:
+    """Two tensors in one type, and as what they are compared where that is not their own.
+
+    Of two floating-point types both become float32, or float64 where one of them is that: no value changes by it.
+    """
+    stated = list(dict.fromkeys(each.converted for each in (actual, expected) if each.converted))
+    types = (actual.dtype, expected.dtype)
+    if (
+        types[0] is not types[1]
+        and all(dtype.is_floating for dtype in types)
+        and actual.shape == expected.shape
+    ):
+        common = DType.FLOAT64 if DType.FLOAT64 in types else DType.FLOAT32
+        stated.append(f"{types[0].value} with {types[1].value}, both as {common.value}")
+        actual, expected = (
+            each if each.dtype is common else cast(each, common) for each in (actual, expected)
+        )
+    return actual, expected, "; ".join(stated)
+
+
 def _opened(others: list[Entry], like: TensorView) -> list[TensorView]:
     views: list[TensorView] = []
     for entry in others:
+        if sum(view.nbytes for view in views) >= _MOST_OTHER_BYTES:
+            break
         try:
             view = entry.open()
         except BuildOutputError:

@@ -109,4 +109,34 @@ class CompareOptions:
             help="Write heat maps to this file, whose name ends with .html, .svg or .png.",
         ),
     ]
+    records: Annotated[
+        tuple[str, ...],
+        option(
+            "--record",
+            metavar="TEXT",
+            multiple=True,
+            help="Compare only records whose kernel or name has this text, and tell all about them; repeatable.",
+        ),
+    ]
+    first: Annotated[bool, option("--first", is_flag=True, help="Stop at the first record that differs.")]
+    limit: Annotated[
+        int,
+        option(
+            "--limit",
+            metavar="N",
+            type=click.IntRange(min=0),
+            default=20,
+            show_default=True,
+            help="Print at most N records of a kind, or all with 0; --json has all.",
+        ),
+    ]
+    brief: Annotated[
+        bool, option("--brief", is_flag=True, help="Print one line: whether they differ, and where first.")
+    ]
+    verbose: Annotated[
+        bool,
+        option(
+            "-v", "--verbose", is_flag=True, help="Print statistics, patterns, rows and a map of each record."
+        ),
+    ]
     as_json: Annotated[bool, option("--json", is_flag=True, help="Print JSON.")]

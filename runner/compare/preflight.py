@@ -73,23 +73,31 @@ def check_sources(actual: Source, expected: Source, tolerance: Tolerance) -> lis
         for side in (actual, expected)
         if side.incomplete
     ]
+    remarks += [_warning(str(side.path), reason) for side in (actual, expected) for reason in side.unread]
     seen: set[DType] = set()
     for name, theirs in expected.tensors.items():
         ours = actual.tensors.get(name)
         if ours is None:
             continue
-        try:
-            mine, golden = ours.open(), theirs.open()
-        except BuildOutputError:
-            continue  # the comparison reports it
-        if mine.is_contiguous != golden.is_contiguous:
-            remarks.append(_warning(name, f"strides {mine.strides} against expected {golden.strides}"))
-        if theirs.is_input:
-            remarks += check_input(name, mine, golden)
-        if golden.dtype not in seen:
-            seen.add(golden.dtype)
-            remarks += check_tolerance(golden.dtype, tolerance)
+        dtype = theirs.dtype
+        if dtype is None:
+            try:
+                mine, golden = ours.open(), theirs.open()
+            except BuildOutputError:
+                continue  # the comparison reports it
+            dtype = golden.dtype
+            remarks += _check_opened(name, mine, golden, is_input=theirs.is_input)
+        if dtype not in seen:
+            seen.add(dtype)
+            remarks += check_tolerance(dtype, tolerance)
     return remarks
+
+
+def _check_opened(name: str, mine: TensorView, golden: TensorView, *, is_input: bool) -> Iterator[Remark]:
+    if mine.is_contiguous != golden.is_contiguous:
+        yield _warning(name, f"strides {mine.strides} against expected {golden.strides}")
+    if is_input:
+        yield from check_input(name, mine, golden)
 
 
 def check_input(name: str, actual: TensorView, expected: TensorView) -> Iterator[Remark]:

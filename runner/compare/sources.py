@@ -1,33 +1,39 @@
-"""What a path given to `diff-tensors` holds, by name: golden folders, argument dumps, build directories, files."""
+"""What a path given to `diff-tensors` holds, by name: golden folders, argument dumps, build directories, files.
+
+Names are listed in the order in which a run makes them: data first, then task by task, inputs before outputs.
+"""
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Callable, KeysView, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
 from ..build_output.args.dump import ArgsDump
-from ..build_output.args.records import ArgRecord, DumpStage, Kind
+from ..build_output.args.records import ArgRecord, Kind
 from ..build_output.build_directory import BuildDirectory
 from ..build_output.files.errors import MissingFileError
 from ..build_output.files.folder import Folder
-from ..build_output.files.torch_file import load_tensor
+from ..build_output.files.tensor_file import SUFFIXES, Scalar, load_real_tensor, load_tensors
 from ..build_output.golden_data import GoldenData, TensorFolder
-from ..tensor.view import TensorView
-
-Scalar = int | float | bool | None
+from ..tensor.view import DType, TensorView
+from .surroundings import DumpSurroundings
 
 _SUFFIX = ".pt"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """A tensor that can be opened. `is_input`: it was given to the case, not computed by it."""
+    """A tensor that can be opened. `is_input`: it was given to the case, not computed by it.
+
+    `dtype` is its type where that is known before it is read; its elements then lie in row-major order.
+    """
 
     open: Callable[[], TensorView]
     is_input: bool
+    dtype: DType | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +42,8 @@ class Source:
 
     Names are the same for the same thing in two sources: `in/x`, `out/y`, or task, argument and stage of a dump.
     `platform` is the target a build was made for, where it says so. `incomplete` says what a dump lost without a
-    trace of its name, and is empty if nothing.
+    trace of its name, and is empty if nothing. `kernels` names the kernels of a dump's records, as far as a name map
+    or a kernel list tells; `unread` says what of these, or of the task graph, could not be read.
     """
 
     path: Path
@@ -45,6 +52,8 @@ class Source:
     flawed: Mapping[str, str]
     platform: str | None = None
     incomplete: str = ""
+    kernels: Mapping[str, str] = field(default_factory=dict[str, str])
+    unread: tuple[str, ...] = ()
 
     @cached_property
     def ordered(self) -> Sequence[str]:
@@ -74,7 +83,8 @@ def open_source(path: Path) -> Source:
     if path.is_file():
         return _from_file(path)
     folder = Folder.open(
-        path, expected=f"a {_SUFFIX} file, golden data, an argument dump or a build directory"
+        path,
+        expected=f"a file named *{', *'.join(SUFFIXES)}, golden data, an argument dump or a build directory",
     )
     if folder.has_folder("in") and folder.has_folder("out"):
         return Source(path=path, tensors=_golden(GoldenData.open(folder.root)), scalars={}, flawed={})
@@ -89,13 +99,23 @@ def open_source(path: Path) -> Source:
 
 
 def _from_file(path: Path) -> Source:
-    folder = Folder.open(path.parent, expected="a folder")
+    # The path itself was typed by the user and may be a link; nothing in the file leads anywhere.
+    real = path.resolve()
+    contents = load_tensors(Folder.open(real.parent, expected="a folder"), real.name)
 
-    def load() -> TensorView:
-        return load_tensor(folder, path.name)
+    def opener(view: TensorView) -> Callable[[], TensorView]:
+        return lambda: view
 
-    entry = Entry(open=load, is_input=False)
-    return Source(path=path, tensors={path.stem: entry}, scalars={}, flawed={})
+    single = len(contents.tensors) == 1 and not contents.scalars
+    return Source(
+        path=path,
+        tensors={
+            path.stem if single and name == real.stem else name: Entry(open=opener(view), is_input=False)
+            for name, view in contents.tensors.items()
+        },
+        scalars=contents.scalars,
+        flawed={},
+    )
 
 
 def _golden(data: GoldenData) -> dict[str, Entry]:
@@ -104,7 +124,7 @@ def _golden(data: GoldenData) -> dict[str, Entry]:
 
 def _folder(prefix: str, folder: TensorFolder, *, is_input: bool) -> dict[str, Entry]:
     def opener(name: str) -> Callable[[], TensorView]:
-        return lambda: folder.tensor(name)
+        return lambda: load_real_tensor(folder.folder, f"{name}{_SUFFIX}")
 
     return {prefix + name: Entry(open=opener(name), is_input=is_input) for name in folder.names}
 
@@ -113,27 +133,33 @@ def _from_dump(path: Path, dump: ArgsDump) -> Source:
     tensors: dict[str, Entry] = {}
     scalars: dict[str, Scalar] = {}
     flawed: dict[str, str] = {}
+    kernels: dict[str, str] = {}
 
     def opener(record: ArgRecord) -> Callable[[], TensorView]:
         return lambda: dump.tensor(record)
 
+    surroundings = DumpSurroundings.of(dump.folder.root)
     records = [dump.record(index) for index in range(len(dump))]
-    for record in sorted(records, key=_order):
+    for record in sorted(records, key=surroundings.order):
         name = _unused(record.name, tensors, scalars, flawed)
+        if called := surroundings.kernels_of(record):
+            kernels[name] = called
         if record.kind is Kind.SCALAR:
             scalars[name] = record.value
         elif record.flaw is not None:
             flawed[name] = record.flaw.value
         else:
-            tensors[name] = Entry(open=opener(record), is_input=False)
+            tensors[name] = Entry(open=opener(record), is_input=False, dtype=record.dtype)
     lost = [f"{dump.header.dropped_records} records were dropped"] if dump.header.dropped_records else []
-    incomplete = "; ".join((*lost, *dump.inconsistencies))
-    return Source(path=path, tensors=tensors, scalars=scalars, flawed=flawed, incomplete=incomplete)
-
-
-def _order(record: ArgRecord) -> tuple[int, bool, int, int]:
-    """A key that sorts records by task, inputs before outputs: threads append records to the file in any order."""
-    return record.task_id, record.stage is DumpStage.AFTER_COMPLETION, record.arg_index, record.index
+    return Source(
+        path=path,
+        tensors=tensors,
+        scalars=scalars,
+        flawed=flawed,
+        incomplete="; ".join((*lost, *dump.inconsistencies)),
+        kernels=kernels,
+        unread=surroundings.unread,
+    )
 
 
 def _unused(name: str, *taken: Mapping[str, object]) -> str:
@@ -166,6 +192,8 @@ def _from_build(path: Path) -> Source:
         flawed=dump.flawed if dump else {},
         platform=platform if isinstance(platform, str) else None,
         incomplete=dump.incomplete if dump else "",
+        kernels=dump.kernels if dump else {},
+        unread=dump.unread if dump else (),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import TypeVar
 
 import numpy as np
@@ -67,6 +68,20 @@ def bits(dtype: DType, raw: Storage) -> Storage:
 def run_values(view: TensorView, start: int, stop: int) -> Storage:
     """Decoded elements `start` to `stop`."""
     return decode(view.dtype, raw_run(view, start, stop))
+
+
+def cast(view: TensorView, dtype: DType) -> TensorView:
+    """A row-major copy of `view` in float64 or float32, rounded to nearest where that type is the narrower one.
+
+    Raises:
+        ValueError: the type is another one.
+    """
+    if dtype not in (DType.FLOAT64, DType.FLOAT32):
+        raise ValueError(f"expected float64 or float32, found {dtype.value}")
+    values = np.empty(view.numel, dtype.storage)
+    for start, stop in spans(view.numel):
+        values[start:stop] = run_values(view, start, stop)
+    return replace(TensorView.of_contiguous(view.name, dtype, view.shape, values), converted=view.converted)
 
 
 def narrow(view: TensorView, *, axis: int, start: int, stop: int) -> TensorView:

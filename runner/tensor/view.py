@@ -88,7 +88,8 @@ class TensorView:
     """`shape` elements of `dtype`, `strides` apart (in elements) from `offset` on, in a flat `storage`.
 
     `storage` is one-dimensional, of type `dtype.storage`, and usually a read-only slice of a memory-mapped
-    file, so that making a view reads nothing. `name` says where the tensor came from, for people.
+    file, so that making a view reads nothing. `name` says where the tensor came from, for people, and `converted`
+    what its elements were made of where that is another type than `dtype`, such as float8.
 
     Raises:
         ViewError: an element would lie outside the storage, or the storage has another type.
@@ -100,6 +101,7 @@ class TensorView:
     strides: tuple[int, ...]
     storage: Storage = field(repr=False)
     offset: int = 0
+    converted: str = ""
 
     def __post_init__(self) -> None:
         if self.storage.ndim != 1 or self.storage.dtype != self.dtype.storage:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from ...tensor.view import TensorView
 from ..files.errors import FileTooLargeError, MissingFileError, RecordNotWholeError
@@ -20,6 +19,7 @@ from .manifest import MOST_BYTES, Manifest, SpelledHeader
 from .records import ArgRecord, ArgumentRole, DumpStage, Kind
 
 _WHAT = "the manifest of an argument dump"
+_PAYLOADS = "the payloads of an argument dump"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,13 +48,15 @@ class ArgsDump:
     """An indexed argument dump; payloads stay on disk until they are looked at.
 
     Attributes:
+        bin_file: the payload file below `folder`, of `payload_bytes`; None where the dump has none.
         inconsistencies: where the header's own counts differ from the records, in sentences; empty if sound.
     """
 
     folder: Folder
     header: DumpHeader
     index: ArgsIndex
-    payload: npt.NDArray[np.uint8]
+    bin_file: str | None
+    payload_bytes: int
     inconsistencies: tuple[str, ...]
 
     @classmethod
@@ -71,11 +73,11 @@ class ArgsDump:
             raise FileTooLargeError(
                 path=path / name, expected=f"{_WHAT} of at most {MOST_BYTES} bytes", found=f"{size} bytes"
             )
-        text = folder.map(name, expected=_WHAT)
+        text = folder.read_part(name, start=0, size=size, expected=_WHAT)
         manifest = Manifest.parse(folder.root / name, text.data)
-        payload = _payload(folder, manifest.header.bin_file)
-        index = ArgsIndex.build(manifest, payload_bytes=payload.size)
         bin_file = manifest.header.bin_file
+        payload_bytes = _payload_bytes(folder, bin_file)
+        index = ArgsIndex.build(manifest, payload_bytes=payload_bytes)
         if bin_file is not None and not folder.has_file(bin_file) and index.bin_sizes.any():
             raise MissingFileError(
                 path=folder.root / bin_file, expected="the payloads its manifest lists", found="nothing"
@@ -84,7 +86,8 @@ class ArgsDump:
             folder=folder,
             header=_header(manifest.header),
             index=index,
-            payload=payload,
+            bin_file=bin_file,
+            payload_bytes=payload_bytes,
             inconsistencies=tuple(_inconsistencies(manifest.header, index)),
         )
 
@@ -116,13 +119,21 @@ class ArgsDump:
 
         Raises:
             RecordNotWholeError: the record is a scalar or has a flaw.
+            MalformedFileError: the payload file was cut short meanwhile.
         """
         if record.kind is Kind.SCALAR or record.flaw is not None or record.dtype is None:
             found = "a scalar" if record.flaw is None else record.flaw.value
             raise RecordNotWholeError(
                 path=self.folder.root, expected=f"a whole tensor for {record.name}", found=found
             )
-        raw = self.payload[record.bin_offset : record.bin_offset + record.bin_size]
+        # Read, not mapped: a mapped file that is cut short while it is looked at kills the process.
+        raw = (
+            self.folder.read_part(
+                self.bin_file, start=record.bin_offset, size=record.bin_size, expected=_PAYLOADS
+            )
+            if self.bin_file is not None and record.bin_size
+            else np.empty(0, np.uint8)
+        )
         storage = raw.view(record.dtype.storage)
         return TensorView.of_contiguous(record.name, record.dtype, record.shape, storage)
 
@@ -141,14 +152,12 @@ def manifest_name(folder: Folder) -> str:
     )
 
 
-def _payload(folder: Folder, bin_file: str | None) -> npt.NDArray[np.uint8]:
-    """The mapped payload file; empty where the dump has none."""
+def _payload_bytes(folder: Folder, bin_file: str | None) -> int:
+    """Size of the payload file; 0 where the dump has none."""
     if bin_file is None:
-        return np.empty(0, np.uint8)
+        return 0
     folder.locate(bin_file)
-    if not folder.has_file(bin_file):
-        return np.empty(0, np.uint8)
-    return folder.map(bin_file, expected="the payloads of an argument dump")
+    return folder.size(bin_file, expected=_PAYLOADS) if folder.has_file(bin_file) else 0
 
 
 def _header(header: SpelledHeader) -> DumpHeader:

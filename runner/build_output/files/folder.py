@@ -9,7 +9,13 @@ from pathlib import Path, PurePath
 import numpy as np
 import numpy.typing as npt
 
-from .errors import BuildOutputError, FileTooLargeError, MissingFileError, UnsafePathError
+from .errors import (
+    BuildOutputError,
+    FileTooLargeError,
+    MalformedFileError,
+    MissingFileError,
+    UnsafePathError,
+)
 
 
 @dataclass(frozen=True)
@@ -46,9 +52,20 @@ class Folder:
             resolved = inside.resolve()
         except (OSError, RuntimeError) as error:
             raise UnsafePathError(path=inside, expected="a readable path", found=str(error)) from error
-        if not resolved.is_relative_to(self.root):
-            raise UnsafePathError(path=inside, expected=f"a path inside {self.root}", found=str(resolved))
-        return resolved
+        if resolved.is_relative_to(self.root):
+            return resolved
+        if self.is_link(relative):
+            raise UnsafePathError(
+                path=inside,
+                expected=f"a path inside {self.root}",
+                found=f"a link to {resolved}",
+                remedy="put the file itself there",
+            )
+        raise UnsafePathError(path=inside, expected=f"a path inside {self.root}", found=str(resolved))
+
+    def is_link(self, relative: PurePath | str) -> bool:
+        """Whether `relative` is a link, wherever it leads."""
+        return (self.root / relative).is_symlink()
 
     def has_file(self, relative: PurePath | str) -> bool:
         """Whether `relative` is a regular file inside the folder."""
@@ -103,17 +120,32 @@ class Folder:
                 path=path, expected=expected, found=error.strerror or str(error)
             ) from error
 
-    def map(self, relative: PurePath | str, *, expected: str) -> npt.NDArray[np.uint8]:
-        """The bytes of a regular file as a read-only mapping; nothing is read until it is looked at."""
-        size = self.size(relative, expected=expected)
-        if size == 0:
-            return np.empty(0, np.uint8)
+    def read_part(
+        self, relative: PurePath | str, *, start: int, size: int, expected: str
+    ) -> npt.NDArray[np.uint8]:
+        """`size` bytes of a regular file from `start` on, in memory: the file may be cut short meanwhile.
+
+        Raises:
+            MissingFileError, UnsafePathError: as their names say.
+            MalformedFileError: the file ends before.
+        """
+        self.size(relative, expected=expected)
+        path = self.locate(relative)
         try:
-            return np.memmap(self.locate(relative), dtype=np.uint8, mode="r", shape=(size,))
+            with path.open("rb") as file:
+                part = np.fromfile(file, np.uint8, count=size, offset=start)
         except OSError as error:
             raise MissingFileError(
-                path=self.locate(relative), expected=expected, found=error.strerror or str(error)
+                path=path, expected=expected, found=error.strerror or str(error)
             ) from error
+        if part.size < size:
+            raise MalformedFileError(
+                path=path,
+                expected=f"{expected}, {size} bytes from byte {start} on",
+                found=f"{part.size}: the file was cut short",
+                remedy="record it again",
+            )
+        return part
 
     def names(self, relative: PurePath | str = "") -> list[str]:
         """Sorted names of the entries of the folder `relative`, which must exist."""

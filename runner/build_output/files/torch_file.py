@@ -1,4 +1,4 @@
-"""One tensor from a file of `torch.save`, mapped into memory, with nothing in it executed."""
+"""Tensors from a file of `torch.save`, mapped into memory, with nothing in it executed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import io
 import re
 import zipfile
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from ...tensor.view import DType, TensorView, ViewError
 from .errors import FileTooLargeError, MalformedFileError
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 MOST_DIRECTORY_BYTES = 2**20
 """Largest listing of the archive, and largest pickle in it, that is read. A tensor's take some hundred bytes."""
+
+MOST_EXPANDED = 2**28
+"""Most elements of a tensor that has fewer in its storage: a few bytes can claim any number."""
 
 _WHAT = "one tensor saved by torch.save"
 _RESAVE = "save the tensor again with torch.save(tensor, path)"
@@ -30,10 +33,21 @@ def load_tensor(folder: Folder, relative: PurePath | str) -> TensorView:
         BuildOutputError: the file is missing, outside of the folder, cut short, no tensor, or a pickle that asks
             for anything but tensors.
     """
+    loaded = load_object(folder, relative)
+    path = folder.locate(relative)
+    return view_of(path, PurePath(relative).name.removesuffix(".pt"), dense(path, loaded))
+
+
+def load_object(folder: Folder, relative: PurePath | str) -> object:
+    """What the file `relative` to `folder` holds: tensors, mapped, and plain Python values around them.
+
+    Raises:
+        BuildOutputError: the file is missing, outside of the folder, cut short, or asks for anything else.
+    """
     folder.size(relative, expected=_WHAT)
     path = folder.locate(relative)
     _check_archive(path)
-    return _view(path, PurePath(relative).name.removesuffix(".pt"), _load(path))
+    return _load(path)
 
 
 def _check_archive(path: Path) -> None:
@@ -77,25 +91,54 @@ class _ShortReads(io.FileIO):
         return super().read(size) or b""
 
 
-def _load(path: Path) -> torch.Tensor:
+def _load(path: Path) -> object:
     import torch
 
     try:
-        loaded = torch.load(  # pyright: ignore[reportUnknownMemberType]
-            path, map_location="cpu", weights_only=True, mmap=True
+        return cast(
+            object,
+            torch.load(  # pyright: ignore[reportUnknownMemberType]
+                path, map_location="cpu", weights_only=True, mmap=True
+            ),
         )
     # torch reports a bad file by whatever its parser stumbles over.
     except Exception as error:
         raise MalformedFileError(path=path, expected=_WHAT, found=_reason(error), remedy=_RESAVE) from error
+
+
+def dense(path: Path, loaded: object) -> torch.Tensor:
+    """`loaded` from the file `path`, which is to be a tensor with all its elements; `MalformedFileError` if not."""
+    import torch
+
     if not isinstance(loaded, torch.Tensor) or loaded.layout != torch.strided or loaded.is_quantized:
         layout = f" of layout {loaded.layout}" if isinstance(loaded, torch.Tensor) else ""
         raise MalformedFileError(
             path=path, expected=f"{_WHAT}, dense", found=f"{type(loaded).__name__}{layout}", remedy=_RESAVE
         )
+    if loaded.device.type != "cpu":
+        raise MalformedFileError(
+            path=path,
+            expected=f"{_WHAT}, with its data",
+            found=f"a tensor on {loaded.device}",
+            remedy=_RESAVE,
+        )
+    stored = loaded.untyped_storage().nbytes() // loaded.element_size()
+    if loaded.numel() > max(stored, MOST_EXPANDED):
+        raise FileTooLargeError(
+            path=path,
+            expected=f"{_WHAT}, expanded to at most {MOST_EXPANDED} elements",
+            found=f"{loaded.numel()} elements on a storage of {stored}",
+            remedy="save what it was expanded from",
+        )
     return loaded.detach()
 
 
-def _view(path: Path, name: str, tensor: torch.Tensor) -> TensorView:
+def view_of(path: Path, name: str, tensor: torch.Tensor) -> TensorView:
+    """A dense tensor of the file `path`, as a view that shares its memory.
+
+    Raises:
+        MalformedFileError: its elements are no real numbers of a known type, or lie outside of its storage.
+    """
     import torch
 
     try:
@@ -104,13 +147,6 @@ def _view(path: Path, name: str, tensor: torch.Tensor) -> TensorView:
         raise MalformedFileError(
             path=path, expected="a tensor of real numbers", found=str(tensor.dtype), remedy=_RESAVE
         ) from error
-    if tensor.device.type != "cpu":
-        raise MalformedFileError(
-            path=path,
-            expected=f"{_WHAT}, with its data",
-            found=f"a tensor on {tensor.device}",
-            remedy=_RESAVE,
-        )
     storage = tensor.untyped_storage()
     raw = torch.empty(0, dtype=torch.uint8).set_(storage).numpy()
     whole = raw[: raw.size - raw.size % dtype.itemsize]

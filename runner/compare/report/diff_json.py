@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from typing import Any, TypeAlias, cast
 
-from ..difference import Difference
+from ..difference import Difference, Equality, is_divergent
 from ..preflight import Remark
 from ..statistics.rows import Breakdown
 from ..statistics.runs import RunsReport
@@ -18,10 +19,25 @@ Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | Non
 _MOST_ROWS = 1000
 
 
+def comparison(remarks: Sequence[Remark], found: Sequence[Difference]) -> dict[str, Json]:
+    """A whole comparison of two sources: how many records came out how, the first divergent one, and all of them."""
+    first = next(filter(is_divergent, found), None)
+    counts = Counter(each.outcome.value for each in found)
+    return {
+        "counts": {outcome.value: counts[outcome.value] for outcome in Equality},
+        "first_divergent": None if first is None else first.name,
+        "preflight": plain(remarks),
+        "tensors": [difference(each) for each in found],
+    }
+
+
 def difference(found: Difference) -> Json:
     """Everything about one name but its heat map; of the rows over tolerance the first thousand."""
     return {
         "name": found.name,
+        "kernel": found.kernel or None,
+        "only_in": found.only_in or None,
+        "compared_as": found.cast or None,
         "outcome": found.outcome.value,
         "reason": found.reason,
         "identical": found.identical,
@@ -49,11 +65,6 @@ def rows(found: Breakdown | None) -> Json:
 def runs(name: str, report: RunsReport) -> Json:
     """A report on several runs."""
     return {"name": name, "is_race": report.is_race, **cast(dict[str, Json], plain(report))}
-
-
-def remarks(found: Sequence[Remark]) -> Json:
-    """The remarks of the checks before the comparison, as JSON."""
-    return plain(found)
 
 
 def plain(value: object) -> Json:

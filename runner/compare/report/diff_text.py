@@ -1,4 +1,4 @@
-"""Prints remarks, differences and maps of errors to a terminal."""
+"""Prints remarks, single differences and maps of errors to a terminal."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..difference import Difference, Equality
 from ..preflight import Remark, Severity
 from ..statistics.rows import Breakdown, HeatMap
 from ..statistics.runs import Behaviour, RunsReport
-from ..statistics.statistics import Index, Statistics, Wild
+from ..statistics.statistics import Extreme, Index, Statistics, Wild
 
 SHOWN_ROWS = 10
 _SHADES = "·░▒▓█"
@@ -36,13 +36,12 @@ def show_difference(console: Console, found: Difference, *, in_detail: bool) -> 
     """A line for what is not identical; with `in_detail` also statistics, patterns, rows and a map."""
     if found.identical:
         return
-    line = Text(printable(found.name), style="bold").append(": ", style="default")
+    line = Text(printable(found.label), style="bold").append(": ", style="default")
     line.append(found.outcome.value, style=_COLOURS[found.outcome])
     if found.outcome is Equality.EQUAL:
         line.append(" within tolerance, not identical", style="default")
-    if found.reason:
-        line.append(f", {printable(found.reason)}", style="default")
-    console.print(line)
+    rest = _kind_and_size(found)
+    console.print(line.append(f", {printable(rest)}" if rest else "", style="default"))
     if not in_detail or found.outcome is not Equality.DIFFERENT or found.statistics is None:
         return
     console.print(_statistics(found.statistics))
@@ -60,9 +59,57 @@ def show_difference(console: Console, found: Difference, *, in_detail: bool) -> 
         console.print(heat_text(found.map))
 
 
+def _kind_and_size(found: Difference) -> str:
+    """What kind of wrong it is, and how large; NaN and Inf are counted, for no error can be told of them."""
+    kind = f"{found.findings[0].pattern.value}: " if found.findings else ""
+    parts = [f"{kind}{found.reason}"] if found.reason else []
+    if (numbers := found.statistics) is not None:
+        if found.outcome is Equality.DIFFERENT and numbers.max_error.value > 0:
+            parts.append(f"max error {numbers.max_error.value:.6g} at {_index(numbers.max_error.index)}")
+        parts += _wilds("", numbers.actual_nan, numbers.actual_inf)
+        parts += _wilds("expected has ", numbers.expected_nan, numbers.expected_inf)
+    if found.cast:
+        parts.append(f"compared {found.cast}")
+    return ", ".join(parts)
+
+
+def _wilds(whose: str, nan: Wild, inf: Wild) -> list[str]:
+    return [f"{whose}{wild.count} {what}" for wild, what in ((nan, "NaN"), (inf, "Inf")) if wild.count]
+
+
+def show_all_runs(
+    console: Console, reports: Mapping[str, RunsReport], refused: Mapping[str, str], limit: int
+) -> None:
+    """What several runs show of each tensor, and which tensors were not compared."""
+    shown = [name for name, report in reports.items() if _is_told(report)]
+    for name in shown[: limit or None]:
+        show_runs(console, name, reports[name])
+    if limit and len(shown) > limit:
+        console.print(f"... {len(shown) - limit} more; --limit 0 prints all")
+    for name, reason in refused.items():
+        console.print(printable(f"{name}: not compared, {reason}"), markup=False)
+
+
+def show_brief_runs(
+    console: Console, reports: Mapping[str, RunsReport], refused: Mapping[str, str], _limit: int
+) -> None:
+    """Whether the runs pass, in one line."""
+    failing = [name for name, report in reports.items() if report.behaviour is not Behaviour.ALL_PASS]
+    if failing:
+        first = reports[failing[0]]
+        rest = f"different: {len(failing)} of {len(reports)}, first {failing[0]}: {first.behaviour.value}"
+    else:
+        rest = f"all runs pass: {len(reports)} compared, {len(refused)} not compared"
+    console.print(printable(rest), markup=False)
+
+
+def _is_told(report: RunsReport) -> bool:
+    return report.behaviour is not Behaviour.ALL_PASS or report.is_race
+
+
 def show_runs(console: Console, name: str, report: RunsReport) -> None:
     """What several runs of one tensor show; nothing where all pass alike."""
-    if report.behaviour is Behaviour.ALL_PASS and not report.is_race:
+    if not _is_told(report):
         return
     console.print(Text(printable(name), style="bold").append(f": {report.behaviour.value}", style="default"))
     console.print(
@@ -102,11 +149,8 @@ def _statistics(found: Statistics) -> Text:
     lines = [
         ("tensor", f"{shape} {found.dtype.value}"),
         ("over tolerance", f"{found.over} of {found.numel} ({share:.3%}), {found.unequal} differ at all"),
-        ("max abs error", f"{found.max_error.value:.6g} at {_index(found.max_error.index)}"),
-        (
-            "max rel error",
-            f"{found.max_relative_error.value:.6g} at {_index(found.max_relative_error.index)}",
-        ),
+        ("max abs error", _extreme(found.max_error, found)),
+        ("max rel error", _extreme(found.max_relative_error, found)),
         ("max ulp distance", f"{found.max_distance} at {_index(found.max_distance_index)}"),
         ("rmse, mean", f"{found.rmse:.6g}, {found.mean_error:.6g} (signed {found.mean_difference:+.6g})"),
         ("relative L2, cosine", f"{found.relative_l2:.6g}, {found.cosine:.9f}"),
@@ -123,6 +167,13 @@ def _statistics(found: Statistics) -> Text:
         if nan.count or inf.count:
             lines.append((f"{side} NaN, Inf", f"{_wild(nan)}, {_wild(inf)}"))
     return Text("\n".join(f"  {name:<20} {value}" for name, value in lines))
+
+
+def _extreme(largest: Extreme, found: Statistics) -> str:
+    """The largest error; of elements that are all NaN or Inf on one side there is none."""
+    if found.finite == 0 and found.numel:
+        return "none: every pair has NaN or Inf"
+    return f"{largest.value:.6g} at {_index(largest.index)}"
 
 
 def _rows(found: Breakdown) -> Text:

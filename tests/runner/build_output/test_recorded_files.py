@@ -20,7 +20,7 @@ def check_dump(dump, *, records, before, after, payload_bytes):
     assert stages == {DumpStage.BEFORE_DISPATCH: before, DumpStage.AFTER_COMPLETION: after}
     assert dump.inconsistencies == ()
     assert dump.header.lists_everything
-    assert dump.payload.size == payload_bytes
+    assert dump.payload_bytes == payload_bytes
     whole = [dump.record(i) for i in range(records) if dump.record(i).kind is Kind.TENSOR]
     assert all(record.flaw is None for record in whole)
     # The payloads tile the file: each byte belongs to one record.

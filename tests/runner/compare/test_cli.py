@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import pickle
 import subprocess
 import sys
@@ -17,7 +18,10 @@ import torch
 from click.testing import CliRunner, Result
 
 from precision_bisect.runner.compare.cli import main
+from precision_bisect.runner.compare.difference import Comparison, Equality, compare_sources
 from precision_bisect.runner.compare.options import CompareOptions
+from precision_bisect.runner.compare.sources import open_source
+from precision_bisect.runner.compare.statistics.statistics import Tolerance
 
 SHARED = Path(__file__).parents[4] / "shared" / "data"
 needs_shared = pytest.mark.skipif(
@@ -45,6 +49,11 @@ OPTIONS: list[tuple[str, list[str], Any]] = [
     ("topk", ["--topk", "i=s", "--topk", "j=t"], ("i=s", "j=t")),
     ("axis", ["--axis", "1"], 1),
     ("picture", ["--picture", "map.svg"], Path("map.svg")),
+    ("records", ["--record", "arg 2", "--record", "mm"], ("arg 2", "mm")),
+    ("first", ["--first"], True),
+    ("limit", ["--limit", "0"], 0),
+    ("brief", ["--brief"], True),
+    ("verbose", ["-v"], True),
     ("as_json", ["--json"], True),
 ]
 
@@ -164,8 +173,8 @@ def test_shapes_types_and_missing_names_are_differences(tmp_path: Path) -> None:
     for line in (
         "out/y: different, shape (3,) against expected (4,)",
         "out/z: different, dtype float32 against expected float16",
-        f"out/ours: different, only in {a}",
-        f"out/theirs: different, only in {b}",
+        f"only in {a}: 1\n  out/ours\n",
+        f"only in {b}: 1\n  out/theirs\n",
         "1 equal, 4 different, 0 not compared",
     ):
         assert line in result.output
@@ -238,7 +247,9 @@ def test_a_dump_that_dropped_records_is_not_called_equal(tmp_path: Path) -> None
 
 def test_dumps_see_stale_values(tmp_path: Path) -> None:
     first, second = torch.randn(16, 16), torch.randn(16, 16)
-    result = run(write_dump(tmp_path / "a", [first, first]), write_dump(tmp_path / "b", [first, second]))
+    pair = write_dump(tmp_path / "a", [first, first]), write_dump(tmp_path / "b", [first, second])
+    assert ": different, stale: 256 of 256 elements differ" in run(*pair).output
+    result = run(*pair, "-v")
     assert result.exit_code == 1
     assert (
         "stale (confidence 1.00): 256 of 256 wrong elements equal those of 0x0000000100000000"
@@ -361,12 +372,244 @@ def test_names_cannot_steer_the_terminal(tmp_path: Path) -> None:
     assert "[red]" in output
 
 
-def test_only_the_first_differences_are_shown_at_length(tmp_path: Path) -> None:
-    a = golden(tmp_path / "a", **{f"y{i:02}": torch.zeros(2) for i in range(20)})
-    b = golden(tmp_path / "b", **{f"y{i:02}": torch.ones(2) for i in range(20)})
-    output = run(a, b).output
-    assert output.count(": different") == 20
-    assert output.count("max abs error") == 8
+def many_outputs(folder: Path, value: float) -> Path:
+    return golden(folder, **{f"y{i:02}": torch.full((2,), value) for i in range(30)})
+
+
+def test_one_line_a_record_and_more_when_asked(tmp_path: Path) -> None:
+    pair = many_outputs(tmp_path / "a", 0), many_outputs(tmp_path / "b", 1)
+    lines = run(*pair).output.splitlines()
+    assert lines[0].startswith("out/y00: different, ")
+    assert lines[0].endswith("2 of 2 elements differ, max error 1 at [0]")
+    assert lines[19].startswith("out/y19: ")
+    assert lines[20:] == ["... 10 more; --limit 0 prints all", "1 equal, 30 different, 0 not compared"]
+    assert "max abs error" not in run(*pair, "--limit", "0").output
+    assert run(*pair, "--limit", "0").output.count(": different") == 30
+    assert run(*pair, "-v", "--limit", "3").output.count("max abs error") == 3
+
+
+def test_a_named_record_is_told_of_at_length(tmp_path: Path) -> None:
+    pair = many_outputs(tmp_path / "a", 0), many_outputs(tmp_path / "b", 1)
+    output = run(*pair, "--record", "y07").output
+    assert output.startswith("out/y07: different")
+    assert "max abs error" in output
+    assert output.endswith("0 equal, 1 different, 0 not compared\n")
+    refused = run(*pair, "--record", "z")
+    assert refused.exit_code == 2
+    assert "--record 'z': expected a part of a name, such as 'in/x'" in refused.output
+
+
+def test_brief_is_one_line_and_first_stops(tmp_path: Path) -> None:
+    a, b = many_outputs(tmp_path / "a", 0), many_outputs(tmp_path / "b", 1)
+    result = run(a, b, "--brief")
+    assert result.exit_code == 1
+    assert result.output.startswith("different: 30 of 31, first out/y00: different, ")
+    assert result.output.count("\n") == 1
+    assert run(a, a, "--brief").output == "equal: 31 of 31\n"
+    assert run(a, b, "--first").output.endswith(
+        "1 equal, 1 different, 0 not compared; stopped at the first that differs\n"
+    )
+    assert len(json.loads(run(a, b, "--first", "--json").output)["tensors"]) == 2
+    for words in (["-v"], ["--json"]):
+        assert run(a, b, "--brief", *words).exit_code == 2
+
+
+def test_nan_and_inf_are_in_the_headline_and_no_error_of_zero_is(tmp_path: Path) -> None:
+    actual = torch.tensor([math.nan, math.nan, math.inf])
+    a, b = golden(tmp_path / "a", y=actual, z=actual), golden(tmp_path / "b", y=torch.ones(3), z=actual * 0)
+    first, second, *_ = run(a, b).output.splitlines()
+    assert first.endswith("3 of 3 elements differ, 2 NaN, 1 Inf")
+    assert second.endswith("1 of 3 elements differ, 2 NaN, 1 Inf, expected has 3 NaN")
+    assert "max error" not in first + second
+    assert "none: every pair has NaN or Inf" in run(a, b, "-v").output
+
+
+def test_the_kernel_stands_first_and_the_first_task_on_top(tmp_path: Path) -> None:
+    """Task 1 is executed before task 0 by the graph; its kernel has a name in the map beside the dump."""
+    zeros, ones = [torch.zeros(2)] * 2, [torch.ones(2)] * 2
+    pair = [
+        write_dump(tmp_path / name / "args_dump", tensors) for name, tensors in (("a", zeros), ("b", ones))
+    ]
+    tasks = [(1 << 32) + number for number in (0, 1)]
+    for dump in pair:
+        write_json(dump.parent / "name_map_case.json", {"callable_id_to_name": {"0": "rms_norm"}})
+        write_json(dump.parent / "deps.json", {"version": 1, "edges": [[tasks[1], tasks[0]]]})
+    lines = run(*pair).output.splitlines()
+    assert lines[0].startswith("rms_norm 0x0000000100000001 arg 0 output after_completion: different, ")
+    assert lines[1].startswith("rms_norm 0x0000000100000000 ")
+    found = json.loads(run(*pair, "--json").output)
+    assert found["first_divergent"] == "0x0000000100000001 arg 0 output after_completion"
+    assert found["counts"] == {"equal": 0, "different": 2, "not compared": 0}
+    assert {tensor["kernel"] for tensor in found["tensors"]} == {"rms_norm"}
+    (pair[0].parent / "name_map_case.json").write_text("{")
+    spoiled = run(*pair).output.splitlines()
+    assert spoiled[-2].startswith(f"warning: {pair[0]}: ")
+
+
+def write_json(path: Path, content: object) -> None:
+    path.write_text(json.dumps(content))
+
+
+@pytest.mark.parametrize("suffix", ["pt", "npy", "npz"])
+def test_more_than_two_plain_files_are_runs_of_one_tensor(tmp_path: Path, suffix: str) -> None:
+    def write(name: str, rows: list[int]) -> Path:
+        tensor = torch.zeros(40, 4)
+        tensor[rows] = 1
+        path = tmp_path / f"{name}.{suffix}"
+        if suffix == "pt":
+            torch.save(tensor, path)
+        elif suffix == "npy":
+            np.save(path, tensor.numpy())
+        else:
+            np.savez_compressed(path, y=tensor.numpy())
+        return path
+
+    good, one, two = write("good", []), write("one", [3, 4]), write("two", [3, 4])
+    result = run(one, two, good)
+    assert result.exit_code == 1
+    assert "the same rows with the same values in every run" in result.output
+    assert run(one, two, good, "--brief").output.startswith("different: 1 of 1, first ")
+    assert run(good, good, good, "--brief").output == "all runs pass: 1 compared, 0 not compared\n"
+
+
+def test_arrays_of_numpy(tmp_path: Path) -> None:
+    expected = np.arange(12, dtype=np.float32).reshape(3, 4)
+    actual = expected.copy()
+    actual[1, 2] = -1
+    for name, array in (("a", actual), ("b", expected), ("c", np.asfortranarray(expected))):
+        np.save(tmp_path / f"{name}.npy", array)
+        np.savez(tmp_path / f"{name}.npz", x=expected, y=array)
+    result = run(tmp_path / "a.npy", tmp_path / "b.npy")
+    assert result.exit_code == 1
+    assert "1 of 12 elements differ, max error 7 at [1, 2]" in result.output
+    assert run(tmp_path / "c.npy", tmp_path / "b.npy").exit_code == 0
+    archives = run(tmp_path / "a.npz", tmp_path / "b.npz")
+    assert archives.output.startswith("y: different, ")
+    assert archives.output.endswith("1 equal, 1 different, 0 not compared\n")
+
+
+@pytest.mark.parametrize("kind", ["object", "cut", "big-endian", "text"])
+def test_arrays_that_are_refused(tmp_path: Path, kind: str) -> None:
+    np.save(tmp_path / "good.npy", np.ones(9))
+    bad = tmp_path / "bad.npy"
+    if kind == "object":
+        np.save(bad, np.array([Malicious(tmp_path / "executed")], dtype=object))
+    else:
+        np.save(bad, np.ones(9).astype(">f8" if kind == "big-endian" else "<f8"))
+    if kind == "cut":
+        bad.write_bytes(bad.read_bytes()[:-8])
+    elif kind == "text":
+        bad.write_text("no array")
+    result = run(bad, tmp_path / "good.npy")
+    assert result.exit_code == 2
+    assert result.stderr.startswith(f"diff-tensors: {bad}: expected ")
+    assert result.stderr.count("\n") == 1
+    assert not (tmp_path / "executed").exists()
+
+
+def test_state_dicts_and_lists(tmp_path: Path) -> None:
+    expected = {"layer": {"weight": torch.ones(2, 2), "bias": torch.zeros(2)}, "step": 3, "made": "today"}
+    actual = {"layer": {"weight": torch.ones(2, 2), "bias": torch.ones(2)}, "step": 4, "made": "today"}
+    torch.save(expected, tmp_path / "b.pt")
+    torch.save(actual, tmp_path / "a.pt")
+    lines = run(tmp_path / "a.pt", tmp_path / "b.pt").output.splitlines()
+    assert lines[0].startswith("layer.bias: different, ")
+    assert lines[1:] == [
+        "step: different, scalar 4 against expected 3",
+        "2 equal, 2 different, 0 not compared",
+    ]
+    torch.save([torch.ones(2), (torch.zeros(1),)], tmp_path / "c.pt")
+    torch.save([torch.ones(2), (torch.ones(1),)], tmp_path / "d.pt")
+    assert run(tmp_path / "c.pt", tmp_path / "d.pt").output.startswith("1.0: different, ")
+
+
+def test_a_list_that_holds_itself_many_times_is_refused(tmp_path: Path) -> None:
+    nested: list[Any] = [0]
+    for _ in range(12):
+        nested = [nested] * 10
+    torch.save(nested, tmp_path / "a.pt")
+    result = run(tmp_path / "a.pt", tmp_path / "a.pt")
+    assert result.exit_code == 2
+    assert "expected at most 100000 tensors, 16 lists deep, found more" in result.stderr
+
+
+@pytest.mark.parametrize("spelled", ["float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz"])
+def test_float8_is_compared_as_float32(tmp_path: Path, spelled: str) -> None:
+    dtype = getattr(torch, spelled)
+    expected = torch.tensor([0.5, 1.0, -2.0, 16.0])
+    save(tmp_path / "b.pt", expected.to(dtype))
+    save(tmp_path / "a.pt", (expected + torch.tensor([0, 0, 0, 4.0])).to(dtype))
+    result = run(tmp_path / "a.pt", tmp_path / "b.pt")
+    assert result.exit_code == 1
+    assert f"1 of 4 elements differ, max error 4 at [3], compared {spelled} as float32" in result.output
+    assert run(tmp_path / "b.pt", tmp_path / "b.pt").exit_code == 0
+
+
+@pytest.mark.parametrize("suffix", ["pt", "npy"])
+def test_complex_numbers_are_compared_by_parts(tmp_path: Path, suffix: str) -> None:
+    expected = torch.ones(3, 4, dtype=torch.complex64)
+    actual = expected.clone()
+    actual[1, 2] += 0.5j
+    for name, tensor in (("a", actual), ("b", expected)):
+        if suffix == "pt":
+            torch.save(tensor, tmp_path / f"{name}.pt")
+        else:
+            np.save(tmp_path / f"{name}.npy", tensor.numpy())
+    result = run(tmp_path / f"a.{suffix}", tmp_path / f"b.{suffix}")
+    assert "1 of 24 elements differ, max error 0.5 at [1, 1, 2]" in result.output
+    assert "compared complex64 as two parts: [0, ...] are real, [1, ...] imaginary" in result.output
+    assert run(tmp_path / f"a.{suffix}", tmp_path / f"b.{suffix}", "--atol", "0.5").exit_code == 0
+
+
+def test_two_types_are_compared_after_a_stated_cast(tmp_path: Path) -> None:
+    torch.manual_seed(4)
+    wide = torch.randn(8, 8)
+    pair = save(tmp_path / "a.pt", wide.bfloat16()), save(tmp_path / "b.pt", wide)
+    exact = run(*pair)
+    assert exact.exit_code == 1
+    assert "64 of 64 wrong elements are the expected ones through bfloat16" in exact.output
+    assert "compared bfloat16 with float32, both as float32" in exact.output
+    close = run(*pair, "--rtol", "0.01")
+    assert close.exit_code == 0
+    assert run(*pair, "--rtol", "0.0001").exit_code == 1
+    same = save(tmp_path / "c.pt", torch.ones(2).half()), save(tmp_path / "d.pt", torch.ones(2))
+    assert "dtype float16 against expected float32, equal values" in run(*same).output
+    assert run(*same, "--atol", "0").exit_code == 0
+
+
+def test_an_expansion_without_end_is_refused_at_once(tmp_path: Path) -> None:
+    save(tmp_path / "a.pt", torch.zeros(1).expand(2**40))
+    result = run(tmp_path / "a.pt", tmp_path / "a.pt")
+    assert result.exit_code == 2
+    assert f"found {2**40} elements on a storage of 1; save what it was expanded from" in result.stderr
+
+
+def test_a_linked_golden_file_is_called_a_link(tmp_path: Path) -> None:
+    a, b = golden(tmp_path / "a", y=torch.ones(2)), golden(tmp_path / "b", y=torch.ones(2))
+    elsewhere = save(tmp_path / "elsewhere.pt", torch.ones(2))
+    (a / "out" / "y.pt").unlink()
+    (a / "out" / "y.pt").symlink_to(elsewhere)
+    result = run(a, b)
+    assert result.exit_code == 2
+    assert f"found a link to {elsewhere}; put the file itself there" in result.output
+    # A path that the user types is followed.
+    assert run(a / "out" / "y.pt", b / "out" / "y.pt").exit_code == 0
+
+
+def test_a_payload_cut_short_under_a_comparison_is_an_error_line(tmp_path: Path) -> None:
+    """The file is cut behind the first record, when that has been compared and the second has not."""
+    tensors = [torch.zeros(5000), torch.zeros(5000)]
+    a, b = write_dump(tmp_path / "a", tensors), write_dump(tmp_path / "b", tensors)
+    source, golden_source = open_source(a), open_source(b)
+    compared = compare_sources(source, golden_source, Comparison(tolerance=Tolerance()))
+    assert next(compared).outcome is Equality.EQUAL
+    os.truncate(a / "args.bin", 20_000)
+    cut = next(compared)
+    assert cut.outcome is Equality.UNKNOWN
+    assert cut.reason == (
+        f"{a / 'args.bin'}: expected the payloads of an argument dump, 20000 bytes from byte 20000 on, "
+        "found 0: the file was cut short; record it again"
+    )
 
 
 def test_help_loads_neither_torch_nor_numba() -> None:
@@ -398,8 +641,10 @@ def test_recorded_good_and_bad_build() -> None:
     result = run(bad, good)
     assert result.exit_code == 1
     # The kernel that the miscompiler broke writes task 3's output; what comes before it is equal.
-    assert result.output.startswith("0x0000000100000003 arg 2 inout after_completion: different")
-    assert "permuted blocks (confidence 1.00)" in result.output
+    assert result.output.startswith(
+        "cat 0x0000000100000003 arg 2 inout after_completion: different, permuted blocks: "
+    )
+    assert "permuted blocks (confidence 1.00)" in run(bad, good, "-v").output
     assert "18 equal, 7 different, 0 not compared" in result.output
 
 

@@ -2,11 +2,11 @@
 
 import os
 
-import numpy as np
 import pytest
 
 from precision_bisect.runner.build_output.files.errors import (
     FileTooLargeError,
+    MalformedFileError,
     MissingFileError,
     UnsafePathError,
 )
@@ -29,7 +29,7 @@ def folder(tmp_path):
 def test_reads_files_and_links_inside(folder):
     assert folder.read("a", expected="a", limit=3) == b"abc"
     assert folder.read("sub/link", expected="a", limit=3) == b"abc"
-    assert folder.map("sub/../a", expected="a").tobytes() == b"abc"
+    assert folder.read_part("sub/../a", start=1, size=2, expected="a").tobytes() == b"bc"
     assert folder.names() == ["a", "loop", "out", "outdir", "sub"]
 
 
@@ -40,7 +40,7 @@ def test_refuses_everything_outside(folder, path):
     for read in (
         folder.locate,
         lambda p: folder.read(p, expected="x", limit=9),
-        lambda p: folder.map(p, expected="x"),
+        lambda p: folder.read_part(p, start=0, size=1, expected="x"),
     ):
         with pytest.raises(UnsafePathError):
             read(path)
@@ -65,14 +65,15 @@ def test_size_limit_and_missing_files(folder):
         Folder.open(folder.root / "a", expected="a folder")
 
 
-def test_an_empty_file_maps_to_nothing(folder):
-    (folder.root / "empty").touch()
-    assert folder.map("empty", expected="x").size == 0
+def test_a_part_behind_the_end_is_an_error(folder):
+    with pytest.raises(MalformedFileError, match=r"3 bytes from byte 1 on, found 2: the file was cut short"):
+        folder.read_part("a", start=1, size=3, expected="payloads")
 
 
-def test_a_mapping_is_read_only(folder):
-    with pytest.raises(ValueError, match="read-only"):
-        folder.map("a", expected="x")[0] = np.uint8(1)
+def test_a_link_that_leads_out_is_called_a_link(folder, tmp_path):
+    assert folder.is_link("out")
+    with pytest.raises(UnsafePathError, match=f"found a link to {tmp_path / 'secret'}; put the file itself"):
+        folder.locate("out")
 
 
 def test_the_folder_itself_may_be_a_link(folder, tmp_path):

@@ -49,7 +49,9 @@ def different(name: str = "y") -> Difference:
 def test_names_cannot_steer_the_terminal(console: Console) -> None:
     assert printable("a\x1b[2Jb\n") == "a\\x1b[2Jb\\x0a"
     show_difference(console, different("y\x1b[2J"), in_detail=False)
-    assert text_of(console) == "y\\x1b[2J: different, 1 of 2 elements differ\n"
+    assert text_of(console) == (
+        "y\\x1b[2J: different, constant offset: 1 of 2 elements differ, max error 0.5 at [1]\n"
+    )
 
 
 def test_a_difference_in_detail_has_its_figures_and_patterns(console: Console) -> None:

@@ -1,0 +1,38 @@
+"""Files of several tensors, and of types that only a comparison reads."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from precision_bisect.runner.build_output.files.errors import MalformedFileError
+from precision_bisect.runner.build_output.files.folder import Folder
+from precision_bisect.runner.build_output.files.tensor_file import load_real_tensor, load_tensors
+
+
+def folder(path: Path, content: object) -> Folder:
+    torch.save(content, path / "t.pt")
+    return Folder.open(path, expected="a folder")
+
+
+def test_names_of_a_state_dict_are_dotted_and_in_order(tmp_path: Path) -> None:
+    content = {"b": {"w": torch.ones(2)}, "a": [torch.zeros(1), 7], "note": "text", "none": None}
+    found = load_tensors(folder(tmp_path, content), "t.pt")
+    assert list(found.tensors) == ["b.w", "a.0"]
+    assert found.scalars == {"a.1": 7, "note": "text", "none": None}
+
+
+def test_one_tensor_has_the_name_of_its_file(tmp_path: Path) -> None:
+    assert list(load_tensors(folder(tmp_path, torch.ones(2)), "t.pt").tensors) == ["t"]
+
+
+def test_float8_keeps_every_value(tmp_path: Path) -> None:
+    every = torch.arange(256, dtype=torch.uint8).view(torch.float8_e5m2)
+    view = load_real_tensor(folder(tmp_path, every), "t.pt")
+    assert view.converted == "float8_e5m2 as float32"
+    assert torch.equal(view.torch().nan_to_num(), every.float().nan_to_num())
+
+
+def test_what_is_neither_tensor_nor_value_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(MalformedFileError, match=r"t\.pt: expected one tensor .* found set"):
+        load_tensors(folder(tmp_path, {"x": {1, 2}}), "t.pt")
