@@ -99,7 +99,20 @@ def doctor(options: DoctorOptions) -> None:
 @main.command()
 @dataclass_click(NightlyOptions)
 def nightly(options: NightlyOptions) -> None:
-    """Run the matrix of FILE, bisect what regressed, keep incidents. Exit code 7: a case that passed fails."""
-    from .commands.nightly import run_nightly
+    """Run the matrix of FILE, bisect what regressed, keep incidents.
 
-    sys.exit(run_nightly(options.file, store=options.store, budget=options.budget, jobs=options.jobs))
+    Exit status: 0 nothing fails, 7 a case fails that passed before, 8 cases fail as they did before, 9 a case could not
+    be run.
+    """
+    from .commands.nightly import run_nightly
+    from .nightly.outcome import FailOn
+
+    sys.exit(
+        run_nightly(
+            options.file,
+            store=options.store,
+            budget=options.budget,
+            jobs=options.jobs,
+            fail_on=FailOn(options.fail_on),
+        )
+    )

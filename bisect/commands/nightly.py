@@ -1,7 +1,6 @@
 """`bisect-precision nightly`: one night, alone at its job, and what is printed of it."""
 
 import sys
-from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -15,17 +14,21 @@ from ...store.tables.nights import CaseResultRow
 from ..nightly.config import load_config
 from ..nightly.limits import Limits
 from ..nightly.night import folder_of, run_night
-from ..nightly.summary import NightReport
+from ..nightly.outcome import FailOn, exit_code
 from ..nightly.terminal import print_night, result_line, say
 from ..run.session import open_sessions
 from .errors import run_command
 from .signals import terminated_like_interrupted
 
-FAILING = 7
-"""Exit code of a night after which a case that passed before still fails."""
 
-
-def run_nightly(file: Path, *, store: str | None, budget: float | None, jobs: int = 1) -> int:
+def run_nightly(
+    file: Path,
+    *,
+    store: str | None,
+    budget: float | None,
+    jobs: int = 1,
+    fail_on: FailOn = FailOn.ANY,
+) -> int:
     """Run a night, or go on with one that was cut short, and print what it showed; the exit code."""
 
     def body() -> int:
@@ -48,7 +51,7 @@ def run_nightly(file: Path, *, store: str | None, budget: float | None, jobs: in
             print(f"{config.job}: another start of this job is at work; nothing was done", file=sys.stderr)
             return 0
         print_night(report, str(folder_of(config, report.night)), Console())
-        return _exit_code(report)
+        return exit_code(report, fail_on=fail_on)
 
     return run_command(body)
 
@@ -56,8 +59,3 @@ def run_nightly(file: Path, *, store: str | None, budget: float | None, jobs: in
 def _print_result(key: CellKey, result: CaseResultRow) -> None:
     rest = f"{key.tolerance}, {key.branch}"
     say(Console(stderr=True), result_line(key.case, key.platform, rest, result.status))
-
-
-def _exit_code(report: NightReport) -> int:
-    failing: Sequence[str] = ("regressed", "known")
-    return FAILING if any(case.status in failing for case in report.cases) else 0

@@ -3,10 +3,9 @@
 import json
 from collections import Counter
 
-from ...store.vocabulary import CaseStatus
-from ...store.words import plural
 from ..report.markdown import escape
 from ..report.phrases import percent
+from .outcome import could_not_run, failing_first, night_line
 from .summary import IncidentReport, NightReport
 
 _MARKS = {"`": "\\u0060", "<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "@": "\\u0040"}
@@ -16,9 +15,10 @@ def markdown_text(report: NightReport) -> str:
     """The text. What others wrote is escaped; the block is JSON without a character of Markdown's or HTML's."""
     lines = [f"# Night {report.night} of {escape(report.job)}", ""]
     counts = Counter(case.status for case in report.cases)
-    tally = ", ".join(f"{counts[status]} {status}" for status in CaseStatus if counts[status])
-    opened = plural(sum(incident.open for incident in report.incidents), "open incident")
-    lines += [f"{report.started:%Y-%m-%d}: {tally or 'nothing was judged'}; {opened}.", ""]
+    not_run = sum(could_not_run(case.status, case.verdict) for case in report.cases)
+    opened = sum(incident.open for incident in report.incidents)
+    line = night_line(counts, not_run=not_run, incidents=opened)
+    lines += [f"{report.started:%Y-%m-%d}: {line}.", ""]
     for incident in report.incidents:
         lines += _incident(incident)
     lines += [
@@ -34,7 +34,7 @@ def markdown_text(report: NightReport) -> str:
             for text in (case.case, case.platform, case.tolerance, case.branch, case.status, case.message)
         )
         + " |"
-        for case in report.cases
+        for case in failing_first(report.cases)
     ]
     if report.notes:
         lines += ["", "## Left undone", "", *(f"- {escape(note)}" for note in report.notes)]

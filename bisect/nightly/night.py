@@ -16,9 +16,9 @@ from ...store.files import write_whole
 from ...store.journals.nightly.case_runs import CellKey
 from ...store.journals.nightly.job import JobJournal
 from ...store.tables.nights import CaseResultRow, NightRow
+from ..after.hooks import call_hook
 from .config import NightlyConfig
 from .examine import Examiner
-from .hooks import call_hook
 from .junit import junit_text
 from .limits import Limits, OutOfTimeError
 from .markdown import markdown_text

@@ -13,6 +13,7 @@ from ...store.words import plural
 from ..report.phrases import percent
 from ..report.plain_text import shortened
 from ..run.progress import STYLES, PlainProgress, describe_result
+from .outcome import could_not_run
 from .summary import IncidentReport, NightReport
 
 _STYLES = {
@@ -80,10 +81,17 @@ def print_night(report: NightReport, folder: str, console: Console) -> None:
     counts = Counter(case.status for case in report.cases)
     console.print()
     say(console, Text(f"night {report.night} of {report.job}, {report.started:%Y-%m-%d}", style="bold"))
+    unrun = [case for case in report.cases if could_not_run(case.status, case.verdict)]
     tally = [
         Text(f"{counts[status]} {status}", style=_STYLES[status]) for status in CaseStatus if counts[status]
     ]
     say(console, Text(", ").join(tally) if tally else Text("nothing was judged"), indent=2)
+    for case in unrun[:_FEW_CASES]:
+        head = Text("could not be run: ", style="bold red")
+        where = f"{case.case} on {case.platform} ({case.tolerance}, {case.branch}): {case.message}"
+        say(console, head.append(shortened(where, _LONGEST), "default"))
+    if len(unrun) > _FEW_CASES:
+        say(console, Text(f"and {plural(len(unrun) - _FEW_CASES, 'more case')} that could not be run"))
     for incident in report.incidents:
         _say_incident(incident, console)
     for note in report.notes:

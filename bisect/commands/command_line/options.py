@@ -123,3 +123,13 @@ class NightlyOptions:
     store: Annotated[str | None, STORE]
     budget: Annotated[float | None, BUDGET]
     jobs: Annotated[int, jobs_option(default=1)]
+    fail_on: Annotated[
+        str,
+        option(
+            "--fail-on",
+            type=click.Choice(["new", "any"]),
+            default="any",
+            show_default=True,
+            help="Fail for new failures alone, or for known ones too, by another exit code.",
+        ),
+    ]

@@ -12,7 +12,7 @@ import cmarkgfm
 import pytest
 from cmarkgfm.cmark import Options
 
-from precision_bisect.bisect.nightly.hooks import call_hook
+from precision_bisect.bisect.after.hooks import call_hook
 from precision_bisect.bisect.nightly.junit import junit_text
 from precision_bisect.bisect.nightly.markdown import markdown_text
 from precision_bisect.bisect.nightly.summary import (

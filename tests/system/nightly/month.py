@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from precision_bisect.bisect.commands.nightly import run_nightly
+from precision_bisect.bisect.nightly.outcome import FailOn
 from precision_bisect.demo.history.edit import Replace
 from precision_bisect.demo.make import make_demo
 from precision_bisect.demo.scenarios import Scenario
@@ -199,14 +200,14 @@ class Month:
         process.send_signal(signal.SIGKILL)
         process.communicate()
 
-    def night(self, *, device: bool = True, budget: float | None = None) -> int:
+    def night(self, *, device: bool = True, budget: float | None = None, fail_on: str = "any") -> int:
         """Run a night to its end in this process (what it runs are processes all the same); its exit code."""
         with pytest.MonkeyPatch.context() as patch:
             for name in ("PRECISION_BISECT_HOME", "MONTH_STATE", "ASCEND_HOME_PATH"):
                 patch.setenv(name, self.environment[name])
             if not device:
                 patch.delenv("ASCEND_HOME_PATH")
-            return run_nightly(self.config, store=None, budget=budget)
+            return run_nightly(self.config, store=None, budget=budget, fail_on=FailOn(fail_on))
 
     def flaky_runs(self, platform: str) -> int:
         """How often the flaky case has really run there; every third run of it fails."""

@@ -70,7 +70,7 @@ def test_a_budget_stops_in_a_bisection_and_the_next_night_goes_on(
     assert runs  # one of them had begun
 
     month.write_docs("Docs: another day")
-    assert month.night() == 7
+    assert month.night() == 8
     (incident,) = month.report(3)["incidents"]
     assert incident["culprit"] == wanted
     assert len(incident["cases"]) == 2
@@ -110,7 +110,7 @@ def test_a_device_s_runs_are_counted_in_bisections_and_in_a_start_that_was_kille
     assert ask(month, "select count(*), sum(attempt) from probes where state = 'finished'") == [(4, 5)]
     assert ask(month, "select outcome from bisections") == [("budget",)]
     month.limit_runs("a2a3sim", 99)
-    assert month.night() == 7
+    assert month.night() == 8
     assert len(month.report(3)["incidents"]) == 1
     assert ask(month, "select outcome from bisections") == [("culprit",)]
 

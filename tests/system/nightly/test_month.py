@@ -83,12 +83,31 @@ def test_a_fault_is_an_incident_until_it_is_mended(month: Month) -> None:
     culprit = month.plant(ROUNDING, "Update: rounding")
     month.work("Add: behind")
     assert month.night() == 7
+    assert month.night() == 8
+    assert month.night(fail_on="new") == 0
     fix = month.mend(ROUNDING, "Fix: round to even again")
     assert month.night() == 0
     (incident,) = month.incidents()
     assert (incident["culprit"], incident["opened_night"]) == (culprit, 2)
-    assert (incident["closed_night"], incident["fixed_by"]) == (3, fix)
+    assert (incident["closed_night"], incident["fixed_by"]) == (5, fix)
     check_beliefs(month)
+
+
+def test_a_case_that_cannot_be_run_makes_the_night_fail_with_a_line(
+    month: Month, capfd: pytest.CaptureFixture[str]
+) -> None:
+    month.only("round")
+    month.config.write_text(
+        month.config.read_text().replace('"cases/small_round.py"', '"cases/smal_round.py"')
+    )
+    assert month.night() == 9
+    said = capfd.readouterr().out
+    assert "  1 untested\n" in said
+    (line,) = (line for line in said.splitlines() if line.startswith("could not be run: "))
+    assert line.startswith(
+        "could not be run: cases/smal_round.py on a2a3sim (default, main): unknown (case missing): "
+        "no cases/smal_round.py at this commit"
+    )
 
 
 def a_day(month: Month, night: int) -> str:
@@ -132,7 +151,8 @@ def test_a_month(month: Month) -> None:
         if night == 16:
             month.kill_in_bisection()
         code = month.night(device=device)
-        assert code == (0 if night < 4 or 12 <= night < 16 else 7), night
+        newly = night in (4, 16, 20, 24)
+        assert code == (0 if night < 4 or 12 <= night < 16 else 7 if newly else 8), night
         report = month.report(night)
         check_flaky_case(month, report, before)
         check_alternating_case(report)
