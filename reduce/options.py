@@ -35,7 +35,16 @@ class SizeType(click.ParamType[int]):
 class ReduceOptions:
     """What the user asks of a localization or a reduction, as it was typed."""
 
-    failing_build: Annotated[Path, argument(type=_PATH)]
+    failing_build: Annotated[Path | None, argument(type=_PATH, required=False)]
+    bisection: Annotated[
+        str | None,
+        option(
+            "--bisection",
+            metavar="NAME",
+            help="In place of FAILING_BUILD, take the culprit's build of this bisection, beside that of its parent, "
+            "with the frozen data, the stack and the interpreters that they ran with.",
+        ),
+    ]
     localize_only: Annotated[
         bool,
         option("--localize-only", is_flag=True, help="Find the first divergent tensor, and stop there."),
@@ -173,14 +182,12 @@ class ReduceOptions:
         ),
     ]
     timeout: Annotated[
-        float,
+        float | None,
         option(
             "--timeout",
             metavar="SECONDS",
             type=click.FloatRange(min=0, min_open=True),
-            default=600.0,
-            show_default=True,
-            help="Stop a run after this many seconds.",
+            help="Stop a run after this many seconds; the default is 600, or the bisection's own limit.",
         ),
     ]
     jobs: Annotated[int, jobs_option(default=2)]
@@ -255,13 +262,33 @@ class ReduceOptions:
     @property
     def references(self) -> int:
         """How many options name something to compare with: at most one may."""
-        named = (self.reference, self.against, self.against_schedule, self.reference_data)
+        named = (self.reference, self.against, self.against_schedule, self.reference_data, self.bisection)
         return sum(option is not None for option in named)
 
     @property
     def has_twin(self) -> bool:
         """Whether a second build, or the same one run otherwise, tells what is right."""
         return self.references > 0 and self.reference_data is None
+
+    @property
+    def given_beside_bisection(self) -> tuple[str, ...]:
+        """What was named although a bisection says it."""
+        said = {
+            "FAILING_BUILD": self.failing_build,
+            "--reference": self.reference,
+            "--reference-data": self.reference_data,
+            "--against": self.against,
+            "--against-schedule": self.against_schedule,
+            "--scene-case": self.scene_case,
+            "--stack": self.stack,
+            "--repository": self.repository or None,
+            "--python": self.python,
+            "--reference-stack": self.reference_stack,
+            "--reference-python": self.reference_python,
+            "--platform": self.platform,
+            "--golden-data": self.golden_data,
+        }
+        return tuple(name for name, value in said.items() if value is not None)
 
     @property
     def has_tolerance(self) -> bool:

@@ -1,9 +1,10 @@
-"""The folder that a localization writes to: results, the page of the graph, and `work/` with logs and dumps."""
+"""The folder that a localization writes to: results, the page of the graph, and meanwhile `work/`: logs and dumps."""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -12,6 +13,29 @@ from ..runner.errors import UsageError
 from ..runner.localization.divergence import DIVERGENCE, TASK_GRAPH, Divergence
 
 _WORK = "work"
+MARK = "reduce-of"
+"""The file that says which reduction a folder is of."""
+
+
+@contextmanager
+def working_in(work: Path) -> Generator[None]:
+    """Remove the folder at the end. It stays after an error, whose message may name a log in it."""
+    failed = False
+    try:
+        yield
+    except Exception:
+        failed = True
+        raise
+    finally:
+        if not failed or next(work.rglob("*.log.gz"), None) is None:
+            shutil.rmtree(work, ignore_errors=True)
+            _remove_unused(work.parent)
+
+
+def _remove_unused(output: Path) -> None:
+    """Remove the folder where nothing but the mark of its use is in it: a reduction that has not begun."""
+    if {path.name for path in output.iterdir()} <= {MARK}:
+        shutil.rmtree(output)
 
 
 class LocalizationResult(Protocol):

@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,9 +17,9 @@ from ...runner.case.case import RunOptions
 from ...runner.case.golden import FrozenGolden, thaw
 from ...runner.errors import UserError
 from ...runner.localization.answer import Localization, read_divergence, read_reduction
+from ...runner.localization.compared import ComparedBuild, ComparedBuilds
 from ...runner.localization.divergence import DIVERGENCE, TASK_GRAPH
 from ...runner.localization.job import BuildToRun, LocalizationJob
-from ...runner.probe.builder import FailedBuild
 from ...runner.probe.preparation import OF_ANOTHER_PYTHON
 from ...runner.probe.probe import Prober
 from ...runner.probe.records import ProbeRequest
@@ -27,13 +27,12 @@ from ...runner.process.execute import Command, FinishedCommand, execute
 from ...runner.workspace.content import StackContent
 from ...runner.workspace.home import Home
 from ...runner.workspace.workspace import Workspace
+from ..report.model.compared import ComparedProbe, NothingToCompareError, compared_pair
 from ..report.model.rows import Rows, load_rows
 from ..report.plain_text import one_line
-from .compared import ComparedProbe, NothingToCompareError, compared_pair
 from .pass_dumps import build_with_passes, compiled_differently
+from .reducible import compared_builds
 
-_LEAST_TIMEOUT = 60.0
-_TIMES_THE_RUN = 10
 _LONGEST = 4 * 3600.0
 """Seconds, where the bisection has no budget."""
 _LOG = "localize.log.gz"
@@ -63,62 +62,51 @@ def localize_culprit(
         return _left_out(repr(error))
 
 
-def closest(metrics: Mapping[str, Mapping[str, float]], name: str) -> float | None:
-    """The smallest tolerance of that name that the harness told of an output; None where it told none."""
-    told = (measures[name] for measures in metrics.values() if name in measures)
-    return min((value for value in told if value >= 0), default=None)
-
-
 @dataclass(frozen=True, kw_only=True)
 class _HandOver:
-    """What all steps need. `timeout` is seconds of a run, `deadline` a moment of `time.monotonic`."""
+    """What all steps need. `deadline` is a moment of `time.monotonic`."""
 
     rows: Rows
     culprit: ComparedProbe
     parent: ComparedProbe
+    builds: ComparedBuilds
     golden: FrozenGolden
     folder: Path
-    timeout: float
     deadline: float
     reduce: bool
     say: Callable[[str], None]
 
-    def prepare(self, compared: ComparedProbe, prober: Prober) -> BuildToRun:
+    def prepare(self, compared: ComparedBuild, prober: Prober) -> BuildToRun:
         """The build with the toolchain of its own commit, in the prober's slot."""
-        side = compared.side
         self.say(
-            f"localizing: preparing the toolchain of the {compared.role}, {side.repository} {side.commit[:12]}"
+            f"localizing: preparing the toolchain of the {compared.role}, {compared.repository} {compared.commit[:12]}"
         )
-        stack = prober.prepare(self._request(compared, compared.role, self.timeout))
-        if isinstance(stack, FailedBuild):
-            raise NothingToCompareError(f"step {stack.step} failed for the {compared.role}")
-        slot = prober.slot
-        return BuildToRun(build=compared.build, stack=stack, python=slot.python, slot=slot.directory)
+        return self.builds.prepare(compared, prober, golden=self.golden, logs=self.folder / compared.role)
 
     def with_passes(self, compared: ComparedProbe, prober: Prober, ready: BuildToRun) -> BuildToRun:
         """The build compiled once more, with the program as it is after each pass; as it was where that fails."""
         self.say(
             f"localizing: compiling with the {compared.role} once more, to see the program after each pass"
         )
-        left = min(self.timeout, max(1.0, self.deadline - time.monotonic()))
+        left = min(self.builds.timeout, max(1.0, self.deadline - time.monotonic()))
         request = self._request(compared, f"{compared.role}-passes", left)
         dumped = build_with_passes(prober, request, compared.probe.verdict)
         return ready.model_copy(update={"build": dumped or compared.build})
 
     def job(self, failing: BuildToRun, reference: BuildToRun) -> LocalizationJob:
         """What is handed over."""
-        request, metrics = self.rows.request, self.culprit.probe.metrics or {}
+        builds = self.builds
         return LocalizationJob(
             failing=failing,
             reference=reference,
-            platform=request.platform,
-            device=request.device,
+            platform=builds.platform,
+            device=builds.device,
             golden_data=self.golden.directory,
-            timeout=self.timeout,
-            rtol=closest(metrics, "rtol"),
-            atol=closest(metrics, "atol"),
+            timeout=builds.timeout,
+            rtol=builds.rtol,
+            atol=builds.atol,
             output=self.folder / "found",
-            reduce_to=request.output / "reduced" if self.reduce else None,
+            reduce_to=self.rows.request.output / "reduced" if self.reduce else None,
         )
 
     def run(self, job: LocalizationJob, probers: Sequence[Prober]) -> tuple[FinishedCommand, str]:
@@ -155,7 +143,6 @@ class _HandOver:
         for file in (DIVERGENCE, TASK_GRAPH):
             if (job.output / file).is_file():
                 shutil.copyfile(job.output / file, output / file)
-        shutil.rmtree(job.output / "work", ignore_errors=True)
         reduction = read_reduction(job.reduce_to) if job.reduce_to else None
         not_reduced = job.reduce_to is not None and reduction is None and code == 1 and last
         return Localization(
@@ -196,9 +183,9 @@ def _localize(
         rows=rows,
         culprit=culprit,
         parent=parent,
+        builds=compared_builds(rows, pair),
         golden=golden,
         folder=folder,
-        timeout=request.timeout or max(_LEAST_TIMEOUT, _TIMES_THE_RUN * (culprit.probe.run_seconds or 0.0)),
         deadline=deadline,
         reduce=reduce,
         say=say,
@@ -211,7 +198,10 @@ def _localize(
 
     # Two slots at once: each build is run by the toolchain of its own commit.
     with prober() as ours, prober() as theirs:
-        failing, reference = step.prepare(culprit, ours), step.prepare(parent, theirs)
+        failing, reference = (
+            step.prepare(step.builds.failing, ours),
+            step.prepare(step.builds.reference, theirs),
+        )
         if request.frozen_runtime_dir is None and compiled_differently([culprit.build, parent.build]):
             failing = step.with_passes(culprit, ours, failing)
             reference = step.with_passes(parent, theirs, reference)

@@ -16,6 +16,7 @@ from ...store.documents.document import write_document
 from ...store.options import STORE_VARIABLE
 from ...store.vocabulary import BisectionOutcome
 from ..after.hand_over import localize_culprit
+from ..after.reducible import leave_builds
 from ..report.terminal import print_summary
 from ..report.write import write_report
 from ..result import Conclusion
@@ -64,6 +65,7 @@ def drive(
             _say(err, f"to go on after mending it: {resume}")
             raise
         write_report(sessions, bisection.name, output)
+        leave_builds(sessions, bisection.name, home)
         if conclusion.outcome is BisectionOutcome.CULPRIT and not options.no_localize:
             _localize(bisection, options, sessions, home=home, begun=begun, err=err)
             write_report(sessions, bisection.name, output)

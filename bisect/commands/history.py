@@ -14,6 +14,7 @@ from ...runner.workspace.home import user_home
 from ...store.database import open_to_read, sqlite_url
 from ...store.tables.bisections import BisectionRow, CommitRow
 from ...store.vocabulary import Seeks
+from ..after.reducible import leave_builds
 from ..plan.request import case_text
 from ..report import write
 from ..report.model.build import report_of_rows
@@ -54,6 +55,7 @@ def write_report(name: str, *, output: Path | None, store: str | None) -> int:
         sessions = _open(store or sqlite_url(user_home().store))
         with sessions() as session:
             directory = output or load_rows(session, name).request.output
+        leave_builds(sessions, name, user_home())
         for path in write.write_report(sessions, name, directory):
             print(path)
         return 0

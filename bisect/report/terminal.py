@@ -67,6 +67,9 @@ def print_report(report: Report, directory: Path, console: Console) -> None:
             _heading(title, console)
             console.print(_entries(entries))
     _print_reproduction(directory, console)
+    if report.reduce is not None:
+        _heading("to reduce it", console)
+        console.print(Text(report.reduce), soft_wrap=True)
     _print_places(report, directory, console)
 
 

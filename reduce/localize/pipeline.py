@@ -8,10 +8,12 @@ what the failing build's tasks should leave, and none of the stages behind asks 
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from ...runner.case.golden import freeze
 from ...runner.localization.divergence import Divergence
 from ...store.vocabulary import Verdict
-from ..output_folder import OutputFolder
+from ..output_folder import LocalizationResult, OutputFolder, working_in
 from ..replay.recorded_build import RecordedBuild
 from ..replay.replay import ReplayError
 from ..replay.runnable_build import RunnableBuild
@@ -24,7 +26,7 @@ from .stalls.stall import StallExamination
 
 def localize(request: LocalizationRequest, *, on_progress: OnProgress) -> Divergence:
     """Find the first divergent tensors and write `divergence.json` and `task_graph.html` to the output folder,
-    which keeps logs and dumps below `work/`. Nothing else is written to.
+    which keeps logs and dumps below `work/` until the end, or after an error. Nothing else is written to.
 
     Raises:
         UserError: an input cannot be used, or a build cannot be run.
@@ -32,6 +34,11 @@ def localize(request: LocalizationRequest, *, on_progress: OnProgress) -> Diverg
     """
     output = OutputFolder(request.output)
     work = output.open(apart_from=(request.failing, *request.reference.folders))
+    with working_in(work):
+        return output.write(_result(request, work, on_progress))
+
+
+def _result(request: LocalizationRequest, work: Path, on_progress: OnProgress) -> LocalizationResult:
     data = freeze(request.data, work / "golden").directory
     on_progress("recording the task graph of the failing build")
     try:
@@ -54,11 +61,11 @@ def localize(request: LocalizationRequest, *, on_progress: OnProgress) -> Diverg
             timeout=request.timeout,
             on_progress=on_progress,
         )
-        return output.write(StallFindings(request=request, stall=examination.run()))
+        return StallFindings(request=request, stall=examination.run())
     expected = request.reference.open(
         failing, folder=work / "reference", timeout=request.timeout, on_progress=on_progress
     )
     investigation = Investigation(
         request=request, failing=failing, expected=expected, folder=work / "alone", on_progress=on_progress
     )
-    return output.write(investigation.run())
+    return investigation.run()

@@ -87,8 +87,11 @@ class Ran:
 
     @property
     def why(self) -> str:
-        """The line that decided."""
-        return next((one.text for one in self.classification.evidence if one.stream != "ending"), "")
+        """The line that decided, or what was printed last: a traceback tells its error there."""
+        decided = next((one.text for one in self.classification.evidence if one.stream != "ending"), "")
+        if decided and not decided.startswith("Traceback"):
+            return decided
+        return next((line for line in reversed([*self.lines()]) if line.strip()), decided)
 
 
 @dataclass

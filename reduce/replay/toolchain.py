@@ -58,7 +58,7 @@ class Toolchain:
             raise UsageError(f"--python {python}: expected an interpreter that has the stack installed")
         return cls(
             stack=stack,
-            python=python,
+            python=python.absolute(),  # runs have folders of their own
             platform=platform,
             device=device,
             variables=dict(variables or {}),

@@ -9,8 +9,11 @@ from pathlib import Path
 from ...runner.build_output.build_directory import BuildDirectory
 from ...runner.errors import UsageError
 from ...store.files import is_partial, write_whole
+from ..output_folder import MARK
 
-_WORK, _MARKER = "work", "reduce-of"
+_WORK = "work"
+JOURNAL = "tests.jsonl"
+"""The tests that were made; a reduction that is gone on with repeats none."""
 
 
 def open_output(output: Path, builds: Sequence[Path], options: Sequence[str], *, resume: bool) -> Path:
@@ -25,7 +28,7 @@ def open_output(output: Path, builds: Sequence[Path], options: Sequence[str], *,
     for build in resolved:
         if output.resolve().is_relative_to(build) or build.is_relative_to(output.resolve()):
             raise UsageError(f"-o {output}: expected a folder outside of {build}")
-    marker = output / _MARKER
+    marker = output / MARK
     text = "\n".join([*map(_digest, resolved), *options])
     # A kill may leave the half of a marker, and nothing else.
     if output.exists() and not all(is_partial(path) for path in output.iterdir()):

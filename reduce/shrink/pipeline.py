@@ -13,6 +13,7 @@ from ...runner.case.golden import freeze
 from ...runner.compare.statistics.statistics import Tolerance
 from ...runner.errors import UserError
 from ...store.files import write_whole
+from ..output_folder import working_in
 from ..replay.toolchain import Toolchain
 from .edits.collapse_kernels import CollapseKernels
 from .edits.drop_statements import DropStatements
@@ -35,7 +36,7 @@ from .oracle.maker import Maker
 from .oracle.oracle import Differential, Oracle
 from .oracle.running import BuildRunner
 from .oracle.script import Script
-from .output import open_output
+from .output import JOURNAL, open_output
 from .program.candidate import Candidate
 from .program.pair import BuildPair
 from .recordings import PairRecorder, RecordedPair
@@ -82,6 +83,11 @@ def shrink(request: ShrinkRequest, *, on_progress: Callable[[str], None]) -> Red
         BuildOutputError: a part of a build cannot be read.
     """
     work = _work(request)
+    with working_in(work):
+        return _shrunk(request, work, on_progress)
+
+
+def _shrunk(request: ShrinkRequest, work: Path, on_progress: Callable[[str], None]) -> ReductionResult:
     recorded = _record(request, work, on_progress)
     pair = recorded.pair
     differing = _differing_kernels(request, pair)
@@ -297,7 +303,7 @@ def _shrinker(
     shutil.rmtree(candidates, ignore_errors=True)
     return Shrinker(
         oracle=oracle,
-        journal=TrialJournal.open(work / "tests.jsonl"),
+        journal=TrialJournal.open(request.output / JOURNAL),
         gate=Gate(order=pair.order, best=pair.order.whole, on_better=on_better),
         folder=candidates,
         jobs=request.jobs,

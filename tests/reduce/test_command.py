@@ -13,8 +13,10 @@ import pytest
 from click.testing import CliRunner
 
 from precision_bisect.reduce.cli import main
+from precision_bisect.reduce.opened import open_builds
 from precision_bisect.reduce.options import ReduceOptions
 from precision_bisect.runner.localization.divergence import schema_text
+from precision_bisect.runner.process.fork_servers import ForkServers
 
 PUBLISHED = Path(__file__).parents[2] / "docs" / "divergence.schema.json"
 
@@ -27,6 +29,7 @@ def test_the_published_schema_is_current() -> None:
 
 OPTIONS: list[tuple[str, list[str], Any]] = [
     ("failing_build", [], Path("build")),
+    ("bisection", ["--bisection", "20260101-120000-abcd"], "20260101-120000-abcd"),
     ("localize_only", ["--localize-only"], True),
     ("wrap_only", ["--wrap-only"], True),
     ("reference", ["--reference", "good"], Path("good")),
@@ -138,6 +141,49 @@ def test_what_counts_as_the_failure_is_said_once(
     assert result.stderr.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ([], "expected FAILING_BUILD, or --bisection NAME, found neither"),
+        (["--wrap-only"], "expected FAILING_BUILD"),
+        (["--bisection", "one", "build", "--stack", "demo"], "found FAILING_BUILD, --stack"),
+    ],
+)
+def test_a_build_is_named_or_a_bisection(words: list[str], expected: str) -> None:
+    result = CliRunner().invoke(main, words)
+    assert result.exit_code == 2
+    assert expected in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_a_bisection_without_builds_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PRECISION_BISECT_HOME", str(tmp_path))
+    result = CliRunner().invoke(main, ["--bisection", "gone"])
+    assert result.exit_code == 1
+    assert "--bisection gone: expected the builds of a culprit" in result.stderr
+    assert "no bisection of that name" in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
 def test_the_command_line_does_not_import_torch() -> None:
     code = "import sys, precision_bisect.reduce.cli\nassert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_relative_interpreter_is_found_from_every_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("bin").mkdir()
+    Path("bin/python").symlink_to(sys.executable)
+    words = ["failing", "--reference", "good", "--stack", "demo", "--python", "bin/python"]
+    options = ReduceOptions(**main.make_context("reduce", words).params)
+    said: list[str] = []
+    with (
+        ForkServers(on_refusal=said.append) as servers,
+        open_builds(options, servers, said.append) as builds,
+    ):
+        assert builds.failing_toolchain.python == tmp_path / "bin" / "python"
+        assert builds.reference_toolchain.python == tmp_path / "bin" / "python"
+        assert (builds.failing, builds.reference) == (Path("failing"), Path("good"))
+        assert (builds.golden_data, builds.timeout) == (None, 600)

@@ -1,6 +1,10 @@
 """The last step of a bisection: the first wrong tensor is in the report, and whatever comes of it the answer stands."""
 
+import shlex
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -49,3 +53,28 @@ def test_a_fault_of_the_compiler_is_followed_to_its_pass(make: Callable[..., Dem
     assert found["divergence"]["generated"]["first_pass"]["name"] == "LegalizeCasts"
     for text in (done.out, (stack.output / "report.md").read_text()):
         assert "LegalizeCasts" in text
+
+
+def test_the_report_s_line_reduces_and_needs_nothing_else(
+    make: Callable[..., DemoStack], tmp_path: Path
+) -> None:
+    stack = make(Scenario.ROUNDING)
+    assert stack.run(*stack.arguments).code == 0
+    line = stack.report()["reduce"]
+    assert line in (stack.output / "report.md").read_text()
+    program, *words = shlex.split(line)
+    assert program == "reduce"
+    code = "from precision_bisect.reduce.cli import main; main()"
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words],
+        cwd=elsewhere,
+        env=stack.environment,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "tasks 12 -> 1: 0: total" in done.stdout
+    assert (stack.output / "reduced" / "result" / "check.sh").is_file()
+    assert not (stack.output / "reduced" / "work").exists()

@@ -143,7 +143,7 @@ def main() -> None:
 
 def runs(output: Path) -> list[tuple[str, int]]:
     """Candidates and the numbers of their runs, as journaled in whole lines."""
-    file = output / "work" / "tests.jsonl"
+    file = output / "tests.jsonl"
     text = file.read_text() if file.exists() else ""
     entries = [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
     return [(entry["candidate"], entry["run"]) for entry in entries]

@@ -5,6 +5,7 @@ import sys
 from ....store.documents.document import read_document, write_document
 from ....store.tables.nights import IncidentRow
 from ...after.hand_over import localize_culprit
+from ...after.reducible import leave_builds
 from ...report.write import write_report
 from ...result import Conclusion
 from .context import NightContext
@@ -33,6 +34,7 @@ def localize_incidents(context: NightContext) -> list[str]:
             # One that the night's end cut short is begun again tomorrow.
             context.limits.check()
             bisection.journal.note_localization(write_document(localized))
+        leave_builds(context.sessions, bisection.name, context.home)
         write_report(context.sessions, bisection.name, bisection.request.output)
         if localized.reduced is not None:
             context.journal.incidents.set_reduction(incident.id, str(localized.reduced))

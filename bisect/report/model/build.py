@@ -1,5 +1,6 @@
 """From the rows of one bisection to its report."""
 
+import shlex
 from importlib import metadata
 from itertools import pairwise
 from typing import Literal
@@ -11,6 +12,7 @@ from ....runner.workspace.environment import moved
 from ....store.vocabulary import Judgement, Phase, Seeks
 from ....store.words import plural
 from ...result import EndRate, NamedCommit
+from .compared import NothingToCompareError, compared_pair
 from .model import (
     UNFINISHED,
     AnswerCommit,
@@ -78,8 +80,21 @@ def report_of_rows(rows: Rows) -> Report:
         notices=tuple(notice.text for notice in bisection.notices),
         localization=conclusion.localization if conclusion else None,
         reproduce=both_sides(rows),
+        reduce=_reduce_command(rows),
         timing=_timing(rows),
     )
+
+
+def _reduce_command(rows: Rows) -> str | None:
+    """What reduces the culprit's build beside its parent's, and needs nothing else."""
+    if rows.conclusion is None or not rows.conclusion.culprits:
+        return None
+    try:
+        compared_pair(rows)
+    except NothingToCompareError:
+        return None
+    output = rows.request.output / "reduced"
+    return shlex.join(["reduce", "--bisection", rows.bisection.name, "-o", str(output)])
 
 
 def _unfinished(rows: Rows) -> str:

@@ -1,10 +1,22 @@
-"""What a bisection tells the localization at its end."""
+"""What stands in the answer where a localization cannot begin."""
 
-from precision_bisect.bisect.after.hand_over import closest
+from pathlib import Path
+
+from precision_bisect.bisect.after.hand_over import localize_culprit
+from precision_bisect.runner.workspace.home import Home
+from tests.bisect.report.stored_bisection import StoredBisection
 
 
-def test_the_smallest_tolerance_that_was_told_counts() -> None:
-    metrics = {"y": {"rtol": 1e-3, "max_diff": 1.0}, "z": {"rtol": 1e-4}, "w": {"rtol": -1.0}}
-    assert closest(metrics, "rtol") == 1e-4
-    assert closest(metrics, "atol") is None
-    assert closest({}, "rtol") is None
+def test_builds_that_are_gone_leave_the_localization_out(culprit: StoredBisection, tmp_path: Path) -> None:
+    said: list[str] = []
+    found = localize_culprit(
+        culprit.sessions,
+        culprit.name,
+        home=Home(cache=tmp_path / "cache", state=tmp_path / "state"),
+        reduce=False,
+        seconds=None,
+        say=said.append,
+    )
+    assert found.status == "left out"
+    assert found.message == "the runs had no frozen data"
+    assert said == []

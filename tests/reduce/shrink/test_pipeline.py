@@ -64,7 +64,7 @@ def test_every_success_is_on_disk_before_the_next_test(
     assert written[0] == (0, 1, 2, 3, 4)
     assert set(written[1:]) == {(1,)}
     assert found.oracle_calls <= 14
-    journal = (tmp_path / "out" / "work" / "tests.jsonl").read_text().splitlines()
+    journal = (tmp_path / "out" / "tests.jsonl").read_text().splitlines()
     assert len(journal) == len({(one["candidate"], one["run"]) for one in map(json.loads, journal)})
     assert len(journal) == found.oracle_calls
     assert any(line.startswith("shapes: 1 tasks left") for line in said)

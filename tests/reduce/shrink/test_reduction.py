@@ -30,7 +30,7 @@ def command(twins: Twins, output: Path, *options: str) -> list[str]:
 
 
 def runs(output: Path) -> list[tuple[str, int]]:
-    file = output / "work" / "tests.jsonl"
+    file = output / "tests.jsonl"
     entries = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
     return [(entry["candidate"], entry["run"]) for entry in entries]
 

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...store.tables.bisections import ProbeRow
-from ...store.vocabulary import Verdict
-from ..report.model.model import Side
-from ..report.model.rows import Rows
-from ..report.model.sides import both_sides
+from ....store.tables.bisections import ProbeRow
+from ....store.vocabulary import Verdict
+from .model import Side
+from .rows import Rows
+from .sides import both_sides
 
 _TELLING = (Verdict.MISMATCH, Verdict.STALL)
 """Verdicts that leave something to compare."""

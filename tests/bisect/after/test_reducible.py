@@ -1,0 +1,65 @@
+"""What a bisection leaves behind for a localization, and for `reduce --bisection`."""
+
+from pathlib import Path
+
+import pytest
+
+from precision_bisect.bisect.after.reducible import closest, leave_builds
+from precision_bisect.runner.errors import UserError
+from precision_bisect.runner.localization.compared import read_compared_builds
+from precision_bisect.runner.workspace.home import Home
+from precision_bisect.store.vocabulary import Verdict
+from tests.bisect.report.stored_bisection import StoredBisection, sha
+
+
+def test_the_smallest_tolerance_that_was_told_counts() -> None:
+    metrics = {"y": {"rtol": 1e-3, "max_diff": 1.0}, "z": {"rtol": 1e-4}, "w": {"rtol": -1.0}}
+    assert closest(metrics, "rtol") == 1e-4
+    assert closest(metrics, "atol") is None
+    assert closest({}, "rtol") is None
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(cache=tmp_path / "cache", state=tmp_path / "state")
+
+
+def with_builds(stored: StoredBisection, folder: Path) -> list[Path]:
+    """One more run of the culprit and of its parent, each of which left a build directory."""
+    builds = [folder / "bad", folder / "good"]
+    for build, name, verdict in zip(builds, ("c5", "c4"), (Verdict.MISMATCH, Verdict.PASS), strict=True):
+        build.mkdir()
+        stored.probe(1, sha(name), verdict, artifacts={"build_directory": (str(build), 1)})
+    stored.journal.set_golden("a" * 64)
+    return builds
+
+
+def test_a_report_names_the_command_and_the_builds_are_left_for_it(
+    culprit: StoredBisection, home: Home, tmp_path: Path
+) -> None:
+    assert culprit.report().reduce is None
+    bad, good = with_builds(culprit, tmp_path)
+    assert culprit.report().reduce == (
+        f"reduce --bisection {culprit.name} -o {culprit.folder}/report/reduced"
+    )
+    leave_builds(culprit.sessions, culprit.name, home)
+    found = read_compared_builds(culprit.name, home)
+    assert (found.failing.build, found.failing.commit) == (bad, sha("c5"))
+    assert (found.reference.build, found.reference.commit) == (good, sha("c4"))
+    assert found.golden == "a" * 64
+    assert found.stack == culprit.request.stack
+    assert found.failing.revisions["compiler"] == sha("c5")
+
+
+def test_builds_that_were_removed_are_named(culprit: StoredBisection, home: Home, tmp_path: Path) -> None:
+    _, good = with_builds(culprit, tmp_path)
+    leave_builds(culprit.sessions, culprit.name, home)
+    good.rmdir()
+    with pytest.raises(UserError, match=f"expected the build directory {good}, found it removed"):
+        read_compared_builds(culprit.name, home)
+
+
+def test_nothing_is_left_where_there_is_nothing_to_compare(culprit: StoredBisection, home: Home) -> None:
+    leave_builds(culprit.sessions, culprit.name, home)
+    with pytest.raises(UserError, match="expected the builds of a culprit and of a commit that passes"):
+        read_compared_builds(culprit.name, home)
