@@ -9,10 +9,9 @@ from .collapse import CommitRange
 from .range import LoadedRange
 
 
-def candidates_on_line(loaded: LoadedRange, first: int) -> frozenset[int]:
+def candidates_on_line(graph: CommitGraph, first: int) -> frozenset[int]:
     """The candidates that build on nothing of the range but a line that begins with `first`: up to where the line is
     merged into another."""
-    graph = loaded.graph
     on_line: set[int] = {first}
     for node in range(first + 1, len(graph)):
         if graph.parents[node] and all(parent in on_line for parent in graph.parents[node]):

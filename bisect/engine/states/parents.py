@@ -78,7 +78,8 @@ class CheckingParents(BisectionState):
         loaded = self.search.loaded
         if parent.content == loaded.old_content:
             return Outcome.GOOD
-        judgement = _like_an_end(known.log, parent, passing_end(loaded), failing_end(loaded))
+        ends = passing_end(loaded).content, failing_end(loaded).content
+        judgement = like_an_end(known.log, parent.content, good=ends[0], bad=ends[1])
         return None if judgement is None else outcome_of(judgement, loaded.range.seeks)
 
     def _run(self, known: Known, parent: Target) -> Wait:
@@ -88,7 +89,7 @@ class CheckingParents(BisectionState):
     def _without_line(self, parent: str) -> Advance:
         """Go on without the line of the culprit, which does the same before its first commit."""
         search, named = self.search, self.culprit.named
-        line = candidates_on_line(search.loaded, self.culprit.node)
+        line = candidates_on_line(search.loaded.graph, self.culprit.node)
         if search.loaded.graph.bad in line:
             return self._suspect(parent)
         loaded = without_candidates(search.loaded, line)
@@ -125,13 +126,13 @@ class CheckingParents(BisectionState):
         return Move(Concluding(conclusion, self.culprit.enclosing, self.search))
 
 
-def _like_an_end(log: ProbeLog, target: Target, good: Target, bad: Target) -> Judgement | None:
-    """Whether a target fails as often as the bad end or as the good one; None where one more run has to tell.
+def like_an_end(log: ProbeLog, content: str, *, good: str, bad: str) -> Judgement | None:
+    """Whether a content fails as often as the bad end's or as the good one's; None where one more run has to tell.
 
     Wald's sequential probability ratio test (Sequential Analysis, 1947) between the rates of both ends, at odds of 99.
     A skip where a run cannot be judged, or too many runs told nothing.
     """
-    tally = log.tally(target.content)
+    tally = log.tally(content)
     fails, passes = tally[Judgement.BAD], tally[Judgement.GOOD]
     rates = _fail_rate(log, good), _fail_rate(log, bad)
     evidence = fails * math.log(rates[1] / rates[0]) + passes * math.log((1 - rates[1]) / (1 - rates[0]))
@@ -142,8 +143,8 @@ def _like_an_end(log: ProbeLog, target: Target, good: Target, bad: Target) -> Ju
     return Judgement.SKIP if tally[Judgement.SKIP] or fails + passes >= _MOST_RUNS else None
 
 
-def _fail_rate(log: ProbeLog, end: Target) -> float:
-    """The fail rate of an end, by the rule of Krichevsky and Trofimov (1981), which leaves no rate at 0 or 1."""
-    tally = log.tally(end.content)
+def _fail_rate(log: ProbeLog, end: str) -> float:
+    """How often an end fails, by the rule of Krichevsky and Trofimov (1981), which leaves no rate at 0 or 1."""
+    tally = log.tally(end)
     runs = tally[Judgement.BAD] + tally[Judgement.GOOD]
     return (tally[Judgement.BAD] + 0.5) / (runs + 1)

@@ -72,3 +72,36 @@ def test_a_commit_that_pins_nothing_cannot_be_tested(tmp_path: Path) -> None:
     belief = stored(tmp_path, runs, unpinned=5)
     told = [*(share for _, share in belief.commits), belief.no_culprit, belief.environment]
     assert told == pytest.approx(expected([Observation(4, Outcome.SKIP), *seen(runs)]), abs=1e-12)
+
+
+FORKED_LINE = {"c1": ["c0"], "d1": ["fork"], "d2": ["d1"], "c2": ["c1"], "m": ["c2", "d2"], "c3": ["m"]}
+"""`d1` and `d2` are on a line that was forked at `fork`, before the range, and merged in `m`."""
+
+
+@pytest.mark.parametrize(("fork", "left"), [(Verdict.MISMATCH, 4), (Verdict.PASS, 6)])
+def test_a_line_that_fails_from_before_the_range_is_left_out(
+    tmp_path: Path, fork: Verdict, left: int
+) -> None:
+    bisection = StoredBisection(tmp_path, good=sha("c0"), bad=sha("c3"))
+    stage = bisection.stage(
+        [(described(name, parents), sha(name)) for name, parents in FORKED_LINE.items()],
+        good=sha("c0"),
+        bad=sha("c3"),
+    )
+    for name, verdict in {"c0": Verdict.PASS, "c3": Verdict.MISMATCH}.items():
+        for _ in range(5):
+            bisection.probe(stage, sha(name), verdict, phase=Phase.ENDPOINT)
+    bisection.probe(stage, sha("d1"), Verdict.MISMATCH, phase=Phase.SEARCH)
+    for _ in range(2):
+        bisection.probe(stage, sha("fork"), fork, phase=Phase.CONFIRM)
+    bisection.probe(stage, sha("c2"), Verdict.PASS, phase=Phase.SEARCH)
+    with bisection.sessions() as session:
+        (belief,) = range_beliefs(load_rows(session, bisection.name))
+    assert belief is not None
+    shares = dict(belief.commits)
+    assert (len(shares), belief.left_out) == (left, 6 - left)
+    if fork is Verdict.MISMATCH:
+        assert {*shares} == {sha(name) for name in ("c1", "c2", "m", "c3")}
+        assert shares[sha("m")] + shares[sha("c3")] == pytest.approx(1, abs=0.1)
+    else:
+        assert shares[sha("d1")] > 0.8
