@@ -81,6 +81,7 @@ def question_of(options: BisectOptions) -> Question:
         output=options.output,
         gallop=options.gallop or "commits",
         cherry_picks=options.cherry_pick,
+        skip=options.skip,
         seeks=Seeks.FIX if options.find_fix else Seeks.REGRESSION,
     )
 
@@ -89,13 +90,17 @@ def _checked_bad_end(options: BisectOptions) -> str:
     """The bad end, of ends that can be asked about together."""
     if options.bad is None:
         raise UsageError("expected a bad end, found no --bad: name a commit where the case fails")
-    if options.good is None and options.find_fix:
+    if not options.good and options.find_fix:
         raise UsageError(
             "--find-fix: expected both ends, found no --good: name a later commit where the case passes"
         )
-    if options.good is not None and options.gallop is not None:
+    if len(options.good) > 1 and options.find_fix:
         raise UsageError(
-            f"--gallop {options.gallop}: expected no --good, which it looks for; found --good {options.good}"
+            f"--find-fix: expected one --good, found {', '.join(options.good)}: name the first known to pass again"
+        )
+    if options.good and options.gallop is not None:
+        raise UsageError(
+            f"--gallop {options.gallop}: expected no --good, which it looks for; found --good {options.good[0]}"
         )
     return options.bad
 

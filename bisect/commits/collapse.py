@@ -1,7 +1,7 @@
 """The range between good and bad as a graph of commits that can differ in result."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from ...store.commit import Commit
@@ -43,14 +43,16 @@ class CommitRange:
         return len(self.good_side) + sum(len(node.members) - 1 for node in self.nodes)
 
 
-def collapse(commits: Sequence[Commit], content: Callable[[str], str]) -> CommitRange | None:
+def collapse(
+    commits: Sequence[Commit], content: Callable[[str], str], *, skip: Collection[str] = ()
+) -> CommitRange | None:
     """Fold each commit whose content equals that of its only parent into it.
 
     `commits` are those of `good..bad`, parents first, the bad end last; `content` gives the key of any commit, parents
     outside of the range included. None where nothing is left: the bad end equals the good side.
 
     A merge is folded too when all its parents lie in one node, and equal it. Any other merge stays: folding it could
-    hide that one side undid the other.
+    hide that one side undid the other. What is in `skip` is never run, and so stands for no commit that can be.
     """
     place: dict[str, int] = {}
     members: list[list[Commit]] = []
@@ -58,7 +60,10 @@ def collapse(commits: Sequence[Commit], content: Callable[[str], str]) -> Commit
     good_side: list[Commit] = []
     for commit in commits:
         below = sorted({place.get(parent, _GOOD_SIDE) for parent in commit.parents})
-        if len(below) == 1 and content(commit.sha) == content(commit.parents[0]):
+        untested = commit.sha not in skip and any(
+            members[index][0].sha in skip for index in below if index != _GOOD_SIDE
+        )
+        if len(below) == 1 and not untested and content(commit.sha) == content(commit.parents[0]):
             place[commit.sha] = below[0]
             (good_side if below[0] == _GOOD_SIDE else members[below[0]]).append(commit)
             continue

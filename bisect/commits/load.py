@@ -23,7 +23,9 @@ def load_range(
 
     Raises `NoPinError` and `MissingCommitError` where an end pins nothing that can be had.
     """
-    commits = repository.commits(good=where.old, bad=where.new, first_parent=where.first_parent)
+    commits = repository.commits(
+        good=where.old, bad=where.new, also_good=where.also_old, first_parent=where.first_parent
+    )
     if not commits:
         return None
     content.learn(where.repository, commits)
@@ -41,14 +43,16 @@ def load_range(
     graph_commits = (
         [replace(commit, parents=commit.parents[:1]) for commit in commits] if where.first_parent else commits
     )
-    collapsed = collapse(graph_commits, lambda sha: key(sha) or f"no pin at {sha}")
+    skip = frozenset(where.skip)
+    collapsed = collapse(graph_commits, lambda sha: key(sha) or f"no pin at {sha}", skip=skip)
     if collapsed is None:
         return None
+    never_run = skip.intersection(node.commit.sha for node in collapsed.nodes)
     graph = CommitGraph(collapsed.parents, [node.commit.date.timestamp() for node in collapsed.nodes])
     return LoadedRange(
         range=where,
         commits=tuple(commits),
-        contents={commit.sha: key(commit.sha) for commit in commits},
+        contents={commit.sha: None if commit.sha in never_run else key(commit.sha) for commit in commits},
         old_content=of_commit(where.old),
         new_content=of_commit(where.new),
         collapsed=collapsed,

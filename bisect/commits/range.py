@@ -23,6 +23,10 @@ class Range:
     old: str
     new: str
     held: Mapping[str, str]
+    also_old: tuple[str, ...] = ()
+    """Others that do as the old end does: what they build on is no candidate."""
+    skip: tuple[str, ...] = ()
+    """Commits that are never run, and so count as untestable."""
     seeks: Seeks = Seeks.REGRESSION
     first_parent: bool = False
     """Branches that were merged within the range are not looked into: the merge stands for them."""

@@ -1,13 +1,11 @@
-"""What is wrong with a question is said before anything is built: its ends, its case, its build directory."""
+"""What is wrong with a question is said before anything is built: its case, its build directory."""
 
 from pathlib import Path
 
 from ...runner.case.case import CaseName
 from ...runner.case.runtime_dir import check_runtime_dir
-from ...runner.errors import EndsError, UsageError, UserError
-from ...runner.git.repository import GitRepository
+from ...runner.errors import UsageError, UserError
 from ...runner.workspace.workspace import Workspace
-from ...store.vocabulary import Seeks
 from .question import Question
 from .request import BisectRequest
 
@@ -30,38 +28,6 @@ def checked_runtime_dir(question: Question, searched: str) -> Path | None:
             "work the build directory replaces"
         )
     return check_runtime_dir(question.runtime_dir)
-
-
-def furthest_good_end(repository: GitRepository, bad: str) -> str:
-    """As far as a good end is looked for."""
-    root, _ = repository.first_parents(bad)[-1]
-    if root == bad:
-        raise EndsError(
-            f"expected commits before bad {bad[:12]} to look for a good end, found none: it is a root"
-        )
-    return root
-
-
-def check_ends(repository: GitRepository, *, good: str, bad: str, seeks: Seeks) -> None:
-    """Raises `EndsError` where one end does not build on the other, the right way about."""
-    if good == bad:
-        raise EndsError(f"expected two different ends, found {good[:12]} as --good and --bad")
-    ends = {"--good": good, "--bad": bad}
-    older, newer = ends if seeks is Seeks.REGRESSION else reversed(ends)
-    old, new = ends[older], ends[newer]
-    if repository.is_ancestor(old, new):
-        return
-    expected = f"expected {older} to be an ancestor of {newer}, found {old[:12]}"
-    if repository.is_ancestor(new, old):
-        hint = (
-            "to find what fixed it, add --find-fix" if seeks is Seeks.REGRESSION else "leave out --find-fix"
-        )
-        raise EndsError(f"{expected} to follow {new[:12]}: the ends are swapped; {hint}")
-    base = repository.merge_base(old, new)
-    if base is None:
-        raise EndsError(f"expected related ends, found {good[:12]} and {bad[:12]} without a common ancestor")
-    does = "passes" if seeks is Seeks.REGRESSION else "fails"
-    raise EndsError(f"{expected} on another branch; if their merge base {does}, ask with {older} {base[:12]}")
 
 
 def check_checkouts(request: BisectRequest, workspace: Workspace) -> list[str]:

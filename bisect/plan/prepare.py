@@ -16,11 +16,13 @@ from ...runner.workspace.workspace import Workspace
 from ...store.clock import now
 from ..commits.load import load_range
 from ..commits.range import LoadedRange
-from .checks import check_checkouts, check_ends, checked_runtime_dir, furthest_good_end
+from .checks import check_checkouts, checked_runtime_dir
 from .cherry_picks import parse_cherry_picks
+from .ends import Ends, find_ends
 from .pins import frozen_values
 from .question import Plan, Question, views
 from .request import BisectRequest
+from .skips import parse_skips, told_of_skips
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,11 +40,11 @@ def prepare(question: Question, home: Home) -> Plan:
     """Check a question against the checkouts, without writing anything. Raises `UserError`."""
     given = _given(question)
     workspace = Workspace(given.stack, home)
-    good, bad = _ends(question, given, workspace)
+    ends = find_ends(question, workspace.repositories[given.repository])
     name = f"{now():%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
-    request = _request(question, given, workspace, good=good, bad=bad, name=name, home=home)
+    request = _request(question, given, workspace, ends=ends, name=name, home=home)
     loaded = _loaded(request, workspace)
-    notices = check_checkouts(request, workspace)
+    notices = [*ends.notices, *told_of_skips(request), *check_checkouts(request, workspace)]
     if request.runtime_dir is not None:
         notices.append(
             f"every run uses the build directory {request.runtime_dir} in place of compiling the case"
@@ -87,19 +89,8 @@ def _given(question: Question) -> _Given:
     return replace(given, stack=with_harness(stack))
 
 
-def _ends(question: Question, given: _Given, workspace: Workspace) -> tuple[str, str]:
-    """The good and the bad end, as full commit ids. Raises `EndsError`, `UserError`."""
-    repository = workspace.repositories[given.repository]
-    bad = repository.resolve(question.bad, option="--bad")
-    if question.good is None:
-        return furthest_good_end(repository, bad), bad
-    good = repository.resolve(question.good, option="--good")
-    check_ends(repository, good=good, bad=bad, seeks=question.seeks)
-    return good, bad
-
-
 def _request(
-    question: Question, given: _Given, workspace: Workspace, *, good: str, bad: str, name: str, home: Home
+    question: Question, given: _Given, workspace: Workspace, *, ends: Ends, name: str, home: Home
 ) -> BisectRequest:
     stack, searched = given.stack, given.repository
     fixed = fixed_revisions(stack, workspace.repositories, searched=searched)
@@ -107,14 +98,19 @@ def _request(
         stack=stack,
         repository=searched,
         fixed=fixed,
-        frozen=frozen_values(stack, Revisions(stack, workspace.clones, fixed), searched=searched, bad=bad),
-        good=good,
-        bad=bad,
+        frozen=frozen_values(
+            stack, Revisions(stack, workspace.clones, fixed), searched=searched, bad=ends.bad
+        ),
+        good=ends.good,
+        bad=ends.bad,
+        also_old=ends.also_old,
+        parted=ends.parted,
+        skip=parse_skips(question.skip, workspace.repositories[searched]),
         cherry_picks=parse_cherry_picks(
             question.cherry_picks, stack, searched, workspace.repositories[searched]
         ),
         seeks=question.seeks,
-        gallop=question.gallop if question.good is None else None,
+        gallop=None if question.good else question.gallop,
         case=None if question.case is None else str(CaseName.parse(question.case, stack)),
         platform=given.platform,
         device=question.device,

@@ -20,8 +20,8 @@ class Question:
 
     stack: Stack
     repository: str | None
-    good: str | None
-    """None: it is looked for behind the bad end."""
+    good: tuple[str, ...]
+    """Empty: one is looked for behind the bad end."""
     bad: str
     case: str | None
     platform: str | None
@@ -38,6 +38,8 @@ class Question:
     seeks: Seeks = Seeks.REGRESSION
     cherry_picks: tuple[str, ...] = ()
     """Each REV@A..B."""
+    skip: tuple[str, ...] = ()
+    """Each REV or A..B."""
 
 
 @dataclass(frozen=True, kw_only=True)

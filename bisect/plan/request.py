@@ -28,6 +28,12 @@ class BisectRequest(Document):
     good: str
     """Where it has to be found first: the root, behind which nothing is looked at."""
     bad: str
+    also_old: tuple[str, ...] = ()
+    """Commits that do as the old end does, as it was said: what they build on is no candidate."""
+    parted: tuple[str, ...] = ()
+    """What was named in place of the old end, and is no ancestor of the new one: the old end is their merge base."""
+    skip: tuple[str, ...] = ()
+    """Commits of `repository` that are never run."""
     seeks: Seeks = Seeks.REGRESSION
     """A regression lies behind the good end and before the bad one, a fix the other way about."""
     gallop: Literal["commits", "days"] | None = None
@@ -62,6 +68,8 @@ class BisectRequest(Document):
             old=self.good if regression else self.bad,
             new=self.bad if regression else self.good,
             held=self.frozen,
+            also_old=self.also_old,
+            skip=tuple(sha for sha in self.skip if sha not in (self.good, self.bad)),
             seeks=self.seeks,
             first_parent=self.first_parent,
         )

@@ -44,8 +44,9 @@ def bisect_log(
     culprit: str | None,
     suspects: Sequence[str],
     first_parent: bool,
+    also_old: Sequence[str] = (),
 ) -> str:
-    """The log of one range; `subjects` are its commits' by id.
+    """The log of one range; `subjects` are its commits' by id, `also_old` what was named beside its old end.
 
     Git takes one verdict a commit as certain, and knows nothing of equal content. So the runs of a commit that may
     fail now and then are told as the answer has them, runs that contradict the answer are left as comments, and a
@@ -57,8 +58,10 @@ def bisect_log(
     terms = "" if stage.seeks is Seeks.REGRESSION else f"'--term-old={good}' '--term-new={bad}' "
     log = _Log(subjects)
     log.comment(bad, stage.new)
-    log.comment(good, stage.old)
-    log.lines.append(f"git bisect start {terms}{follow}'{stage.new}' '{stage.old}'")
+    for sha in (stage.old, *also_old):
+        log.comment(good, sha)
+    ends = " ".join(f"'{sha}'" for sha in (stage.new, stage.old, *also_old))
+    log.lines.append(f"git bisect start {terms}{follow}{ends}")
     verdicts = _verdicts(standing, culprit)
     cleared = _cleared(standing, verdicts)
     for sha, members in standing.members.items():

@@ -50,6 +50,7 @@ def _logs(rows: Rows) -> dict[str, str]:
             subjects={sha: commit.subject for (of, sha), commit in rows.commits.items() if of == repository},
             culprit=_culprit(rows, index),
             first_parent=rows.request.first_parent and not index,
+            also_old=() if index else rows.request.also_old,
             suspects=[each.commit for each in _suspects(rows) if each.repository == repository],
         )
     return logs

@@ -75,6 +75,8 @@ class HistoryReader:
         )
 
     def _target(self, question: AskTarget) -> Target | None:
+        if question.repository == self._request.repository and question.commit in self._request.range.skip:
+            return None
         try:
             revisions = self._revisions.complete({**question.held, question.repository: question.commit})
             content = self._content.of_revisions(revisions)

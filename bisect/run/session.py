@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session as DatabaseSession
 from sqlalchemy.orm import sessionmaker
 
 from ...runner.case.runtime_dir import freeze_runtime_dir
-from ...runner.errors import UserError
+from ...runner.errors import EndsError, UserError
 from ...runner.probe.workers.backends import Backend
 from ...runner.probe.workers.pool import WorkerPool
 from ...runner.probe.workers.worker import Setup
@@ -29,6 +29,7 @@ from ..plan.request import BisectRequest
 from ..result import Conclusion
 from .driven import DrivenBisection
 from .loop import Loop
+from .merge_base import merge_base_finding
 from .progress import Progress
 
 
@@ -111,7 +112,13 @@ class StoredBisection:
         deadline = None if crew.budget is None else time.monotonic() + crew.budget
         alone = _Alone(self, progress, deadline)
         with open_crew(self.request.stack, self._home, jobs=crew.jobs, backend=crew.backend) as workers:
-            Loop(workers).run([alone])
+            try:
+                Loop(workers).run([alone])
+            except EndsError as error:
+                finding = merge_base_finding(self.request, self.journal.probes.finished())
+                if finding is None:
+                    raise
+                raise finding from error
         assert alone.conclusion is not None
         return alone.conclusion
 

@@ -4,7 +4,7 @@ import os
 import re
 import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
@@ -144,6 +144,14 @@ class GitRepository:
                 "see git log there, or fetch it first"
             ) from error
 
+    def names_commit(self, revision: str) -> bool:
+        """Whether a revision is known here."""
+        try:
+            self.resolve(revision, option="")
+        except UserError:
+            return False
+        return True
+
     def has_commit(self, sha: str) -> bool:
         """Whether the commit's object is at hand."""
         try:
@@ -171,10 +179,27 @@ class GitRepository:
                 return None
             raise
 
-    def commits(self, *, good: str, bad: str, first_parent: bool = False) -> list[Commit]:
-        """The commits of `good..bad`, parents before children; or those alone that first parents lead to."""
+    def merge_bases(self, commit: str, others: Sequence[str]) -> list[str]:
+        """The best common ancestors of a commit and of all others taken together; empty where they share none."""
+        try:
+            return self.run("merge-base", "--all", commit, *others).splitlines()
+        except GitError as error:
+            if error.status == 1:
+                return []
+            raise
+
+    def last_before(self, date: str, line: str) -> str | None:
+        """The last commit among a commit and its first parents that is no later than a date, as git reads dates."""
+        return self.run("rev-list", "--first-parent", "--max-count=1", f"--before={date}", line, "--") or None
+
+    def commits(
+        self, *, good: str, bad: str, also_good: Sequence[str] = (), first_parent: bool = False
+    ) -> list[Commit]:
+        """The commits of `good..bad`, without those of `also_good`, parents before children; or those alone that first
+        parents lead to."""
         follow = ["--first-parent"] if first_parent else []
-        return self._log("--topo-order", "--reverse", *follow, f"{good}..{bad}")
+        without = (f"^{sha}" for sha in also_good)
+        return self._log("--topo-order", "--reverse", *follow, f"{good}..{bad}", *without)
 
     def first_parents(self, sha: str) -> list[tuple[str, int]]:
         """A commit and those that first parents lead to from it, to the root: ids and committer dates in seconds."""

@@ -21,17 +21,27 @@ class BisectOptions:
     """What the user asks of a bisection, as it was typed: nothing of it is checked against a stack yet."""
 
     good: Annotated[
-        str | None,
+        tuple[str, ...],
         option(
             "--good",
-            metavar="REV",
-            help="Begin at this commit, where the case passes; without it, a commit that passes is looked for behind "
-            "--bad.",
+            metavar="REV|DATE",
+            multiple=True,
+            help="Begin at this commit, where the case passes, or at the last one before this date (2026-06-01, "
+            "@{2 weeks ago}); repeatable, all count; without it, a commit that passes is looked for behind --bad.",
         ),
     ]
     bad: Annotated[
         str | None,
-        option("--bad", metavar="REV", help="End at this commit, a later one where the case fails."),
+        option("--bad", metavar="REV|DATE", help="End at this commit, a later one where the case fails."),
+    ]
+    skip: Annotated[
+        tuple[str, ...],
+        option(
+            "--skip",
+            metavar="REV|A..B",
+            multiple=True,
+            help="Never run this commit, or those of A..B: they count as untestable; repeatable.",
+        ),
     ]
     stack: Annotated[str | None, STACK]
     repository: Annotated[tuple[str, ...], REPOSITORY]
@@ -199,4 +209,4 @@ class BisectOptions:
     @property
     def asks_nothing(self) -> bool:
         """Whether there is neither an end, nor a bisection to go on with, nor a command to judge commits by."""
-        return self.good is None and self.bad is None and self.resume is None and self.predicate is None
+        return not self.good and self.bad is None and self.resume is None and self.predicate is None

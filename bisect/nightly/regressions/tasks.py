@@ -141,7 +141,7 @@ class RegressionTask(ABC):
             Question(
                 stack=context.stack,
                 repository=context.stack.searched,
-                good=ends.good,
+                good=(ends.good,),
                 bad=ends.bad,
                 seeks=ends.seeks,
                 runtime_dir=None,

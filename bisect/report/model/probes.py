@@ -9,6 +9,8 @@ from ...engine.error_scale import error_size
 from .model import EvidenceLine, Metric, ProbeReport, RunError, RunReport, SkippedCommit
 from .rows import Rows
 
+_NAMED = "it was named with --skip"
+
 
 def probe_reports(rows: Rows) -> tuple[ProbeReport, ...]:
     """All finished runs, by the commit (or equal content) that they tested and the reason for it, in order."""
@@ -83,7 +85,7 @@ def skipped_commits(rows: Rows) -> tuple[SkippedCommit, ...]:
                 commit=sha,
                 subject=rows.subject(repository, sha),
                 verdict=None,
-                reason="it pins no commit of a submodule",
+                reason=_NAMED if sha in rows.request.skip else "it pins no commit of a submodule",
             )
     for probe in rows.probes:
         if probe.content in known or probe.phase is Phase.COUNTERFACTUAL or probe.verdict is None:

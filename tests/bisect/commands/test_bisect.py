@@ -47,7 +47,7 @@ def test_a_question_with_the_stack_of_the_current_folder(tool: TestRepository) -
     question = question_of(options("--good", "a", "--bad", "b", "--case", "case.sh"))
     assert (question.stack.name, question.repository) == ("small", "tool")
     assert question.stack.repositories["tool"].path == tool.path
-    assert (question.good, question.bad, question.case) == ("a", "b", "case.sh")
+    assert (question.good, question.bad, question.case) == (("a",), "b", "case.sh")
     assert (question.bad_when, question.gallop, question.seeks) == ("mismatch", "commits", Seeks.REGRESSION)
 
 

@@ -47,7 +47,7 @@ def test_a_pinned_commit_that_no_checkout_holds(small: SmallStack) -> None:
             Question(
                 stack=small.stack(),
                 repository="tool",
-                good="HEAD~1",
+                good=("HEAD~1",),
                 bad="HEAD",
                 runtime_dir=None,
                 first_parent=False,

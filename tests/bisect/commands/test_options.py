@@ -22,7 +22,8 @@ from precision_bisect.bisect.commands.drive import resume_command
 from precision_bisect.store.options import STORE_VARIABLE
 
 OF_BISECT: list[tuple[str, list[str], Any]] = [
-    ("good", ["--good", "v1"], "v1"),
+    ("good", ["--good", "v1", "--good", "v2"], ("v1", "v2")),
+    ("skip", ["--skip", "x", "--skip", "a..b"], ("x", "a..b")),
     ("bad", ["--bad", "main"], "main"),
     ("stack", ["--stack", "pypto"], "pypto"),
     ("repository", ["--repository", "a=x", "--repository", "b=y"], ("a=x", "b=y")),
@@ -120,7 +121,7 @@ def test_the_words_behind_two_dashes_are_the_predicate(monkeypatch: pytest.Monke
     words = ["--good", "a", "--bad", "b", "--", "./check.sh", "--bad", "-p"]
     assert CliRunner().invoke(main, words).exit_code == 5
     assert seen[0].predicate == ("./check.sh", "--bad", "-p")
-    assert (seen[0].good, seen[0].bad, seen[0].platform) == ("a", "b", None)
+    assert (seen[0].good, seen[0].bad, seen[0].platform) == (("a",), "b", None)
     assert CliRunner().invoke(main, ["--bad", "b"]).exit_code == 5
     assert seen[1].predicate is None
 

@@ -120,3 +120,18 @@ def test_a_merge_that_undoes_a_side_is_kept() -> None:
     found = collapse(commits, {"good": "1", "main": "2", "side": "3", "merge": "2"}.__getitem__)
     assert found is not None
     assert found.parents == ((), (), (0, 1))
+
+
+def test_a_commit_that_is_never_run_stands_for_none_that_can_be() -> None:
+    commits = [commit("a", "good"), commit("b", "a"), commit("c", "b"), commit("d", "c")]
+    contents = {"good": "1", "a": "2", "b": "2", "c": "2", "d": "2"}
+    found = collapse(commits, contents.__getitem__, skip={"a", "b", "d"})
+    assert found is not None
+    assert [[m.sha for m in node.members] for node in found.nodes] == [["a", "b"], ["c", "d"]]
+
+
+def test_a_commit_that_is_never_run_folds_into_the_good_side() -> None:
+    commits = [commit("a", "good"), commit("b", "a"), commit("c", "b")]
+    found = collapse(commits, {"good": "1", "a": "1", "b": "1", "c": "2"}.__getitem__, skip={"a"})
+    assert found is not None
+    assert [c.sha for c in found.good_side] == ["a", "b"]

@@ -1,0 +1,98 @@
+"""The ends of a range: revisions and dates become commits of which one builds on the others, the right way about."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ...runner.errors import EndsError
+from ...runner.git.repository import GitRepository
+from ...store.vocabulary import Seeks
+from .dates import commit_of_date
+from .question import Question
+
+_OLDER = {Seeks.REGRESSION: "--good", Seeks.FIX: "--bad"}
+_NEWER = {Seeks.REGRESSION: "--bad", Seeks.FIX: "--good"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ends:
+    """Both ends as full commit ids, and what else counts as the older one (see `BisectRequest`)."""
+
+    good: str
+    bad: str
+    also_old: tuple[str, ...] = ()
+    parted: tuple[str, ...] = ()
+    notices: tuple[str, ...] = ()
+
+
+def find_ends(question: Question, repository: GitRepository) -> Ends:
+    """The ends of the range that is asked about. Raises `EndsError`, `UserError`."""
+    seeks = question.seeks
+    goods, bads = question.good, (question.bad,)
+    older, (newer, *_) = (goods, bads) if seeks is Seeks.REGRESSION else (bads, goods)
+    notices: list[str] = []
+
+    def resolve(text: str, option: str, line: str) -> str:
+        dated = commit_of_date(repository, text, option=option, line=line)
+        if dated is None:
+            return repository.resolve(text, option=option)
+        notices.append(dated.notice)
+        return dated.commit
+
+    new = resolve(newer, _NEWER[seeks], "HEAD")
+    if not older:
+        return Ends(good=_furthest_good_end(repository, new), bad=new, notices=tuple(notices))
+    olds = tuple(dict.fromkeys(resolve(text, _OLDER[seeks], new) for text in older))
+    old = _old_end(repository, olds, new, seeks)
+    parted = tuple(sha for sha in olds if not repository.is_ancestor(sha, new))
+    notices += [_told_of(sha, old, new, parted, seeks) for sha in olds if sha != old]
+    return Ends(
+        good=old if seeks is Seeks.REGRESSION else new,
+        bad=new if seeks is Seeks.REGRESSION else old,
+        also_old=tuple(sha for sha in olds if sha != old),
+        parted=() if old in olds else parted,
+        notices=tuple(notices),
+    )
+
+
+def _furthest_good_end(repository: GitRepository, bad: str) -> str:
+    """As far as a good end is looked for."""
+    root, _ = repository.first_parents(bad)[-1]
+    if root == bad:
+        raise EndsError(
+            f"expected commits before bad {bad[:12]} to look for a good end, found none: it is a root"
+        )
+    return root
+
+
+def _old_end(repository: GitRepository, olds: Sequence[str], new: str, seeks: Seeks) -> str:
+    """The end that is run: one that was named, else the best common ancestor of all and the newer end, as in git.
+
+    Raises `EndsError` where one of them builds on the newer end, or there is no common ancestor.
+    """
+    older, newer = _OLDER[seeks], _NEWER[seeks]
+    if new in olds:
+        raise EndsError(f"expected two different ends, found {new[:12]} as --good and --bad")
+    for sha in olds:
+        if repository.is_ancestor(new, sha):
+            hint = "to find what fixed it, add --find-fix"
+            raise EndsError(
+                f"expected {older} to be an ancestor of {newer}, found {sha[:12]} to follow {new[:12]}: the ends are "
+                f"swapped; {hint if seeks is Seeks.REGRESSION else 'leave out --find-fix'}"
+            )
+    bases = repository.merge_bases(new, olds)
+    if not bases:
+        raise EndsError(
+            f"expected related ends, found {olds[0][:12]} and {new[:12]} without a common ancestor"
+        )
+    return next((base for base in bases if base in olds), bases[0])
+
+
+def _told_of(sha: str, old: str, new: str, parted: Sequence[str], seeks: Seeks) -> str:
+    """What becomes of an older end that is not the one that is run."""
+    option = f"{_OLDER[seeks]} {sha[:12]}"
+    if sha not in parted:
+        return f"{option}: what it builds on is no candidate; {old[:12]} is run as that end"
+    return (
+        f"{option} is no ancestor of {_NEWER[seeks]} {new[:12]}: what both build on is no candidate; "
+        f"{old[:12]}, {'their merge base' if len(parted) == 1 else 'the best common ancestor'}, is run as that end"
+    )

@@ -1,0 +1,101 @@
+"""Ends as git takes them, and as people name them: several good ones, other branches, dates, shallow clones."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import TestRepository
+from tests.system.questions.test_predicate import found, run
+
+CHECK = "! grep -rq wrong --include=*.txt ."
+
+
+def bisect(repository: TestRepository, folder: Path, *options: str):
+    words = [*options, "-o", str(folder / "out"), "--", "sh", "-c", CHECK]
+    return run(repository.path, folder / "home", *words)
+
+
+def ran(folder: Path) -> set[str]:
+    """The commits that were run."""
+    report = json.loads((folder / "out" / "report.json").read_text())
+    return {probe["commit"] for probe in report["probes"]}
+
+
+def test_all_good_ends_count(repository: TestRepository, tmp_path: Path) -> None:
+    """What a good side branch holds is no candidate, although only the main line's good end is run."""
+    root = repository.commit("root", {"root.txt": "fine"})
+    repository.git("checkout", "--quiet", "-b", "side")
+    side = [repository.commit(f"side {n}", {f"side{n}.txt": "fine"}) for n in range(4)]
+    repository.git("checkout", "--quiet", "main")
+    repository.commit("trunk", {"trunk.txt": "fine"})
+    repository.git("merge", "--quiet", "--no-ff", "-m", "merge", "side")
+    culprit = repository.commit("breaks", {"broken.txt": "wrong"})
+    repository.commit("later", {"later.txt": "fine"})
+    done = bisect(repository, tmp_path, "--good", root, "--good", side[3], "--bad", "main")
+    assert done.returncode == 0, done.stderr
+    assert found(tmp_path / "out") == culprit
+    assert not ran(tmp_path) & set(side[:3])
+    assert "what it builds on is no candidate" in done.stdout
+    replayed = repository.git("bisect", "replay", str(tmp_path / "out" / "bisect.log"))
+    assert f"{culprit} is the first bad commit" in replayed
+
+
+def fork(repository: TestRepository, *, fixed_there: bool) -> dict[str, str]:
+    """A good end on a branch beside that of the bad one."""
+    base = repository.commit("base", {"state.txt": "wrong" if fixed_there else "fine"})
+    repository.git("checkout", "--quiet", "-b", "beside")
+    beside = repository.commit("beside", {"state.txt": "fine", "beside.txt": "1"})
+    repository.git("checkout", "--quiet", "main")
+    commits = [
+        repository.commit(f"main {n}", {f"m{n}.txt": "wrong" if n == 2 and not fixed_there else "fine"})
+        for n in range(5)
+    ]
+    return {"base": base, "good": beside, "culprit": commits[2], "bad": commits[4]}
+
+
+def test_the_merge_base_is_run_for_a_good_end_on_another_branch(
+    repository: TestRepository, tmp_path: Path
+) -> None:
+    named = fork(repository, fixed_there=False)
+    done = bisect(repository, tmp_path, "--good", "beside", "--bad", "main")
+    assert done.returncode == 0, done.stderr
+    assert found(tmp_path / "out") == named["culprit"]
+    assert named["base"] in ran(tmp_path)
+    assert named["good"] not in ran(tmp_path)
+    assert f"{named['base'][:12]}, their merge base, is run as that end" in done.stderr
+    replayed = repository.git("bisect", "replay", str(tmp_path / "out" / "bisect.log"))
+    assert f"{named['culprit']} is the first bad commit" in replayed
+
+
+def test_a_merge_base_that_fails_was_fixed_on_the_good_side(
+    repository: TestRepository, tmp_path: Path
+) -> None:
+    named = fork(repository, fixed_there=True)
+    done = bisect(repository, tmp_path, "--good", "beside", "--bad", "main")
+    assert done.returncode == 4, done.stderr
+    (line,) = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+    assert f"it was fixed on the side of {named['good'][:12]}" in line
+    advice = line.split("ask with ")[1].split()
+    done = bisect(repository, tmp_path, *advice)
+    assert done.returncode == 0, done.stderr
+    assert found(tmp_path / "out") == named["good"]
+
+
+@pytest.fixture
+def dated(repository: TestRepository, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """A commit each noon from the first of June 2026 on; the eighth breaks it."""
+    monkeypatch.setenv("TZ", "UTC")
+    commits: list[str] = []
+    for day in range(1, 13):
+        monkeypatch.setenv("GIT_COMMITTER_DATE", f"2026-06-{day:02d}T12:00:00Z")
+        commits.append(repository.commit(f"day {day}", {f"{day}.txt": "wrong" if day == 8 else "fine"}))
+    return commits
+
+
+def test_ends_by_date(repository: TestRepository, dated: list[str], tmp_path: Path) -> None:
+    done = bisect(repository, tmp_path, "--good", "2026-06-05", "--bad", "main@{2026-06-10 13:00}")
+    assert done.returncode == 0, done.stderr
+    assert found(tmp_path / "out") == dated[7]
+    assert f"--good 2026-06-05: {dated[3][:12]} of 2026-06-04 12:00 UTC, day 4" in done.stderr
+    assert f"--bad main@{{2026-06-10 13:00}}: {dated[9][:12]} of 2026-06-10 12:00 UTC, day 10" in done.stderr
