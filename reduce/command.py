@@ -19,9 +19,9 @@ from ..runner.process.fork_servers import ForkServers
 from .localize.pipeline import localize
 from .localize.references.builds import GoodBuild, SameBuild
 from .localize.references.reference import Reference
+from .localize.references.request import LocalizationRequest
 from .localize.references.values import GoldenOutputs, RecordedValues
 from .localize.report.summary import print_summary
-from .localize.request import LocalizationRequest
 from .opened import OpenedBuilds, failing_build, open_builds
 from .options import ReduceOptions
 from .scene.test import wrap

@@ -15,7 +15,7 @@ from ..runner.localization.job import LocalizationJob
 from ..runner.process.fork_servers import ForkServers
 from .localize.pipeline import localize
 from .localize.references.builds import GoodBuild
-from .localize.request import LocalizationRequest
+from .localize.references.request import LocalizationRequest
 from .replay.toolchain import Toolchain
 from .shrink.pipeline import ShrinkRequest, shrink
 

@@ -7,7 +7,6 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from ..runner.errors import UsageError
 from ..runner.localization.divergence import DIVERGENCE, TASK_GRAPH, Divergence
@@ -38,18 +37,6 @@ def _remove_unused(output: Path) -> None:
         shutil.rmtree(output)
 
 
-class LocalizationResult(Protocol):
-    """What a localization has come to, ready to be written down."""
-
-    def document(self) -> Divergence:
-        """What `divergence.json` holds."""
-        ...
-
-    def page(self) -> str | None:
-        """The page of the task graph; None where none was recorded."""
-        ...
-
-
 @dataclass(frozen=True)
 class OutputFolder:
     """A folder that may hold the results of an earlier localization."""
@@ -70,11 +57,9 @@ class OutputFolder:
         work.mkdir(parents=True)
         return work
 
-    def write(self, result: LocalizationResult) -> Divergence:
-        """Write the page and the document, and give the document back."""
-        document, page = result.document(), result.page()
+    def write(self, document: Divergence, page: str | None) -> None:
+        """Write the document, and the page of the task graph where one was recorded."""
         if page is not None:
             (self.path / TASK_GRAPH).write_text(page, encoding="utf-8")
         text = document.model_dump_json(indent=2, by_alias=True)
         (self.path / DIVERGENCE).write_text(f"{text}\n", encoding="utf-8")
-        return document

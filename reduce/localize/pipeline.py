@@ -2,29 +2,24 @@
 
     LocalizationRequest -> RecordedBuild -> ExpectedValues -> Findings -> divergence.json
 
-A good build, the same build run otherwise, recorded values and golden outputs alone are references: opened, each tells
-what the failing build's tasks should leave, and none of the stages behind asks which it is.
+The investigation decides and runs nothing: it asks for experiments, which the executor makes. A good build, the same
+build run otherwise, recorded values and golden outputs alone are references: opened, each tells what the failing
+build's tasks should leave, and none of the steps behind asks which it is.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Callable
 
 from ...runner.case.golden import freeze
 from ...runner.localization.divergence import Divergence
-from ...store.vocabulary import Verdict
-from ..output_folder import LocalizationResult, OutputFolder, working_in
-from ..replay.recorded_build import RecordedBuild
-from ..replay.replay import ReplayError
-from ..replay.runnable_build import RunnableBuild
-from .investigation import Investigation
-from .references.reference import OnProgress
-from .report.findings import StallFindings
-from .request import LocalizationRequest
-from .stalls.stall import StallExamination
+from ..output_folder import OutputFolder, working_in
+from .executor import Executor
+from .investigation.investigation import investigate
+from .references.request import LocalizationRequest
 
 
-def localize(request: LocalizationRequest, *, on_progress: OnProgress) -> Divergence:
+def localize(request: LocalizationRequest, *, on_progress: Callable[[str], None]) -> Divergence:
     """Find the first divergent tensors and write `divergence.json` and `task_graph.html` to the output folder,
     which keeps logs and dumps below `work/` until the end, or after an error. Nothing else is written to.
 
@@ -35,37 +30,13 @@ def localize(request: LocalizationRequest, *, on_progress: OnProgress) -> Diverg
     output = OutputFolder(request.output)
     work = output.open(apart_from=(request.failing, *request.reference.folders))
     with working_in(work):
-        return output.write(_result(request, work, on_progress))
-
-
-def _result(request: LocalizationRequest, work: Path, on_progress: OnProgress) -> LocalizationResult:
-    data = freeze(request.data, work / "golden").directory
-    on_progress("recording the task graph of the failing build")
-    try:
-        failing = RecordedBuild.open(
-            request.failing.resolve(),
-            data=data,
-            toolchain=request.toolchain,
-            folder=work / "failing",
-            timeout=request.timeout,
-        )
-    except ReplayError as error:
-        control = request.reference.build
-        if error.verdict is not Verdict.STALL or control is None:
-            raise
-        examination = StallExamination(
-            failing=RunnableBuild(path=request.failing, toolchain=request.toolchain),
-            control=control,
-            data=data,
-            folder=work / "stall",
+        executor = Executor(
+            data=freeze(request.data, work / "golden").directory,
+            folder=work,
             timeout=request.timeout,
             on_progress=on_progress,
         )
-        return StallFindings(request=request, stall=examination.run())
-    expected = request.reference.open(
-        failing, folder=work / "reference", timeout=request.timeout, on_progress=on_progress
-    )
-    investigation = Investigation(
-        request=request, failing=failing, expected=expected, folder=work / "alone", on_progress=on_progress
-    )
-    return investigation.run()
+        findings = executor.execute(investigate(request))
+        document = findings.document()
+        output.write(document, findings.page())
+    return document

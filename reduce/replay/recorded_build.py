@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Set
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from ...runner.build_output.args.dump import ArgsDump
@@ -13,6 +14,7 @@ from ...runner.build_output.orchestration.orchestration import Orchestration
 from ...runner.case.entry_arguments import EntryArgument, entry_arguments
 from ...runner.compare.statistics.statistics import Tolerance
 from ...runner.errors import UserError
+from ..graph.races import MissingEdge, missing_edges
 from ..graph.task_list import TaskList
 from ..rewrite.tagging import tagged
 from .replay import Replay, Replayer
@@ -36,8 +38,6 @@ class RecordedBuild:
     """What the run that recorded the graph put out; None where the harness does not tell."""
     tolerance: Tolerance | None
     """With which the harness compared it; None where it does not tell."""
-    schedule: str | None = None
-    """Of the stack file, under which it is dumped; None: as the toolchain has it."""
 
     @classmethod
     def open(
@@ -78,15 +78,23 @@ class RecordedBuild:
             tolerance=first.tolerance,
         )
 
-    def dump(self, *, results: Set[int], whole: Set[int]) -> ArgsDump:
-        """Run again with markers at tasks by their ordinal: at what they write, and at all of the `whole` ones."""
-        self.copy.write_orchestration(tagged(self.orchestration, results=results, whole=whole))
-        return self._run(dump_level=1)
+    def dump(self, *, results: Set[int], whole: Set[int], schedule: str | None = None) -> ArgsDump:
+        """Run again with markers at tasks by their ordinal: at what they write, and at all of the `whole` ones.
 
-    def dump_everything(self) -> ArgsDump:
-        """Run again, unedited, and dump all arguments of all tasks."""
+        `schedule` is one of the stack file, None: as the toolchain has it. Raises as `Replayer.run`.
+        """
+        self.copy.write_orchestration(tagged(self.orchestration, results=results, whole=whole))
+        return self._run(dump_level=1, schedule=schedule)
+
+    def dump_everything(self, *, schedule: str | None = None) -> ArgsDump:
+        """Run again, unedited, and dump all arguments of all tasks. `schedule` and errors are those of `dump`."""
         self.restore()
-        return self._run(dump_level=2)
+        return self._run(dump_level=2, schedule=schedule)
+
+    @cached_property
+    def missing_edges(self) -> tuple[MissingEdge, ...]:
+        """Tasks that touch the same elements and do not wait for each other."""
+        return missing_edges(self.tasks)
 
     def restore(self) -> None:
         """Take all markers out of the copy again."""
@@ -99,7 +107,7 @@ class RecordedBuild:
         """
         return self.replayer.run(self.arguments, data=self.data, schedule=schedule)
 
-    def _run(self, *, dump_level: int) -> ArgsDump:
-        ran = self.replayer.run(self.arguments, data=self.data, dump_level=dump_level, schedule=self.schedule)
+    def _run(self, *, dump_level: int, schedule: str | None) -> ArgsDump:
+        ran = self.replayer.run(self.arguments, data=self.data, dump_level=dump_level, schedule=schedule)
         assert ran.dump is not None
         return ran.dump

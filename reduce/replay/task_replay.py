@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from ...runner.build_output.kernel_config import Direction
@@ -16,18 +17,19 @@ from .replay import Replayer
 from .working_copy import WorkingCopy
 
 
-class TaskReplayer:
-    """One task of one build, ready to be run alone any number of times."""
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TaskAlone:
+    """A task of a build, and the orchestration that submits it and nothing else. Equal to itself alone."""
 
-    def __init__(
-        self,
-        build: RecordedBuild,
-        task: KernelTask,
-        *,
-        scalars: Mapping[int, int | float | bool | None],
-        folder: Path,
-    ) -> None:
-        """Edits a further copy of the build in the new folder `folder`.
+    build: RecordedBuild
+    task: KernelTask
+    orchestration: bytes
+
+    @classmethod
+    def of(
+        cls, build: RecordedBuild, task: KernelTask, *, scalars: Mapping[int, int | float | bool | None]
+    ) -> TaskAlone:
+        """Takes a task out of its build's orchestration; nothing is written. `scalars` are those recorded for it.
 
         Raises:
             SingleTaskError: the task cannot be told in the orchestration, or taken out of it.
@@ -41,26 +43,37 @@ class TaskReplayer:
             raise SingleTaskError(
                 f"{build.build}: expected one way to submit {task.name} alone, found {len(sources)}"
             )
-        self._task = task
-        self._config = build.config
+        return cls(build=build, task=task, orchestration=sources.pop())
+
+    @property
+    def directions(self) -> list[Direction]:
+        """Of its tensors, which are the arguments of the orchestration."""
+        return [
+            Direction.INOUT
+            if argument.type.may_write and argument.type.may_read
+            else Direction.OUT
+            if argument.type.may_write
+            else Direction.IN
+            for argument in self.task.task.arguments
+        ]
+
+
+class TaskReplayer:
+    """One task of one build, ready to be run alone any number of times."""
+
+    def __init__(self, alone: TaskAlone, *, folder: Path) -> None:
+        """Edits a further copy of the build in the new folder `folder`."""
+        self._task = alone.task
+        self._config = alone.build.config
         self._folder = folder
-        copy = WorkingCopy.of(build.build, folder / "build")
-        copy.write_orchestration(sources.pop())
-        copy.write_signature(
-            [
-                Direction.INOUT
-                if argument.type.may_write and argument.type.may_read
-                else Direction.OUT
-                if argument.type.may_write
-                else Direction.IN
-                for argument in task.task.arguments
-            ]
-        )
+        copy = WorkingCopy.of(alone.build.build, folder / "build")
+        copy.write_orchestration(alone.orchestration)
+        copy.write_signature(alone.directions)
         self._replayer = Replayer(
             copy=copy,
-            toolchain=build.replayer.toolchain,
+            toolchain=alone.build.replayer.toolchain,
             folder=folder / "runs",
-            timeout=build.replayer.timeout,
+            timeout=alone.build.replayer.timeout,
         )
 
     def run(self, given: Mapping[int, TensorView], like: TaskValues) -> dict[int, TensorView]:

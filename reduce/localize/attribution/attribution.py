@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from ....runner.tensor.view import TensorView
 from ...graph.task_list import KernelTask
 from ...replay.comparison import TaskValues
+from ..experiments.experiment import Steps
 from .task_class import Distances, TaskClass
 
 
@@ -15,13 +17,17 @@ from .task_class import Distances, TaskClass
 class DivergentTask:
     """A task that left something else than it should: all its values in one run, and what is known of the right ones.
 
-    `counterpart` is the same task of the reference; None where no reference is run.
+    `counterpart` is the same task of the reference; None where no reference is run. `right_inputs` are all tensors that
+    it should have read; None where one of them is not known.
     """
 
     task: KernelTask
     counterpart: KernelTask | None
     actual: TaskValues
     expected: TaskValues
+    right_inputs: Mapping[int, TensorView] | None
+    exceeds_harness: bool
+    """Whether it is over the case's own tolerance too, or that is not known."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,15 +45,15 @@ class Attribution:
 
 
 class Attributor(Protocol):
-    """Tells where errors come from, by running tasks alone."""
+    """Tells where errors come from, by tasks that it asks to be run alone."""
 
-    def attribute(self, divergent: DivergentTask, *, inputs_diverge: bool = False) -> Attribution:
+    def attribute(self, divergent: DivergentTask, *, inputs_diverge: bool = False) -> Steps[Attribution]:
         """The verdict on one task, `UNKNOWN` where it could not be measured.
 
         `inputs_diverge`: tasks before it are known to diverge too, so that wrong inputs are no surprise.
         """
         ...
 
-    def attribute_all(self, divergent: Sequence[DivergentTask]) -> tuple[Attribution, ...]:
+    def attribute_all(self, divergent: Sequence[DivergentTask]) -> Steps[tuple[Attribution, ...]]:
         """One verdict a task, in their order; one run may speak for several tasks."""
         ...

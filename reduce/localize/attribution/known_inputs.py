@@ -2,58 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from ....runner.build_output.files.errors import BuildOutputError
 from ....runner.compare.statistics.statistics import Tolerance
 from ....runner.errors import UserError
 from ....runner.tensor.view import TensorView
-from ...graph.task_list import KernelTask
 from ...replay.comparison import NotWholeError, differs, distance
 from ...replay.recorded_build import RecordedBuild
-from ...replay.task_replay import TaskReplayer
+from ...replay.task_replay import TaskAlone
+from ..experiments.experiment import RunAlone, Steps, Tell
 from .attribution import Attribution, DivergentTask
 from .task_class import TaskClass
 
 
 @dataclass(frozen=True, kw_only=True)
 class KnownInputs:
-    """Runs tasks of the failing build alone, in folders of their own below `folder`.
-
-    `inputs_of` gives all tensors that a task should read, by argument index; None where one of them is not known.
-    """
+    """Tells where errors come from, by running tasks of the failing build alone."""
 
     failing: RecordedBuild
-    inputs_of: Callable[[KernelTask], Mapping[int, TensorView] | None]
     tolerance: Tolerance
-    folder: Path
-    on_progress: Callable[[str], None]
 
-    def attribute_all(self, divergent: Sequence[DivergentTask]) -> tuple[Attribution, ...]:
+    def attribute_all(self, divergent: Sequence[DivergentTask]) -> Steps[tuple[Attribution, ...]]:
         """One verdict a task, each run alone: what is known of the inputs differs from task to task."""
-        return tuple(self.attribute(each) for each in divergent)
+        attributions: list[Attribution] = []
+        for each in divergent:
+            attributions += [(yield from self.attribute(each))]
+        return tuple(attributions)
 
-    def attribute(self, divergent: DivergentTask, *, inputs_diverge: bool = False) -> Attribution:
+    def attribute(self, divergent: DivergentTask, *, inputs_diverge: bool = False) -> Steps[Attribution]:
         """Measure a task in up to two runs of it alone; unknown where its right inputs are."""
-        right = self.inputs_of(divergent.task)
+        right = divergent.right_inputs
         if right is None:
             return _verdict(
                 TaskClass.UNKNOWN,
                 "not all values that it should read are known: the error may have come with them",
             )
-        self.on_progress(f"running {divergent.task.name} alone")
+        yield from Tell(f"running {divergent.task.name} alone")
         actual, expected = divergent.actual, divergent.expected.after
-        folder = self.folder / str(divergent.task.ordinal)
         try:
-            alone = TaskReplayer(self.failing, divergent.task, scalars=actual.scalars, folder=folder)
-            if missed := self._error(alone.run(right, actual), expected):
+            alone = TaskAlone.of(self.failing, divergent.task, scalars=actual.scalars)
+            results = yield from RunAlone(alone=alone, given=right, like=actual)
+            if missed := self._error(results, expected):
                 return _verdict(
                     TaskClass.INTRODUCED,
                     f"alone on the known inputs the kernel misses the known result by {missed:.3g}",
                 )
-            if self._error(alone.run(actual.before, actual), expected):
+            results = yield from RunAlone(alone=alone, given=actual.before, like=actual)
+            if self._error(results, expected):
                 return _verdict(
                     TaskClass.INHERITED,
                     "alone on the known inputs the kernel is right, on those of the run it is not: these bring the "

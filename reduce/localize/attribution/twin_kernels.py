@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from ....runner.build_output.files.errors import BuildOutputError
 from ....runner.compare.statistics.statistics import Tolerance
@@ -13,9 +12,10 @@ from ....runner.tensor.view import TensorView
 from ...graph.alignment import Alignment
 from ...graph.overwritten import intruders
 from ...graph.task_list import KernelTask
-from ...replay.comparison import NotWholeError, differs, distance
+from ...replay.comparison import NotWholeError, TaskValues, differs, distance
 from ...replay.recorded_build import RecordedBuild
-from ...replay.task_replay import TaskReplayer
+from ...replay.task_replay import TaskAlone
+from ..experiments.experiment import RunAlone, Steps, Tell
 from .attribution import Attribution, DivergentTask
 from .task_class import Distances, TaskClass, classify
 from .ulp import moved_by_one_ulp
@@ -23,16 +23,14 @@ from .ulp import moved_by_one_ulp
 
 @dataclass(frozen=True, kw_only=True)
 class TwinKernels:
-    """Runs tasks alone in both builds, in folders of their own below `folder`."""
+    """Tells where errors come from, by running tasks of both builds alone."""
 
     failing: RecordedBuild
     reference: RecordedBuild
     alignment: Alignment
     tolerance: Tolerance
-    folder: Path
-    on_progress: Callable[[str], None]
 
-    def attribute_all(self, divergent: Sequence[DivergentTask]) -> tuple[Attribution, ...]:
+    def attribute_all(self, divergent: Sequence[DivergentTask]) -> Steps[tuple[Attribution, ...]]:
         """One verdict a task. Of several with the same kernels, the first is run alone, and speaks for the others."""
         by_kernels: dict[tuple[str, str], Attribution] = {}
         verdicts: list[Attribution] = []
@@ -41,48 +39,47 @@ class TwinKernels:
             if kernels in by_kernels:
                 verdicts.append(by_kernels[kernels])
                 continue
-            verdict = self.attribute(each)
+            verdict = yield from self.attribute(each)
             verdicts.append(verdict)
             if verdict.task_class is not TaskClass.UNKNOWN:
                 reason = f"as task {each.task.ordinal} of the same kernel: {verdict.reason}"
                 by_kernels[kernels] = replace(verdict, distances=None, reason=reason)
         return tuple(verdicts)
 
-    def attribute(self, divergent: DivergentTask, *, inputs_diverge: bool = False) -> Attribution:
+    def attribute(self, divergent: DivergentTask, *, inputs_diverge: bool = False) -> Steps[Attribution]:
         """Measure a task in up to four runs of it alone. `inputs_diverge`: tasks before it diverge too."""
-        self.on_progress(f"running {divergent.task.name} alone")
+        yield from Tell(f"running {divergent.task.name} alone")
         try:
-            return self._measured(divergent, inputs_diverge=inputs_diverge)
+            return (yield from self._measured(divergent, inputs_diverge=inputs_diverge))
         except (UserError, BuildOutputError, NotWholeError) as error:
             return Attribution(task_class=TaskClass.UNKNOWN, distances=None, reason=str(error))
 
-    def _measured(self, divergent: DivergentTask, *, inputs_diverge: bool) -> Attribution:
+    def _measured(self, divergent: DivergentTask, *, inputs_diverge: bool) -> Steps[Attribution]:
         actual, expected = divergent.actual, divergent.expected
         right = expected.before
-        folder = self.folder / str(divergent.task.ordinal)
-        ours = TaskReplayer(self.failing, divergent.task, scalars=actual.scalars, folder=folder / "failing")
-        theirs = TaskReplayer(
-            self.reference, _counterpart(divergent), scalars=expected.scalars, folder=folder / "reference"
-        )
+        failing = TaskAlone.of(self.failing, divergent.task, scalars=actual.scalars)
+        reference = TaskAlone.of(self.reference, _counterpart(divergent), scalars=expected.scalars)
 
-        def error(results: Mapping[int, TensorView]) -> float:
-            return max(distance(results[index], view) for index, view in expected.after.items())
+        def error(alone: TaskAlone, given: Mapping[int, TensorView], like: TaskValues) -> Steps[float]:
+            results = yield from RunAlone(alone=alone, given=given, like=like)
+            return _error(results, expected.after)
 
-        alone = error(theirs.run(right, expected))
-        if alone > 0:
+        missed = yield from error(reference, right, expected)
+        if missed > 0:
             return Attribution(
                 task_class=TaskClass.UNKNOWN,
                 distances=None,
-                reason=f"alone, the reference's task misses its own result by {alone:.3g}",
+                reason=f"alone, the reference's task misses its own result by {missed:.3g}",
             )
         shared = actual.before.keys() & right.keys()
         inputs = max((distance(actual.before[index], right[index]) for index in shared), default=0.0)
+        moved = {index: moved_by_one_ulp(view) for index, view in right.items()}
         distances = Distances(
-            out=error(actual.after),
-            introduced=error(ours.run(right, actual)),
-            propagated=error(theirs.run({**right, **actual.before}, expected)) if inputs else 0.0,
+            out=_error(actual.after, expected.after),
+            introduced=(yield from error(failing, right, actual)),
+            propagated=(yield from error(reference, {**right, **actual.before}, expected)) if inputs else 0.0,
             inputs=inputs,
-            floor=error(theirs.run({i: moved_by_one_ulp(view) for i, view in right.items()}, expected)),
+            floor=(yield from error(reference, moved, expected)),
         )
         off = [i for i in sorted(shared) if differs(actual.before[i], right[i], self.tolerance)]
         surprising = [] if inputs_diverge else off
@@ -104,6 +101,11 @@ class TwinKernels:
                 named = ", ".join(f"{writer.name} (task {writer.ordinal})" for writer in writers[:4])
                 return f": argument {argument} shares its buffer with what {named} writes"
         return ""
+
+
+def _error(results: Mapping[int, TensorView], expected: Mapping[int, TensorView]) -> float:
+    """The largest relative L2 error of a tensor."""
+    return max(distance(results[index], view) for index, view in expected.items())
 
 
 def _counterpart(divergent: DivergentTask) -> KernelTask:

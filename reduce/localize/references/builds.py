@@ -9,7 +9,7 @@ from ....runner.localization.divergence import ReferenceUsed
 from ...replay.recorded_build import RecordedBuild
 from ...replay.runnable_build import RunnableBuild
 from ...replay.toolchain import Toolchain
-from .reference import OnProgress
+from ..experiments.experiment import Record, Steps, Tell
 from .reference_runs import ReferenceRuns
 
 
@@ -30,14 +30,10 @@ class _BuildThatIsRun:
         """The build directory and its toolchain."""
         return RunnableBuild(path=self.path, toolchain=self.toolchain)
 
-    def open(
-        self, failing: RecordedBuild, *, folder: Path, timeout: float, on_progress: OnProgress
-    ) -> ReferenceRuns:
+    def open(self, failing: RecordedBuild) -> Steps[ReferenceRuns]:
         """Record the build's task graph, on the failing build's data. Raises as `RecordedBuild.open`."""
-        on_progress("recording the task graph of the reference")
-        reference = RecordedBuild.open(
-            self.path.resolve(), data=failing.data, toolchain=self.toolchain, folder=folder, timeout=timeout
-        )
+        yield from Tell("recording the task graph of the reference")
+        reference = yield from Record(build=self.build, name="reference")
         return ReferenceRuns.of(failing, reference)
 
 

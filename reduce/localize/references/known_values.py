@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
-from pathlib import Path
 
 from ....runner.build_output.golden_data import GoldenData, TensorFolder
 from ....runner.build_output.graph.model import GraphArgument, Region
@@ -20,7 +19,6 @@ from ...replay.recorded_build import RecordedBuild
 from ...rewrite.single_task import submits_of
 from ..attribution.known_inputs import KnownInputs
 from .final_outputs import last_writes, part_of
-from .reference import OnProgress
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,15 +113,9 @@ class KnownValues:
         """What a task should leave; what it should read is not compared."""
         return TaskValues(before={}, after=self.expected[ordinal], scalars={})
 
-    def attributor(self, tolerance: Tolerance, *, folder: Path, on_progress: OnProgress) -> KnownInputs:
-        """Runs the failing build's kernels alone, where their right inputs are known."""
-        return KnownInputs(
-            failing=self.failing,
-            inputs_of=self.inputs_of,
-            tolerance=tolerance,
-            folder=folder,
-            on_progress=on_progress,
-        )
+    def attributor(self, tolerance: Tolerance) -> KnownInputs:
+        """Tells where errors come from, by the failing build's kernels, where their right inputs are known."""
+        return KnownInputs(failing=self.failing, tolerance=tolerance)
 
     def unknown_above(self, ordinals: Set[int]) -> tuple[KernelTask, ...]:
         """Tasks before some, up to those all of whose results are known to be right."""
@@ -146,8 +138,9 @@ class KnownValues:
             if argument.type.may_write
         )
 
-    def inputs_of(self, task: KernelTask) -> dict[int, TensorView] | None:
+    def inputs_of(self, ordinal: int) -> Mapping[int, TensorView] | None:
         """All tensors that a task should read; None where one of them is not known."""
+        task = self.failing.tasks.tasks[ordinal]
         inputs: dict[int, TensorView] = {}
         for argument in task.task.arguments:
             if argument.type.may_read:

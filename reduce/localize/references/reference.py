@@ -6,22 +6,19 @@ can be compared, and what they should leave. The search and the verdicts know no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Mapping, Set
 from pathlib import Path
 from typing import Protocol
 
 from ....runner.build_output.golden_data import TensorFolder
 from ....runner.compare.statistics.statistics import Tolerance
 from ....runner.localization.divergence import ReferenceUsed
-from ....runner.tensor.view import TensorView
 from ...graph.dag import Dag
 from ...graph.task_list import KernelTask
-from ...replay.comparison import TaskValues
 from ...replay.recorded_build import RecordedBuild
 from ...replay.runnable_build import RunnableBuild
 from ..attribution.attribution import Attributor
-
-OnProgress = Callable[[str], None]
+from ..experiments.experiment import Expectation, Steps
 
 
 class Reference(Protocol):
@@ -41,30 +38,13 @@ class Reference(Protocol):
         """What the result says of it. The failing build runs on `platform`."""
         ...
 
-    def open(
-        self, failing: RecordedBuild, *, folder: Path, timeout: float, on_progress: OnProgress
-    ) -> ExpectedValues:
-        """What the failing build's tasks should leave. What it needs to run goes below `folder`.
+    def open(self, failing: RecordedBuild) -> Steps[ExpectedValues]:
+        """What the failing build's tasks should leave.
 
         Raises:
             UserError: it cannot be run, or nothing can be compared with it.
             BuildOutputError: a part of it cannot be read.
         """
-        ...
-
-
-class Expectation(Protocol):
-    """What some tasks should leave, by their ordinal in the failing build."""
-
-    def results_of(self, ordinal: int) -> Mapping[int, TensorView]:
-        """What the task should leave, by argument index, as far as it is known.
-
-        Raises `NotWholeError` where it was dumped, and not whole.
-        """
-        ...
-
-    def values_of(self, ordinal: int) -> TaskValues:
-        """What the task should read as well, as far as it is known. Raises as `results_of`."""
         ...
 
 
@@ -136,8 +116,8 @@ class ExpectedValues(Protocol):
         """What all tasks should read and leave. Only where it is `complete`."""
         ...
 
-    def attributor(self, tolerance: Tolerance, *, folder: Path, on_progress: OnProgress) -> Attributor:
-        """Tells where errors come from, by runs in `folder`."""
+    def attributor(self, tolerance: Tolerance) -> Attributor:
+        """Tells where errors come from."""
         ...
 
     def unknown_above(self, ordinals: Set[int]) -> tuple[KernelTask, ...]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 
 from ....runner.build_output.args.dump import ArgsDump
 from ....runner.build_output.golden_data import TensorFolder
@@ -14,14 +13,12 @@ from ....runner.errors import UserError
 from ....runner.tensor.view import TensorView
 from ...graph.alignment import Alignment, align
 from ...graph.dag import Dag
-from ...graph.races import missing_edges
 from ...graph.shared_graph import shared_graph
 from ...graph.task_list import KernelTask
 from ...replay.comparison import NotWholeError, TaskValues, results_of, values_of
 from ...replay.recorded_build import RecordedBuild
 from ..attribution.twin_kernels import TwinKernels
 from .final_outputs import output_evidence
-from .reference import OnProgress
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +90,7 @@ class ReferenceRuns:
     @cached_property
     def _unordered(self) -> Set[tuple[int | None, int | None]]:
         """Pairs of the reference's ordinals that touch the same elements and do not wait for each other."""
-        return {(edge.before.ordinal, edge.after.ordinal) for edge in missing_edges(self.reference.tasks)}
+        return {(edge.before.ordinal, edge.after.ordinal) for edge in self.reference.missing_edges}
 
     def known_divergent(self, tolerance: Tolerance) -> Mapping[int, bool]:
         """What the outputs of the runs that recorded the graphs tell."""
@@ -115,15 +112,13 @@ class ReferenceRuns:
         """Run the reference and dump all of it. Raises as `RecordedBuild.dump_everything`."""
         return ReferenceDump(self, self.reference.dump_everything())
 
-    def attributor(self, tolerance: Tolerance, *, folder: Path, on_progress: OnProgress) -> TwinKernels:
-        """Runs the kernels of both builds alone."""
+    def attributor(self, tolerance: Tolerance) -> TwinKernels:
+        """Tells where errors come from, by the kernels of both builds."""
         return TwinKernels(
             failing=self.failing,
             reference=self.reference,
             alignment=self.alignment,
             tolerance=tolerance,
-            folder=folder,
-            on_progress=on_progress,
         )
 
     def unknown_above(self, ordinals: Set[int]) -> tuple[KernelTask, ...]:
@@ -150,6 +145,10 @@ class ReferenceDump:
         values = values_of(self.dump, self.runs.counterpart_of(ordinal))
         self._check(ordinal, values.after)
         return values
+
+    def inputs_of(self, ordinal: int) -> Mapping[int, TensorView]:
+        """What the counterpart read. Raises as `results_of`."""
+        return self.values_of(ordinal).before
 
     def _check(self, ordinal: int, left: Mapping[int, TensorView]) -> None:
         task = self.runs.failing.tasks.tasks[ordinal]

@@ -8,8 +8,10 @@ from pathlib import Path
 from ....runner.build_output.golden_data import TensorFolder
 from ....runner.localization.divergence import ReferenceUsed
 from ...replay.recorded_build import RecordedBuild
+from ..experiments.experiment import Steps, Tell
 from .known_values import KnownValues
-from .reference import OnProgress
+
+_MATCHING = "matching the values that are known with the tasks"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,10 +30,9 @@ class RecordedValues:
         """What the result says of it."""
         return ReferenceUsed(kind="recorded values", path=str(self.folder), platform=platform)
 
-    def open(
-        self, failing: RecordedBuild, *, folder: Path, timeout: float, on_progress: OnProgress
-    ) -> KnownValues:
+    def open(self, failing: RecordedBuild) -> Steps[KnownValues]:
         """Match them with the failing build's tasks; nothing is run. Raises as `KnownValues.of`."""
+        yield from Tell(_MATCHING)
         return KnownValues.of(failing, TensorFolder.open(self.folder))
 
 
@@ -47,8 +48,7 @@ class GoldenOutputs:
         """What the result says of it."""
         return ReferenceUsed(kind="golden data", path=str(self.folder), platform=platform)
 
-    def open(
-        self, failing: RecordedBuild, *, folder: Path, timeout: float, on_progress: OnProgress
-    ) -> KnownValues:
+    def open(self, failing: RecordedBuild) -> Steps[KnownValues]:
         """Match them with the failing build's tasks; nothing is run. Raises as `KnownValues.of`."""
+        yield from Tell(_MATCHING)
         return KnownValues.of(failing, None)

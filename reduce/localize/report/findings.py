@@ -17,8 +17,8 @@ from ...graph.task_list import KernelTask
 from ...replay.recorded_build import RecordedBuild
 from ..attribution.attribution import Attribution, DivergentTask
 from ..references.reference import ExpectedValues
-from ..request import LocalizationRequest
-from ..rounding import AttributedDivergences
+from ..references.request import LocalizationRequest
+from ..search.first_divergences import AttributedDivergences
 from ..stalls.stall import RUNS_OF_A_STALL
 from .divergent_tensors import downstream_task, first_divergent
 from .origin import origin_of_fault
@@ -42,18 +42,17 @@ class Findings:
     failing: RecordedBuild
     expected: ExpectedValues
     schedule: str | None
-    edges: Sequence[MissingEdge]
-    found: AttributedDivergences
+    attributed: AttributedDivergences
     spent: Spent
     downstream: Sequence[tuple[DivergentTask, Attribution]]
     race: Race | None
 
     def document(self) -> Divergence:
         """What `divergence.json` holds."""
-        request, expected, first = self.request, self.expected, self.found.first
+        request, expected, first = self.request, self.expected, self.attributed.first
         tensors = tuple(
             entry
-            for divergent, attribution in self.found.pairs
+            for divergent, attribution in self.attributed.pairs
             for entry in first_divergent(divergent, attribution, self.failing, request.tolerance)
         )
         return Divergence(
@@ -67,12 +66,12 @@ class Findings:
             reference_runs=self.spent.reference_runs,
             bytes_dumped=self.spent.bytes_dumped,
             first_divergent=tensors,
-            candidates=_named(expected.unknown_above(self._firsts)),
+            candidates=_named(expected.unknown_above(first.ordinals)),
             not_compared=expected.not_compared,
-            rounding=_named(self.found.rounding),
+            rounding=_named(self.attributed.rounding),
             downstream=tuple(downstream_task(*pair) for pair in self.downstream),
             vanished=_named(first.vanished),
-            missing_edges=tuple(_unordered(edge, expected) for edge in self.edges),
+            missing_edges=tuple(_unordered(edge, expected) for edge in self.failing.missing_edges),
             race=self.race,
             generated=_generated(request, tensors),
             unaligned=_named(expected.unaligned),
@@ -83,16 +82,13 @@ class Findings:
     def page(self) -> str:
         """The page of the failing build's task graph."""
         without_counterpart = {task.ordinal for task in self.expected.unaligned}
+        first = self.attributed.first
         return page(
             self.failing.tasks,
-            firsts=self._firsts,
-            seen=self.found.first.seen,
+            firsts=first.ordinals,
+            seen=first.seen,
             compared=set(range(len(self.failing.tasks))) - without_counterpart,
         )
-
-    @property
-    def _firsts(self) -> set[int]:
-        return {divergent.task.ordinal for divergent in self.found.first.divergent}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,7 +15,7 @@ _PLACE = "/*GRAPH*/null"
 
 
 def page(tasks: TaskList, *, firsts: Set[int], seen: Mapping[int, float], compared: Container[int]) -> str:
-    """The page of the failing build's graph; `graph` says of what."""
+    """The page of a graph; `graph` says of what."""
     template = (
         resources.files("precision_bisect.reduce.localize.report")
         .joinpath("task_graph.html")

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ...graph.task_list import KernelTask
-from ..attribution.attribution import DivergentTask
+from ..attribution.attribution import Attribution, DivergentTask
+from ..attribution.task_class import TaskClass
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,3 +26,42 @@ class FirstDivergences:
     vanished: tuple[KernelTask, ...]
     seen: Mapping[int, float]
     unvisited: tuple[KernelTask, ...]
+
+    @property
+    def ordinals(self) -> frozenset[int]:
+        """Of the first divergent tasks."""
+        return frozenset(each.task.ordinal for each in self.divergent)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttributedDivergences:
+    """The first divergent tasks with their verdicts, and those before them that differ by rounding alone."""
+
+    first: FirstDivergences
+    attributions: tuple[Attribution, ...]
+    rounding: tuple[KernelTask, ...] = ()
+
+    @property
+    def pairs(self) -> tuple[tuple[DivergentTask, Attribution], ...]:
+        """Each task beside its verdict."""
+        return tuple(zip(self.first.divergent, self.attributions, strict=True))
+
+    @property
+    def is_rounding(self) -> bool:
+        """Whether all are within the case's own tolerance, and no larger than what one unit in the last place of the
+        task's inputs does (`Distances.floor`)."""
+        return all(
+            each.above_floor is False for each in self.attributions if each.distances is not None
+        ) and not any(each.exceeds_harness for each in self.first.divergent)
+
+    @property
+    def makes_an_error(self) -> bool:
+        """Whether one of the tasks makes an error of its own."""
+        own = (TaskClass.INTRODUCED, TaskClass.INTERACTION)
+        return any(each.task_class in own for each in self.attributions)
+
+    @property
+    def points_to_a_race(self) -> bool:
+        """Whether a task diverged in some runs only, or goes wrong that is right alone."""
+        interaction = any(each.task_class is TaskClass.INTERACTION for each in self.attributions)
+        return bool(self.first.vanished) or interaction

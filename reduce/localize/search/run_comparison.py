@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ....runner.build_output.args.dump import ArgsDump
 from ....runner.compare.statistics.statistics import Tolerance
 from ...graph.task_list import TaskList
 from ...replay.comparison import differs, distance, results_of, values_of
 from ..attribution.attribution import DivergentTask
-from ..references.reference import Expectation, ExpectedValues
+from ..experiments.experiment import Dumped
+from ..references.reference import ExpectedValues
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,9 +19,10 @@ class RunComparison:
     tasks: TaskList
     """Of the failing build."""
     values: ExpectedValues
-    dump: ArgsDump
-    expectation: Expectation
+    dumped: Dumped
     tolerance: Tolerance
+    harness: Tolerance | None
+    """The case's own; None where it is not known."""
 
     def error_of(self, ordinal: int) -> float | None:
         """The largest relative L2 error of what a task left; None where nothing differs.
@@ -29,8 +30,8 @@ class RunComparison:
         Raises:
             NotWholeError: not all of it was dumped whole.
         """
-        actual = results_of(self.dump, self.tasks.tasks[ordinal])
-        expected = self.expectation.results_of(ordinal)
+        actual = results_of(self.dumped.actual, self.tasks.tasks[ordinal])
+        expected = self.dumped.expected.results_of(ordinal)
         if not any(differs(actual[index], view, self.tolerance) for index, view in expected.items()):
             return None
         return max(distance(actual[index], view) for index, view in expected.items())
@@ -42,16 +43,22 @@ class RunComparison:
             NotWholeError: not all of its arguments were dumped whole.
         """
         task = self.tasks.tasks[ordinal]
-        actual, expected = values_of(self.dump, task), self.expectation.values_of(ordinal)
-        if not any(
-            differs(actual.after[index], view, self.tolerance) for index, view in expected.after.items()
-        ):
+        actual, expected = values_of(self.dumped.actual, task), self.dumped.expected.values_of(ordinal)
+
+        def is_off_by(tolerance: Tolerance) -> bool:
+            return any(
+                differs(actual.after[index], view, tolerance) for index, view in expected.after.items()
+            )
+
+        if not is_off_by(self.tolerance):
             return None
         return DivergentTask(
             task=task,
             counterpart=self.values.counterpart_of(ordinal),
             actual=actual,
             expected=expected,
+            right_inputs=self.dumped.expected.inputs_of(ordinal),
+            exceeds_harness=self.harness is None or is_off_by(self.harness),
         )
 
     def inputs_differ(self, divergent: DivergentTask) -> bool:

@@ -4,73 +4,52 @@ from __future__ import annotations
 
 import gzip
 import itertools
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ....runner.build_output.build_directory import BuildDirectory
-from ....runner.build_output.golden_data import GoldenData
 from ....runner.build_output.task_id import format_task_id
-from ....runner.case.entry_arguments import entry_arguments
 from ....runner.localization.stall import Stall, StalledTask
 from ....store.vocabulary import Verdict
 from ...graph.tensor_names import submit_lines
-from ...replay.replay import Ran, Replayer
+from ...replay.replay import Ran
 from ...replay.runnable_build import RunnableBuild
-from ...replay.working_copy import WorkingCopy
+from ..experiments.experiment import RunOnce, Steps, Tell
 from .log import OpenTask, StallLog, read_stall
 
 _MOST_LINES = 1_000_000
 RUNS_OF_A_STALL = 2
 
 
-@dataclass(frozen=True, kw_only=True)
-class StallExamination:
-    """A build that has stalled once, and the reference as a control. `timeout` is seconds for one run."""
+def examine_stall(failing: RunnableBuild, control: RunnableBuild) -> Steps[Stall]:
+    """Run a build that has stalled once again, nothing else of ours beside it, and the reference, as a control, after
+    it.
 
-    failing: RunnableBuild
-    control: RunnableBuild
-    data: Path
-    folder: Path
-    timeout: float
-    on_progress: Callable[[str], None]
+    The stall is believed where every run stops at the same tasks and the reference does not stall: on a machine that is
+    too slow for the runtime's time limit, it would too.
 
-    def run(self) -> Stall:
-        """Run the build again, nothing else of ours beside it, and the reference after it.
-
-        The stall is believed where every run stops at the same tasks and the reference does not stall: on a machine
-        that is too slow for the runtime's time limit, it would too.
-
-        Raises:
-            UserError: a build cannot be run.
-            BuildOutputError: a part of it cannot be read.
-        """
-        runs: list[Ran] = []
-        for number in range(1, RUNS_OF_A_STALL + 1):
-            self.on_progress(f"it stalled: running it again, {number} of {RUNS_OF_A_STALL}")
-            runs.append(self._run(self.failing, self.folder / f"again-{number}"))
-        self.on_progress("running the reference, which should not stall")
-        control = self._run(self.control, self.folder / "control").classification.verdict
-        stalled = [ran for ran in runs if ran.classification.verdict is Verdict.STALL]
-        logs = [log for ran in stalled if (log := read_stall(_lines(ran.log))) is not None]
-        believed, reason = _belief(len(stalled), logs, control)
-        build = BuildDirectory.open(self.failing.path)
-        last = logs[-1] if logs else None
-        return Stall(
-            believed=believed,
-            reason=reason,
-            completed=last.completed if last else 0,
-            total=last.total if last else 0,
-            tasks=tuple(_described(task, build) for task in (last.stuck if last else ())),
-        )
-
-    def _run(self, build: RunnableBuild, folder: Path) -> Ran:
-        copy = WorkingCopy.of(build.path, folder / "build")
-        arguments = entry_arguments(copy.build(), GoldenData.open(self.data))
-        replayer = Replayer(
-            copy=copy, toolchain=build.toolchain, folder=folder / "runs", timeout=self.timeout
-        )
-        return replayer.classify(arguments, data=self.data)
+    Raises:
+        UserError: a build cannot be run.
+        BuildOutputError: a part of it cannot be read.
+    """
+    runs: list[Ran] = []
+    for number in range(1, RUNS_OF_A_STALL + 1):
+        yield from Tell(f"it stalled: running it again, {number} of {RUNS_OF_A_STALL}")
+        runs += [(yield from RunOnce(build=failing, name=f"stall/again-{number}"))]
+    yield from Tell("running the reference, which should not stall")
+    beside = yield from RunOnce(build=control, name="stall/control")
+    stalled = [ran for ran in runs if ran.classification.verdict is Verdict.STALL]
+    logs = [log for ran in stalled if (log := read_stall(_lines(ran.log))) is not None]
+    believed, reason = _belief(len(stalled), logs, beside.classification.verdict)
+    build = BuildDirectory.open(failing.path)
+    last = logs[-1] if logs else None
+    return Stall(
+        believed=believed,
+        reason=reason,
+        completed=last.completed if last else 0,
+        total=last.total if last else 0,
+        tasks=tuple(_described(task, build) for task in (last.stuck if last else ())),
+    )
 
 
 def _belief(stalled: int, logs: Sequence[StallLog], control: Verdict) -> tuple[bool, str]:

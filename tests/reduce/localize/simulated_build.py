@@ -14,8 +14,11 @@ from typing import Any, cast
 import numpy as np
 import torch
 
+from precision_bisect.reduce.graph.races import MissingEdge, missing_edges
 from precision_bisect.reduce.graph.task_list import TaskList
+from precision_bisect.reduce.localize.executor import Executor
 from precision_bisect.reduce.replay.recorded_build import RecordedBuild
+from precision_bisect.reduce.replay.task_replay import TaskAlone
 from precision_bisect.runner.build_output.args.records import DumpStage, Kind
 from precision_bisect.runner.build_output.build_directory import BuildDirectory
 from precision_bisect.runner.build_output.golden_data import TensorFolder
@@ -126,7 +129,6 @@ class SimulatedBuild:
     kernels: Callable[[int], Mapping[int, Callable[[Array], Array]]]
     task_graph: TaskGraph = field(default_factory=graph)
     tolerance: Tolerance | None = None
-    schedule: str | None = None
     outputs: TensorFolder | None = None
     replayer: Spent = field(default_factory=Spent)
     dumps: list[tuple[Set[int], Set[int]]] = field(default_factory=list[tuple[Set[int], Set[int]]])
@@ -171,7 +173,12 @@ class SimulatedBuild:
             torch.save(torch.from_numpy(after[number]), folder / f"{name}.pt")
         return replace(self, outputs=TensorFolder.open(folder))
 
-    def dump(self, *, results: Set[int], whole: Set[int]) -> SimulatedDump:
+    @property
+    def missing_edges(self) -> tuple[MissingEdge, ...]:
+        """Tasks that do not wait for each other."""
+        return missing_edges(self.tasks)
+
+    def dump(self, *, results: Set[int], whole: Set[int], schedule: str | None = None) -> SimulatedDump:
         """One run with markers at some tasks."""
         self.dumps.append((set(results), set(whole)))
         before, after = self.values()
@@ -182,7 +189,7 @@ class SimulatedBuild:
             after={number: after[number] for number in {*results, *whole}},
         )
 
-    def dump_everything(self) -> SimulatedDump:
+    def dump_everything(self, *, schedule: str | None = None) -> SimulatedDump:
         """One run with all arguments of all tasks."""
         everything = set(self.task_graph.tasks)
         return self.dump(results=set(), whole=everything)
@@ -194,11 +201,16 @@ class SimulatedTask:
     runs = 0
     """Of all tasks; a test sets it back."""
 
-    def __init__(self, build: RecordedBuild, task: Any, *, scalars: Mapping[int, Any], folder: Path) -> None:
-        simulated = cast("SimulatedBuild", build)
-        self._kernel = simulated.kernels(simulated.replayer.runs)[task.ordinal]
+    def __init__(self, alone: TaskAlone, *, folder: Path) -> None:
+        simulated = cast("SimulatedBuild", alone.build)
+        self._kernel = simulated.kernels(simulated.replayer.runs)[alone.task.ordinal]
 
     def run(self, given: Mapping[int, TensorView], like: Any) -> dict[int, TensorView]:
         """What the task leaves of what it is given."""
         type(self).runs += 1
         return {1: view("alone", self._kernel(np.asarray(given[0].contiguous())))}
+
+
+def executor_in(folder: Path, on_progress: Callable[[str], None] = lambda _text: None) -> Executor:
+    """Makes the experiments that simulated builds know how to make."""
+    return Executor(data=folder / "data", folder=folder, timeout=9, on_progress=on_progress)

@@ -14,7 +14,7 @@ import jsonschema
 import pytest
 
 from precision_bisect.demo.scenarios import Scenario
-from precision_bisect.reduce.localize.orders import AS_IT_IS, REPEATS_TO_CONFIRM, UNDER_LOAD
+from precision_bisect.reduce.localize.investigation.orders import AS_IT_IS, REPEATS_TO_CONFIRM, UNDER_LOAD
 from precision_bisect.reduce.localize.pipeline import localize
 from precision_bisect.reduce.localize.references.builds import SameBuild
 from precision_bisect.runner.errors import UserError

@@ -14,7 +14,7 @@ import torch
 
 from precision_bisect.reduce.replay import task_replay
 from precision_bisect.reduce.replay.comparison import TaskValues
-from precision_bisect.reduce.replay.task_replay import TaskReplayer
+from precision_bisect.reduce.replay.task_replay import TaskAlone, TaskReplayer
 from precision_bisect.reduce.replay.working_copy import WorkingCopy
 from precision_bisect.reduce.rewrite.single_task import SingleTaskError
 from precision_bisect.runner.build_output.graph.model import ArgumentType
@@ -73,7 +73,7 @@ def recorded(build: SimulatedBuild, ordinal: int) -> TaskValues:
 def alone(build: SimulatedBuild, ordinal: int, folder: Path, **changes: Any) -> TaskReplayer:
     task = build.tasks.tasks[ordinal]
     changed = replace(task, task=replace(task.task, **changes))
-    return TaskReplayer(build.recorded, changed, scalars={}, folder=folder)
+    return TaskReplayer(TaskAlone.of(build.recorded, changed, scalars={}), folder=folder)
 
 
 def values(tensor: TensorView) -> list[float]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from precision_bisect.reduce.localize.attribution import known_inputs, twin_kernels
-from precision_bisect.reduce.localize.attribution.attribution import DivergentTask
+from precision_bisect.reduce.localize import executor
+from precision_bisect.reduce.localize.attribution.attribution import Attribution, Attributor, DivergentTask
 from precision_bisect.reduce.localize.attribution.known_inputs import KnownInputs
 from precision_bisect.reduce.localize.attribution.task_class import TaskClass
 from precision_bisect.reduce.localize.attribution.twin_kernels import TwinKernels
@@ -17,13 +18,21 @@ from precision_bisect.reduce.localize.references.reference_runs import Reference
 from precision_bisect.reduce.replay.comparison import TaskValues
 from precision_bisect.runner.compare.statistics.statistics import Tolerance
 from precision_bisect.runner.errors import UserError
-from tests.reduce.localize.simulated_build import X0, SimulatedBuild, SimulatedTask, add, double, view
+from precision_bisect.runner.tensor.view import TensorView
+from tests.reduce.localize.simulated_build import (
+    X0,
+    SimulatedBuild,
+    SimulatedTask,
+    add,
+    double,
+    executor_in,
+    view,
+)
 
 
 @pytest.fixture(autouse=True)
 def _simulated(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (twin_kernels, known_inputs):
-        monkeypatch.setattr(module, "TaskReplayer", SimulatedTask)
+    monkeypatch.setattr(executor, "TaskReplayer", SimulatedTask)
     monkeypatch.setattr(SimulatedTask, "runs", 0)
 
 
@@ -37,19 +46,39 @@ def bad(tmp_path: Path) -> SimulatedBuild:
     return SimulatedBuild.of(tmp_path / "bad", {1: add(1.5)})
 
 
-def divergent(bad: SimulatedBuild, good: SimulatedBuild, ordinal: int) -> DivergentTask:
-    (actual, left), (expected, right) = bad.values(), good.values()
+def divergent(
+    bad: SimulatedBuild, good: SimulatedBuild, ordinal: int, right: Mapping[int, TensorView] | None = None
+) -> DivergentTask:
+    (actual, left), (expected, should) = bad.values(), good.values()
     return DivergentTask(
         task=bad.tasks.tasks[ordinal],
         counterpart=good.tasks.tasks[ordinal],
         actual=TaskValues({0: view("x", actual[ordinal])}, {1: view("y", left[ordinal])}, {}),
-        expected=TaskValues({0: view("x", expected[ordinal])}, {1: view("y", right[ordinal])}, {}),
+        expected=TaskValues({0: view("x", expected[ordinal])}, {1: view("y", should[ordinal])}, {}),
+        right_inputs=right,
+        exceeds_harness=True,
     )
 
 
-def twins(bad: SimulatedBuild, good: SimulatedBuild, folder: Path) -> TwinKernels:
-    runs = ReferenceRuns.of(bad.recorded, good.recorded)
-    return runs.attributor(Tolerance(), folder=folder, on_progress=lambda _text: None)
+class Verdicts:
+    """Verdicts whose tasks are run as they are asked for."""
+
+    def __init__(self, attributor: Attributor, folder: Path) -> None:
+        self._attributor, self._executor = attributor, executor_in(folder)
+
+    def attribute(self, task: DivergentTask, *, inputs_diverge: bool = False) -> Attribution:
+        """Of one task."""
+        return self._executor.execute(self._attributor.attribute(task, inputs_diverge=inputs_diverge))
+
+    def attribute_all(self, tasks: Sequence[DivergentTask]) -> tuple[Attribution, ...]:
+        """Of several."""
+        return self._executor.execute(self._attributor.attribute_all(tasks))
+
+
+def twins(bad: SimulatedBuild, good: SimulatedBuild, folder: Path) -> Verdicts:
+    attributor = ReferenceRuns.of(bad.recorded, good.recorded).attributor(Tolerance())
+    assert isinstance(attributor, TwinKernels)
+    return Verdicts(attributor, folder)
 
 
 def test_a_kernel_that_is_wrong_on_right_inputs(
@@ -126,14 +155,9 @@ def test_with_known_values_the_failing_kernel_alone_is_run(
     runs: int,
 ) -> None:
     bad = SimulatedBuild.of(tmp_path / "bad", wrong)  # pyright: ignore[reportArgumentType]
-    attributor = KnownInputs(
-        failing=bad.recorded,
-        inputs_of=lambda _task: {0: view("a", 2 * X0)} if known else None,
-        tolerance=Tolerance(rtol=1e-5, atol=1e-5),
-        folder=tmp_path,
-        on_progress=lambda _text: None,
-    )
-    (verdict,) = attributor.attribute_all([divergent(bad, good, 1)])
+    attributor = KnownInputs(failing=bad.recorded, tolerance=Tolerance(rtol=1e-5, atol=1e-5))
+    right = {0: view("a", 2 * X0)} if known else None
+    (verdict,) = Verdicts(attributor, tmp_path).attribute_all([divergent(bad, good, 1, right)])
     assert (verdict.task_class, verdict.distances) == (expected, None)
     assert SimulatedTask.runs == runs
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from precision_bisect.reduce.localize.references import builds
+from precision_bisect.reduce.localize import executor
 from precision_bisect.reduce.localize.references.builds import GoodBuild, SameBuild
 from precision_bisect.reduce.localize.references.final_outputs import output_evidence
 from precision_bisect.reduce.localize.references.known_values import KnownValues
@@ -21,7 +21,7 @@ from precision_bisect.reduce.replay.comparison import NotWholeError
 from precision_bisect.reduce.replay.recorded_build import RecordedBuild
 from precision_bisect.runner.compare.statistics.statistics import Tolerance
 from precision_bisect.runner.errors import UserError
-from tests.reduce.localize.simulated_build import TASKS, X0, SimulatedBuild, add, graph
+from tests.reduce.localize.simulated_build import TASKS, X0, SimulatedBuild, add, executor_in, graph
 
 CLOSE = Tolerance(rtol=1e-5, atol=1e-5)
 
@@ -30,10 +30,6 @@ class FakeToolchain:
     """What a reference says of the toolchain that runs it."""
 
     platform = "a5sim"
-
-
-def quiet(_text: str) -> None:
-    pass
 
 
 @pytest.fixture
@@ -85,11 +81,11 @@ def test_a_build_is_recorded_on_the_data_of_the_failing_one(
         asked.update(fields, build=build)
         return good.recorded
 
-    monkeypatch.setattr(builds.RecordedBuild, "open", record)
+    monkeypatch.setattr(executor.RecordedBuild, "open", record)
     reference = GoodBuild(path=good.build, toolchain=_toolchain())
-    values = reference.open(failing.recorded, folder=tmp_path / "work", timeout=9, on_progress=quiet)
+    values = executor_in(tmp_path).execute(reference.open(failing.recorded))
     assert values.reference is good.recorded
-    assert (asked["build"], asked["data"], asked["timeout"]) == (good.build, failing.data, 9)
+    assert (asked["build"], asked["data"], asked["timeout"]) == (good.build, tmp_path / "data", 9)
 
 
 def test_runs_of_a_reference_tell_of_every_task(failing: SimulatedBuild, good: SimulatedBuild) -> None:
@@ -140,7 +136,7 @@ def test_outputs_of_both_runs_tell_which_tasks_diverge(
 
 def test_golden_outputs_tell_of_the_tasks_that_write_them(failing: SimulatedBuild) -> None:
     reference = GoldenOutputs(folder=failing.data)
-    values = reference.open(failing.recorded, folder=failing.build, timeout=9, on_progress=quiet)
+    values = executor_in(failing.build).execute(reference.open(failing.recorded))
     assert values.compared == (2, 4)
     assert values.dag.predecessors == ((), ())
     assert not values.complete
@@ -157,24 +153,21 @@ def test_recorded_values_count_beside_the_golden_outputs(tmp_path: Path, failing
     folder.mkdir()
     for name, value in {"a": 2 * X0, "b": X0[:3], "nowhere": X0}.items():
         torch.save(torch.from_numpy(value.copy()), folder / f"{name}.pt")
-    values = RecordedValues(folder=folder).open(
-        failing.recorded, folder=tmp_path / "work", timeout=9, on_progress=quiet
-    )
+    values = executor_in(tmp_path).execute(RecordedValues(folder=folder).open(failing.recorded))
     assert values.compared == (0, 2, 4)
     assert values.dag.predecessors == ((), (0,), ()), "task 1, of which nothing is known, is passed over"
     assert [text.partition(":")[0] for text in values.not_compared] == ["b", "nowhere"]
-    tasks = failing.tasks.tasks
-    known = values.inputs_of(tasks[1])
+    known = values.inputs_of(1)
     assert known is not None
     assert np.array_equal(known[0].contiguous(), 2 * X0)
-    assert values.inputs_of(tasks[2]) is None
-    assert values.inputs_of(tasks[0]) is not None, "what the case itself is given is known"
+    assert values.inputs_of(2) is None
+    assert values.inputs_of(0) is not None, "what the case itself is given is known"
 
 
 def test_values_that_say_nothing_are_refused(tmp_path: Path, failing: SimulatedBuild) -> None:
     torch.save(torch.zeros(8), tmp_path / "nowhere.pt")
     with pytest.raises(UserError, match="nowhere: no task"):
-        RecordedValues(folder=tmp_path).open(failing.recorded, folder=tmp_path, timeout=9, on_progress=quiet)
+        executor_in(tmp_path).execute(RecordedValues(folder=tmp_path).open(failing.recorded))
     outputs = failing.data / "out"
     (outputs / "x1.pt").rename(outputs / "of_another_case.pt")
     (outputs / "x2.pt").unlink()

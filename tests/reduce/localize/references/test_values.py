@@ -10,8 +10,8 @@ import torch
 
 from precision_bisect.reduce.localize.pipeline import localize
 from precision_bisect.reduce.localize.references.builds import GoodBuild
+from precision_bisect.reduce.localize.references.request import LocalizationRequest
 from precision_bisect.reduce.localize.references.values import GoldenOutputs, RecordedValues
-from precision_bisect.reduce.localize.request import LocalizationRequest
 from precision_bisect.runner.build_output.files.errors import BuildOutputError
 from precision_bisect.runner.compare.statistics.statistics import Tolerance
 from precision_bisect.runner.errors import UserError

@@ -9,10 +9,12 @@ from typing import Any, cast
 
 import pytest
 
-from precision_bisect.reduce.localize.stalls import stall as under_test
-from precision_bisect.reduce.localize.stalls.stall import RUNS_OF_A_STALL, StallExamination
+from precision_bisect.reduce.localize.executor import Executor
+from precision_bisect.reduce.localize.experiments.experiment import RunOnce
+from precision_bisect.reduce.localize.stalls.stall import RUNS_OF_A_STALL, examine_stall
 from precision_bisect.reduce.replay.runnable_build import RunnableBuild
 from precision_bisect.store.vocabulary import Verdict
+from tests.reduce.localize.simulated_build import executor_in
 from tests.reduce.small_builds import SHIFT, small_build
 
 _LINE = (
@@ -29,24 +31,19 @@ def examined(
     """The verdict on a build whose further runs end so and print that."""
     left = [*runs, (control, "")]
 
-    def run(_self: object, build: RunnableBuild, place: Path) -> Any:
+    def run(_self: object, asked: RunOnce) -> Any:
         verdict, text = left.pop(0)
+        place = folder / asked.name
         place.mkdir(parents=True)
         log = place / "run.log.gz"
         log.write_bytes(gzip.compress(text.encode()))
         return SimpleNamespace(classification=SimpleNamespace(verdict=verdict), log=log)
 
-    monkeypatch.setattr(under_test.StallExamination, "_run", run)
+    monkeypatch.setattr(Executor, "_run_once", run)
     toolchain = cast("Any", None)
     build = small_build(folder / "build", SHIFT)
-    return StallExamination(
-        failing=RunnableBuild(path=build, toolchain=toolchain),
-        control=RunnableBuild(path=build, toolchain=toolchain),
-        data=build / "data",
-        folder=folder / "stall",
-        timeout=9,
-        on_progress=lambda _text: None,
-    ).run()
+    runnable = RunnableBuild(path=build, toolchain=toolchain)
+    return executor_in(folder).execute(examine_stall(runnable, runnable))
 
 
 def line(task: int) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...runner.compare.statistics.statistics import Tolerance
-from ..replay.toolchain import Toolchain
-from .references.reference import Reference
+from ....runner.compare.statistics.statistics import Tolerance
+from ...replay.toolchain import Toolchain
+from .reference import Reference
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,23 +7,47 @@ from typing import Any
 
 import pytest
 
+from precision_bisect.reduce.graph.task_list import KernelTask
+from precision_bisect.reduce.localize.attribution.attribution import DivergentTask
 from precision_bisect.reduce.localize.references.reference_runs import ReferenceRuns
-from precision_bisect.reduce.localize.search.localizer import Localizer
+from precision_bisect.reduce.localize.search.first_divergences import FirstDivergences
+from precision_bisect.reduce.localize.search.search import DivergenceSearch
 from precision_bisect.runner.compare.statistics.statistics import Tolerance
 from precision_bisect.runner.errors import UserError
-from tests.reduce.localize.simulated_build import RIGHT, TASK_BYTES, SimulatedBuild, add
+from tests.reduce.localize.simulated_build import RIGHT, TASK_BYTES, SimulatedBuild, add, executor_in
 
 EVERYTHING = 2**20
 
 
-def localizer(failing: SimulatedBuild, reference: SimulatedBuild, **fields: Any) -> Localizer:
-    return Localizer(
-        failing=failing.recorded,
-        expected=ReferenceRuns.of(failing.recorded, reference.recorded),
-        tolerance=Tolerance(),
-        on_progress=lambda _text: None,
-        **{"budget": EVERYTHING, "attempts": 3, **fields},
-    )
+class Search:
+    """A search whose experiments are made as they are asked for; `said` is what the user is told."""
+
+    def __init__(self, failing: SimulatedBuild, reference: SimulatedBuild, **fields: Any) -> None:
+        self.said: list[str] = []
+        self._executor = executor_in(failing.build, self.said.append)
+        asked: dict[str, Any] = {"budget": EVERYTHING, "attempts": 3, **fields}
+        self._search = DivergenceSearch(
+            failing=failing.recorded,
+            expected=ReferenceRuns.of(failing.recorded, reference.recorded),
+            tolerance=Tolerance(),
+            **asked,
+        )
+
+    def localize(self) -> FirstDivergences:
+        """The first divergences."""
+        return self._executor.execute(self._search.first_divergences())
+
+    def divergent_below(self) -> tuple[KernelTask, ...]:
+        """Tasks below them."""
+        return self._search.below
+
+    def show(self, ordinals: list[int]) -> tuple[DivergentTask, ...]:
+        """Of `DivergenceSearch`."""
+        return self._executor.execute(self._search.show(ordinals))
+
+
+def search_in(failing: SimulatedBuild, reference: SimulatedBuild, **fields: Any) -> Search:
+    return Search(failing, reference, **fields)
 
 
 @pytest.fixture
@@ -37,7 +61,7 @@ def bad(tmp_path: Path) -> SimulatedBuild:
 
 
 def test_a_budget_for_everything_takes_one_run_of_each(bad: SimulatedBuild, good: SimulatedBuild) -> None:
-    found = localizer(bad, good).localize()
+    found = search_in(bad, good).localize()
     assert [each.task.ordinal for each in found.divergent] == [1]
     assert len(bad.dumps) == len(good.dumps) == 1
     assert {ordinal for ordinal, error in found.seen.items() if error} == {1, 2}
@@ -45,7 +69,7 @@ def test_a_budget_for_everything_takes_one_run_of_each(bad: SimulatedBuild, good
 
 
 def test_both_builds_dump_the_same_tasks_within_the_budget(bad: SimulatedBuild, good: SimulatedBuild) -> None:
-    found = localizer(bad, good, budget=2 * TASK_BYTES).localize()
+    found = search_in(bad, good, budget=2 * TASK_BYTES).localize()
     assert [each.task.ordinal for each in found.divergent] == [1]
     assert bad.dumps == good.dumps
     assert all(len(results) <= 2 for results, _ in bad.dumps)
@@ -56,37 +80,35 @@ def test_outputs_that_are_known_spare_a_look_at_them(
     tmp_path: Path, bad: SimulatedBuild, good: SimulatedBuild
 ) -> None:
     known = (bad.with_outputs(tmp_path / "ours"), good.with_outputs(tmp_path / "theirs"))
-    found = localizer(*known, budget=2 * TASK_BYTES).localize()
+    found = search_in(*known, budget=2 * TASK_BYTES).localize()
     assert [each.task.ordinal for each in found.divergent] == [1]
     assert all(not results & {2, 4} for results, _ in known[0].dumps)
 
 
 def test_what_does_not_diverge_is_tried_as_often_as_is_asked(good: SimulatedBuild) -> None:
-    said: list[str] = []
-    search = localizer(good, good, attempts=3)
-    search.on_progress = said.append
+    search = search_in(good, good, attempts=3)
     found = search.localize()
     assert found.divergent == ()
     assert len(good.dumps) == 1 + 3
-    assert said.count("nothing diverged in attempt 2 of 3") == 1
+    assert search.said.count("nothing diverged in attempt 2 of 3") == 1
 
 
 def test_a_task_that_diverges_in_some_runs_only_vanishes(tmp_path: Path, good: SimulatedBuild) -> None:
     """Wrong in the first run that is dumped, and never again."""
     bad = SimulatedBuild.of(tmp_path / "racy")
     bad.kernels = lambda run: {**RIGHT, 1: add(1.5 if run == 1 else 1)}
-    found = localizer(bad, good, budget=4 * TASK_BYTES, attempts=1).localize()
+    found = search_in(bad, good, budget=4 * TASK_BYTES, attempts=1).localize()
     assert found.divergent == ()
     assert [task.ordinal for task in found.vanished] == [2]
 
 
 def test_a_budget_that_holds_no_task_is_said(bad: SimulatedBuild, good: SimulatedBuild) -> None:
     with pytest.raises(UserError, match=f"at least {TASK_BYTES} bytes"):
-        localizer(bad, good, budget=TASK_BYTES - 1).localize()
+        search_in(bad, good, budget=TASK_BYTES - 1).localize()
 
 
 def test_tasks_below_are_shown_in_a_run_of_their_own(bad: SimulatedBuild, good: SimulatedBuild) -> None:
-    search = localizer(bad, good)
+    search = search_in(bad, good)
     search.localize()
     assert [task.ordinal for task in search.divergent_below()] == [2]
     (below,) = search.show([2, 3])

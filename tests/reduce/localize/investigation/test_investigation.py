@@ -8,20 +8,27 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from precision_bisect.reduce.localize.attribution import known_inputs, twin_kernels
-from precision_bisect.reduce.localize.investigation import Investigation
+from precision_bisect.reduce.localize import executor
+from precision_bisect.reduce.localize.investigation.investigation import compare
 from precision_bisect.reduce.localize.references.known_values import KnownValues
 from precision_bisect.reduce.localize.references.reference_runs import ReferenceRuns
+from precision_bisect.reduce.localize.references.request import LocalizationRequest
 from precision_bisect.reduce.localize.references.values import GoldenOutputs
 from precision_bisect.reduce.localize.report.divergent_tensors import first_divergent
 from precision_bisect.reduce.localize.report.findings import Findings, StallFindings
-from precision_bisect.reduce.localize.request import LocalizationRequest
 from precision_bisect.reduce.output_folder import OutputFolder
 from precision_bisect.runner.compare.statistics.statistics import Tolerance
 from precision_bisect.runner.errors import UsageError
 from precision_bisect.runner.localization.answer import read_divergence
 from precision_bisect.runner.localization.stall import Stall
-from tests.reduce.localize.simulated_build import Array, SimulatedBuild, SimulatedTask, add, double
+from tests.reduce.localize.simulated_build import (
+    Array,
+    SimulatedBuild,
+    SimulatedTask,
+    add,
+    double,
+    executor_in,
+)
 
 
 class FakeToolchain:
@@ -32,8 +39,7 @@ class FakeToolchain:
 
 @pytest.fixture(autouse=True)
 def _simulated(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (twin_kernels, known_inputs):
-        monkeypatch.setattr(module, "TaskReplayer", SimulatedTask)
+    monkeypatch.setattr(executor, "TaskReplayer", SimulatedTask)
 
 
 @pytest.fixture
@@ -60,15 +66,9 @@ def investigate(
 ) -> Findings:
     """Against the good build; None: against the golden outputs alone."""
     recorded = failing.recorded
-    return Investigation(
-        request=request_of(failing, folder, tolerance or Tolerance()),
-        failing=recorded,
-        expected=KnownValues.of(recorded, None)
-        if good is None
-        else ReferenceRuns.of(recorded, good.recorded),
-        folder=folder / "alone",
-        on_progress=lambda _text: None,
-    ).run()
+    expected = KnownValues.of(recorded, None) if good is None else ReferenceRuns.of(recorded, good.recorded)
+    request = request_of(failing, folder, tolerance or Tolerance())
+    return executor_in(folder).execute(compare(request, recorded, expected))
 
 
 def test_a_fault_and_what_lies_below_it(tmp_path: Path, good: SimulatedBuild) -> None:
@@ -114,7 +114,7 @@ def test_golden_outputs_alone_leave_candidates(tmp_path: Path) -> None:
 def test_a_tensor_within_the_tolerance_is_no_entry(tmp_path: Path, good: SimulatedBuild) -> None:
     bad = SimulatedBuild.of(tmp_path / "bad", {1: add(1.5)})
     findings = investigate(tmp_path, bad, good)
-    ((divergent, verdict),) = findings.found.pairs
+    ((divergent, verdict),) = findings.attributed.pairs
     assert list(first_divergent(divergent, verdict, bad.recorded, Tolerance(atol=1))) == []
 
 
@@ -122,8 +122,9 @@ def test_findings_are_written_with_their_page(tmp_path: Path, good: SimulatedBui
     bad = SimulatedBuild.of(tmp_path / "bad", {1: add(1.5)})
     output = OutputFolder(tmp_path / "out")
     assert list(output.open(apart_from=(bad.build,)).iterdir()) == []
-    written = output.write(investigate(tmp_path, bad, good))
-    assert read_divergence(output.path) == written
+    findings = investigate(tmp_path, bad, good)
+    output.write(findings.document(), findings.page())
+    assert read_divergence(output.path) == findings.document()
     assert '"state":"first"' in (output.path / "task_graph.html").read_text()
 
 
@@ -132,7 +133,10 @@ def test_a_stall_has_no_page(tmp_path: Path, good: SimulatedBuild) -> None:
     findings = StallFindings(request=request_of(good, tmp_path, Tolerance()), stall=stall)
     output = OutputFolder(tmp_path / "out")
     output.open(apart_from=())
-    assert output.write(findings).stall == stall
+    output.write(findings.document(), findings.page())
+    written = read_divergence(output.path)
+    assert written is not None
+    assert written.stall == stall
     assert not (output.path / "task_graph.html").exists()
 
 

@@ -13,20 +13,17 @@ from typing import cast
 import pytest
 import torch
 
-from precision_bisect.reduce.localize import orders as under_test
-from precision_bisect.reduce.localize.orders import REPEATS_TO_CONFIRM, UNDER_LOAD, OrderTrials
+from precision_bisect.reduce.localize import executor
+from precision_bisect.reduce.localize.investigation.orders import REPEATS_TO_CONFIRM, UNDER_LOAD, OrderTrials
 from precision_bisect.reduce.replay.recorded_build import RecordedBuild
 from precision_bisect.reduce.replay.replay import ReplayError
 from precision_bisect.runner.build_output.golden_data import TensorFolder
 from precision_bisect.runner.compare.statistics.statistics import Tolerance
+from precision_bisect.runner.localization.orders import OrderConfirmation, OrderTrial
 from precision_bisect.store.vocabulary import Verdict
+from tests.reduce.localize.simulated_build import executor_in
 
 ORDERS = ("serial", "reverse")
-
-
-@dataclass
-class _Schedule:
-    variables: dict[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass
@@ -39,16 +36,6 @@ class FakeBuild:
 
     def restore(self) -> None:
         pass
-
-    @property
-    def replayer(self) -> FakeBuild:
-        return self
-
-    toolchain = stack = replayer
-
-    @property
-    def schedules(self) -> dict[str, _Schedule]:
-        return {name: _Schedule() for name in ORDERS}
 
     def run(self, *, schedule: str | None) -> FakeBuild:
         self.runs[schedule] += 1
@@ -71,18 +58,38 @@ def saved(folder: Path, value: float) -> TensorFolder:
 
 @pytest.fixture(autouse=True)
 def _idle(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(under_test, "busy", nullcontext)
+    monkeypatch.setattr(executor, "busy", nullcontext)
 
 
-def order_trials(folder: Path, fails: Callable[[str | None], bool | None]) -> tuple[OrderTrials, FakeBuild]:
-    build = FakeBuild(folder, fails)
-    found = OrderTrials(
-        failing=cast("RecordedBuild", build),
-        expected=saved(folder, 1.0),
-        tolerance=Tolerance(),
-        on_progress=lambda _text: None,
-    )
-    return found, build
+class Trials:
+    """Trials of a build whose runs are made as they are asked for."""
+
+    def __init__(self, folder: Path, fails: Callable[[str | None], bool | None]) -> None:
+        self.build = FakeBuild(folder, fails)
+        self._executor = executor_in(folder)
+        self._trials = OrderTrials(
+            failing=cast("RecordedBuild", self.build),
+            schedules={name: {} for name in ORDERS},
+            expected=saved(folder, 1.0),
+            tolerance=Tolerance(),
+        )
+
+    def provoke(self) -> str | None:
+        """Of `OrderTrials`."""
+        return self._executor.execute(self._trials.provoke())
+
+    def try_all(self) -> tuple[OrderTrial, ...]:
+        """Of `OrderTrials`."""
+        return self._executor.execute(self._trials.try_all())
+
+    def confirm(self, trials: tuple[OrderTrial, ...]) -> OrderConfirmation | None:
+        """Of `OrderTrials`."""
+        return self._executor.execute(self._trials.confirm(trials))
+
+
+def order_trials(folder: Path, fails: Callable[[str | None], bool | None]) -> tuple[Trials, FakeBuild]:
+    trials = Trials(folder, fails)
+    return trials, trials.build
 
 
 def test_an_order_that_decides_is_a_race(tmp_path: Path) -> None:

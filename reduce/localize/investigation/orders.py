@@ -1,0 +1,138 @@
+"""Under which schedules of the runtime the outputs go wrong: a failure that comes and goes with the order is a race."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ....runner.build_output.files.errors import BuildOutputError
+from ....runner.build_output.golden_data import TensorFolder
+from ....runner.compare.statistics.statistics import Tolerance
+from ....runner.localization.orders import OrderConfirmation, OrderTrial, Race
+from ...replay.comparison import differs
+from ...replay.recorded_build import RecordedBuild
+from ..experiments.experiment import RunInOrder, Steps, Tell
+
+AS_IT_IS, UNDER_LOAD = "as it is", "under load"
+_REPEATS = 3
+REPEATS_TO_CONFIRM = 4
+"""A failure of chance p, whatever the order, shows k failures under one order and k passes under another with
+probability (p (1 - p))^k, at most 4^-k: 0.4 % for 4 runs each."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OrderTrials:
+    """Asks for runs of the failing build in many orders on the same data, and compares its outputs with the
+    reference's. `schedules` are those of the stack file by name, with their variables."""
+
+    failing: RecordedBuild
+    schedules: Mapping[str, Mapping[str, str]]
+    expected: TensorFolder
+    tolerance: Tolerance
+    _first: dict[str, OrderTrial] = field(default_factory=dict[str, OrderTrial])
+    """The first run under each schedule of the stack file."""
+
+    @classmethod
+    def of(
+        cls, failing: RecordedBuild, expected: TensorFolder | None, tolerance: Tolerance
+    ) -> OrderTrials | None:
+        """None where it is not told what a run puts out, or should."""
+        if failing.outputs is None or expected is None:
+            return None
+        schedules = failing.replayer.toolchain.stack.schedules
+        return cls(
+            failing=failing,
+            schedules={name: schedule.variables for name, schedule in schedules.items()},
+            expected=expected,
+            tolerance=tolerance,
+        )
+
+    def provoke(self) -> Steps[str | None]:
+        """The first schedule of the stack file under which the outputs are wrong, where there is one under which they
+        are right: there, a failure that comes and goes can be looked at. None where there are no two such."""
+        wrong = right = None
+        for name in self.schedules:
+            trial = yield from self._once(name)
+            wrong = wrong or (name if trial.failed else None)
+            right = right or (name if trial.passed else None)
+            if wrong and right:
+                return wrong
+        return None
+
+    def look_for_race(self) -> Steps[Race]:
+        """What became of the failing build under each schedule, and whether the order decides."""
+        trials = yield from self.try_all()
+        confirmation = yield from self.confirm(trials)
+        confirmed = confirmation is not None and confirmation.holds
+        return Race(confirmed=confirmed, trials=trials, confirmation=confirmation)
+
+    def try_all(self) -> Steps[tuple[OrderTrial, ...]]:
+        """As the caller's variables have it, repeatedly, alone and under load; then under each schedule of the stack
+        file, with the variables of all others cleared."""
+        yield from Tell("running the failing build as it is")
+        trials = [(yield from self._trial(AS_IT_IS, _REPEATS))]
+        yield from Tell("running the failing build under load")
+        trials += [(yield from self._trial(UNDER_LOAD, _REPEATS))]
+        for name in self.schedules:
+            trials += [(yield from self._once(name))]
+        return tuple(trials)
+
+    def confirm(self, trials: tuple[OrderTrial, ...]) -> Steps[OrderConfirmation | None]:
+        """Whether the order decides: one that failed against one that passed, in fresh runs; schedules of the stack
+        file first, which hold the order fast. None where no order failed in all its runs, or none passed in all."""
+        orders = [trial for trial in trials if trial.schedule != UNDER_LOAD]
+        failing = [trial for trial in orders if trial.failed == trial.runs]
+        passing = [trial for trial in orders if trial.passed == trial.runs]
+        if not failing or not passing:
+            return None
+        bad, good = (min(alike, key=lambda trial: trial.schedule == AS_IT_IS) for alike in (failing, passing))
+        yield from Tell(f"running {bad.schedule} and {good.schedule} in turns")
+        empty = {"runs": 0, "failed": 0, "stopped": 0}
+        bad, good = bad.model_copy(update=empty), good.model_copy(update=empty)
+        while bad.runs < REPEATS_TO_CONFIRM:
+            bad = _sum(bad, (yield from self._trial(bad.schedule, 1)))
+            good = _sum(good, (yield from self._trial(good.schedule, 1)))
+            if bad.failed < bad.runs or good.passed < good.runs:
+                break
+        return OrderConfirmation(failing=bad, passing=good)
+
+    def _once(self, name: str) -> Steps[OrderTrial]:
+        if name not in self._first:
+            yield from Tell(f"running the failing build under schedule {name}")
+            self._first[name] = yield from self._trial(name, 1)
+        return self._first[name]
+
+    def _trial(self, name: str, runs: int) -> Steps[OrderTrial]:
+        schedule = None if name in (AS_IT_IS, UNDER_LOAD) else name
+        outputs = yield from RunInOrder(
+            failing=self.failing, schedule=schedule, runs=runs, under_load=name == UNDER_LOAD
+        )
+        outcomes = [None if each is None else self._fails(each) for each in outputs]
+        return OrderTrial(
+            schedule=name,
+            variables=self.schedules[schedule] if schedule else {},
+            runs=runs,
+            failed=outcomes.count(True),
+            stopped=outcomes.count(None),
+        )
+
+    def _fails(self, outputs: TensorFolder) -> bool | None:
+        """Whether they are not what they should be; None where they cannot be read."""
+        try:
+            return any(
+                name not in outputs.names
+                or differs(outputs.tensor(name), self.expected.tensor(name), self.tolerance)
+                for name in self.expected.names
+            )
+        except BuildOutputError:
+            return None
+
+
+def _sum(first: OrderTrial, second: OrderTrial) -> OrderTrial:
+    return OrderTrial(
+        schedule=first.schedule,
+        variables=first.variables,
+        runs=first.runs + second.runs,
+        failed=first.failed + second.failed,
+        stopped=first.stopped + second.stopped,
+    )
