@@ -7,6 +7,7 @@ from itertools import chain
 
 from ...store.vocabulary import Phase, Seeks
 from ..commits.range import LoadedRange, outcome_of
+from ..search.evidence.blamed_file import BlamedFile
 from ..search.evidence.knowledge import Observation, Outcome
 from ..search.evidence.posterior import GOOD_END
 from ..search.graph.graph import CommitGraph
@@ -61,9 +62,16 @@ class RangeEvidence:
         """The candidates, or the good end, for which a probe of some content speaks."""
         return self._nodes.get(content, ())
 
-    def observations(self, log: ProbeLog) -> list[Observation]:
-        """All that tells something of this range, in the order in which the probes ended."""
-        return [*self.inherited, *self._unpinned, *chain.from_iterable(map(self.of_probe, log.ended))]
+    def observations(
+        self, log: ProbeLog, blamed: Mapping[str, tuple[BlamedFile, ...]] | None = None
+    ) -> list[Observation]:
+        """All that tells something of this range, in the order in which the probes ended. `blamed` are the files that
+        the errors of untestable contents name."""
+        seen = [*self.inherited, *self._unpinned]
+        for probe in log.ended:
+            files = (blamed or {}).get(probe.content, ())
+            seen += [replace(each, blamed=files) for each in self.of_probe(probe)]
+        return seen
 
     def confirming(self, log: ProbeLog) -> list[Observation]:
         """What the probes tell that were made to confirm a culprit."""

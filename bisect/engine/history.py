@@ -4,9 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from ...runner.verdict.compiler_errors import CompilerError
 from ..commits.moved_pin import MovedPin
 from ..commits.range import LoadedRange, Range
 from ..result import PinRecord
+from ..search.evidence.blamed_file import BlamedFile
 from .probes import Target
 
 
@@ -17,6 +19,18 @@ class AskRange:
     ordinal: int
     """Of the ranges of this bisection, from 1."""
     range: Range
+
+
+@dataclass(frozen=True, kw_only=True)
+class AskBlamedFile:
+    """Which candidates of a range hold what an error blames that made a commit of it untestable? Answer: a
+    `BlamedFile`, or None where the error names no file that the range changes."""
+
+    ordinal: int
+    """Of the range, as in `AskRange`."""
+    candidates: tuple[str, ...]
+    commit: str
+    error: CompilerError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,10 +94,18 @@ class AskPins:
 
 
 HistoryQuestion: TypeAlias = (
-    AskRange | AskTarget | AskFirstParents | AskMovedPins | AskMergeBase | AskPatches | AskPins
+    AskRange
+    | AskBlamedFile
+    | AskTarget
+    | AskFirstParents
+    | AskMovedPins
+    | AskMergeBase
+    | AskPatches
+    | AskPins
 )
 HistoryAnswer: TypeAlias = (
     LoadedRange
+    | BlamedFile
     | Target
     | FirstParents
     | tuple[MovedPin, ...]

@@ -6,8 +6,10 @@ from typing import Literal, cast, overload
 from ..commits.moved_pin import MovedPin
 from ..commits.range import LoadedRange, Range
 from ..result import PinRecord
+from ..search.evidence.blamed_file import BlamedFile
 from ..search.evidence.rates import Rates
 from .history import (
+    AskBlamedFile,
     AskFirstParents,
     AskMergeBase,
     AskMovedPins,
@@ -69,6 +71,8 @@ class Known:
 
     @overload
     def answer(self, question: AskRange) -> LoadedRange | None: ...
+    @overload
+    def answer(self, question: AskBlamedFile) -> BlamedFile | None: ...
     @overload
     def answer(self, question: AskTarget) -> Target | None: ...
     @overload

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ...runner.verdict.compiler_errors import CompilerError
 from ...store.vocabulary import BuildSource, Judgement, Phase, Verdict
 
 
@@ -62,7 +63,7 @@ class FinishedProbe:
 
     number: in the order of the starts. evidence: the lines that say most of it. place: where it was made: the host and
     the slot on it, and so the worktree, the virtual environment and the board behind it; None where that is not known.
-    kernels: the names of the kernels that its build directory holds.
+    kernels: the names of the kernels that its build directory holds. errors: those of a compiler that made it a skip.
     """
 
     number: int
@@ -75,4 +76,5 @@ class FinishedProbe:
     metrics: Mapping[str, Mapping[str, float]]
     place: str | None = None
     kernels: tuple[str, ...] = ()
+    errors: tuple[CompilerError, ...] = ()
     times: ProbeTimes

@@ -2,14 +2,18 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
+from ...runner.verdict.compiler_errors import CompilerError
 from ...store.vocabulary import Phase
 from ..commits.range import LoadedRange
+from ..search.evidence.blamed_file import BlamedFile
 from ..search.evidence.knowledge import Observation, Outcome
 from ..search.evidence.posterior import Posterior
 from ..search.evidence.rates import Rates
 from ..search.graph.graph import CommitGraph, Floats
 from .evidence import RangeEvidence, failing_end, target_at
+from .history import AskBlamedFile
 from .known import Known
 from .priority.circumstances import Circumstances
 from .priority.forecast import commit_weights, kernels_of, promise_of
@@ -68,6 +72,31 @@ class RangeSearch:
             self._cache.weighed_by = (kernels, suspicions)
         return self._cache.weights
 
+    def blamed_files(self, known: Known) -> tuple[AskBlamedFile, ...]:
+        """What has to be asked about the errors that made candidates untestable."""
+        return tuple(chain.from_iterable(self._questions(known).values()))
+
+    def _questions(self, known: Known) -> dict[str, list[AskBlamedFile]]:
+        """For each untestable content of this range a question about each of its errors."""
+        questions: dict[str, list[AskBlamedFile]] = {}
+        for probe in known.log.ended:
+            for node in self.evidence.nodes_of(probe.content)[:1] if probe.errors else ():
+                commit = target_at(self.loaded, node).commit
+                questions[probe.content] = [self._question(commit, error) for error in probe.errors]
+        return questions
+
+    def _question(self, commit: str, error: CompilerError) -> AskBlamedFile:
+        candidates = self.loaded.candidates
+        return AskBlamedFile(ordinal=self.ordinal, candidates=candidates, commit=commit, error=error)
+
+    def _blamed(self, known: Known) -> dict[str, tuple[BlamedFile, ...]]:
+        """For each untestable content the files that its errors name, as far as they were asked about."""
+        answers = {
+            content: [known.answer(question) for question in questions if known.has(question)]
+            for content, questions in self._questions(known).items()
+        }
+        return {content: tuple(filter(None, files)) for content, files in answers.items()}
+
     def posterior(
         self, known: Known, around: Circumstances, *, without: Iterable[int] = (), never: Iterable[int] = ()
     ) -> Posterior:
@@ -75,7 +104,8 @@ class RangeSearch:
         as untestable, whatever their probes said."""
         untestable = dict.fromkeys(never)
         aside = {*without, *untestable}
-        observations = [seen for seen in self.evidence.observations(known.log) if seen.commit not in aside]
+        everything = self.evidence.observations(known.log, self._blamed(known))
+        observations = [seen for seen in everything if seen.commit not in aside]
         observations += [Observation(node, Outcome.SKIP) for node in untestable]
         return self._cache.after(
             self.loaded.graph,

@@ -7,10 +7,12 @@ from ...runner.git.repository import GitRepository
 from ...runner.git.revisions import NoPinError, Revisions
 from ...runner.workspace.content import StackContent
 from ...runner.workspace.workspace import MissingCommitError, Workspace
+from ..commits.blamed import blamed_file
 from ..commits.load import load_range
 from ..commits.moved_pin import MovedPin
 from ..commits.range import LoadedRange
 from ..engine.history import (
+    AskBlamedFile,
     AskFirstParents,
     AskMergeBase,
     AskMovedPins,
@@ -26,6 +28,7 @@ from ..engine.probes import Target
 from ..plan.pins import moved_pins, pin_records
 from ..plan.request import BisectRequest
 from ..result import PinRecord
+from ..search.evidence.blamed_file import BlamedFile
 
 _DAY = 24 * 3600.0
 
@@ -40,12 +43,16 @@ class HistoryReader:
         self._workspace = workspace
         self._content = content
         self._revisions = revisions
+        self._loaded: dict[int, LoadedRange] = {}
+        """The ranges so far, by their ordinals."""
 
     def answer(self, question: HistoryQuestion) -> HistoryAnswer:
         """The answer to any question. Raises `UserError` where the history does not hold what is needed."""
         match question:
             case AskRange():
                 return self._range(question)
+            case AskBlamedFile():
+                return self._blamed_file(question)
             case AskTarget():
                 return self._target(question)
             case AskFirstParents():
@@ -67,11 +74,21 @@ class HistoryReader:
 
     def _range(self, question: AskRange) -> LoadedRange | None:
         where = question.range
-        return load_range(
+        loaded = load_range(
             where,
             repository=self._workspace.clones[where.repository],
             content=self._content,
             revisions=self._revisions,
+        )
+        if loaded is not None:
+            self._loaded[question.ordinal] = loaded
+        return loaded
+
+    def _blamed_file(self, question: AskBlamedFile) -> BlamedFile | None:
+        loaded = self._loaded[question.ordinal]
+        clone = self._workspace.clones[loaded.range.repository]
+        return blamed_file(
+            loaded, clone, candidates=question.candidates, commit=question.commit, error=question.error
         )
 
     def _target(self, question: AskTarget) -> Target | None:

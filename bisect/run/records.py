@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from ...runner.probe.records import ProbeResult
+from ...runner.verdict.compiler_errors import compiler_errors
 from ...runner.workspace.environment import fingerprint
 from ...store.journals.probes import ProbeOutcome
 from ...store.tables.bisections import ProbeRow
@@ -14,17 +15,19 @@ from ..engine.probes import FinishedProbe, ProbeTimes
 def finished_probe(stored: ProbeRow, *, kernels: tuple[str, ...] = ()) -> FinishedProbe:
     """A finished probe of the store. `kernels` are the names of those that its build holds, where they matter."""
     assert stored.verdict is not None
+    judgement = stored.judgement or Judgement.SKIP
     return FinishedProbe(
         number=stored.ordinal,
         content=stored.content,
         phase=stored.phase,
-        judgement=stored.judgement or Judgement.SKIP,
+        judgement=judgement,
         verdict=stored.verdict,
         signature=stored.signature,
         evidence=_most_telling(stored),
         metrics=stored.metrics or {},
         place=None if stored.slot is None else f"{stored.host or ''} {stored.slot}",
         kernels=kernels,
+        errors=compiler_errors(line.text for line in stored.evidence) if judgement is Judgement.SKIP else (),
         times=ProbeTimes(
             build_source=stored.build_source or BuildSource.NONE,
             build_seconds=stored.build_seconds or 0.0,

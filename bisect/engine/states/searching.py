@@ -26,7 +26,7 @@ from .answer.concluding import Concluding, without_culprit
 from .answer.enclosing import Enclosing
 from .answer.naming import ConfirmedCulprit, named_commit
 from .parents import CheckingParents
-from .state import Advance, BisectionState, Move, Wait
+from .state import Advance, BisectionState, Move, Wait, load_all
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,8 @@ class Searching(BisectionState):
     @override
     def advance(self, known: Known, around: Circumstances) -> Advance:
         search = self.range_search
+        if wait := load_all(known, *search.blamed_files(known)):
+            return wait
         contradiction = Contradiction.of(search.evidence, known.log)
         in_flight = search.in_flight(known)
         if contradiction.verifying:

@@ -74,7 +74,7 @@ def testable_chance(posterior: Posterior) -> Floats:
     if posterior.skipped:
         tried = {seen.commit: False for seen in posterior.observations if seen.commit != GOOD_END}
         tried |= {posterior.graph.bad: False} | dict.fromkeys(posterior.skipped, True)
-        chance[:-1] -= skip_probability(posterior.graph, tried)
+        chance[:-1] -= skip_probability(posterior.graph, tried, posterior.blamed)
     return chance
 
 

@@ -106,7 +106,7 @@ def _most_informative(knowledge: Knowledge, informative: Mask, share: Floats, co
     value = entropy(share) / costs
     if knowledge.skipped:
         skipped = {commit: outcome is Outcome.SKIP for commit, outcome in knowledge.outcomes.items()}
-        value *= 1 - skip_probability(knowledge.graph, skipped)
+        value *= 1 - skip_probability(knowledge.graph, skipped, knowledge.blamed)
     value[~informative] = -1.0
     best = np.flatnonzero(value >= value.max() * (1 - 1e-9))
     return int(best[np.argmin(np.abs(share[best] - 0.5))])

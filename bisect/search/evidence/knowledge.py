@@ -7,6 +7,7 @@ from enum import Enum
 import numpy as np
 
 from ..graph.graph import CommitGraph, Mask
+from .blamed_file import BlamedFile
 
 
 class Outcome(Enum):
@@ -21,12 +22,14 @@ class Outcome(Enum):
 class Observation:
     """The outcome of one test of one commit of a graph.
 
-    place: what a rerun may share with others of its commit, such as board and slot; None if nothing.
+    place: what a rerun may share with others of its commit, such as board and slot; None if nothing. blamed: the files
+    that the errors of a skip name.
     """
 
     commit: int
     outcome: Outcome
     place: str | None = None
+    blamed: tuple[BlamedFile, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,12 +44,14 @@ class Knowledge:
     suspects: mask of the commits that may have introduced the failure; never empty.
     outcomes: the last outcome of each tested commit; a skip does not displace a pass or a fail.
     unexplained_fails: commits whose fail no suspect explains, ascending.
+    blamed: the files that the errors of skipped commits name.
     """
 
     graph: CommitGraph
     suspects: Mask
     outcomes: dict[int, Outcome]
     unexplained_fails: tuple[int, ...]
+    blamed: dict[int, tuple[BlamedFile, ...]]
 
     @classmethod
     def start(cls, graph: CommitGraph, observations: Iterable[Observation] = ()) -> "Knowledge":
@@ -55,9 +60,11 @@ class Knowledge:
         Raises ValueError if two observations of one commit disagree, or the bad end passed.
         """
         outcomes = {graph.bad: Outcome.BAD}
+        blamed: dict[int, tuple[BlamedFile, ...]] = {}
         for observation in observations:
             _record(outcomes, observation)
-        return cls._of(graph, outcomes)
+            blamed |= {observation.commit: observation.blamed} if observation.blamed else {}
+        return cls._of(graph, outcomes, blamed)
 
     def observe(self, observation: Observation) -> "Knowledge":
         """What is known after one more observation. Their order does not matter.
@@ -66,10 +73,13 @@ class Knowledge:
         """
         outcomes = dict(self.outcomes)
         _record(outcomes, observation)
-        return self._of(self.graph, outcomes)
+        blamed = {observation.commit: observation.blamed} if observation.blamed else {}
+        return self._of(self.graph, outcomes, self.blamed | blamed)
 
     @classmethod
-    def _of(cls, graph: CommitGraph, outcomes: dict[int, Outcome]) -> "Knowledge":
+    def _of(
+        cls, graph: CommitGraph, outcomes: dict[int, Outcome], blamed: dict[int, tuple[BlamedFile, ...]]
+    ) -> "Knowledge":
         suspects = np.ones(len(graph), dtype=np.bool_)
         for commit in _with(Outcome.GOOD, outcomes):
             if suspects[commit]:
@@ -81,7 +91,7 @@ class Knowledge:
                 suspects = remaining
             else:
                 unexplained.append(commit)
-        return cls(graph, suspects, outcomes, tuple(reversed(unexplained)))
+        return cls(graph, suspects, outcomes, tuple(reversed(unexplained)), blamed)
 
     @property
     def skipped(self) -> frozenset[int]:

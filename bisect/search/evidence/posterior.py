@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..graph.graph import CommitGraph, Floats, Integers, Mask
+from .blamed_file import BlamedFile
 from .knowledge import Observation, Outcome
 from .places import fresh_runs, log_one_rate, shared_trouble
 from .rates import Fit, Rates, fit
@@ -187,6 +188,11 @@ class Posterior:
         """The commits of the graph that were never tested because they could not be."""
         tested = {seen.commit for seen in self.observations if seen.outcome is not Outcome.SKIP}
         return frozenset(seen.commit for seen in self.observations) - tested - {GOOD_END}
+
+    @cached_property
+    def blamed(self) -> dict[int, tuple[BlamedFile, ...]]:
+        """The files that the errors of skipped commits name."""
+        return {seen.commit: seen.blamed for seen in self.observations if seen.blamed}
 
     @cached_property
     def belief(self) -> Belief:

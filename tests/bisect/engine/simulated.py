@@ -7,7 +7,7 @@ A `SimulatedRange` is a graph of commits with a truth; a `SimulatedBisection` is
 import random
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, cast
 
@@ -44,6 +44,7 @@ from precision_bisect.runner.errors import UserError
 from precision_bisect.runner.probe.records import ProbeRequest, ProbeResult
 from precision_bisect.runner.probe.workers.pool import Event
 from precision_bisect.runner.probe.workers.worker import Done
+from precision_bisect.runner.verdict.compiler_errors import CompilerError
 from precision_bisect.store.commit import Commit
 from precision_bisect.store.vocabulary import BuildSource, Judgement, Phase, Verdict
 
@@ -175,9 +176,9 @@ def ignore(about: object) -> None:
 
 @dataclass(eq=False, kw_only=True)
 class SimulatedBisection:
-    """A bisection of a loaded range. `outcome` tells what a run of a content shows, `times` what it takes. `log` has
-    its probes so far, where it goes on, and `frozen` tells whether its data are frozen. `question` is asked in place of
-    one about the whole range."""
+    """A bisection of a loaded range. `outcome` tells what a run of a content shows, `times` what it takes, `errors` why
+    it cannot be tested. `log` has its probes so far, where it goes on, and `frozen` tells whether its data are frozen.
+    `question` is asked in place of one about the whole range."""
 
     loaded: LoadedRange
     outcome: Callable[[str], Judgement]
@@ -190,6 +191,7 @@ class SimulatedBisection:
     freezes: list[GivenData | SavedData] = field(default_factory=list[GivenData | SavedData])
     """What was frozen on the way."""
     times: Callable[[str], ProbeTimes] = equal_times
+    errors: Callable[[str], tuple[CompilerError, ...]] = lambda content: ()
     on_needs: Callable[[Needs], None] = ignore
     on_start: Callable[["SimulatedBisection", WantedProbe], None] = lambda simulated, wanted: None
     answers: Mapping[type, Callable[[Any], HistoryAnswer]] = field(default_factory=dict[type, Any])
@@ -260,7 +262,10 @@ class SimulatedBisection:
         """What a probe shows."""
         times = self.times(wanted.target.content)
         judgement = self.outcome(wanted.target.content)
-        return simulated_probe(number, wanted.target.content, wanted.phase, judgement, times=times)
+        probe = simulated_probe(number, wanted.target.content, wanted.phase, judgement, times=times)
+        return replace(
+            probe, errors=self.errors(wanted.target.content) if judgement is Judgement.SKIP else ()
+        )
 
     def cancel(self, planned: PlannedProbe) -> None:
         self.bisection = self.bisection.after(ProbesCancelled((planned.running.number,)))

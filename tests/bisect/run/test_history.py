@@ -5,6 +5,7 @@ import pytest
 from precision_bisect.bisect.commits.moved_pin import MovedPin
 from precision_bisect.bisect.commits.range import LoadedRange, Range
 from precision_bisect.bisect.engine.history import (
+    AskBlamedFile,
     AskFirstParents,
     AskMergeBase,
     AskMovedPins,
@@ -17,7 +18,9 @@ from precision_bisect.bisect.engine.history import (
 from precision_bisect.bisect.engine.probes import Target
 from precision_bisect.bisect.plan.question import views
 from precision_bisect.bisect.run.history import HistoryReader, first_parents
+from precision_bisect.bisect.search.evidence.blamed_file import BlamedFile
 from precision_bisect.runner.git.repository import GitRepository
+from precision_bisect.runner.verdict.compiler_errors import CompilerError
 from tests.bisect.run.small_request import small_request
 from tests.conftest import TestRepository
 from tests.runner.small_stack import SmallStack
@@ -93,6 +96,21 @@ def test_a_range_a_moved_pin_and_where_its_ends_parted(small: SmallStack) -> Non
     assert isinstance(line, FirstParents)
     assert line.commits[:3] == (moved, edited, good)
     assert reads.answer(AskPatches(repository="tool", commit=moved)) == ()
+
+
+def test_what_an_error_blames_is_read_from_the_range_that_was_asked_about(small: SmallStack) -> None:
+    good = head(small.tool)
+    broken = small.tool.commit("breaks", {"tool.txt": "good 1\nbroken line\n"})
+    mended = small.tool.commit("mends", {"tool.txt": "good 1\nmended line\n"})
+    reads = reader(small, good, mended)
+    loaded = reads.answer(AskRange(ordinal=1, range=Range(repository="tool", old=good, new=mended, held={})))
+    assert isinstance(loaded, LoadedRange)
+    error = CompilerError(path="/slot/tool/tool.txt", line=2, message="broken")
+    asked = AskBlamedFile(ordinal=1, candidates=loaded.candidates, commit=broken, error=error)
+    blamed = reads.answer(asked)
+    assert isinstance(blamed, BlamedFile)
+    assert blamed.fails is not None
+    assert blamed.fails.tolist() == [True, False, False]
 
 
 def test_a_target_by_what_is_held_and_none_where_it_cannot_be_had(small: SmallStack) -> None:

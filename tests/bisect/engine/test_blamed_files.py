@@ -1,0 +1,56 @@
+"""A bisection asks what the errors of untestable commits blame, and tries no more of those that hold the same."""
+
+import numpy as np
+import pytest
+
+from precision_bisect.bisect.engine.history import AskBlamedFile
+from precision_bisect.bisect.run.loop import Loop
+from precision_bisect.bisect.search.evidence.blamed_file import BlamedFile
+from precision_bisect.bisect.search.graph.graph import CommitGraph
+from precision_bisect.runner.verdict.compiler_errors import CompilerError
+from precision_bisect.store.vocabulary import Judgement
+from tests.bisect.engine.simulated import Machine, SimulatedBisection, SimulatedTask, loaded_range
+from tests.bisect.search.search_histories import line
+
+WALL = range(20, 90)
+"""Of 120 commits on a line; from 20 on a file has a line that does not compile, and other commits change it too."""
+ERROR = CompilerError(path="src/a.hpp", line=7, message="ambiguous")
+
+
+def skips_met(culprit: int, *, named: bool) -> tuple[str | None, list[int], list[AskBlamedFile]]:
+    """The commit that is named, the untestable commits that were tried, and what was asked about their errors."""
+    names, graph = [*map(str, range(120))], CommitGraph(line(120))
+    asked: list[AskBlamedFile] = []
+    tried: list[int] = []
+
+    def outcome(content: str) -> Judgement:
+        if content != "good" and int(content) in WALL:
+            tried.append(int(content))
+            return Judgement.SKIP
+        return Judgement.BAD if content != "good" and int(content) >= culprit else Judgement.GOOD
+
+    def blamed(question: AskBlamedFile) -> BlamedFile | None:
+        asked.append(question)
+        versions = np.array([*(commit // 6 for commit in range(120)), -1])
+        return BlamedFile("src/a.hpp", versions, np.array([*(c in WALL for c in range(120)), False]))
+
+    task = SimulatedTask(
+        simulated=SimulatedBisection(
+            loaded=loaded_range(names, graph, "good"),
+            outcome=outcome,
+            machine=Machine(),
+            errors=lambda content: (ERROR,) if named else (),
+            answers={AskBlamedFile: blamed},
+        )
+    )
+    Loop(task.simulated.machine).run([task])
+    return task.culprit, tried, asked
+
+
+@pytest.mark.parametrize("culprit", [5, 19, 91, 110])
+def test_one_commit_of_a_wall_is_met_where_its_error_names_a_line(culprit: int) -> None:
+    named, tried, asked = skips_met(culprit, named=True)
+    assert named == str(culprit)
+    assert len(tried) == 1
+    assert [(question.commit, question.error) for question in asked] == [(str(tried[0]), ERROR)]
+    assert len(skips_met(culprit, named=False)[1]) >= 3
