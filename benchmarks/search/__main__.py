@@ -11,9 +11,10 @@ from time import process_time
 
 from joblib import Parallel, delayed
 
-from benchmarks.search import bayesect, facf, git_runs, ours
+from benchmarks.search import git_runs, ours
 from benchmarks.search.criteria import criteria
 from benchmarks.search.large_range import LargeRange, measure
+from benchmarks.search.others import bayesect, facf
 from benchmarks.search.ours import Answer
 from benchmarks.search.plot import plot
 from benchmarks.search.table import Row, markdown, row, write_csv
@@ -84,7 +85,8 @@ def _code() -> str:
     product = Path(loop.__file__).parents[1]
     files = [*sorted((product / "search").rglob("*.py")), *sorted((product / "engine").rglob("*.py"))]
     files += [Path(loop.__file__), Path(simulated.__file__)]
-    files += [benchmark / f"{name}.py" for name in ("bayesect", "facf", "git_runs", "ours", "table", "world")]
+    files += sorted((benchmark / "others").glob("*.py"))
+    files += [benchmark / f"{name}.py" for name in ("git_runs", "ours", "table", "world")]
     return sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
