@@ -93,7 +93,7 @@ def doctor(options: DoctorOptions) -> None:
     """Say what is missing on this machine before anything runs."""
     from .commands.doctor import examine
 
-    sys.exit(examine(options.stack, repositories=options.repository))
+    sys.exit(examine(options.stack, repositories=options.repository, case=options.case, revisions=options.at))
 
 
 @main.command()

@@ -6,25 +6,51 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from ...runner.case.case import CaseName
+from ...runner.case.lacks import may_install
+from ...runner.git.revisions import Revisions, fixed_revisions
 from ...runner.stack.file import load_stack
 from ...runner.stack.overrides import read_overrides
+from ...runner.stack.stack import Stack
 from ...runner.workspace.home import user_home
 from ...runner.workspace.machine import MachineFinding, examine_machine
+from ...runner.workspace.workspace import Workspace
+from ..plan.lacks import lack_of
 from .errors import run_command
 
 _STYLES = {"ok": "green", "missing": "red", "warning": "yellow"}
 
 
-def examine(stack: str, *, repositories: tuple[str, ...]) -> int:
-    """Print what was found on this machine; 1 where something required is missing."""
+def examine(
+    stack: str, *, repositories: tuple[str, ...], case: str | None = None, revisions: tuple[str, ...] = ()
+) -> int:
+    """Print what was found on this machine, and what `case` needs of it at `revisions`, or at HEAD; 1 where something
+    required is missing."""
 
     def body() -> int:
-        overrides = read_overrides(repositories)
-        findings = list(examine_machine(load_stack(stack, overrides=overrides), user_home()))
+        loaded = load_stack(stack, overrides=read_overrides(repositories))
+        findings = list(examine_machine(loaded, user_home()))
+        if case is not None and not any(finding.state == "missing" for finding in findings):
+            findings += [_imports(loaded, case, revision) for revision in revisions or ("HEAD",)]
         _print(findings)
         return 1 if any(finding.state == "missing" for finding in findings) else 0
 
     return run_command(body)
+
+
+def _imports(stack: Stack, case: str, revision: str) -> MachineFinding:
+    """Whether the slots' interpreter has what a case imports at a commit of the searched repository."""
+    workspace = Workspace(stack, user_home())
+    searched = stack.searched
+    sha = workspace.repositories[searched].resolve(revision, option=revision)
+    fixed = fixed_revisions(stack, workspace.repositories, searched=searched)
+    complete = Revisions(stack, workspace.clones, fixed).complete({searched: sha})
+    lack = lack_of(stack, workspace, CaseName.parse(case, stack), complete)
+    subject = f"case at {sha[:12]}"
+    if lack is None:
+        return MachineFinding(state="ok", subject=subject, found=case)
+    state = "warning" if may_install(stack) else "missing"
+    return MachineFinding(state=state, subject=subject, found=case, hint=lack)
 
 
 def _print(findings: Sequence[MachineFinding]) -> None:

@@ -19,6 +19,7 @@ from ..commits.range import LoadedRange
 from .checks import check_checkouts, checked_runtime_dir
 from .cherry_picks import parse_cherry_picks
 from .ends import Ends, find_ends
+from .lacks import check_lacks
 from .pins import frozen_values
 from .question import Plan, Question, views
 from .request import BisectRequest
@@ -45,6 +46,7 @@ def prepare(question: Question, home: Home) -> Plan:
     request = _request(question, given, workspace, ends=ends, name=name, home=home)
     loaded = _loaded(request, workspace)
     notices = [*ends.notices, *told_of_skips(request), *check_checkouts(request, workspace)]
+    notices += check_lacks(request, workspace, views(request, workspace)[1])
     if request.runtime_dir is not None:
         notices.append(
             f"every run uses the build directory {request.runtime_dir} in place of compiling the case"

@@ -109,10 +109,25 @@ class ServeOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class DoctorOptions:
-    """The stack that this machine is examined for."""
+    """The stack, and perhaps the case, that this machine is examined for."""
 
     stack: Annotated[str, STACK]
     repository: Annotated[tuple[str, ...], REPOSITORY]
+    case: Annotated[
+        str | None,
+        option(
+            "--case", metavar="SCRIPT", help="Look for what this script imports, too, as the slots have it."
+        ),
+    ]
+    at: Annotated[
+        tuple[str, ...],
+        option(
+            "--at",
+            metavar="REV",
+            multiple=True,
+            help="With --case, look at this commit, an end of a range for instance; repeatable; the default is HEAD.",
+        ),
+    ]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,12 +3,15 @@
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner, Result
 
+from precision_bisect.bisect.cli import main
 from precision_bisect.bisect.commands.doctor import examine
 from precision_bisect.bisect.plan.prepare import prepare
 from precision_bisect.bisect.plan.question import Question
 from precision_bisect.runner.workspace.machine import examine_machine
 from precision_bisect.runner.workspace.workspace import MissingCommitError
+from tests.conftest import TestRepository
 from tests.runner.small_stack import SmallStack
 
 
@@ -62,3 +65,86 @@ def test_a_pinned_commit_that_no_checkout_holds(small: SmallStack) -> None:
             ),
             small.home,
         )
+
+
+STACK = """
+name = "small"
+searched = "tool"
+[repositories.tool]
+path = "tool"
+[steps.{step}]
+command = {command}
+inputs = ["tool"]
+[environment.tools]
+shell = {{ command = ["sh", "-c", "echo 1"] }}
+{tools}
+[case]
+repository = "tool"
+command = ["{{python}}", "{{case}}"]
+cwd = "{{slot}}"
+[platforms.sim]
+"""
+
+
+def commits(folder: Path, *, step: str = '["{python}", "build.py"]', tools: str = "") -> tuple[str, str]:
+    """A good commit and a bad one, whose case imports what nobody has; the stack file lies beside them."""
+    repository = TestRepository(folder / "tool")
+    good = repository.commit("good", {"case.py": "import json\n"})
+    bad = repository.commit("bad", {"case.py": "import json\nimport no_such_module\n"})
+    (folder / "stack.toml").write_text(STACK.format(step="build", command=step, tools=tools))
+    return good, bad
+
+
+def typed(folder: Path, *words: str) -> Result:
+    """What the command says to these words, where nothing was built before."""
+    return CliRunner(env={"PRECISION_BISECT_HOME": str(folder / "home")}).invoke(main, [*words])
+
+
+def test_an_end_that_lacks_a_module_says_so_before_anything_is_built(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good, bad = commits(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    done = typed(tmp_path, "--good", good, "--bad", bad, "--case", "case.py", "-o", "report")
+    assert done.exit_code == 1
+    assert done.stderr == (
+        f"error: bad {bad[:12]}: case.py imports what the environment lacks: no_such_module (case.py:2); install "
+        "no_such_module for the interpreter that runs this tool (environment.python names another)\n"
+    )
+    assert not (tmp_path / "report").exists()
+    assert not (tmp_path / "home" / "state" / "store.sqlite").exists()
+
+
+def test_where_a_step_may_install_it_the_lack_is_a_note(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good, bad = commits(tmp_path, step='["sh", "install-all.sh"]')
+    monkeypatch.chdir(tmp_path)
+    done = typed(tmp_path, "--good", good, "--bad", bad, "--case", "case.py", "--dry-run")
+    assert done.exit_code == 0
+    assert "note: bad" in done.stdout
+    assert "no_such_module (case.py:2)" in done.stdout
+    assert "unless a step does" in done.stdout
+
+
+def test_a_tool_that_is_missing_is_named_before_anything_is_built(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tools = 'weaver = { command = ["no-such-weaver", "--version"], hint = "apt-get install weaver" }'
+    good, bad = commits(tmp_path, tools=tools)
+    monkeypatch.chdir(tmp_path)
+    done = typed(tmp_path, "--good", good, "--bad", bad, "--case", "case.py")
+    assert done.exit_code == 1
+    assert "tool weaver: expected no-such-weaver --version to print a version" in done.stderr
+    assert "apt-get install weaver" in done.stderr
+
+
+def test_doctor_looks_for_what_a_case_imports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    good, bad = commits(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    words = ["doctor", "--stack", "stack.toml", "--case", "case.py"]
+    assert typed(tmp_path, *words, "--at", good).exit_code == 0
+    done = typed(tmp_path, *words, "--at", good, "--at", bad)
+    assert done.exit_code == 1
+    assert "no_such_module" in done.stdout
+    assert typed(tmp_path, *words).exit_code == 1

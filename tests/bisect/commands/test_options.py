@@ -74,6 +74,8 @@ OF_SUBCOMMANDS: list[tuple[click.Command, type[Any], str, list[str], Any]] = [
     (serve, ServeOptions, "store", ["--store", "sqlite:///x"], "sqlite:///x"),
     (doctor, DoctorOptions, "stack", ["--stack", "demo"], "demo"),
     (doctor, DoctorOptions, "repository", ["--stack", "demo", "--repository", "a=x"], ("a=x",)),
+    (doctor, DoctorOptions, "case", ["--stack", "demo", "--case", "a.py"], "a.py"),
+    (doctor, DoctorOptions, "at", ["--stack", "demo", "--at", "v1", "--at", "main"], ("v1", "main")),
     (nightly, NightlyOptions, "file", ["night.toml"], Path("night.toml")),
     (nightly, NightlyOptions, "store", ["n", "--store", "sqlite:///x"], "sqlite:///x"),
     (nightly, NightlyOptions, "budget", ["n", "--budget", "90m"], 5400.0),

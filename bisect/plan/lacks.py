@@ -1,0 +1,65 @@
+"""An end that lacks a module or a tool says so before minutes of building."""
+
+from collections.abc import Mapping
+
+from ...runner.case.case import CaseName
+from ...runner.case.lacks import CaseImports, may_install
+from ...runner.errors import UserError
+from ...runner.git.revisions import Revisions
+from ...runner.stack.stack import Stack
+from ...runner.workspace.environment import EnvironmentReader
+from ...runner.workspace.workspace import Workspace
+from .request import BisectRequest
+
+
+def check_lacks(request: BisectRequest, workspace: Workspace, revisions: Revisions) -> list[str]:
+    """What may be missing at an end, a sentence each. Raises `UserError` where something is for certain."""
+    _check_tools(request.stack)
+    ends = {"bad": request.bad} if request.gallop is not None else {"good": request.good, "bad": request.bad}
+    sentences: list[str] = []
+    if request.case is None:
+        return sentences
+    case = CaseName.parse(request.case, request.stack)
+    for end, sha in ends.items():
+        complete = revisions.complete({**request.frozen, request.repository: sha})
+        lack = lack_of(request.stack, workspace, case, complete)
+        if lack is None:
+            continue
+        sentence = f"{end} {sha[:12]}: {lack}"
+        if not may_install(request.stack):
+            raise UserError(sentence)
+        if not any(lack in said for said in sentences):
+            sentences.append(f"{sentence}, unless a step does")
+    return sentences
+
+
+def lack_of(stack: Stack, workspace: Workspace, case: CaseName, revisions: Mapping[str, str]) -> str | None:
+    """What a case imports at some commits and the slots' interpreter lacks, and what mends that; None: nothing.
+
+    Raises `UserError` where there is no interpreter.
+    """
+    if case.path.suffix != ".py" or case.path.is_absolute():
+        return None
+    at = {name: revisions[name] for name in stack.repositories}
+    missing = CaseImports(stack, workspace.clones, at).missing(case)
+    if not missing:
+        return None
+    python = (
+        stack.environment.python or "the interpreter that runs this tool (environment.python names another)"
+    )
+    return (
+        f"{case.path} imports what the environment lacks: {', '.join(map(str, missing))}; "
+        f"install {' '.join(each.name for each in missing)} for {python}"
+    )
+
+
+def _check_tools(stack: Stack) -> None:
+    """Raises `UserError` where a tool is missing that the stack cannot do without."""
+    reader = EnvironmentReader(stack)
+    for name, tool in stack.environment.tools.items():
+        if tool.required and reader.version(tool) is None:
+            hint = f": {tool.hint}" if tool.hint else ""
+            raise UserError(
+                f"tool {name}: expected {' '.join(tool.command)} to print a version, found that it is missing or "
+                f"fails{hint}; bisect-precision doctor looks for more"
+            )
