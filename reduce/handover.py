@@ -5,6 +5,7 @@ The job is a `runner.localization.job.LocalizationJob`. Progress goes to standar
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from ..runner.compare.statistics.statistics import Tolerance
 from ..runner.errors import UserError
 from ..runner.localization.job import LocalizationJob
 from ..runner.process.fork_servers import ForkServers
+from ..store.documents.document import read_document
+from ..store.documents.versions import DocumentError
 from .localize.pipeline import localize
 from .localize.references.builds import GoodBuild
 from .localize.references.request import LocalizationRequest
@@ -27,11 +30,11 @@ _EXACT = Tolerance()
 
 def main(file: Path) -> int:
     """Do the job; 0 found, 1 error, 3 nothing diverges."""
-    job = LocalizationJob.model_validate_json(file.read_bytes())
     try:
+        job = read_document(LocalizationJob, json.loads(file.read_bytes()))
         with ForkServers(on_refusal=_say) as servers:
             return _run(job, servers)
-    except (UserError, BuildOutputError, OSError) as error:
+    except (UserError, DocumentError, BuildOutputError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return ERROR
 

@@ -43,8 +43,9 @@ class OutputFolder:
 
     path: Path
 
-    def open(self, *, apart_from: Sequence[Path]) -> Path:
-        """An empty folder of our own below it.
+    @contextmanager
+    def open(self, *, apart_from: Sequence[Path]) -> Generator[Path]:
+        """An empty folder of our own below it, which goes with the end of the block, as `working_in` says.
 
         Raises `UsageError` where that lies in one of the others, or around it.
         """
@@ -55,7 +56,8 @@ class OutputFolder:
         work = self.path / _WORK
         shutil.rmtree(work, ignore_errors=True)
         work.mkdir(parents=True)
-        return work
+        with working_in(work):
+            yield work
 
     def write(self, document: Divergence, page: str | None) -> None:
         """Write the document, and the page of the task graph where one was recorded."""

@@ -400,7 +400,7 @@ def _search(runs: _Runs, history: _History) -> None:
 
 
 def _request(output: Path, history: _History) -> BisectRequest:
-    root = Path("/work/checkouts")
+    root = Path("checkouts")
     stack = Stack(
         name="pypto",
         searched="pypto",

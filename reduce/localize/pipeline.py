@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from ...runner.case.golden import freeze
 from ...runner.localization.divergence import Divergence
-from ..output_folder import OutputFolder, working_in
+from ..output_folder import OutputFolder
 from .executor import Executor
 from .investigation.investigation import investigate
 from .references.request import LocalizationRequest
@@ -28,8 +28,7 @@ def localize(request: LocalizationRequest, *, on_progress: Callable[[str], None]
         BuildOutputError: a part of a build, a recorded tensor, or what a run recorded cannot be read.
     """
     output = OutputFolder(request.output)
-    work = output.open(apart_from=(request.failing, *request.reference.folders))
-    with working_in(work):
+    with output.open(apart_from=(request.failing, *request.reference.folders)) as work:
         executor = Executor(
             data=freeze(request.data, work / "golden").directory,
             folder=work,

@@ -113,6 +113,9 @@ class GitRepository:
 
     def run(self, *arguments: str) -> str:
         """Output of a git command without its last newline. Raises `GitError`."""
+        return self._output(*arguments).removesuffix("\n")
+
+    def _output(self, *arguments: str) -> str:
         # As an option of git, a folder that is gone is an error; GitPython would go on in the current one.
         result = self._git.execute(
             [*_GIT, "-C", str(self.path), *arguments],
@@ -127,7 +130,7 @@ class GitRepository:
             said = "; ".join(complaint.split("\n"))[:_LONGEST_COMPLAINT]
             raise GitError(f"git {arguments[0]} failed in {self.path}: {said}", status=status)
         assert isinstance(output, bytes)
-        return output.decode("utf-8", "surrogateescape").removesuffix("\n")
+        return output.decode("utf-8", "surrogateescape")
 
     @cached_property
     def common_directory(self) -> Path:
@@ -248,11 +251,11 @@ class GitRepository:
         return None
 
     def read_text(self, sha: str, path: str, *, limit: int = 1 << 20) -> str | None:
-        """A file's text at a commit, None where it is missing or larger than `limit` bytes."""
+        """A file's text at a commit, to its last newline; None where it is missing or larger than `limit` bytes."""
         try:
             if int(self.run("cat-file", "-s", f"{sha}:{path}")) > limit:
                 return None
-            return self.run("cat-file", "blob", f"{sha}:{path}")
+            return self._output("cat-file", "blob", f"{sha}:{path}")
         except GitError:
             return None
 

@@ -1,7 +1,9 @@
 """A localization as `bisect` asks it of a process of `reduce`: the two do not know each other, but both this file."""
 
 from pathlib import Path
+from typing import Literal
 
+from ...store.documents.document import Document
 from ..stack.parts import Model
 from ..stack.stack import Stack
 
@@ -16,12 +18,13 @@ class BuildToRun(Model):
     slot: Path
 
 
-class LocalizationJob(Model):
+class LocalizationJob(Document):
     """What is to be found out, as JSON in a file.
 
     `timeout` is seconds for one run; `rtol` and `atol` are the case's own closeness, None where its run did not tell.
     """
 
+    schema_version: Literal[1] = 1
     failing: BuildToRun
     reference: BuildToRun
     platform: str

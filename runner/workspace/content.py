@@ -110,7 +110,8 @@ class StackContent:
         text = self._pins.held_text(holder, path, revisions)
         if text is None:
             return ""
-        return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
+        # Keys that stores of earlier versions hold leave the last newline out.
+        return hashlib.sha256(text.removesuffix("\n").encode("utf-8", "surrogateescape")).hexdigest()
 
     @cached_property
     def _pins(self) -> PinReader:

@@ -48,7 +48,8 @@ def test_a_merge_is_read_against_its_first_parent(repository: TestRepository) ->
 
 
 def test_gitlinks_and_texts(repository: TestRepository) -> None:
-    none = repository.commit("none", {"sub/file": "x", "big": "x" * 100, "bytes": "x"})
+    texts = {"sub/file": "x", "big": "x" * 100, "bytes": "x", "lines": "x\n\n"}
+    none = repository.commit("none", texts)
     repository.git("rm", "-r", "--quiet", "sub")
     repository.git("update-index", "--add", "--cacheinfo", f"160000,{none},sub")
     repository.git("commit", "--quiet", "-m", "link")
@@ -58,6 +59,7 @@ def test_gitlinks_and_texts(repository: TestRepository) -> None:
     assert git.gitlink(linked, "sub") == none
     assert git.gitlink(linked, "nowhere") is None
     assert git.read_text(none, "sub/file") == "x"
+    assert git.read_text(none, "lines") == "x\n\n"
     assert git.read_text(none, "sub") is None, "a folder"
     assert git.read_text(none, "nowhere") is None
     assert git.read_text(none, "big", limit=99) is None

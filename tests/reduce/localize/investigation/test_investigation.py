@@ -121,9 +121,10 @@ def test_a_tensor_within_the_tolerance_is_no_entry(tmp_path: Path, good: Simulat
 def test_findings_are_written_with_their_page(tmp_path: Path, good: SimulatedBuild) -> None:
     bad = SimulatedBuild.of(tmp_path / "bad", {1: add(1.5)})
     output = OutputFolder(tmp_path / "out")
-    assert list(output.open(apart_from=(bad.build,)).iterdir()) == []
-    findings = investigate(tmp_path, bad, good)
-    output.write(findings.document(), findings.page())
+    with output.open(apart_from=(bad.build,)) as work:
+        assert list(work.iterdir()) == []
+        findings = investigate(tmp_path, bad, good)
+        output.write(findings.document(), findings.page())
     assert read_divergence(output.path) == findings.document()
     assert '"state":"first"' in (output.path / "task_graph.html").read_text()
 
@@ -132,8 +133,8 @@ def test_a_stall_has_no_page(tmp_path: Path, good: SimulatedBuild) -> None:
     stall = Stall(believed=True, reason="twice at one task", completed=3, total=5, tasks=())
     findings = StallFindings(request=request_of(good, tmp_path, Tolerance()), stall=stall)
     output = OutputFolder(tmp_path / "out")
-    output.open(apart_from=())
-    output.write(findings.document(), findings.page())
+    with output.open(apart_from=()):
+        output.write(findings.document(), findings.page())
     written = read_divergence(output.path)
     assert written is not None
     assert written.stall == stall
@@ -143,5 +144,6 @@ def test_a_stall_has_no_page(tmp_path: Path, good: SimulatedBuild) -> None:
 @pytest.mark.parametrize("inside", ["build", "build/deep", "."])
 def test_an_output_folder_is_apart_from_what_is_read(tmp_path: Path, inside: str) -> None:
     read = tmp_path / "build" if inside != "." else tmp_path / "work"
-    with pytest.raises(UsageError, match="expected a folder outside"):
-        OutputFolder(tmp_path / inside).open(apart_from=(read,))
+    output = OutputFolder(tmp_path / inside)
+    with pytest.raises(UsageError, match="expected a folder outside"), output.open(apart_from=(read,)):
+        pass

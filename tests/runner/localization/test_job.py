@@ -1,0 +1,56 @@
+"""The job that `bisect-precision` hands over: its version, and what is said where it cannot be done."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from precision_bisect.reduce.handover import ERROR, main
+from precision_bisect.runner.localization.job import BuildToRun, LocalizationJob
+from precision_bisect.runner.stack.stack import Stack
+from precision_bisect.store.documents.document import write_document
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> dict[str, Any]:
+    stack = Stack.model_validate(
+        {
+            "name": "small",
+            "searched": "tool",
+            "repositories": {"tool": {"path": tmp_path}},
+            "case": {"repository": "tool", "command": ["{python}", "{case}"], "cwd": "{tool}"},
+            "platforms": {"sim": {}},
+        }
+    )
+    build = BuildToRun(build=tmp_path / "build", stack=stack, python=Path(sys.executable), slot=tmp_path)
+    handed_over = LocalizationJob(
+        failing=build,
+        reference=build,
+        platform="board",
+        device=0,
+        golden_data=tmp_path / "data",
+        timeout=9,
+        rtol=None,
+        atol=None,
+        output=tmp_path / "out",
+        reduce_to=None,
+    )
+    return write_document(handed_over)
+
+
+@pytest.mark.parametrize(
+    ("version", "found"), [(1, "found 'board'"), (None, "found 'board'"), (2, "update this one")]
+)
+def test_a_job_of_any_version_up_to_this_one_is_read(
+    tmp_path: Path, job: dict[str, Any], version: int | None, found: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The platform is none of the stack's: a job that is read ends with that."""
+    assert job.pop("schema_version") == 1
+    file = tmp_path / "job.json"
+    file.write_text(json.dumps(job if version is None else {**job, "schema_version": version}))
+    assert main(file) == ERROR
+    assert found in capsys.readouterr().err
