@@ -12,12 +12,14 @@ from ...runner.stack.overrides import read_overrides
 from ...runner.stack.stack import Stack, is_plain_name
 from ...runner.workspace.home import user_home
 from ...store.vocabulary import Seeks
+from ..plan.ends.replay import BisectLog
 from ..plan.pins import choose_pins
 from ..plan.predicate import Predicate, predicate_stack
 from ..plan.prepare import prepare
 from ..plan.question import Question
 from ..run.session import StoredBisection
 from .command_line.bisect_options import BisectOptions
+from .command_line.named_ends import named_ends
 from .drive import drive
 from .errors import run_command
 from .plan_text import plan_lines
@@ -53,7 +55,8 @@ def question_of(options: BisectOptions) -> Question:
 
     Raises `UsageError` where options contradict each other, or one that is needed is missing.
     """
-    bad = _checked_bad_end(options)
+    log = None if options.replay is None else BisectLog.read(options.replay)
+    ends = named_ends(options, log)
     stack = choose_pins(_stack(options), freeze=options.freeze, search=options.search)
     repository = _searched(options, stack)
     is_predicate = options.predicate is not None
@@ -67,42 +70,26 @@ def question_of(options: BisectOptions) -> Question:
     return Question(
         stack=stack,
         repository=repository,
-        good=options.good,
-        bad=bad,
+        good=ends.good,
+        bad=ends.bad,
+        also_old=ends.also_old,
         case=options.case,
         platform=options.platform,
         device=options.device,
         bad_when=None if is_predicate else options.bad_when or _DEFAULT_BAD_WHEN,
         golden_data=options.golden_data,
         runtime_dir=options.runtime_dir,
-        first_parent=options.first_parent,
+        first_parent=options.first_parent or (log is not None and log.first_parent),
         timeout=options.timeout,
         confidence=options.confidence,
         output=options.output,
         gallop=options.gallop or "commits",
         cherry_picks=options.cherry_pick,
-        skip=options.skip,
+        skip=(*options.skip, *(log.skip if log else ())),
+        path=(*options.path, *(log.paths if log else ())),
+        replayed=log,
         seeks=Seeks.FIX if options.find_fix else Seeks.REGRESSION,
     )
-
-
-def _checked_bad_end(options: BisectOptions) -> str:
-    """The bad end, of ends that can be asked about together."""
-    if options.bad is None:
-        raise UsageError("expected a bad end, found no --bad: name a commit where the case fails")
-    if not options.good and options.find_fix:
-        raise UsageError(
-            "--find-fix: expected both ends, found no --good: name a later commit where the case passes"
-        )
-    if len(options.good) > 1 and options.find_fix:
-        raise UsageError(
-            f"--find-fix: expected one --good, found {', '.join(options.good)}: name the first known to pass again"
-        )
-    if options.good and options.gallop is not None:
-        raise UsageError(
-            f"--gallop {options.gallop}: expected no --good, which it looks for; found --good {options.good[0]}"
-        )
-    return options.bad
 
 
 def _stack(options: BisectOptions) -> Stack:

@@ -1,7 +1,7 @@
 """The range between good and bad as a graph of commits that can differ in result."""
 
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from ...store.commit import Commit
@@ -43,8 +43,22 @@ class CommitRange:
         return len(self.good_side) + sum(len(node.members) - 1 for node in self.nodes)
 
 
+def touches(commit: Commit, paths: Sequence[str]) -> bool:
+    """Whether a commit changes one of these files, or a file below one of these folders, against its first parent; any
+    commit does where there are none."""
+    return not paths or any(
+        not path or change.path == path or change.path.startswith(f"{path}/")
+        for change in commit.changes
+        for path in paths
+    )
+
+
 def collapse(
-    commits: Sequence[Commit], content: Callable[[str], str], *, skip: Collection[str] = ()
+    commits: Sequence[Commit],
+    content: Callable[[str], str],
+    *,
+    skip: Collection[str] = (),
+    elsewhere: Collection[str] = (),
 ) -> CommitRange | None:
     """Fold each commit whose content equals that of its only parent into it.
 
@@ -52,33 +66,70 @@ def collapse(
     outside of the range included. None where nothing is left: the bad end equals the good side.
 
     A merge is folded too when all its parents lie in one node, and equal it. Any other merge stays: folding it could
-    hide that one side undid the other. What is in `skip` is never run, and so stands for no commit that can be.
+    hide that one side undid the other. What is in `skip` is never run, and so stands for no commit that can be. What is
+    in `elsewhere` is folded into its first parent, but for the bad end, and for merges of another line of candidates.
     """
-    place: dict[str, int] = {}
-    members: list[list[Commit]] = []
-    parents: list[tuple[int, ...]] = []
-    good_side: list[Commit] = []
+    folding = _Folding(content, skip=skip, elsewhere=frozenset(elsewhere) - {commits[-1].sha})
     for commit in commits:
-        below = sorted({place.get(parent, _GOOD_SIDE) for parent in commit.parents})
-        untested = commit.sha not in skip and any(
-            members[index][0].sha in skip for index in below if index != _GOOD_SIDE
-        )
-        if len(below) == 1 and not untested and content(commit.sha) == content(commit.parents[0]):
-            place[commit.sha] = below[0]
-            (good_side if below[0] == _GOOD_SIDE else members[below[0]]).append(commit)
-            continue
-        place[commit.sha] = len(members)
-        members.append([commit])
-        parents.append(tuple(index for index in below if index != _GOOD_SIDE))
-    bad = place[commits[-1].sha]
+        folding.take(commit)
+    bad = folding.place[commits[-1].sha]
     if bad == _GOOD_SIDE:
         return None
     return CommitRange(
-        nodes=tuple(Node(members=tuple(group)) for group in members),
-        parents=tuple(parents),
+        nodes=tuple(Node(members=tuple(group)) for group in folding.members),
+        parents=tuple(folding.parents),
         bad=bad,
-        good_side=tuple(good_side),
+        good_side=tuple(folding.good_side),
     )
+
+
+class _Folding:
+    """Nodes as they grow, commit by commit."""
+
+    def __init__(
+        self, content: Callable[[str], str], *, skip: Collection[str], elsewhere: Collection[str]
+    ) -> None:
+        self._content = content
+        self._skip = skip
+        self._elsewhere = elsewhere
+        self.place: dict[str, int] = {}
+        self.members: list[list[Commit]] = []
+        self.parents: list[tuple[int, ...]] = []
+        self.good_side: list[Commit] = []
+        self._lines: list[int] = []
+        """What each node builds on, itself included, as bits."""
+
+    def take(self, commit: Commit) -> None:
+        """Fold a commit, or begin a node with it."""
+        below = sorted({self.place.get(parent, _GOOD_SIDE) for parent in commit.parents})
+        node = self._stands_for(commit, below)
+        if node is not None:
+            self.place[commit.sha] = node
+            (self.good_side if node == _GOOD_SIDE else self.members[node]).append(commit)
+            return
+        self.place[commit.sha] = len(self.members)
+        self.members.append([commit])
+        self.parents.append(tuple(index for index in below if index != _GOOD_SIDE))
+        self._lines.append(self._bits(below) | 1 << self.place[commit.sha])
+
+    def _stands_for(self, commit: Commit, below: Sequence[int]) -> int | None:
+        """The node that a commit is folded into; None where it begins one."""
+        if not commit.parents:
+            return None
+        first = self.place.get(commit.parents[0], _GOOD_SIDE)
+        if commit.sha not in self._skip and first != _GOOD_SIDE and self.members[first][0].sha in self._skip:
+            return None
+        if len(below) == 1 and self._content(commit.sha) == self._content(commit.parents[0]):
+            return first
+        covered = self._bits(below) & ~self._bits((first,)) == 0
+        return first if covered and commit.sha in self._elsewhere else None
+
+    def _bits(self, nodes: Iterable[int]) -> int:
+        """All that some nodes build on; the good side counts as nothing."""
+        bits = 0
+        for node in nodes:
+            bits |= self._lines[node] if node != _GOOD_SIDE else 0
+        return bits
 
 
 @dataclass(frozen=True, kw_only=True)

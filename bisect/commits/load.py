@@ -12,7 +12,7 @@ from ...store.journals.bisections import BisectionJournal
 from ...store.journals.stages import RangeCommit
 from ..search.choose.windows import Window
 from ..search.graph.graph import CommitGraph
-from .collapse import CommitRange, collapse, undone
+from .collapse import CommitRange, collapse, touches, undone
 from .range import LoadedRange, Range
 
 
@@ -44,10 +44,15 @@ def load_range(
         [replace(commit, parents=commit.parents[:1]) for commit in commits] if where.first_parent else commits
     )
     skip = frozenset(where.skip)
-    collapsed = collapse(graph_commits, lambda sha: key(sha) or f"no pin at {sha}", skip=skip)
+    elsewhere = frozenset(commit.sha for commit in commits if not touches(commit, where.paths))
+    if len(elsewhere) == len(commits):
+        return None
+    collapsed = collapse(
+        graph_commits, lambda sha: key(sha) or f"no pin at {sha}", skip=skip, elsewhere=elsewhere
+    )
     if collapsed is None:
         return None
-    never_run = skip.intersection(node.commit.sha for node in collapsed.nodes)
+    never_run = {member.sha for node in collapsed.nodes if node.commit.sha in skip for member in node.members}
     graph = CommitGraph(collapsed.parents, [node.commit.date.timestamp() for node in collapsed.nodes])
     return LoadedRange(
         range=where,
@@ -58,6 +63,7 @@ def load_range(
         collapsed=collapsed,
         graph=graph,
         windows=_windows(commits, collapsed, graph),
+        elsewhere=elsewhere,
     )
 
 

@@ -27,6 +27,8 @@ class Range:
     """Others that do as the old end does: what they build on is no candidate."""
     skip: tuple[str, ...] = ()
     """Commits that are never run, and so count as untestable."""
+    paths: tuple[str, ...] = ()
+    """What a candidate touches; empty: any commit may be one."""
     seeks: Seeks = Seeks.REGRESSION
     first_parent: bool = False
     """Branches that were merged within the range are not looked into: the merge stands for them."""
@@ -49,6 +51,9 @@ class LoadedRange:
     graph: CommitGraph
     windows: tuple[Window, ...]
     """Between a change and its undoing."""
+    elsewhere: frozenset[str] = frozenset()
+    """The commits that touch none of the range's paths. Their results are taken to be those of the commits that stand
+    for them, whatever their content."""
 
     @cached_property
     def candidates(self) -> tuple[str, ...]:

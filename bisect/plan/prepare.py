@@ -18,12 +18,13 @@ from ..commits.load import load_range
 from ..commits.range import LoadedRange
 from .checks import check_checkouts, checked_runtime_dir
 from .cherry_picks import parse_cherry_picks
-from .ends import Ends, find_ends
+from .ends.find import Ends, find_ends
+from .ends.paths import paths_of_tree
+from .ends.skips import parse_skips, told_of_skips
 from .lacks import check_lacks
 from .pins import frozen_values
 from .question import Plan, Question, views
 from .request import BisectRequest
-from .skips import parse_skips, told_of_skips
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +46,8 @@ def prepare(question: Question, home: Home) -> Plan:
     name = f"{now():%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
     request = _request(question, given, workspace, ends=ends, name=name, home=home)
     loaded = _loaded(request, workspace)
-    notices = [*ends.notices, *told_of_skips(request), *check_checkouts(request, workspace)]
+    replayed = [question.replayed.notice] if question.replayed else []
+    notices = [*replayed, *ends.notices, *told_of_skips(request), *check_checkouts(request, workspace)]
     notices += check_lacks(request, workspace, views(request, workspace)[1])
     if request.runtime_dir is not None:
         notices.append(
@@ -107,6 +109,7 @@ def _request(
         bad=ends.bad,
         also_old=ends.also_old,
         parted=ends.parted,
+        paths=paths_of_tree(question.path, checkout=workspace.repositories[searched].path, here=Path.cwd()),
         skip=parse_skips(question.skip, workspace.repositories[searched]),
         cherry_picks=parse_cherry_picks(
             question.cherry_picks, stack, searched, workspace.repositories[searched]
@@ -139,6 +142,11 @@ def _loaded(request: BisectRequest, workspace: Workspace) -> LoadedRange | None:
         return None
     where = request.range
     loaded = load_range(where, repository=workspace.clones[searched], content=content, revisions=revisions)
+    if loaded is None and request.paths:
+        raise EndsError(
+            f"{where.old[:12]}..{where.new[:12]}: expected a commit that touches --path {' or '.join(request.paths)}, "
+            "found none; name another path, or leave it out"
+        )
     if loaded is None:
         raise EndsError(
             f"{where.old[:12]}..{where.new[:12]}: expected a commit that can change the result, found only changes in "

@@ -11,6 +11,7 @@ from ...runner.workspace.content import StackContent
 from ...runner.workspace.workspace import Workspace
 from ...store.vocabulary import Seeks
 from ..commits.range import LoadedRange
+from .ends.replay import BisectLog
 from .request import BisectRequest
 
 
@@ -40,6 +41,12 @@ class Question:
     """Each REV@A..B."""
     skip: tuple[str, ...] = ()
     """Each REV or A..B."""
+    path: tuple[str, ...] = ()
+    """Each a file or folder of the searched repository."""
+    also_old: tuple[str, ...] = ()
+    """Revisions that do as the older end does, beside it."""
+    replayed: BisectLog | None = None
+    """Where ends and skips come from, if not from the user."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -34,6 +34,8 @@ class BisectRequest(Document):
     """What was named in place of the old end, and is no ancestor of the new one: the old end is their merge base."""
     skip: tuple[str, ...] = ()
     """Commits of `repository` that are never run."""
+    paths: tuple[str, ...] = ()
+    """Files and folders of `repository`, of which a candidate touches one; empty: all commits are candidates."""
     seeks: Seeks = Seeks.REGRESSION
     """A regression lies behind the good end and before the bad one, a fix the other way about."""
     gallop: Literal["commits", "days"] | None = None
@@ -70,6 +72,7 @@ class BisectRequest(Document):
             held=self.frozen,
             also_old=self.also_old,
             skip=tuple(sha for sha in self.skip if sha not in (self.good, self.bad)),
+            paths=self.paths,
             seeks=self.seeks,
             first_parent=self.first_parent,
         )

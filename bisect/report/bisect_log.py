@@ -45,8 +45,10 @@ def bisect_log(
     suspects: Sequence[str],
     first_parent: bool,
     also_old: Sequence[str] = (),
+    paths: Sequence[str] = (),
 ) -> str:
-    """The log of one range; `subjects` are its commits' by id, `also_old` what was named beside its old end.
+    """The log of one range; `subjects` are its commits' by id, `also_old` what was named beside its old end, `paths`
+    what the search was limited to.
 
     Git takes one verdict a commit as certain, and knows nothing of equal content. So the runs of a commit that may
     fail now and then are told as the answer has them, runs that contradict the answer are left as comments, and a
@@ -61,10 +63,13 @@ def bisect_log(
     for sha in (stage.old, *also_old):
         log.comment(good, sha)
     ends = " ".join(f"'{sha}'" for sha in (stage.new, stage.old, *also_old))
-    log.lines.append(f"git bisect start {terms}{follow}{ends}")
+    limit = "".join(f" {_quoted(word)}" for word in ("--", *(path or "." for path in paths))) if paths else ""
+    log.lines.append(f"git bisect start {terms}{follow}{ends}{limit}")
     verdicts = _verdicts(standing, culprit)
     cleared = _cleared(standing, verdicts)
     for sha, members in standing.members.items():
+        if paths and sha not in standing:
+            continue  # taken to be good, not seen so; git does not ask for what touches none of the paths
         if verdicts.get(sha) is not Outcome.GOOD and (sha in cleared or sha not in standing):
             log.tell(good, _heads(standing, [member for member in members if member not in cleared]))
     _tell_verdicts(log, standing, verdicts, cleared)
@@ -73,6 +78,11 @@ def bisect_log(
     for sha in suspects:
         log.comment(f"possible first {bad} commit", sha)
     return "\n".join(log.lines) + "\n"
+
+
+def _quoted(word: str) -> str:
+    """A word as git reads it back: in single quotes, which `shlex` leaves out where a shell needs none."""
+    return "'" + word.replace("'", "'\\''") + "'"
 
 
 def _tell_verdicts(

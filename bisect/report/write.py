@@ -51,6 +51,7 @@ def _logs(rows: Rows) -> dict[str, str]:
             culprit=_culprit(rows, index),
             first_parent=rows.request.first_parent and not index,
             also_old=() if index else rows.request.also_old,
+            paths=() if index else rows.request.paths,
             suspects=[each.commit for each in _suspects(rows) if each.repository == repository],
         )
     return logs

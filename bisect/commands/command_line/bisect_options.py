@@ -43,6 +43,25 @@ class BisectOptions:
             help="Never run this commit, or those of A..B: they count as untestable; repeatable.",
         ),
     ]
+    path: Annotated[
+        tuple[str, ...],
+        option(
+            "--path",
+            metavar="DIR",
+            multiple=True,
+            help="Search only among commits that touch this file or folder of the searched repository; repeatable.",
+        ),
+    ]
+    replay: Annotated[
+        Path | None,
+        option(
+            "--replay",
+            metavar="FILE",
+            type=_PATH,
+            help="Take ends, skips and paths from this git bisect log (a report's bisect.log too); what it judged is "
+            "not run again.",
+        ),
+    ]
     stack: Annotated[str | None, STACK]
     repository: Annotated[tuple[str, ...], REPOSITORY]
     repo: Annotated[
@@ -209,4 +228,5 @@ class BisectOptions:
     @property
     def asks_nothing(self) -> bool:
         """Whether there is neither an end, nor a bisection to go on with, nor a command to judge commits by."""
-        return not self.good and self.bad is None and self.resume is None and self.predicate is None
+        asked = (self.bad, self.replay, self.resume, self.predicate)
+        return not self.good and all(given is None for given in asked)

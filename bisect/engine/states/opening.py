@@ -33,7 +33,7 @@ class OpeningRange(BisectionState):
         if loaded is None:
             raise EndsError(
                 f"{where.old[:12]}..{where.new[:12]}: expected a commit that can change the result, "
-                "found only changes in ignored paths (repositories.*.ignore in the stack file)"
+                "found only changes in ignored paths (repositories.*.ignore in the stack file), or none of --path"
             )
         search = RangeSearch(
             ordinal=1,

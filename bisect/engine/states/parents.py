@@ -1,4 +1,4 @@
-"""The parents of a culprit that lie outside of the range are run.
+"""The parents of a culprit are run that lie outside of the range, or were taken to do as another commit does.
 
 A line that was forked before the range began may lack a fix that the good end has: then its first commit fails without
 being to blame.
@@ -60,15 +60,16 @@ class CheckingParents(BisectionState):
             if outcome is None and target is not None:
                 return self._run(known, target)
             if outcome is Outcome.BAD:
-                return self._without_line(question.commit)
+                elsewhere = question.commit in self.search.loaded.elsewhere
+                return (self._elsewhere if elsewhere else self._without_line)(question.commit)
             if outcome is not Outcome.GOOD:
                 return self._suspect(question.commit)
         return Move(TestingPins(self.culprit))
 
     def _outside_parents(self) -> list[str]:
-        """The parents of the culprit that are neither commits of the range nor its old end."""
+        """The parents of the culprit that are neither commits of the range that runs tell of nor its old end."""
         loaded = self.search.loaded
-        inside = {commit.sha for commit in loaded.commits} | {loaded.range.old}
+        inside = {commit.sha for commit in loaded.commits} - loaded.elsewhere | {loaded.range.old}
         commit = loaded.collapsed.nodes[self.culprit.node].commit
         parents = commit.parents[:1] if loaded.range.first_parent else commit.parents
         return [parent for parent in parents if parent not in inside]
@@ -111,14 +112,31 @@ class CheckingParents(BisectionState):
         )
         return Enter(narrower, self.culprit.enclosing, (Notice(text),))
 
+    def _elsewhere(self, parent: str) -> Advance:
+        """The change lies in commits that touch none of the paths that the search was limited to."""
+        loaded, named = self.search.loaded, self.culprit.named
+        nodes = loaded.collapsed.nodes
+        node = next((node for node in nodes if any(each.sha == parent for each in node.members)), None)
+        before = loaded.range.old if node is None else node.commit.sha
+        conclusion = Conclusion(
+            outcome=BisectionOutcome.NO_CULPRIT,
+            message=(
+                f"no commit of {named.repository} that touches --path {' or '.join(loaded.range.paths)} explains the "
+                f"runs: the change lies between {before[:12]} and {parent[:12]}, which touch none of it; ask there "
+                "without --path"
+            ),
+            earlier_failures=self.culprit.earlier_failures,
+        )
+        return Move(Concluding(conclusion, self.culprit.enclosing, self.search))
+
     def _suspect(self, parent: str) -> Advance:
         """The parent tells nothing, so that nothing is proven."""
         named = self.culprit.named
         conclusion = Conclusion(
             outcome=BisectionOutcome.SUSPECT,
             message=(
-                f"{named.repository} {named.commit} is the suspect: its parent {parent[:12]}, from before the range, "
-                "could not be told from it"
+                f"{named.repository} {named.commit} is the suspect: its parent {parent[:12]} could not be told "
+                "from it"
             ),
             suspects=(named.model_copy(update={"confidence": None}),),
             earlier_failures=self.culprit.earlier_failures,

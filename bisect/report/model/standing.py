@@ -28,10 +28,13 @@ class Standing:
 
     @cached_property
     def members(self) -> dict[str, list[str]]:
-        """The commits of the range by the commit that stands for them, parents before children."""
+        """The commits of the range by the commit that stands for them, parents before children. Of those that it stands
+        for only because they touch none of the search's paths, none."""
         members: dict[str, list[str]] = {}
-        for sha in self._candidates:
-            members.setdefault(self.of(sha), []).append(sha)
+        for sha, candidate in self._candidates.items():
+            first = self.of(sha)
+            if first not in self or candidate.content == self.content(first):
+                members.setdefault(first, []).append(sha)
         return members
 
     @cached_property

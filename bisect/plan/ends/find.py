@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ...runner.errors import EndsError
-from ...runner.git.repository import GitRepository
-from ...store.vocabulary import Seeks
+from ....runner.errors import EndsError
+from ....runner.git.repository import GitRepository
+from ....store.vocabulary import Seeks
+from ..question import Question
 from .dates import commit_of_date
-from .question import Question
 
 _OLDER = {Seeks.REGRESSION: "--good", Seeks.FIX: "--bad"}
 _NEWER = {Seeks.REGRESSION: "--bad", Seeks.FIX: "--good"}
@@ -29,6 +29,7 @@ def find_ends(question: Question, repository: GitRepository) -> Ends:
     seeks = question.seeks
     goods, bads = question.good, (question.bad,)
     older, (newer, *_) = (goods, bads) if seeks is Seeks.REGRESSION else (bads, goods)
+    older = (*older, *question.also_old)
     notices: list[str] = []
 
     def resolve(text: str, option: str, line: str) -> str:

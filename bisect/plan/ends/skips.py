@@ -1,8 +1,8 @@
 """`--skip REV` and `--skip A..B`: commits that are never run."""
 
-from ...runner.errors import UsageError
-from ...runner.git.repository import GitRepository
-from .request import BisectRequest
+from ....runner.errors import UsageError
+from ....runner.git.repository import GitRepository
+from ..request import BisectRequest
 
 
 def parse_skips(texts: tuple[str, ...], git: GitRepository) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from precision_bisect.bisect.plan.dates import commit_of_date
+from precision_bisect.bisect.plan.ends.dates import commit_of_date
 from precision_bisect.runner.errors import UserError
 from precision_bisect.runner.git.repository import GitRepository
 from tests.conftest import TestRepository

@@ -8,8 +8,8 @@ import re
 from dataclasses import dataclass
 from datetime import date
 
-from ...runner.errors import UsageError, UserError
-from ...runner.git.repository import GitRepository
+from ....runner.errors import UsageError, UserError
+from ....runner.git.repository import GitRepository
 
 _OF_LINE = re.compile(r"(?P<line>.*)@\{(?P<date>.+)\}")
 _OF_GIT = re.compile(r"-?\d+|u|upstream|push", re.IGNORECASE)

@@ -1,0 +1,33 @@
+"""`--path DIR`: only commits that touch these files or folders are candidates."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from ....runner.errors import UsageError
+
+
+def paths_of_tree(texts: Sequence[str], *, checkout: Path, here: Path) -> tuple[str, ...]:
+    """Paths as a commit's tree has them; "" is all of it. Relative ones begin at the current folder where that lies in
+    the checkout, else at its root. Raises `UsageError` where one leads out of it."""
+    root = checkout.resolve()
+    start = here.resolve() if here.resolve().is_relative_to(root) else root
+    found: list[str] = []
+    for text in texts:
+        path = Path(text)
+        # Not resolved as a whole: the last part may be a link, which is what commits change.
+        inside = _without_dots(path if path.is_absolute() else start / path)
+        if not inside.is_relative_to(root):
+            raise UsageError(f"--path {text}: expected a path inside {root}, found one outside")
+        named = inside.relative_to(root).as_posix()
+        found.append("" if named == "." else named)
+    return tuple(dict.fromkeys(found))
+
+
+def _without_dots(path: Path) -> Path:
+    parts: list[str] = []
+    for part in path.parts:
+        if part == "..":
+            parts = parts[:-1] or parts
+        else:
+            parts.append(part)
+    return Path(*parts)
