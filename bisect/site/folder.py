@@ -1,5 +1,6 @@
 """The site as a folder of files, each wholly written or not at all; those that would not change are left alone."""
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,6 +9,9 @@ from sqlalchemy.orm import Session, sessionmaker
 from ...runner.errors import UserError
 from ...store.files import write_whole
 from .pages import Site
+
+_GENERATED = re.compile(rb'<span class="generated">[^<]*</span>')
+"""As templates/parts/base.html.j2 has it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,8 +44,8 @@ def write_site(sessions: sessionmaker[Session], directory: Path) -> Written:
 
 
 def _write(file: Path, content: bytes) -> bool:
-    """Whether the file had to change."""
-    if file.is_file() and file.stat().st_size == len(content) and file.read_bytes() == content:
+    """Whether the file had to change: for more than the time at which it was made."""
+    if file.is_file() and _GENERATED.sub(b"", file.read_bytes()) == _GENERATED.sub(b"", content):
         return False
     file.parent.mkdir(parents=True, exist_ok=True)
     write_whole(file, content)

@@ -22,7 +22,7 @@ from .report_files import TASK_GRAPH_POLICY, archive, reduced_files, task_graph
 from .views import nights
 from .views.bisection import bisection_view
 from .views.commit import commit_view
-from .views.listing import list_bisections
+from .views.listing import authors_of, list_bisections
 
 _FIRST_BISECTIONS = 12
 _MOST_RUNS = 300
@@ -123,14 +123,16 @@ class Site:
         return render(template, here, sections, **values)
 
     def _index(self) -> bytes:
+        boards = [
+            (nights.newest_grid(self._session, job), nights.incidents(self._session, job))
+            for job in self._jobs
+        ]
         listed = list_bisections(self._session, limit=_FIRST_BISECTIONS + 1)
         return self._render(
             "index.html.j2",
             addresses.INDEX,
-            boards=[
-                (nights.newest_grid(self._session, job), nights.incidents(self._session, job))
-                for job in self._jobs
-            ],
+            boards=boards,
+            authors=authors_of(self._session, [each for _, every in boards for each in every]),
             listed=listed[:_FIRST_BISECTIONS],
             more=len(listed) > _FIRST_BISECTIONS,
         )
@@ -171,13 +173,15 @@ class Site:
         grid = (
             nights.newest_grid(self._session, job) if whole else nights.month_grid(self._session, job, month)
         )
+        every = nights.incidents(self._session, job) if whole else ()
         return self._render(
             "job.html.j2",
             addresses.job(job) if whole else addresses.month(job, month),
             job=job,
             month=month,
             grid=grid,
-            every=nights.incidents(self._session, job) if whole else (),
+            every=every,
+            authors=authors_of(self._session, every),
             months=nights.months(self._session, job),
         )
 

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from ...runner.localization.tensors import ErrorMap
 from ...store.vocabulary import Judgement
 
 WIDTH, HEIGHT = 720, 170
@@ -13,6 +12,7 @@ _MARGIN = 10
 _TICKS = 72
 """Left of a curve, for the numbers of its scale."""
 _MOST_BARS = 180
+_VISIBLE = 0.01
 _LOG_SPAN = 50.0
 """Values that differ by more are drawn on a logarithmic scale."""
 
@@ -92,9 +92,9 @@ class Curve:
 
 
 def curve(name: str, points: Sequence[Point], *, places: int) -> Curve | None:
-    """The curve of the points, whose places are 0..places-1. None where no value is finite."""
+    """The curve of the points, whose places are 0..places-1. None where there is but one, or no value is finite."""
     finite = [point.value for point in points if math.isfinite(point.value)]
-    if not finite:
+    if not finite or len({point.place for point in points}) < 2:
         return None
     lowest, highest = min(finite), max(finite)
     logarithmic = lowest > 0 and highest / lowest > _LOG_SPAN
@@ -131,37 +131,9 @@ def curve(name: str, points: Sequence[Point], *, places: int) -> Curve | None:
     )
 
 
-BLOCK = 12
-"""Side of a heat map's block."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class HeatBlock:
-    """A block of a heat map that holds anything wrong, with the first and last of its rows and columns."""
-
-    x: int
-    y: int
-    share: float
-    wild: int
-    rows: tuple[int, int]
-    columns: tuple[int, int]
-
-
-def blocks(heat: ErrorMap) -> tuple[HeatBlock, ...]:
-    """Those that are not clean."""
-    return tuple(
-        HeatBlock(
-            x=j * BLOCK,
-            y=i * BLOCK,
-            share=share,
-            wild=wild,
-            rows=(i * heat.row_step, min((i + 1) * heat.row_step, heat.rows) - 1),
-            columns=(j * heat.column_step, min((j + 1) * heat.column_step, heat.columns) - 1),
-        )
-        for i, (shares, wilds) in enumerate(zip(heat.wrong, heat.wild, strict=False))
-        for j, (share, wild) in enumerate(zip(shares, wilds, strict=False))
-        if share > 0 or wild > 0
-    )
+def is_telling(bars: Sequence[Bar]) -> bool:
+    """Whether bars compare anything: more than one of them can be seen."""
+    return sum(bar.probability >= _VISIBLE for bar in bars) > 1
 
 
 def _rounded(length: float) -> float:

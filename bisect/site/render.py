@@ -12,6 +12,10 @@ from typing import Any, cast
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from ...runner.compare.report import design
+from ...runner.compare.report.heat_svg import HeatPicture, heat_svg
+from ...runner.localization.tensors import ErrorMap
+from ...store.clock import now
 from ...store.vocabulary import CaseStatus, Judgement
 from ...store.words import duration, plural
 from ..report import phrases
@@ -58,6 +62,7 @@ def _environment() -> Environment:
         "duration": duration,
         "evidence_texts": evidence_texts,
         "glyphs": GLYPHS,
+        "heat_svg": _heat_svg,
         "judged": _judged,
         "number": _number,
         "outcomes": OUTCOMES,
@@ -97,7 +102,11 @@ def render(template: str, here: str, sections: tuple[tuple[str, str], ...], **va
     def link(place: str) -> str:
         return posixpath.relpath(place, above or ".")
 
-    text = _environment().get_template(template).render(here=here, link=link, sections=sections, **values)
+    text = (
+        _environment()
+        .get_template(template)
+        .render(here=here, link=link, sections=sections, generated=now(), **values)
+    )
     return text.encode("utf-8", "backslashreplace")
 
 
@@ -107,12 +116,26 @@ def _digest(text: str) -> str:
 
 @cache
 def _style() -> str:
-    return resources.files(_PACKAGE).joinpath("static", "style.css").read_text(encoding="utf-8").strip()
+    own = resources.files(_PACKAGE).joinpath("static", "style.css").read_text(encoding="utf-8").strip()
+    return f"{design.style()}\n{own}"
 
 
 @cache
 def _script() -> str:
     return resources.files(_PACKAGE).joinpath("static", "grid.js").read_text(encoding="utf-8").strip()
+
+
+def _heat_svg(heat: ErrorMap, name: str) -> Markup:
+    """A map as the picture of `diff-tensors` draws it; the name is escaped there."""
+    picture = HeatPicture(
+        rows=heat.rows,
+        columns=heat.columns,
+        row_step=heat.row_step,
+        column_step=heat.column_step,
+        share=heat.wrong,
+        wild=heat.wild,
+    )
+    return Markup(heat_svg(name, picture))
 
 
 def _short(sha: str) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from ..build_output.files.errors import BuildOutputError
+from ..build_output.files.errors import BuildOutputError, MissingFileError
 from .difference import (
     Comparison,
     Difference,
@@ -163,12 +163,19 @@ def _same_tensors(runs: Sequence[Source], expected: Source) -> Iterator[tuple[st
 
 
 def _draw(path: Path, differences: Sequence[Difference]) -> None:
-    maps = [(each.name, each.map) for each in differences if each.map is not None]
-    maps.sort(key=lambda named: -float(named[1].share_over.mean()))
+    maps = [(each.label, each.map) for each in differences if each.map is not None]
     if not maps:
         click.echo("diff-tensors: no tensor differs in its values, no picture is written", err=True)
         return
-    write_picture(path, maps)
+    try:
+        write_picture(path, maps)
+    except OSError as error:
+        raise MissingFileError(
+            path=path,
+            expected="a place to write the picture to",
+            found=error.strerror or str(error),
+            remedy="name another one with --picture",
+        ) from error
     click.echo(
         f"diff-tensors: {path} shows {len(maps) if path.suffix == '.html' else maps[0][0]!r}", err=True
     )

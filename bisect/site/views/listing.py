@@ -9,6 +9,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from ....store.tables.bisections import BisectionRow, CommitRow
+from ....store.tables.nights import IncidentRow
 from ...plan.request import case_text
 from ...report.model.model import UNFINISHED
 
@@ -27,6 +28,7 @@ class Listed:
     culprit: str | None
     subject: str | None
     confidence: float | None
+    author: str | None
 
 
 def list_bisections(session: Session, *, limit: int | None = None, offset: int = 0) -> Sequence[Listed]:
@@ -49,10 +51,12 @@ def list_bisections(session: Session, *, limit: int | None = None, offset: int =
     ).all()
     named = [_first_culprit(row.conclusion) for row in rows]
     wanted = {sha for _, sha, _ in named if sha is not None}
-    subjects = {
-        (row.repository, row.sha): row.subject
+    described = {
+        (row.repository, row.sha): (row.subject, row.author)
         for row in session.execute(
-            select(CommitRow.repository, CommitRow.sha, CommitRow.subject).where(CommitRow.sha.in_(wanted))
+            select(CommitRow.repository, CommitRow.sha, CommitRow.subject, CommitRow.author).where(
+                CommitRow.sha.in_(wanted)
+            )
         )
     }
     return [
@@ -60,16 +64,27 @@ def list_bisections(session: Session, *, limit: int | None = None, offset: int =
             name=row.name,
             created=row.created,
             outcome=row.outcome.value if row.outcome else UNFINISHED,
-            case=case_text(row.case, row.runtime_dir, row.command),
+            case=case_text(row.case, row.runtime_dir, row.command or ()),
             platform=row.platform or "",
             repository=row.repository,
             culprit_repository=repository,
             culprit=sha,
-            subject=subjects.get((repository, sha)) if repository and sha else None,
+            subject=described.get((repository or "", sha or ""), (None, None))[0],
             confidence=confidence,
+            author=described.get((repository or "", sha or ""), (None, None))[1],
         )
         for row, (repository, sha, confidence) in zip(rows, named, strict=True)
     ]
+
+
+def authors_of(session: Session, incidents: Sequence[IncidentRow]) -> dict[tuple[str, str], str]:
+    """Who wrote the culprits of incidents, by repository and commit, as far as the store describes them."""
+    rows = session.execute(
+        select(CommitRow.repository, CommitRow.sha, CommitRow.author).where(
+            CommitRow.sha.in_({incident.culprit for incident in incidents})
+        )
+    )
+    return {(row.repository, row.sha): row.author for row in rows if row.author}
 
 
 def _first_culprit(conclusion: dict[str, object] | None) -> tuple[str | None, str | None, float | None]:

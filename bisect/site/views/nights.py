@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session, joinedload, selectinload
 
 from ....store.tables.nights import CaseResultRow, CaseRunRow, CellRow, IncidentRow, NightRow, RegressionRow
 from ....store.vocabulary import BuildSource, CaseStatus, Verdict
+from ...nightly.outcome import could_not_run, night_line, severity
 
 SHOWN_NIGHTS = 30
 """Of the newest, on the overview; the others are on the pages of their months."""
@@ -24,6 +25,7 @@ class Shown:
     status: CaseStatus
     message: str
     incident: int | None
+    could_not_run: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,10 +46,19 @@ class Grid:
 
     @property
     def newest(self) -> Mapping[CaseStatus, int]:
-        """How many cells showed what in the newest night."""
+        """How many cells showed what in the newest night, what fails first."""
         last = self.nights[-1].id if self.nights else None
         found = Counter(shown.status for (_, night), shown in self.shown.items() if night == last)
-        return {status: found[status] for status in CaseStatus if found[status]}
+        return {status: found[status] for status in sorted(found, key=severity)}
+
+    @property
+    def last_night(self) -> str:
+        """What the newest night showed, without its incidents; empty where there is none."""
+        if not self.nights:
+            return ""
+        last = self.nights[-1].id
+        unrun = sum(each.could_not_run for (_, night), each in self.shown.items() if night == last)
+        return night_line(self.newest, not_run=unrun, incidents=0)
 
     @property
     def folder(self) -> str:
@@ -96,6 +107,7 @@ def _grid(session: Session, job: str, nights: Sequence[NightRow]) -> Grid:
             CaseResultRow.cell_id,
             CaseResultRow.night_id,
             CaseResultRow.status,
+            CaseResultRow.verdict,
             CaseResultRow.message,
             IncidentRow.ordinal,
         )
@@ -104,11 +116,20 @@ def _grid(session: Session, job: str, nights: Sequence[NightRow]) -> Grid:
         .where(CaseResultRow.night_id.in_([night.id for night in nights]))
     )
     shown = {
-        (cell, night): Shown(status=status, message=message, incident=incident)
-        for cell, night, status, message, incident in rows
+        (cell, night): Shown(
+            status=status, message=message, incident=incident, could_not_run=could_not_run(status, verdict)
+        )
+        for cell, night, status, verdict, message, incident in rows
     }
     seen = {cell for cell, _ in shown}
-    return Grid(job=job, nights=nights, cells=[cell for cell in cells if cell.id in seen], shown=shown)
+    last = nights[-1].id if nights else 0
+
+    def failing_first(cell: CellRow) -> int:
+        found = shown.get((cell.id, last))
+        return severity(found.status) if found else severity(CaseStatus.PASSED)
+
+    ordered = sorted((cell for cell in cells if cell.id in seen), key=failing_first)
+    return Grid(job=job, nights=nights, cells=ordered, shown=shown)
 
 
 def incidents(session: Session, job: str) -> Sequence[IncidentRow]:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Container, Mapping, Set
+from datetime import UTC, datetime
 from importlib import resources
 
 from ....runner.build_output.task_id import format_task_id
+from ....runner.compare.report.design import style
 from ....runner.compare.report.diff_text import printable
 from ...graph.task_list import TaskList
 
-_PLACE = "/*GRAPH*/null"
+_PLACE, _STYLE, _WHEN = "/*GRAPH*/null", "/*STYLE*/", "<!--WHEN-->"
 
 
 def page(tasks: TaskList, *, firsts: Set[int], seen: Mapping[int, float], compared: Container[int]) -> str:
@@ -25,7 +27,8 @@ def page(tasks: TaskList, *, firsts: Set[int], seen: Mapping[int, float], compar
     text = json.dumps(graph(tasks, firsts, seen, compared), allow_nan=False, separators=(",", ":")).replace(
         "<", "\\u003c"
     )
-    return template.replace(_PLACE, text)
+    generated = f"Generated {datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
+    return template.replace(_STYLE, style()).replace(_WHEN, generated).replace(_PLACE, text)
 
 
 def graph(

@@ -99,9 +99,46 @@ def test_the_page_says_what_broke_and_how_sure(culprit: StoredBisection, tmp_pat
     page = next((tmp_path / "site/bisections").glob("*.html")).read_text(encoding="utf-8")
     assert re.search(r"<h1>Subject of c5</h1>", page)
     assert "at <b>99.93 %</b> confidence" in page
-    assert page.count('class="bar"') == 5  # c2 has c1's content
-    assert page.count("<title>Probability") == 1
+    # One commit has nearly all of it: a list says so, a chart would be a single bar.
+    assert "How probable each commit is" in page
+    assert page.count('class="bar"') == 0
     assert "runtime: no rule to make target" in page
+
+
+def test_the_answer_comes_first_and_charts_behind_it(culprit: StoredBisection, tmp_path: Path) -> None:  # noqa: F811
+    report = culprit.request.output
+    report.mkdir()
+    (report / "divergence.json").write_text(DIVERGENCE_OF_EVIL, encoding="utf-8")
+    write_site(culprit.sessions, tmp_path / "site")
+    page = next((tmp_path / "site/bisections").glob("*.html")).read_text(encoding="utf-8")
+    order = [
+        "<h1>",
+        "First divergent tensor",
+        'class="heat"',
+        "See it again",
+        "<h3>How probable",
+        "<h2>Runs</h2>",
+    ]
+    places = [page.index(part) for part in order]
+    assert places == sorted(places)
+    assert re.search(r'<span class="generated">Generated \d{4}-\d\d-\d\d \d\d:\d\d UTC</span>', page)
+    listed = (tmp_path / "site/bisections.html").read_text(encoding="utf-8")
+    assert "by Ada Example" in listed
+
+
+def test_a_range_in_which_several_may_be_has_a_chart(tmp_path: Path) -> None:
+    stored = StoredBisection(tmp_path, good=sha("c0"), bad=sha("c4"))
+    stage = stored.stage(
+        [(described(f"c{place}", [f"c{place - 1}"]), sha(f"c{place}")) for place in range(1, 5)],
+        good=sha("c0"),
+        bad=sha("c4"),
+    )
+    for name, verdict in {"c0": Verdict.PASS, "c4": Verdict.MISMATCH}.items():
+        stored.probe(stage, sha(name), verdict, phase=Phase.ENDPOINT)
+    write_site(stored.sessions, tmp_path / "site")
+    page = next((tmp_path / "site/bisections").glob("*.html")).read_text(encoding="utf-8")
+    assert page.count('class="bar"') == 4
+    assert page.count("<title>Probability") == 1
 
 
 def test_text_of_others_injects_nothing(tmp_path: Path) -> None:

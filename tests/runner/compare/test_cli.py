@@ -339,6 +339,16 @@ def test_pictures(tmp_path: Path) -> None:
     assert not (tmp_path / "none.png").exists()
 
 
+def test_a_picture_that_cannot_be_written_is_an_error_line(tmp_path: Path) -> None:
+    a, b = golden(tmp_path / "a", y=torch.zeros(3, 3)), golden(tmp_path / "b", y=torch.ones(3, 3))
+    result = run(a, b, "--picture", tmp_path / "nodir" / "x.html")
+    assert result.exit_code == 2
+    assert result.stderr == (
+        f"diff-tensors: {tmp_path / 'nodir' / 'x.html'}: expected a place to write the picture to, "
+        "found No such file or directory; name another one with --picture\n"
+    )
+
+
 def test_several_runs(tmp_path: Path) -> None:
     expected = torch.zeros(50, 8)
     rng = np.random.default_rng(0)

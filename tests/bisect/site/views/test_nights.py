@@ -31,6 +31,10 @@ def test_nights_cases_and_incidents_have_pages(culprit: StoredBisection, tmp_pat
     front = (site / "index.html").read_text(encoding="utf-8")
     assert "✕ open" in front
     assert front.count('<a class="cell') == 30 * 3  # the newest nights alone
+    assert front.index("last night (") < front.index("<h2>") < front.index("<table")
+    assert "1 regressed, 2 passed; 1 open incident." in front
+    # What fails stands on top.
+    assert front.index(">✕</a>") < front.index(">✓</a>")
     months = sorted(file.name for file in (site / "jobs").glob("*-2025-*.html"))
     assert len(months) == 2
     incident = next(site.glob("jobs/*/incident-1.html")).read_text(encoding="utf-8")

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from precision_bisect.reduce.localize.report.page import graph, page
+from precision_bisect.runner.compare.report.design import style
 
 
 def made(*names: str, above: tuple[set[int], ...]) -> Any:
@@ -33,3 +34,10 @@ def test_a_kernel_name_cannot_leave_its_string() -> None:
     assert "<img" not in text
     assert text.count("</script>") == 1
     assert "default-src 'none'" in text
+
+
+def test_the_page_has_the_look_of_all_pages_and_says_when_it_was_made() -> None:
+    text = page(made("add", above=(set(),)), firsts={0}, seen={}, compared={0})
+    assert style() in text
+    assert "Generated 20" in text
+    assert not any(mark in text for mark in ("/*STYLE*/", "<!--WHEN-->", "/*GRAPH*/"))

@@ -14,7 +14,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from precision_bisect.runner.compare.report.picture import CELL, colours, png, svg, write_picture
+from precision_bisect.runner.compare.report.design import light_colour
+from precision_bisect.runner.compare.report.heat_svg import BLOCK, LEFT, TOP, HeatPicture, heat_svg
+from precision_bisect.runner.compare.report.picture import picture_of, write_picture
+from precision_bisect.runner.compare.report.png import LEFT as PNG_LEFT
+from precision_bisect.runner.compare.report.png import TOP as PNG_TOP
+from precision_bisect.runner.compare.report.png import block_colours, heat_pixels, png
 from precision_bisect.runner.compare.statistics.rows import HeatMap, heat_map
 from precision_bisect.runner.compare.statistics.statistics import Tolerance
 from tests.runner.compare.tensor_makers import view_of
@@ -71,8 +76,9 @@ def test_names_cannot_break_out(tmp_path: Path, name: str) -> None:
 @settings(max_examples=examples(100), deadline=None)
 @given(st.text())
 def test_any_name_leaves_well_formed_xml(name: str) -> None:
-    root = ET.fromstring(svg(name, spoiled_map()))
-    assert len(root) == 1 + 4 * 6
+    root = ET.fromstring(heat_svg(name, picture_of(spoiled_map())))
+    classes = [element.get("class") for element in root.iter() if element.tag.endswith("rect")]
+    assert sorted(filter(None, classes)) == ["clean", "wild", "wrong"]
 
 
 def read_png(data: bytes) -> np.ndarray:
@@ -91,15 +97,54 @@ def read_png(data: bytes) -> np.ndarray:
     return lines[:, 1:].reshape(height, width, 3)
 
 
-def test_png_holds_the_colours() -> None:
-    heat = spoiled_map()
-    pixels = read_png(png(heat))
-    assert pixels.shape == (4 * CELL, 6 * CELL, 3)
-    assert (pixels[CELL // 2 :: CELL, CELL // 2 :: CELL] == colours(heat)).all()
-    clean, wrong, wild = colours(heat)[1, 1], colours(heat)[0, 0], colours(heat)[3, 5]
-    assert clean[0] == clean[1] == clean[2]
-    assert wrong[0] > 2 * wrong[1]
-    assert wild[2] > wild[1]
+def test_png_holds_the_colours_of_the_pages() -> None:
+    heat = picture_of(spoiled_map())
+    pixels = read_png(png(heat_pixels(heat)))
+    assert (pixels == heat_pixels(heat)).all()
+    middle = BLOCK // 2
+    shown = pixels[PNG_TOP + middle :: BLOCK, PNG_LEFT + middle :: BLOCK][: heat.height, : heat.width]
+    assert (shown == block_colours(heat)).all()
+    clean, wrong, wild = (tuple(int(part) for part in shown[at]) for at in ((1, 1), (0, 0), (3, 5)))
+    assert (clean, wrong, wild) == (light_colour("none"), light_colour("bad"), light_colour("focus"))
+    # Numbers stand beside the map, and the scale below it.
+    card, bottom = light_colour("card"), PNG_TOP + heat.height * BLOCK
+    for place in (pixels[PNG_TOP:bottom, :PNG_LEFT], pixels[:PNG_TOP, PNG_LEFT:], pixels[bottom:]):
+        assert (place != card).any()
+
+
+def texts(picture: HeatPicture) -> list[str]:
+    root = ET.fromstring(heat_svg("map", picture))
+    return [element.text or "" for element in root.iter() if element.tag.endswith("text")]
+
+
+def test_axes_have_numbers_and_the_scale_says_what_it_shows() -> None:
+    blocks = [[0.0] * 20 for _ in range(9)]
+    found = texts(
+        HeatPicture(rows=70, columns=2500, row_step=8, column_step=128, share=blocks, wild=[[0] * 20] * 9)
+    )
+    assert found[:2] == ["column", "row"]
+    columns, rows = ["0", "1024", "2048"], ["0", "32", "64"]
+    assert found[2:8] == [*columns, *rows]
+    assert found[8:] == ["share of wrong elements, by 8 x 128", "0%", "25%", "100%", "NaN, Inf"]
+
+
+def test_a_block_says_its_place_and_errors_where_it_stands() -> None:
+    picture = HeatPicture(
+        rows=5, columns=7, row_step=4, column_step=4, share=[[0, 0], [0, 0.5]], wild=[[0, 0], [0, 2]],
+        error=[[0, 0], [0, 1.25]],
+    )  # fmt: skip
+    root = ET.fromstring(heat_svg("map", picture))
+    (wild,) = (each for each in root.iter() if each.get("class") == "wild")
+    assert (wild.get("x"), wild.get("y")) == (str(LEFT + BLOCK), str(TOP + BLOCK))
+    assert wild[0].text == "rows 4 to 4, columns 4 to 6: 50.0% wrong, largest error 1.25, 2 NaN or Inf"
+
+
+def test_pictures_have_both_modes_and_say_when_they_were_made(tmp_path: Path) -> None:
+    for suffix in (".html", ".svg"):
+        path = tmp_path / f"map{suffix}"
+        write_picture(path, [("y", spoiled_map())])
+        assert "prefers-color-scheme:dark" in path.read_text(encoding="utf-8")
+    assert "Generated 20" in (tmp_path / "map.html").read_text(encoding="utf-8")
 
 
 def test_another_suffix_is_refused(tmp_path: Path) -> None:
