@@ -17,6 +17,8 @@ from ...store.options import STORE_VARIABLE
 from ...store.vocabulary import BisectionOutcome
 from ..after.hand_over import localize_culprit
 from ..after.reducible import leave_builds
+from ..report.ends import end_lines, is_about_an_end
+from ..report.model.rows import load_rows
 from ..report.terminal import print_summary
 from ..report.write import write_report
 from ..result import Conclusion
@@ -60,8 +62,10 @@ def drive(
             conclusion = Conclusion(outcome=BisectionOutcome.ENDS_DO_NOT_DIFFER, message=str(error))
             bisection.journal.conclude(conclusion.outcome, write_document(conclusion))
             write_report(sessions, bisection.name, output)
+            _tell_of_ends(sessions, bisection.name, err, always=True)
             raise
         except UserError:
+            _tell_of_ends(sessions, bisection.name, err)
             _say(err, f"to go on after mending it: {resume}")
             raise
         write_report(sessions, bisection.name, output)
@@ -73,6 +77,15 @@ def drive(
         _say(err, f"the budget is spent; to resume: {resume}")
     print_summary(sessions, bisection.name, output, Console())
     return _EXIT_CODES[conclusion.outcome]
+
+
+def _tell_of_ends(sessions: sessionmaker[Session], name: str, err: Console, *, always: bool = False) -> None:
+    """Print what both ends showed last, and what to check; else than `always`, only where one could not be judged."""
+    with sessions() as session:
+        rows = load_rows(session, name)
+        if rows.probes and (always or is_about_an_end(rows)):
+            for line in end_lines(rows):
+                _say(err, line)
 
 
 def resume_command(options: BisectOptions, name: str) -> str:

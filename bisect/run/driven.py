@@ -39,7 +39,7 @@ from .golden import earlier_golden, freeze_golden
 from .history import HistoryReader
 from .loop import PlannedProbe
 from .progress import Progress
-from .records import finished_probe, in_order_of_ends, kernels_in, stored_result
+from .records import finished_probe, in_order_of_ends, kernels_in, still_counts, stored_result
 
 
 class DrivenBisection:
@@ -78,7 +78,7 @@ class DrivenBisection:
             (probe.host, probe.environment.details) for probe in stored if probe.environment
         )
         self._golden: FrozenGolden | None = earlier_golden(journal.row().golden, home.golden)
-        ended = [self._finished(probe) for probe in in_order_of_ends(stored)]
+        ended = [self._finished(probe) for probe in in_order_of_ends(stored) if still_counts(probe)]
         self.bisection = Bisection.start(
             _question(request),
             log=ProbeLog(tuple(ended)),

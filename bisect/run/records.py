@@ -8,7 +8,7 @@ from ...runner.verdict.compiler_errors import compiler_errors
 from ...runner.workspace.environment import fingerprint
 from ...store.journals.probes import ProbeOutcome
 from ...store.tables.bisections import ProbeRow
-from ...store.vocabulary import BuildSource, Judgement
+from ...store.vocabulary import BuildSource, Judgement, Phase, Verdict
 from ..engine.probes import FinishedProbe, ProbeTimes
 
 
@@ -52,6 +52,13 @@ def kernels_in(directory: Path) -> tuple[str, ...]:
 def in_order_of_ends(stored: Iterable[ProbeRow]) -> list[ProbeRow]:
     """Finished probes in the order in which they ended, which with several workers is not that of their starts."""
     return sorted(stored, key=lambda probe: probe.finished or probe.started)
+
+
+def still_counts(stored: ProbeRow) -> bool:
+    """Whether a probe of an earlier start counts: once a bisection is resumed, what the environment prevented is run
+    again, and so is an end that could not be judged, for without it there is nothing to go on with."""
+    is_end_without_answer = stored.phase is Phase.ENDPOINT and stored.judgement is Judgement.SKIP
+    return stored.verdict is not Verdict.ENVIRONMENT_ERROR and not is_end_without_answer
 
 
 def stored_result(result: ProbeResult) -> ProbeOutcome:

@@ -84,7 +84,7 @@ def require_pass(probe: FinishedProbe, good: Target) -> None:
     if probe.judgement is Judgement.SKIP:
         raise UserError(
             f"good {good.commit[:12]}: expected a validated pass, found {described(probe)}; "
-            "mend that first, or name another good commit"
+            "mend that first, then resume, or name another good commit"
         )
 
 
@@ -93,8 +93,15 @@ def require_judged(probe: FinishedProbe, end: Target) -> None:
     if probe.judgement is Judgement.SKIP:
         raise UserError(
             f"{end.commit[:12]}: expected a run that passes or fails as asked, found {described(probe)}; "
-            f"say what is bad with --bad-when (for instance --bad-when {probe.verdict})"
+            f"{_mending(probe.verdict)}"
         )
+
+
+def _mending(verdict: Verdict) -> str:
+    """What to do about an end that cannot be judged."""
+    if verdict is Verdict.ENVIRONMENT_ERROR:
+        return "mend the environment, then resume: what could not be judged is run again"
+    return f"say what is bad with --bad-when (for instance --bad-when {verdict}), or mend it and resume"
 
 
 def described(probe: FinishedProbe) -> str:

@@ -1,0 +1,134 @@
+"""Why the ends of a question do not differ, or one cannot be judged: what each printed last, and what to look at."""
+
+import gzip
+import zlib
+from collections import Counter, deque
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from ...store.tables.bisections import ProbeRow
+from ...store.vocabulary import Judgement, Verdict
+from ...store.words import plural
+from ..plan.request import BisectRequest
+from .model.rows import Rows
+from .plain_text import shortened
+
+_LINES = 5
+"""Of the end of a log."""
+_LONGEST = 200
+
+
+def end_lines(rows: Rows) -> Iterator[str]:
+    """What both ends showed, with the last lines of their logs, and what to check. Paths stand on lines of their
+    own."""
+    runs = {"good": _runs_of(rows, rows.bisection.good), "bad": _runs_of(rows, rows.bisection.bad)}
+    for end, sha in (("good", rows.bisection.good), ("bad", rows.bisection.bad)):
+        if runs[end] or rows.request.gallop is None:
+            yield from _one_end(f"{end} {sha[:12]}", runs[end])
+    yield "to check:"
+    yield from (f"  - {text}" for text in what_to_check(rows.request, runs["good"], runs["bad"]))
+
+
+def is_about_an_end(rows: Rows) -> bool:
+    """Whether a bisection may have stopped for an end that could not be judged."""
+    runs = (_runs_of(rows, rows.bisection.good), _runs_of(rows, rows.bisection.bad))
+    return any(each and each[-1].judgement is Judgement.SKIP for each in runs)
+
+
+def what_to_check(request: BisectRequest, good: Sequence[ProbeRow], bad: Sequence[ProbeRow]) -> Iterator[str]:
+    """What usually explains it, for a question of this kind and runs like these."""
+    yield from _of_skips((*good, *bad))
+    if request.bad_when is None:
+        yield from _of_command(request, good, bad)
+        return
+    others = Counter(probe.verdict for probe in bad if probe.judgement is not Judgement.BAD and probe.verdict)
+    others.pop(Verdict.ENVIRONMENT_ERROR, None)
+    if bad and not any(probe.judgement is Judgement.BAD for probe in bad):
+        for verdict in others.keys() - {Verdict.PASS}:
+            yield f"the bad end shows {verdict}, which is no bad: if it is the failure, say --bad-when {verdict}"
+        if others[Verdict.PASS]:
+            yield f"the bad end passes on {request.platform}, device {request.device}: did the failure need others?"
+            if request.captures_golden:
+                yield "inputs are drawn at the good end: if only some data fail, name them with --golden-data DIR"
+            else:
+                yield "does the failure show on the frozen data, or did it need other inputs?"
+    if any(probe.judgement is Judgement.BAD for probe in good):
+        yield "the good end fails: name an older --good, or none, and one is looked for behind the bad end"
+        if request.golden_data is not None:
+            yield f"were the data in {request.golden_data} made by a revision that was right?"
+    yield from _of_kind(request)
+
+
+def _of_kind(request: BisectRequest) -> Iterator[str]:
+    if request.runtime_dir is not None:
+        yield (
+            f"every run uses the build directory {request.runtime_dir}: a fault of the compiler is in it at both ends, "
+            f"and only what {request.repository} does can differ"
+        )
+        return
+    yield f"the case at both ends: {request.case_text} (--case takes its arguments in the same word)"
+
+
+def _of_skips(runs: Sequence[ProbeRow]) -> Iterator[str]:
+    """What to mend first, where nothing could be judged."""
+    said = dict.fromkeys(
+        probe.signature or "the log says what" for probe in runs if probe.verdict is Verdict.ENVIRONMENT_ERROR
+    )
+    if said:
+        yield f"mend the environment ({', '.join(said)}), then resume: what was mended is run again"
+    failed = dict.fromkeys(
+        probe.signature or "see the log" for probe in runs if probe.verdict is Verdict.BUILD_ERROR
+    )
+    if failed:
+        yield (
+            f"the build fails ({', '.join(failed)}): does it by hand, at this commit? bisect-precision doctor looks "
+            "for tools that are missing"
+        )
+
+
+def _of_command(request: BisectRequest, good: Sequence[ProbeRow], bad: Sequence[ProbeRow]) -> Iterator[str]:
+    yield f"the command at both ends: {request.case_text}; exit code 0 is good, 1-124 is bad, 125-127 are skipped"
+    if good and bad and good[-1].exit_code == bad[-1].exit_code:
+        yield (
+            f"both ends exit with {good[-1].exit_code}: does the command build what it tests? It runs in a worktree of "
+            "each commit, without files that git does not track"
+        )
+    if any(probe.judgement is Judgement.SKIP for probe in (*good, *bad)):
+        yield "an end was skipped: can the command be found, and run, at that commit?"
+
+
+def _runs_of(rows: Rows, sha: str) -> list[ProbeRow]:
+    """The finished runs of an end, those of commits with its content too."""
+    if rows.ranges:
+        standing = rows.ranges[0]
+        if runs := standing.runs.get(standing.of(sha)):
+            return list(runs)
+    return [probe for probe in rows.probes if probe.commit == sha]
+
+
+def _one_end(title: str, runs: Sequence[ProbeRow]) -> Iterator[str]:
+    if not runs:
+        yield f"{title}: not run"
+        return
+    shown = Counter(str(probe.verdict) for probe in runs)
+    counts = ", ".join(
+        f"{verdict} {count}" if len(shown) > 1 else verdict for verdict, count in shown.items()
+    )
+    yield f"{title}: {counts} in {plural(len(runs), 'run')}"
+    log = next((Path(each.path) for each in runs[-1].artifacts if each.kind == "log"), None)
+    if log is None:
+        return
+    lines = _last_lines(log)
+    if lines:
+        yield "  its last run ends with"
+        yield from (f"    {shortened(line, _LONGEST)}" for line in lines)
+    yield str(log)
+
+
+def _last_lines(log: Path) -> list[str]:
+    """The end of what was printed; nothing where the log cannot be read."""
+    try:
+        with gzip.open(log, "rt", encoding="utf-8", errors="replace") as text:
+            return [*deque((line.rstrip() for line in text if line.strip()), maxlen=_LINES)]
+    except (OSError, EOFError, zlib.error):
+        return []

@@ -1,0 +1,60 @@
+"""What is told of ends that do not differ, or cannot be judged."""
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from precision_bisect.bisect.report.ends import end_lines, is_about_an_end
+from precision_bisect.bisect.report.model.rows import Rows, load_rows
+from precision_bisect.store.vocabulary import Phase, Verdict
+from tests.bisect.report.stored_bisection import StoredBisection, described, sha
+
+
+@pytest.fixture
+def stored(tmp_path: Path) -> StoredBisection:
+    """c0 is said to be good and c1 bad; neither has run."""
+    stored = StoredBisection(tmp_path, good=sha("c0"), bad=sha("c1"))
+    stored.journal.commits.add("compiler", [described("c0", []), described("c1", ["c0"])])
+    stored.stage([(described("c1", ["c0"]), sha("c1"))], good=sha("c0"), bad=sha("c1"))
+    return stored
+
+
+def rows(stored: StoredBisection) -> Rows:
+    with stored.sessions() as session:
+        return load_rows(session, stored.name)
+
+
+def test_the_last_lines_of_both_logs_and_their_paths(stored: StoredBisection, tmp_path: Path) -> None:
+    log = tmp_path / "run.log.gz"
+    log.write_bytes(gzip.compress("".join(f"line {n}\n\n" for n in range(9)).encode() + b"\x1b[31mred\n"))
+    stored.probe(1, sha("c0"), Verdict.PASS, phase=Phase.ENDPOINT, artifacts={"log": (str(log), 1)})
+    lines = list(end_lines(rows(stored)))
+    assert lines[0] == f"good {sha('c0')[:12]}: pass in 1 run"
+    assert lines[1:8] == [
+        "  its last run ends with",
+        *(f"    line {n}" for n in range(5, 9)),
+        "    \\x1b[31mred",
+        str(log),
+    ]
+    assert lines[8] == f"bad {sha('c1')[:12]}: not run"
+
+
+def test_what_to_check_follows_from_what_was_shown(stored: StoredBisection) -> None:
+    stored.probe(1, sha("c0"), Verdict.MISMATCH, phase=Phase.ENDPOINT)
+    stored.probe(1, sha("c1"), Verdict.STALL, phase=Phase.ENDPOINT)
+    stored.probe(1, sha("c1"), Verdict.PASS, phase=Phase.ENDPOINT)
+    text = "\n".join(end_lines(rows(stored)))
+    assert "stall 1, pass 1 in 2 runs" in text
+    assert "say --bad-when stall" in text
+    assert "the bad end passes on a2a3sim, device 0" in text
+    assert "the good end fails: name an older --good" in text
+    assert "examples/softmax.py" in text
+
+
+@pytest.mark.parametrize(("verdict", "is_one"), [(Verdict.ENVIRONMENT_ERROR, True), (Verdict.PASS, False)])
+def test_only_an_end_without_a_judgement_stops_a_search(
+    stored: StoredBisection, verdict: Verdict, is_one: bool
+) -> None:
+    stored.probe(1, sha("c0"), verdict, phase=Phase.ENDPOINT)
+    assert is_about_an_end(rows(stored)) is is_one

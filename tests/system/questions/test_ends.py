@@ -1,0 +1,110 @@
+"""Ends that do not differ say why, and what was mended is run again."""
+
+import os
+import re
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import TestRepository
+from tests.system.conftest import PROGRAM
+
+STACK = """
+name = "small"
+searched = "tool"
+[repositories.tool]
+path = "tool"
+[case]
+repository = "tool"
+command = ["sh", "{case}"]
+cwd = "{tool}"
+harness = false
+[platforms.sim]
+[[verdicts]]
+verdict = "environment_error"
+pattern = "^no (?P<what>\\\\w+) here$"
+signature = "no {what}"
+[[verdicts]]
+verdict = "mismatch"
+pattern = "^WRONG$"
+[[verdicts]]
+verdict = "pass"
+pattern = "^RIGHT$"
+"""
+
+
+@dataclass(frozen=True)
+class Small:
+    """A repository of one script, in which the tool is called."""
+
+    folder: Path
+    tool: TestRepository
+
+    def run(self, *words: str, **variables: str) -> "subprocess.CompletedProcess[str]":
+        environment = {**os.environ, "PRECISION_BISECT_HOME": str(self.folder / "home"), **variables}
+        return subprocess.run(
+            [*PROGRAM, *words],
+            cwd=self.folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+        )
+
+    def ends(self, *scripts: str) -> list[str]:
+        """What names the first of some commits of the script as good, and the last as bad."""
+        shas = [
+            self.tool.commit(f"commit {number}", {"case.sh": text}) for number, text in enumerate(scripts)
+        ]
+        return ["--good", shas[0], "--bad", shas[-1], "-o", str(self.folder / "report")]
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Small:
+    (tmp_path / "stack.toml").write_text(STACK)
+    return Small(tmp_path, TestRepository(tmp_path / "tool"))
+
+
+def test_a_command_that_exits_alike_shows_what_it_printed_and_where(small: Small) -> None:
+    ends = small.ends("echo one; echo two\n", "echo three; echo four\n")
+    done = small.run(*ends, "--repository", f"tool={small.tool.path}", "--", "sh", "case.sh")
+    assert done.returncode == 4, done.stderr
+    lines = done.stderr.splitlines()
+    for last in ("    two", "    four"):
+        at = lines.index(last)
+        assert lines[at - 2] == "  its last run ends with"
+        assert Path(lines[at + 1]).is_file(), "the log's path stands alone"
+    assert any(re.match(r"bad \w{12}: pass in \d+ runs", line) for line in lines)
+    assert "to check:" in lines
+    assert any("exit code 0 is good" in line for line in lines)
+    assert any("both ends exit with 0" in line for line in lines)
+    assert lines[-1].startswith("error: ")
+
+
+def test_a_case_that_fails_otherwise_is_told_what_would_count(small: Small) -> None:
+    ends = small.ends("echo RIGHT\n", "echo broken; exit 3\n")
+    done = small.run(*ends, "--case", "case.sh")
+    assert done.returncode == 1, done.stderr
+    lines = done.stderr.splitlines()
+    assert "    broken" in lines
+    assert any("which is no bad: if it is the failure, say --bad-when" in line for line in lines)
+    assert any(line.startswith("  - the case at both ends: case.sh") for line in lines)
+
+
+def test_what_was_mended_is_run_again_at_a_resume(small: Small) -> None:
+    lacking = 'test -n "$MENDED" || { echo no module here; exit 1; }\n'
+    ends = small.ends(
+        f"{lacking}echo RIGHT\n", f"{lacking}echo still RIGHT; echo RIGHT\n", f"{lacking}echo WRONG\n"
+    )
+    done = small.run(*ends, "--case", "case.sh")
+    assert done.returncode == 1
+    assert "mend the environment (no module), then resume" in done.stderr
+    assert "--bad-when environment_error" not in done.stderr
+    (line,) = [line for line in done.stderr.splitlines() if "--resume" in line]
+    again = small.run("--resume", line.split()[-1])
+    assert (again.returncode, "no module here" in again.stderr) == (1, True), "it is still not mended"
+    mended = small.run("--resume", line.split()[-1], MENDED="1")
+    assert mended.returncode == 0, mended.stderr
+    assert small.tool.git("rev-parse", "HEAD") in mended.stdout
