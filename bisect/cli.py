@@ -6,6 +6,8 @@ from dataclasses import replace
 import click
 from dataclass_click import dataclass_click  # pyright: ignore[reportUnknownVariableType]
 
+from ..runner.stack.configured_command import ConfiguredCommand
+from ..store.options import version_option
 from .commands.command_line.bisect_options import BisectOptions
 from .commands.command_line.main_group import PREDICATE, MainGroup
 from .commands.command_line.options import (
@@ -21,6 +23,7 @@ from .commands.command_line.options import (
 @click.group(
     cls=MainGroup, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]}
 )
+@version_option()
 @dataclass_click(BisectOptions)
 @click.pass_context
 def main(ctx: click.Context, options: BisectOptions) -> None:
@@ -41,7 +44,7 @@ def main(ctx: click.Context, options: BisectOptions) -> None:
     ctx.exit(bisect(options))
 
 
-@main.command()
+@main.command(cls=ConfiguredCommand)
 @dataclass_click(DemoOptions)
 def demo(options: DemoOptions) -> None:
     """Make a small stack with a planted regression in DIRECTORY."""
@@ -50,19 +53,22 @@ def demo(options: DemoOptions) -> None:
     sys.exit(make_demo_stack(options))
 
 
-@main.command()
+@main.command(cls=ConfiguredCommand)
 @dataclass_click(HistoryOptions)
 def history(options: HistoryOptions) -> None:
     """List past bisections, or show NAME with all its probes."""
     from .commands.history import show_history
 
-    sys.exit(show_history(options.name, store=options.store))
+    sys.exit(show_history(options.name, store=options.store, as_json=options.as_json))
 
 
-@main.command()
+@main.command(cls=ConfiguredCommand)
 @dataclass_click(ReportOptions)
 def report(options: ReportOptions) -> None:
-    """Write the report of bisection NAME again, or a site of everything, from the store."""
+    """Write a report again, or a site of all.
+
+    NAME is a bisection's, as `history` lists it.
+    """
     if options.html is not None:
         if options.name is not None or options.output is not None:
             raise click.UsageError("expected --html alone: the site shows all bisections")
@@ -78,25 +84,34 @@ def report(options: ReportOptions) -> None:
     sys.exit(write_report(options.name, output=options.output, store=options.store))
 
 
-@main.command()
+@main.command(cls=ConfiguredCommand)
 @dataclass_click(ServeOptions)
 def serve(options: ServeOptions) -> None:
-    """Show the site of `report --html` live from the store, which is only read."""
+    """Show the site live, from a store that is only read."""
     from .commands.site import serve as serve_site
 
     sys.exit(serve_site(store=options.store, host=options.host, port=options.port))
 
 
-@main.command()
+@main.command(cls=ConfiguredCommand)
 @dataclass_click(DoctorOptions)
 def doctor(options: DoctorOptions) -> None:
     """Say what is missing on this machine before anything runs."""
     from .commands.doctor import examine
 
-    sys.exit(examine(options.stack, repositories=options.repository, case=options.case, revisions=options.at))
+    sys.exit(
+        examine(
+            options.stack,
+            repositories=options.repository,
+            case=options.case,
+            revisions=options.at,
+            quiet=options.quiet,
+            as_json=options.as_json,
+        )
+    )
 
 
-@main.command()
+@main.command(cls=ConfiguredCommand)
 @dataclass_click(NightlyOptions)
 def nightly(options: NightlyOptions) -> None:
     """Run the matrix of FILE, bisect what regressed, keep incidents.
@@ -114,5 +129,6 @@ def nightly(options: NightlyOptions) -> None:
             budget=options.budget,
             jobs=options.jobs,
             fail_on=FailOn(options.fail_on),
+            as_json=options.as_json,
         )
     )

@@ -6,6 +6,7 @@ python docs/options.py --check    exits with 1 where they are not current
 
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -14,6 +15,7 @@ from precision_bisect.bisect.cli import main as bisect_precision
 from precision_bisect.bisect.cli import nightly
 from precision_bisect.reduce.cli import main as reduce
 from precision_bisect.runner.compare.cli import main as diff_tensors
+from precision_bisect.store.option_groups import GroupedCommand, OptionGroup, group_of
 
 GUIDE = Path(__file__).with_name("guide.md")
 COMMANDS: dict[str, click.Command] = {
@@ -29,12 +31,26 @@ def table(command: click.Command) -> str:
     """The options of a command as a table of Markdown, without `--help`."""
     rows = ["| option | meaning |", "| --- | --- |"]
     with click.Context(command) as context:
-        for parameter in command.params:
-            record = parameter.get_help_record(context)
-            if record is not None and isinstance(parameter, click.Option):
-                option, meaning = (" ".join(text.split()).replace("|", r"\|") for text in record)
-                rows.append(f"| `{option}` | {meaning} |")
+        for title, options in groups(command):
+            rows.extend([f"| **{title}** | |"] if title else [])
+            for option in options:
+                record = option.get_help_record(context)
+                if record is not None:
+                    spelling, meaning = (" ".join(text.split()).replace("|", r"\|") for text in record)
+                    rows.append(f"| `{spelling}` | {meaning} |")
     return "".join(f"{row}\n" for row in rows)
+
+
+def groups(command: click.Command) -> Iterator[tuple[str, list[click.Option]]]:
+    """The options of a command as its `--help` groups them, each group with its title."""
+    options = [parameter for parameter in command.params if isinstance(parameter, click.Option)]
+    if not isinstance(command, GroupedCommand):
+        yield "", options
+        return
+    for group in OptionGroup:
+        members = [option for option in options if group_of(option) is group]
+        if members:
+            yield group, members
 
 
 def with_tables(text: str) -> str:

@@ -7,10 +7,13 @@ import sys
 import click
 from dataclass_click import dataclass_click  # pyright: ignore[reportUnknownVariableType]
 
+from ..runner.stack.configured_command import ConfiguredCommand
+from ..store.options import version_option
 from .options import ReduceOptions
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(cls=ConfiguredCommand, context_settings={"help_option_names": ["-h", "--help"]})
+@version_option()
 @dataclass_click(ReduceOptions)
 def main(options: ReduceOptions) -> None:
     """Shrink FAILING_BUILD to the fewest tasks and kernels that still fail where a good build passes, or (with

@@ -28,6 +28,7 @@ from .scene.test import wrap
 from .shrink.oracle.failure import Printed
 from .shrink.oracle.script import CONVENTION, Script
 from .shrink.pipeline import ShrinkRequest, shrink
+from .shrink.result.reduction import ReductionResult
 
 FOUND, ERROR, NOTHING_DIVERGES, STOPPED, INTERRUPTED = 0, 1, 3, 6, 130
 _WRAPPED = 1e-5
@@ -38,7 +39,7 @@ Say = Callable[[str], None]
 
 def reduce(options: ReduceOptions) -> int:
     """Localize, reduce or wrap, and print the result; the tool's exit code."""
-    progress = Console(stderr=True)
+    progress = Console(stderr=True, quiet=options.quiet)
 
     def say(text: str) -> None:
         progress.print(text, style="dim", markup=False, highlight=False, soft_wrap=True)
@@ -81,7 +82,7 @@ def _localize(options: ReduceOptions, builds: OpenedBuilds, say: Say) -> int:
         ),
         on_progress=say,
     )
-    return _print_divergence(divergence, options.output)
+    return _print_divergence(divergence, options)
 
 
 def _reference(options: ReduceOptions, builds: OpenedBuilds) -> Reference:
@@ -96,9 +97,12 @@ def _reference(options: ReduceOptions, builds: OpenedBuilds) -> Reference:
     return GoodBuild(path=builds.reference, toolchain=toolchain)
 
 
-def _print_divergence(divergence: Divergence, output: Path) -> int:
-    print_summary(divergence, Console())
-    print(output / DIVERGENCE)
+def _print_divergence(divergence: Divergence, options: ReduceOptions) -> int:
+    if options.as_json:
+        print(divergence.model_dump_json(indent=2, by_alias=True))
+    else:
+        print_summary(divergence, Console())
+        print(options.output / DIVERGENCE)
     return FOUND if divergence.first_divergent or divergence.stall else NOTHING_DIVERGES
 
 
@@ -124,6 +128,14 @@ def _shrink(options: ReduceOptions, builds: OpenedBuilds, say: Say) -> int:
         external=_external(options),
     )
     result = shrink(request, on_progress=say)
+    _print_reduction(result, request.output, options)
+    return STOPPED if result.stopped == "budget" else FOUND
+
+
+def _print_reduction(result: ReductionResult, output: Path, options: ReduceOptions) -> None:
+    if options.as_json:
+        print(result.model_dump_json(indent=2, by_alias=True))
+        return
     print(f"tasks {result.tasks.before} -> {result.tasks.after}: {', '.join(result.kept_tasks)}")
     print(
         f"kernels {result.kernels.before} -> {result.kernels.after}, bytes {result.bytes.before} -> "
@@ -132,8 +144,7 @@ def _shrink(options: ReduceOptions, builds: OpenedBuilds, say: Say) -> int:
     print(
         f"{result.oracle_calls} tests; verified: failed {result.verified.failures} of {result.verified.runs} runs"
     )
-    print(request.output / "result")
-    return STOPPED if result.stopped == "budget" else FOUND
+    print(output / "result")
 
 
 def _judge(options: ReduceOptions) -> tuple[Printed | None, Path | None]:

@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import click
-from dataclass_click import argument, option
+from dataclass_click import argument
 from pydantic import ByteSize, TypeAdapter, ValidationError
 
 from ..runner.process.options import BUDGET, jobs_option
 from ..runner.stack.options import DEVICE, PLATFORM, REPOSITORY, STACK
+from ..store.option_groups import OptionGroup, option
+from ..store.options import JSON, QUIET
 
 _PATH = click.Path(path_type=Path)
 _TOLERANCE = click.FloatRange(min=0)
@@ -40,6 +42,7 @@ class ReduceOptions:
         str | None,
         option(
             "--bisection",
+            group=OptionGroup.QUESTION,
             metavar="NAME",
             help="In place of FAILING_BUILD, take the culprit's build of this bisection, beside that of its parent, "
             "with the frozen data, the stack and the interpreters that they ran with.",
@@ -47,12 +50,18 @@ class ReduceOptions:
     ]
     localize_only: Annotated[
         bool,
-        option("--localize-only", is_flag=True, help="Find the first divergent tensor, and stop there."),
+        option(
+            "--localize-only",
+            group=OptionGroup.QUESTION,
+            is_flag=True,
+            help="Find the first divergent tensor, and stop there.",
+        ),
     ]
     wrap_only: Annotated[
         bool,
         option(
             "--wrap-only",
+            group=OptionGroup.QUESTION,
             is_flag=True,
             help="Write test_reduced.py into the build, which runs it as a scene test, and stop there.",
         ),
@@ -61,6 +70,7 @@ class ReduceOptions:
         Path | None,
         option(
             "--reference",
+            group=OptionGroup.QUESTION,
             metavar="DIR|SCRIPT",
             type=_PATH,
             help="Compare with this good build of the same case, which is the best reference; a scene test's script "
@@ -71,6 +81,7 @@ class ReduceOptions:
         Path | None,
         option(
             "--reference-data",
+            group=OptionGroup.QUESTION,
             metavar="DIR",
             type=_PATH,
             help="Compare with recorded values, a file NAME.pt for each tensor of the orchestration, and with the "
@@ -81,6 +92,7 @@ class ReduceOptions:
         str | None,
         option(
             "--against",
+            group=OptionGroup.QUESTION,
             metavar="PLATFORM",
             help="Compare with the same build on this other target of the stack.",
         ),
@@ -89,6 +101,7 @@ class ReduceOptions:
         str | None,
         option(
             "--against-schedule",
+            group=OptionGroup.QUESTION,
             metavar="NAME",
             help="Compare with the same build under this schedule of the stack file, for instance serial.",
         ),
@@ -97,6 +110,7 @@ class ReduceOptions:
         str | None,
         option(
             "--scene-case",
+            group=OptionGroup.QUESTION,
             metavar="[CLASS::]NAME",
             help="Take this case, where FAILING_BUILD is the script of a scene test that has several.",
         ),
@@ -107,6 +121,7 @@ class ReduceOptions:
         Path | None,
         option(
             "--python",
+            group=OptionGroup.STACK,
             metavar="FILE",
             type=_PATH,
             help="Run the failing build with this interpreter, which has its stack; the default is the one that runs "
@@ -117,6 +132,7 @@ class ReduceOptions:
         str | None,
         option(
             "--reference-stack",
+            group=OptionGroup.STACK,
             metavar="NAME|FILE",
             help="Take the reference's stack from here; the default is --stack.",
         ),
@@ -125,6 +141,7 @@ class ReduceOptions:
         Path | None,
         option(
             "--reference-python",
+            group=OptionGroup.STACK,
             metavar="FILE",
             type=_PATH,
             help="Run the reference with this interpreter; the default is --python.",
@@ -136,6 +153,7 @@ class ReduceOptions:
         Path | None,
         option(
             "--golden-data",
+            group=OptionGroup.QUESTION,
             metavar="DIR",
             type=_PATH,
             help="Replay the frozen data of this folder; the default is the failing build's own.",
@@ -145,6 +163,7 @@ class ReduceOptions:
         int,
         option(
             "--dump-budget",
+            group=OptionGroup.RESOURCES,
             metavar="SIZE",
             type=SizeType(),
             default="256MiB",
@@ -156,6 +175,7 @@ class ReduceOptions:
         float | None,
         option(
             "--rtol",
+            group=OptionGroup.QUESTION,
             metavar="R",
             type=_TOLERANCE,
             help="Let values differ by this relative tolerance; against a reference any difference counts by default.",
@@ -165,6 +185,7 @@ class ReduceOptions:
         float | None,
         option(
             "--atol",
+            group=OptionGroup.QUESTION,
             metavar="A",
             type=_TOLERANCE,
             help="Let values differ by this absolute tolerance; against a reference any difference counts by default.",
@@ -174,6 +195,7 @@ class ReduceOptions:
         int,
         option(
             "--attempts",
+            group=OptionGroup.SEARCH,
             metavar="N",
             type=click.IntRange(min=1),
             default=8,
@@ -185,6 +207,7 @@ class ReduceOptions:
         float | None,
         option(
             "--timeout",
+            group=OptionGroup.RESOURCES,
             metavar="SECONDS",
             type=click.FloatRange(min=0, min_open=True),
             help="Stop a run after this many seconds; the default is 600, or the bisection's own limit.",
@@ -196,6 +219,7 @@ class ReduceOptions:
         int | None,
         option(
             "--max-tests",
+            group=OptionGroup.RESOURCES,
             metavar="N",
             type=click.IntRange(min=1),
             help="Stop after this many tests with the best that is known by then.",
@@ -205,6 +229,7 @@ class ReduceOptions:
         Path | None,
         option(
             "--interesting",
+            group=OptionGroup.SEARCH,
             metavar="SCRIPT",
             type=_PATH,
             help="Have this script judge candidates in place of the failure that was seen. It is run in the "
@@ -216,6 +241,7 @@ class ReduceOptions:
         str | None,
         option(
             "--fail-regex",
+            group=OptionGroup.SEARCH,
             metavar="PATTERN",
             help="Count a run as failed if this is found in a line that it prints.",
         ),
@@ -224,6 +250,7 @@ class ReduceOptions:
         int | None,
         option(
             "--fail-code",
+            group=OptionGroup.SEARCH,
             metavar="N",
             type=click.IntRange(1, 255),
             help="Count a run as failed if it exits with this code (128 + n: killed by signal n).",
@@ -233,6 +260,7 @@ class ReduceOptions:
         str | None,
         option(
             "--with",
+            group=OptionGroup.SEARCH,
             metavar="CMD",
             help="Hand the text of each kernel that is left to a reducer of texts, for instance shrinkray or cvise: "
             "CMD is run with a script and a file behind it, and makes the file smaller while the script exits with 0.",
@@ -242,6 +270,7 @@ class ReduceOptions:
         bool,
         option(
             "--resume",
+            group=OptionGroup.SEARCH,
             is_flag=True,
             help="Go on with the reduction in the output folder; no test is repeated.",
         ),
@@ -251,6 +280,7 @@ class ReduceOptions:
         option(
             "-o",
             "--output",
+            group=OptionGroup.OUTPUT,
             metavar="DIR",
             type=_PATH,
             default=Path("reduced"),
@@ -258,6 +288,8 @@ class ReduceOptions:
             help="Write the result to this folder.",
         ),
     ]
+    quiet: Annotated[bool, QUIET]
+    as_json: Annotated[bool, JSON]
 
     @property
     def references(self) -> int:

@@ -151,7 +151,7 @@ def test_an_installed_wheel_works(tmp_path: Path) -> None:
         "from precision_bisect.store.database import open_store\n"
         "from precision_bisect.demo import make\n"
         f"open_store('sqlite:///{tmp_path}/store.sqlite')\n"
-        "print(session.__file__, 'demo' in named_stacks(), hasattr(bisect, 'bisect_left'))"
+        "print(session.__file__, 'pypto' in named_stacks(), hasattr(bisect, 'bisect_left'))"
     )
     found = subprocess.run(
         [sys.executable, "-I", "-c", code], cwd=tmp_path, check=True, capture_output=True, text=True

@@ -1,28 +1,30 @@
 """`bisect-precision` itself: from its options to a bisection that is driven, or to a plan that is printed."""
 
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 
+from sqlalchemy.orm import Session, sessionmaker
+
 from ...runner.errors import UsageError
-from ...runner.git.repository import GitError, GitRepository
+from ...runner.git.repository import GitRepository
 from ...runner.probe.workers.backends import check_backend
-from ...runner.stack.file import load_stack, stack_of_checkout
 from ...runner.stack.overrides import read_overrides
-from ...runner.stack.stack import Stack, is_plain_name
-from ...runner.workspace.home import user_home
+from ...runner.stack.stack import Stack
+from ...runner.workspace.home import Home, user_home
 from ...store.vocabulary import Seeks
 from ..plan.ends.replay import BisectLog
 from ..plan.pins import choose_pins
-from ..plan.predicate import Predicate, predicate_stack
+from ..plan.predicate import Predicate
 from ..plan.prepare import prepare
 from ..plan.question import Question
+from ..plan.stack import chosen_stack, repository_stack
+from ..report.folder import check_room, open_report_folder
 from ..run.session import StoredBisection
 from .command_line.bisect_options import BisectOptions
 from .command_line.named_ends import named_ends
 from .drive import drive
 from .errors import run_command
-from .plan_text import plan_lines
+from .plan_text import plan_json, plan_lines
 
 _DEFAULT_BAD_WHEN = "mismatch"
 
@@ -38,16 +40,28 @@ def _bisect(options: BisectOptions) -> int:
     if options.no_localize and options.reduce:
         raise UsageError("expected --no-localize or --reduce, found both: a reduction begins with localizing")
     if options.resume is not None:
-        name = options.resume or None
-        return drive(lambda sessions: StoredBisection.find(name, sessions=sessions, home=home), options, home)
+        return drive(lambda sessions: _found(options.resume, sessions, home), options, home)
     plan = prepare(question_of(options), home)
     if options.dry_run:
-        for line in plan_lines(plan):
-            print(line)
+        print(plan_json(plan) if options.as_json else "\n".join(plan_lines(plan)))
         return 0
-    for notice in plan.notices:
+    for notice in () if options.quiet else plan.notices:
         print(f"note: {notice}", file=sys.stderr)
+    _check_places(plan.request.output, home)
     return drive(lambda sessions: StoredBisection.begin(plan, sessions=sessions, home=home), options, home)
+
+
+def _found(name: str | None, sessions: sessionmaker[Session], home: Home) -> StoredBisection:
+    """The bisection to go on with: of this name, else the newest one."""
+    bisection = StoredBisection.find(name or None, sessions=sessions, home=home)
+    _check_places(bisection.request.output, home)
+    return bisection
+
+
+def _check_places(output: Path, home: Home) -> None:
+    """Before anything is run: whether its result can be kept. Raises `UserError`."""
+    open_report_folder(output)
+    check_room(home.state, mend="set PRECISION_BISECT_HOME to a folder with room")
 
 
 def question_of(options: BisectOptions) -> Question:
@@ -95,39 +109,14 @@ def question_of(options: BisectOptions) -> Question:
 def _stack(options: BisectOptions) -> Stack:
     """The stack that was named, else what the current folder says."""
     overrides = read_overrides(options.repository)
-    if options.stack is not None:
-        return load_stack(options.stack, overrides=overrides)
-    if Path("stack.toml").is_file():
-        return load_stack("stack.toml", overrides=overrides)
+    stack = chosen_stack(options.stack, overrides, by_checkout=options.predicate is None)
+    if stack is not None:
+        return stack
     if options.predicate is not None:
-        return _stack_of_predicate(overrides)
-    marked = stack_of_checkout(Path.cwd())
-    if marked is None:
-        raise UsageError(
-            "expected a stack, found no stack.toml here and no checkout of a known one: name one with --stack"
-        )
-    return load_stack(marked, overrides=overrides)
-
-
-def _stack_of_predicate(overrides: Mapping[str, Path]) -> Stack:
-    """A stack of the one repository that is named, else of the one that the current folder lies in."""
-    if len(overrides) > 1:
-        raise UsageError(
-            f"--repository: expected one for a command behind --, found {', '.join(overrides)}; name the stack of them "
-            "all with --stack"
-        )
-    for name, path in overrides.items():
-        if not is_plain_name(name):
-            raise UsageError(f"--repository {name}={path}: expected a name of letters, digits, - and _")
-        return predicate_stack(GitRepository.open_root(path, name=name).path, name=name)
-    try:
-        root = GitRepository(Path.cwd()).run("rev-parse", "--show-toplevel")
-    except GitError as error:
-        raise UsageError(
-            f"expected a git checkout, found none around {Path.cwd()}: begin in one, or name it with "
-            "--repository NAME=PATH"
-        ) from error
-    return predicate_stack(Path(root))
+        return repository_stack(overrides)
+    raise UsageError(
+        "expected a stack, found no stack.toml here and no checkout of a known one: name one with --stack"
+    )
 
 
 def _searched(options: BisectOptions, stack: Stack) -> str:

@@ -1,5 +1,6 @@
 """`bisect-precision demo`: the only place outside `demo/` that knows it exists."""
 
+import json
 import shlex
 from pathlib import Path
 
@@ -27,6 +28,9 @@ def make_demo_stack(options: DemoOptions) -> int:
         script = directory / "find.sh"
         script.write_text(f'#!/bin/sh\nexec {command} "$@"\n')
         script.chmod(0o755)
+        if options.as_json:
+            print(json.dumps({"directory": str(directory.absolute()), "command": shlex.split(command)}))
+            return 0
         print(
             f"made {directory}: minipto, minirt, minilib, stack.toml; the truth is in truth.json. To find it:"
         )

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from pydantic import TypeAdapter
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -9,30 +10,41 @@ from rich.text import Text
 from ...runner.case.case import CaseName
 from ...runner.case.lacks import may_install
 from ...runner.git.revisions import Revisions, fixed_revisions
-from ...runner.stack.file import load_stack
 from ...runner.stack.overrides import read_overrides
 from ...runner.stack.stack import Stack
 from ...runner.workspace.home import user_home
 from ...runner.workspace.machine import MachineFinding, examine_machine
 from ...runner.workspace.workspace import Workspace
 from ..plan.lacks import lack_of
+from ..plan.stack import chosen_stack, repository_stack
 from .errors import run_command
 
 _STYLES = {"ok": "green", "missing": "red", "warning": "yellow"}
 
 
 def examine(
-    stack: str, *, repositories: tuple[str, ...], case: str | None = None, revisions: tuple[str, ...] = ()
+    stack: str | None,
+    *,
+    repositories: tuple[str, ...],
+    case: str | None = None,
+    revisions: tuple[str, ...] = (),
+    quiet: bool = False,
+    as_json: bool = False,
 ) -> int:
-    """Print what was found on this machine, and what `case` needs of it at `revisions`, or at HEAD; 1 where something
-    required is missing."""
+    """Print what this machine has of a stack, else of what the checkout around the current folder needs, and of what
+    `case` imports at `revisions`, or at HEAD; 1 where something required is missing. `quiet` leaves out what is there.
+    """
 
     def body() -> int:
-        loaded = load_stack(stack, overrides=read_overrides(repositories))
-        findings = list(examine_machine(loaded, user_home()))
+        overrides = read_overrides(repositories)
+        chosen = chosen_stack(stack, overrides) or repository_stack(overrides)
+        findings = list(examine_machine(chosen, user_home()))
         if case is not None and not any(finding.state == "missing" for finding in findings):
-            findings += [_imports(loaded, case, revision) for revision in revisions or ("HEAD",)]
-        _print(findings)
+            findings += [_imports(chosen, case, revision) for revision in revisions or ("HEAD",)]
+        if as_json:
+            print(TypeAdapter(list[MachineFinding]).dump_json(findings, indent=2).decode())
+        else:
+            _print([each for each in findings if each.state != "ok" or not quiet])
         return 1 if any(finding.state == "missing" for finding in findings) else 0
 
     return run_command(body)

@@ -4,6 +4,7 @@ import os
 import shlex
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from rich.console import Console
 from sqlalchemy import make_url
@@ -18,14 +19,15 @@ from ...store.vocabulary import BisectionOutcome
 from ..after.hand_over import localize_culprit
 from ..after.reducible import leave_builds
 from ..report.ends import end_lines, is_about_an_end
+from ..report.model.build import build_report
 from ..report.model.rows import load_rows
-from ..report.terminal import print_summary
+from ..report.terminal import print_conclusion, print_probes, print_report
 from ..report.write import write_report
 from ..result import Conclusion
 from ..run.progress import LiveProgress, PlainProgress
-from ..run.session import CrewOptions, StoredBisection, open_sessions
+from ..run.session import CrewOptions, StoredBisection, UnstoredConclusionError, open_sessions
 from .command_line.bisect_options import BisectOptions
-from .errors import INTERRUPTED
+from .errors import ERROR, INTERRUPTED
 from .signals import terminated_like_interrupted
 
 _EXIT_CODES = {
@@ -48,44 +50,90 @@ def drive(
     """
     sessions = open_sessions(options.store or sqlite_url(home.store))
     bisection = open_bisection(sessions)
-    output = bisection.request.output
     resume = resume_command(options, bisection.name)
-    err = Console(stderr=True)
+    ending = _Ending(sessions=sessions, bisection=bisection, options=options)
     begun = time.monotonic()
     with bisection.lock(), terminated_like_interrupted():
         try:
-            conclusion = _conclude(bisection, options, err)
+            conclusion = _conclude(bisection, options)
         except KeyboardInterrupt:
-            _say(err, f"interrupted; to resume: {resume}")
+            _say(f"interrupted; to resume: {resume}")
             return INTERRUPTED
         except EndsError as error:
             conclusion = Conclusion(outcome=BisectionOutcome.ENDS_DO_NOT_DIFFER, message=str(error))
-            bisection.journal.conclude(conclusion.outcome, write_document(conclusion))
-            write_report(sessions, bisection.name, output)
-            _tell_of_ends(sessions, bisection.name, err, always=True)
+            bisection.conclude(conclusion)
+            ending.write()
+            if options.as_json:
+                ending.show(conclusion)
+            _tell_of_ends(sessions, bisection.name, always=True)
             raise
+        except UnstoredConclusionError as error:
+            print_conclusion(error.conclusion, Console())
+            raise error.why from error
         except UserError:
-            _tell_of_ends(sessions, bisection.name, err)
-            _say(err, f"to go on after mending it: {resume}")
+            _tell_of_ends(sessions, bisection.name)
+            _say(f"to go on after mending it: {resume}")
             raise
-        write_report(sessions, bisection.name, output)
-        leave_builds(sessions, bisection.name, home)
+        written = ending.write()
+        ending.attempt(lambda: leave_builds(sessions, bisection.name, home))
         if conclusion.outcome is BisectionOutcome.CULPRIT and not options.no_localize:
-            _localize(bisection, options, sessions, home=home, begun=begun, err=err)
-            write_report(sessions, bisection.name, output)
+            _localize(bisection, options, sessions, home=home, begun=begun)
+            written = ending.write()
     if conclusion.outcome is BisectionOutcome.BUDGET:
-        _say(err, f"the budget is spent; to resume: {resume}")
-    print_summary(sessions, bisection.name, output, Console())
-    return _EXIT_CODES[conclusion.outcome]
+        _say(f"the budget is spent; to resume: {resume}")
+    shown = ending.show(conclusion)
+    return _EXIT_CODES[conclusion.outcome] if written and shown else ERROR
 
 
-def _tell_of_ends(sessions: sessionmaker[Session], name: str, err: Console, *, always: bool = False) -> None:
+@dataclass(frozen=True, kw_only=True)
+class _Ending:
+    """What is left of a bisection: files and a summary, both made from the store. Whatever they meet, the other
+    is made all the same, and the answer is printed."""
+
+    sessions: sessionmaker[Session]
+    bisection: StoredBisection
+    options: BisectOptions
+
+    def write(self) -> bool:
+        """Write the report; whether that went well."""
+        request = self.bisection.request
+        return self.attempt(lambda: write_report(self.sessions, self.bisection.name, request.output))
+
+    def show(self, conclusion: Conclusion) -> bool:
+        """Print the answer; whether all of it could be made."""
+        if self.attempt(self._print):
+            return True
+        print_conclusion(conclusion, Console())
+        return False
+
+    def _print(self) -> None:
+        with self.sessions() as session:
+            report = build_report(session, self.bisection.name)
+        if self.options.as_json:
+            print(report.model_dump_json(indent=2))
+            return
+        console = Console()
+        print_report(report, self.bisection.request.output, console)
+        if self.options.verbose:
+            print_probes(report, console)
+
+    def attempt(self, make: Callable[[], object]) -> bool:
+        """Make something; whether that went well, and why not is printed."""
+        try:
+            make()
+        except Exception as error:  # whatever it is, it must not cost the answer
+            _say(f"error: {error if isinstance(error, UserError) else repr(error)}")
+            return False
+        return True
+
+
+def _tell_of_ends(sessions: sessionmaker[Session], name: str, *, always: bool = False) -> None:
     """Print what both ends showed last, and what to check; else than `always`, only where one could not be judged."""
     with sessions() as session:
         rows = load_rows(session, name)
         if rows.probes and (always or is_about_an_end(rows)):
             for line in end_lines(rows):
-                _say(err, line)
+                _say(line)
 
 
 def resume_command(options: BisectOptions, name: str) -> str:
@@ -104,9 +152,10 @@ def resume_command(options: BisectOptions, name: str) -> str:
     return shlex.join([*words, "--resume", name])
 
 
-def _conclude(bisection: StoredBisection, options: BisectOptions, err: Console) -> Conclusion:
+def _conclude(bisection: StoredBisection, options: BisectOptions) -> Conclusion:
     crew = CrewOptions(jobs=options.jobs, backend=options.backend, budget=options.budget)
-    with LiveProgress(err) if err.is_terminal else PlainProgress(err) as progress:
+    err = Console(stderr=True, quiet=options.quiet)
+    with LiveProgress(err) if err.is_terminal and not options.quiet else PlainProgress(err) as progress:
         return bisection.drive(progress, crew)
 
 
@@ -117,7 +166,6 @@ def _localize(
     *,
     home: Home,
     begun: float,
-    err: Console,
 ) -> None:
     """Localize in what is left of the budget since `begun` (of `time.monotonic`), and note what came of it."""
     left = None if options.budget is None else options.budget - (time.monotonic() - begun)
@@ -127,10 +175,11 @@ def _localize(
         home=home,
         reduce=options.reduce,
         seconds=left,
-        say=lambda text: _say(err, text, style="dim"),
+        say=lambda text: _say(text, style="dim", quiet=options.quiet),
     )
     bisection.journal.note_localization(write_document(localization))
 
 
-def _say(err: Console, text: str, *, style: str | None = None) -> None:
-    err.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
+def _say(text: str, *, style: str | None = None, quiet: bool = False) -> None:
+    console = Console(stderr=True, quiet=quiet)
+    console.print(text, style=style, markup=False, highlight=False, soft_wrap=True)

@@ -3,12 +3,12 @@
 import sys
 from collections.abc import Callable
 
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from ...runner.errors import UserError
 from ...store.database import StoreError
 
-INTERRUPTED = 130
+ERROR, INTERRUPTED = 1, 130
 
 
 def run_command(function: Callable[[], int]) -> int:
@@ -17,9 +17,10 @@ def run_command(function: Callable[[], int]) -> int:
         return function()
     except (UserError, StoreError) as error:
         print(f"error: {error}", file=sys.stderr)
-        return error.exit_code if isinstance(error, UserError) else 1
-    except DBAPIError as error:
-        print(f"error: expected a store that can be read and written, found: {error.orig}", file=sys.stderr)
-        return 1
+        return error.exit_code if isinstance(error, UserError) else ERROR
+    except SQLAlchemyError as error:
+        why = error.orig if isinstance(error, DBAPIError) else error
+        print(f"error: expected a store that can be read and written, found: {why}", file=sys.stderr)
+        return ERROR
     except KeyboardInterrupt:
         return INTERRUPTED

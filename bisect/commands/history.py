@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import cast
 
+from pydantic import TypeAdapter
 from rich.console import Console
 from rich.text import Text
 from sqlalchemy import make_url, select
@@ -21,26 +22,30 @@ from ..report.model.build import report_of_rows
 from ..report.model.rows import load_rows
 from ..report.plain_text import shortened
 from ..report.terminal import print_probes, print_report
+from ..site.views.listing import Listed, list_bisections
 from .errors import run_command
 
 _LONGEST_SUBJECT = 60
 
 
-def show_history(name: str | None, *, store: str | None) -> int:
+def show_history(name: str | None, *, store: str | None, as_json: bool = False) -> int:
     """List all bisections, the newest first, or show one in full; the exit code."""
 
     def body() -> int:
         console = Console()
         url = store or sqlite_url(user_home().store)
         if name is None and not _exists(url):
-            print(f"no bisections yet in {url}")
+            print("[]" if as_json else f"no bisections yet in {url}")
             return 0
         with _open(url)() as session:
             if name is None:
-                _print_list(session, console)
+                print(_list_json(session)) if as_json else _print_list(session, console)
                 return 0
             rows = load_rows(session, name)
             report = report_of_rows(rows)
+        if as_json:
+            print(report.model_dump_json(indent=2))
+            return 0
         print_report(report, rows.request.output, console)
         print_probes(report, console)
         return 0
@@ -76,6 +81,11 @@ def _exists(url: str) -> bool:
     except ArgumentError:
         return True  # for open_to_read to complain of
     return parsed.get_backend_name() != "sqlite" or not parsed.database or Path(parsed.database).exists()
+
+
+def _list_json(session: Session) -> str:
+    listed = TypeAdapter(list[Listed]).dump_json(list(list_bisections(session)), indent=2)
+    return listed.decode()
 
 
 def _print_list(session: Session, console: Console) -> None:

@@ -28,6 +28,7 @@ def run_nightly(
     budget: float | None,
     jobs: int = 1,
     fail_on: FailOn = FailOn.ANY,
+    as_json: bool = False,
 ) -> int:
     """Run a night, or go on with one that was cut short, and print what it showed; the exit code."""
 
@@ -50,7 +51,10 @@ def run_nightly(
         except Timeout:
             print(f"{config.job}: another start of this job is at work; nothing was done", file=sys.stderr)
             return 0
-        print_night(report, str(folder_of(config, report.night)), Console())
+        if as_json:
+            print(report.model_dump_json(indent=2))
+        else:
+            print_night(report, str(folder_of(config, report.night)), Console())
         return exit_code(report, fail_on=fail_on)
 
     return run_command(body)

@@ -1,5 +1,6 @@
 """What `--dry-run` prints."""
 
+import json
 from collections.abc import Iterator
 
 from ..plan.predicate import BAD_EXIT_CODES
@@ -23,6 +24,29 @@ def plan_lines(plan: Plan) -> Iterator[str]:
     yield f"report to: {request.output}"
     for notice in plan.notices:
         yield f"note: {notice}"
+
+
+def plan_json(plan: Plan) -> str:
+    """The plan for machines."""
+    request, loaded = plan.request, plan.range
+    return json.dumps(
+        {
+            "stack": request.stack.name,
+            "case": request.case_text,
+            "platform": request.platform,
+            "device": request.device,
+            "repository": request.repository,
+            "good": request.good if loaded is not None else None,
+            "bad": request.bad,
+            "commits": len(loaded.commits) if loaded is not None else None,
+            "candidates": len(loaded.collapsed.nodes) if loaded is not None else None,
+            "bad_when": request.bad_when,
+            "frozen": dict(request.frozen),
+            "output": str(request.output),
+            "notices": plan.notices,
+        },
+        indent=2,
+    )
 
 
 def _range_lines(plan: Plan) -> Iterator[str]:

@@ -10,7 +10,8 @@ from pydantic import BeforeValidator, Field, ValidationError, field_validator
 
 from ...runner.errors import UsageError
 from ...runner.process.duration import parse_duration
-from ...runner.stack.file import first_error, load_stack
+from ...runner.stack.complaints import first_error
+from ...runner.stack.file import load_stack
 from ...runner.stack.parts import Model
 from ...runner.stack.stack import Stack, is_plain_name
 
@@ -97,7 +98,7 @@ def load_config(path: Path) -> tuple[NightlyConfig, Stack]:
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{path}: expected TOML: {error}") from error
     except ValidationError as error:
-        raise UsageError(f"{path}: {first_error(error)}") from error
+        raise UsageError(f"{path}: {first_error(error, NightlyConfig)}") from error
     base = path.absolute().parent
     file = base / config.stack
     stack = load_stack(

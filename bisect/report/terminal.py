@@ -8,13 +8,12 @@ from rich.console import Console, RenderableType
 from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
-from sqlalchemy.orm import Session, sessionmaker
 
 from ...store.vocabulary import Judgement, Seeks
 from ...store.words import duration, plural
+from ..result import Conclusion
 from ..run.progress import STYLES
 from .first_divergence import localization_lines
-from .model.build import build_report
 from .model.model import AnswerCommit, CommitReference, ProbeReport, Report, RunReport, Side
 from .phrases import (
     confidence,
@@ -44,15 +43,8 @@ Entry = tuple[str, RenderableType]
 """A label and what stands beside it."""
 
 
-def print_summary(sessions: sessionmaker[Session], name: str, directory: Path, console: Console) -> None:
-    """Print what was found, made from the store. `directory` holds the report's files."""
-    with sessions() as session:
-        report = build_report(session, name)
-    print_report(report, directory, console)
-
-
 def print_report(report: Report, directory: Path, console: Console) -> None:
-    """Print the answer and what it rests on."""
+    """Print the answer and what it rests on. `directory` holds the report's files."""
     console.print(Rule(style="dim"))
     console.print(_entries(_answer(report)))
     for title, entries in (
@@ -71,6 +63,14 @@ def print_report(report: Report, directory: Path, console: Console) -> None:
         _heading("to reduce it", console)
         console.print(Text(report.reduce), soft_wrap=True)
     _print_places(report, directory, console)
+
+
+def print_conclusion(conclusion: Conclusion, console: Console) -> None:
+    """Print the bare answer, where no report can be made of it."""
+    console.print(Text(f"{conclusion.outcome}: {one_line(conclusion.message)}"), soft_wrap=True)
+    for word, commits in (("culprit", conclusion.culprits), ("suspect", conclusion.suspects)):
+        for named in commits:
+            console.print(Text(f"{word} {named.repository} {named.commit}"), soft_wrap=True)
 
 
 def print_probes(report: Report, console: Console) -> None:

@@ -8,6 +8,7 @@ from ...runner.errors import UserError
 from ...store.files import write_whole
 from ..result import NamedCommit
 from .bisect_log import bisect_log
+from .folder import open_report_folder
 from .markdown import render_markdown
 from .model.build import report_of_rows
 from .model.model import Report
@@ -32,7 +33,8 @@ def write_report(sessions: sessionmaker[Session], name: str, directory: Path) ->
             **_scripts(report),
         }
     try:
-        directory.mkdir(parents=True, exist_ok=True)
+        if not directory.exists():
+            open_report_folder(directory)
         return tuple(_write(directory / file, text) for file, text in files.items())
     except OSError as error:
         raise UserError(

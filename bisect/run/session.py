@@ -42,6 +42,15 @@ class CrewOptions:
     budget: float | None = None
 
 
+class UnstoredConclusionError(Exception):
+    """A bisection has come to its end, which the store did not take."""
+
+    def __init__(self, conclusion: Conclusion, why: SQLAlchemyError) -> None:
+        super().__init__(conclusion.message)
+        self.conclusion = conclusion
+        self.why = why
+
+
 class StoredBisection:
     """A bisection in the store that this process, and no other, may drive."""
 
@@ -108,7 +117,10 @@ class StoredBisection:
             yield
 
     def drive(self, progress: Progress, crew: CrewOptions) -> Conclusion:
-        """Run it to its end, or to that of its budget. The caller holds the lock. Raises `UserError`."""
+        """Run it to its end, or to that of its budget. The caller holds the lock.
+
+        Raises `UserError`, and `UnstoredConclusionError`.
+        """
         deadline = None if crew.budget is None else time.monotonic() + crew.budget
         alone = _Alone(self, progress, deadline)
         with open_crew(self.request.stack, self._home, jobs=crew.jobs, backend=crew.backend) as workers:
@@ -119,6 +131,10 @@ class StoredBisection:
                 if finding is None:
                     raise
                 raise finding from error
+            except SQLAlchemyError as error:
+                if alone.conclusion is None:
+                    raise
+                raise UnstoredConclusionError(alone.conclusion, error) from error
         assert alone.conclusion is not None
         return alone.conclusion
 
@@ -164,8 +180,8 @@ class _Alone:
         return None
 
     def concluded(self, conclusion: Conclusion) -> None:
-        self._bisection.conclude(conclusion)
         self.conclusion = conclusion
+        self._bisection.conclude(conclusion)
 
     def failed(self, error: UserError) -> None:
         raise error

@@ -3,8 +3,8 @@
 from typing import Any
 
 import click
-from dataclass_click import option
 
+from ...store.option_groups import OptionGroup, option
 from .duration import parse_duration
 
 
@@ -23,6 +23,7 @@ class DurationType(click.ParamType[float]):
 
 BUDGET = option(
     "--budget",
+    group=OptionGroup.RESOURCES,
     type=DurationType(),
     metavar="TIME",
     help="Stop after this time, such as 90s, 20m or 6h, with what is known by then.",
@@ -34,6 +35,7 @@ def jobs_option(default: int) -> Any:
     return option(
         "-j",
         "--jobs",
+        group=OptionGroup.RESOURCES,
         metavar="N",
         type=click.IntRange(min=1),
         default=default,

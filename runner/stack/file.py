@@ -8,30 +8,44 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from ..errors import UsageError
+from .checkout import checkout_root
+from .complaints import first_error, suggestion
 from .stack import Stack
 
-_NIGHTLY_EXAMPLE = "nightly.toml"
-"""The file in `configs/` that is no stack, but a nightly job's."""
+_DEMO = "demo"
+_NOT_NAMED = frozenset({"nightly.toml", f"{_DEMO}.toml"})
+"""Files in `configs/` that are no stack by themselves: a nightly job's, and the demo's, whose repositories are made."""
 
 
 def load_stack(name_or_path: str, *, overrides: Mapping[str, Path] | None = None) -> Stack:
     """Read a stack by the name of a file in `configs/` or by path.
 
-    Relative repository paths count from the stack file's folder; for a named stack from the current folder.
+    Relative repository paths count from the stack file's folder; for a named stack from the root of the checkout around
+    the current folder, or from that folder where there is none.
     `overrides` replaces the path of single repositories. Raises `UsageError`.
     """
     path = Path(name_or_path)
     if path.suffix == ".toml" or path.is_file():
         text, where, base = _read(path), str(path), path.absolute().parent
     else:
-        source = resources.files("precision_bisect.configs").joinpath(f"{name_or_path}.toml")
-        if name_or_path not in named_stacks():
-            raise UsageError(
-                f"expected a stack file or one of {named_stacks()}, found {name_or_path!r} (--stack)"
-            )
-        text, where, base = source.read_text(encoding="utf-8"), f"configs/{name_or_path}.toml", Path.cwd()
+        text = _named_text(name_or_path)
+        where, base = f"configs/{name_or_path}.toml", checkout_root(Path.cwd())
     stack = parse_stack(text, where=where)
     return _with_paths(stack, base=base, overrides=overrides or {})
+
+
+def _named_text(name: str) -> str:
+    """The file of a stack that comes with the tool."""
+    if name == _DEMO:
+        raise UsageError(
+            f"--stack {name}: expected a stack that is there; make it with: bisect-precision demo DIR, then name "
+            "--stack DIR/stack.toml"
+        )
+    known = named_stacks()
+    if name not in known:
+        hint = suggestion(name, known) or f"; expected a stack file or one of {', '.join(known)}"
+        raise UsageError(f"--stack {name}: no such stack{hint}")
+    return resources.files("precision_bisect.configs").joinpath(f"{name}.toml").read_text(encoding="utf-8")
 
 
 def named_stacks() -> list[str]:
@@ -40,17 +54,14 @@ def named_stacks() -> list[str]:
     return sorted(
         entry.name.removesuffix(".toml")
         for entry in folder.iterdir()
-        if entry.name.endswith(".toml") and entry.name != _NIGHTLY_EXAMPLE
+        if entry.name.endswith(".toml") and entry.name not in _NOT_NAMED
     )
 
 
 def stack_of_checkout(directory: Path) -> str | None:
     """The name of the stack whose searched repository this is, by its marks."""
     for name in named_stacks():
-        text = (
-            resources.files("precision_bisect.configs").joinpath(f"{name}.toml").read_text(encoding="utf-8")
-        )
-        marks = parse_stack(text, where=f"configs/{name}.toml").marks
+        marks = parse_stack(_named_text(name), where=f"configs/{name}.toml").marks
         if marks and all((directory / mark).exists() for mark in marks):
             return name
     return None
@@ -63,24 +74,7 @@ def parse_stack(text: str, *, where: str) -> Stack:
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{where}: expected TOML: {error}") from error
     except ValidationError as error:
-        raise UsageError(f"{where}: {first_error(error)}") from error
-
-
-def first_error(error: ValidationError) -> str:
-    """The most helpful complaint about a file: key, what was expected, what was found."""
-    # A misspelt key is also a missing one; its spelling is what helps.
-    details = sorted(error.errors(), key=lambda detail: detail["type"] != "extra_forbidden")
-    first = details[0]
-    key = ".".join(str(part) for part in first["loc"])
-    message = first["msg"].removeprefix("Value error, ")
-    if first["type"] == "extra_forbidden":
-        message = "unknown key; remove it or correct its spelling"
-    elif first["type"] == "missing":
-        message = "this key is required"
-    elif isinstance(first["input"], (str, int, float, bool)):
-        message += f", found {first['input']!r}"
-    more = f" (and {len(details) - 1} more)" if len(details) > 1 else ""
-    return f"{key}: {message}{more}" if key else f"{message}{more}"
+        raise UsageError(f"{where}: {first_error(error, Stack)}") from error
 
 
 def _read(path: Path) -> str:

@@ -1,14 +1,16 @@
 """The options that say which stack a command works on, and where: which target and which device."""
 
-from dataclass_click import option
+from ...store.option_groups import OptionGroup, option
 
 STACK = option(
     "--stack",
+    group=OptionGroup.STACK,
     metavar="NAME|FILE",
     help="Take the stack from this file, or the one of this name that comes with the tool, such as pypto.",
 )
 REPOSITORY = option(
     "--repository",
+    group=OptionGroup.STACK,
     metavar="NAME=PATH",
     multiple=True,
     help="Take the stack's repository NAME from the checkout at PATH; repeatable.",
@@ -16,12 +18,14 @@ REPOSITORY = option(
 PLATFORM = option(
     "-p",
     "--platform",
+    group=OptionGroup.QUESTION,
     metavar="NAME",
     help="Run on this target; the default is the first one of the stack.",
 )
 DEVICE = option(
     "-d",
     "--device",
+    group=OptionGroup.QUESTION,
     metavar="N",
     default=0,
     show_default=True,

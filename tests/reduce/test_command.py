@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from dataclasses import fields
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from precision_bisect import configs
 from precision_bisect.reduce.cli import main
 from precision_bisect.reduce.opened import open_builds
 from precision_bisect.reduce.options import ReduceOptions
@@ -66,6 +68,8 @@ OPTIONS: list[tuple[str, list[str], Any]] = [
     ("resume", ["--resume"], True),
     ("output", ["-o", "out"], Path("out")),
     ("output", ["--output", "out"], Path("out")),
+    ("quiet", ["-q"], True),
+    ("as_json", ["--json"], True),
 ]
 
 
@@ -99,6 +103,14 @@ def test_a_folder_that_is_no_build_is_one_line(tmp_path: Path) -> None:
     assert result.stderr.count("\n") == 1
 
 
+def demo_stack(tmp_path: Path) -> str:
+    """The demo's stack file, as a demo stack has it."""
+    text = resources.files(configs).joinpath("demo.toml").read_text("utf-8")
+    file = tmp_path / "stack.toml"
+    file.write_text(text.replace("@ROOT@", str(tmp_path)))
+    return str(file)
+
+
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
@@ -111,7 +123,15 @@ def test_a_folder_that_is_no_build_is_one_line(tmp_path: Path) -> None:
     ],
 )
 def test_one_reference_that_there_is(tmp_path: Path, options: tuple[str, ...], expected: str) -> None:
-    arguments = [str(tmp_path), "--localize-only", "--stack", "demo", "-o", str(tmp_path / "out"), *options]
+    arguments = [
+        str(tmp_path),
+        "--localize-only",
+        "--stack",
+        demo_stack(tmp_path),
+        "-o",
+        str(tmp_path / "out"),
+        *options,
+    ]
     result = CliRunner().invoke(main, arguments)
     assert result.exit_code == 2
     assert expected in result.stderr
@@ -134,7 +154,7 @@ def test_what_counts_as_the_failure_is_said_once(
     tmp_path: Path, options: tuple[str, ...], expected: str
 ) -> None:
     result = CliRunner().invoke(
-        main, [str(tmp_path), "--stack", "demo", "-o", str(tmp_path / "out"), *options]
+        main, [str(tmp_path), "--stack", demo_stack(tmp_path), "-o", str(tmp_path / "out"), *options]
     )
     assert result.exit_code == 2
     assert expected in result.stderr
@@ -176,7 +196,7 @@ def test_a_relative_interpreter_is_found_from_every_folder(
     monkeypatch.chdir(tmp_path)
     Path("bin").mkdir()
     Path("bin/python").symlink_to(sys.executable)
-    words = ["failing", "--reference", "good", "--stack", "demo", "--python", "bin/python"]
+    words = ["failing", "--reference", "good", "--stack", demo_stack(tmp_path), "--python", "bin/python"]
     options = ReduceOptions(**main.make_context("reduce", words).params)
     said: list[str] = []
     with (

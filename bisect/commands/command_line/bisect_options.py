@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import click
-from dataclass_click import option
 
 from ....runner.process.options import BUDGET, jobs_option
 from ....runner.stack.options import DEVICE, PLATFORM, REPOSITORY, STACK
-from ....store.options import STORE
+from ....store.option_groups import OptionGroup, option
+from ....store.options import JSON, QUIET, STORE, VERBOSE
 
 _PATH = click.Path(path_type=Path)
 _SECONDS = click.FloatRange(min=0, min_open=True)
@@ -24,6 +24,7 @@ class BisectOptions:
         tuple[str, ...],
         option(
             "--good",
+            group=OptionGroup.QUESTION,
             metavar="REV|DATE",
             multiple=True,
             help="Begin at this commit, where the case passes, or at the last one before this date (2026-06-01, "
@@ -32,12 +33,18 @@ class BisectOptions:
     ]
     bad: Annotated[
         str | None,
-        option("--bad", metavar="REV|DATE", help="End at this commit, a later one where the case fails."),
+        option(
+            "--bad",
+            group=OptionGroup.QUESTION,
+            metavar="REV|DATE",
+            help="End at this commit, a later one where the case fails.",
+        ),
     ]
     skip: Annotated[
         tuple[str, ...],
         option(
             "--skip",
+            group=OptionGroup.SEARCH,
             metavar="REV|A..B",
             multiple=True,
             help="Never run this commit, or those of A..B: they count as untestable; repeatable.",
@@ -47,6 +54,7 @@ class BisectOptions:
         tuple[str, ...],
         option(
             "--path",
+            group=OptionGroup.SEARCH,
             metavar="DIR",
             multiple=True,
             help="Search only among commits that touch this file or folder of the searched repository; repeatable.",
@@ -56,6 +64,7 @@ class BisectOptions:
         Path | None,
         option(
             "--replay",
+            group=OptionGroup.SEARCH,
             metavar="FILE",
             type=_PATH,
             help="Take ends, skips and paths from this git bisect log (a report's bisect.log too); what it judged is "
@@ -68,6 +77,7 @@ class BisectOptions:
         str | None,
         option(
             "--repo",
+            group=OptionGroup.QUESTION,
             metavar="NAME",
             help="Search this repository of the stack; the stack file says which one is the default.",
         ),
@@ -76,6 +86,7 @@ class BisectOptions:
         tuple[str, ...],
         option(
             "--freeze",
+            group=OptionGroup.STACK,
             metavar="PIN",
             multiple=True,
             help="Hold this pin, at every commit, at what the bad end says; repeatable.",
@@ -85,6 +96,7 @@ class BisectOptions:
         tuple[str, ...],
         option(
             "--search",
+            group=OptionGroup.STACK,
             metavar="PIN",
             multiple=True,
             help="Look into this pin where the culprit moves it; repeatable.",
@@ -94,6 +106,7 @@ class BisectOptions:
         str | None,
         option(
             "--case",
+            group=OptionGroup.QUESTION,
             metavar="SCRIPT",
             help="Run this script of the case repository; its arguments may stand behind it, in the same word.",
         ),
@@ -104,6 +117,7 @@ class BisectOptions:
         str | None,
         option(
             "--bad-when",
+            group=OptionGroup.QUESTION,
             metavar="WHAT",
             help="Count a run as bad if it shows this: a verdict such as stall, signature:TEXT or regex:PATTERN.  "
             "[default: mismatch]",
@@ -113,6 +127,7 @@ class BisectOptions:
         Path | None,
         option(
             "--golden-data",
+            group=OptionGroup.QUESTION,
             metavar="DIR",
             type=_PATH,
             help="Replay the frozen data in in/ and out/ of this folder; without it they are captured at the good "
@@ -123,6 +138,7 @@ class BisectOptions:
         Path | None,
         option(
             "--runtime-dir",
+            group=OptionGroup.QUESTION,
             metavar="BUILD",
             type=_PATH,
             help="With --repo, run this build directory, frozen, in place of compiling the case.",
@@ -132,6 +148,7 @@ class BisectOptions:
         Literal["commits", "days"] | None,
         option(
             "--gallop",
+            group=OptionGroup.QUESTION,
             type=click.Choice(["commits", "days"]),
             required=False,  # dataclass-click does not see that `Literal[...] | None` is optional
             help="Without --good, look for it 1, 2, 4, ... commits or days before --bad, along first parents.  "
@@ -142,6 +159,7 @@ class BisectOptions:
         bool,
         option(
             "--find-fix",
+            group=OptionGroup.QUESTION,
             is_flag=True,
             help="Find the commit that made the case pass again: --bad is the older end, --good the later one.",
         ),
@@ -150,6 +168,7 @@ class BisectOptions:
         tuple[str, ...],
         option(
             "--cherry-pick",
+            group=OptionGroup.SEARCH,
             metavar="REV@A..B",
             multiple=True,
             help="Make the change of REV on top of the commits of A..B, which do not build without it; a commit to "
@@ -157,12 +176,19 @@ class BisectOptions:
         ),
     ]
     first_parent: Annotated[
-        bool, option("--first-parent", is_flag=True, help="Do not look into branches that were merged.")
+        bool,
+        option(
+            "--first-parent",
+            group=OptionGroup.SEARCH,
+            is_flag=True,
+            help="Do not look into branches that were merged.",
+        ),
     ]
     timeout: Annotated[
         float | None,
         option(
             "--timeout",
+            group=OptionGroup.RESOURCES,
             metavar="SECONDS",
             type=_SECONDS,
             help="Stop a run after this many seconds; the default is ten times what the ends took.",
@@ -172,6 +198,7 @@ class BisectOptions:
         float,
         option(
             "--confidence",
+            group=OptionGroup.SEARCH,
             metavar="P",
             type=_CONFIDENCE,
             default=0.99,
@@ -181,13 +208,21 @@ class BisectOptions:
     ]
     output: Annotated[
         Path | None,
-        option("-o", "--output", metavar="DIR", type=_PATH, help="Write the report to this folder."),
+        option(
+            "-o",
+            "--output",
+            group=OptionGroup.OUTPUT,
+            metavar="DIR",
+            type=_PATH,
+            help="Write the report to this folder.",
+        ),
     ]
     store: Annotated[str | None, STORE]
     resume: Annotated[
         str | None,
         option(
             "--resume",
+            group=OptionGroup.SEARCH,
             metavar="[NAME]",
             is_flag=False,
             flag_value="",
@@ -199,6 +234,7 @@ class BisectOptions:
         Literal["loky", "dask", "ray"],
         option(
             "--backend",
+            group=OptionGroup.RESOURCES,
             type=click.Choice(["loky", "dask", "ray"]),
             default="loky",
             show_default=True,
@@ -209,18 +245,33 @@ class BisectOptions:
     budget: Annotated[float | None, BUDGET]
     no_localize: Annotated[
         bool,
-        option("--no-localize", is_flag=True, help="Do not look for the first wrong tensor at the end."),
+        option(
+            "--no-localize",
+            group=OptionGroup.OUTPUT,
+            is_flag=True,
+            help="Do not look for the first wrong tensor at the end.",
+        ),
     ]
     reduce: Annotated[
         bool,
         option(
             "--reduce",
+            group=OptionGroup.OUTPUT,
             is_flag=True,
             help="At the end, reduce the culprit's build to what still fails, in reduced/ beside the report.",
         ),
     ]
+    quiet: Annotated[bool, QUIET]
+    verbose: Annotated[bool, VERBOSE]
+    as_json: Annotated[bool, JSON]
     dry_run: Annotated[
-        bool, option("--dry-run", is_flag=True, help="Check everything and print the plan; run nothing.")
+        bool,
+        option(
+            "--dry-run",
+            group=OptionGroup.OUTPUT,
+            is_flag=True,
+            help="Check everything and print the plan; run nothing.",
+        ),
     ]
     predicate: tuple[str, ...] | None = None
     """The words behind `--`: a command that judges each commit, in place of a case."""

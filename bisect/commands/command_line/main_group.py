@@ -7,11 +7,13 @@ from pathlib import Path
 
 import click
 
+from ....runner.stack.configured_command import ConfiguredCommand
+
 PREDICATE = "precision_bisect.predicate"
 """Where the words behind `--` are kept, in the context's `meta`."""
 
 
-class MainGroup(click.Group):
+class MainGroup(click.Group, ConfiguredCommand):
     """As in git, the words behind `--` are a predicate."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

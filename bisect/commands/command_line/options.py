@@ -5,11 +5,12 @@ from pathlib import Path
 from typing import Annotated
 
 import click
-from dataclass_click import argument, option
+from dataclass_click import argument
 
 from ....runner.process.options import BUDGET, jobs_option
 from ....runner.stack.options import REPOSITORY, STACK
-from ....store.options import STORE
+from ....store.option_groups import OptionGroup, option
+from ....store.options import JSON, QUIET, STORE
 
 _PATH = click.Path(path_type=Path)
 
@@ -22,13 +23,19 @@ class DemoOptions:
     scenario: Annotated[
         str,
         option(
-            "--scenario", metavar="NAME", default="rounding", show_default=True, help="Plant this regression."
+            "--scenario",
+            group=OptionGroup.QUESTION,
+            metavar="NAME",
+            default="rounding",
+            show_default=True,
+            help="Plant this regression.",
         ),
     ]
     commits: Annotated[
         int,
         option(
             "--commits",
+            group=OptionGroup.QUESTION,
             metavar="N",
             type=click.IntRange(min=1),
             default=60,
@@ -39,9 +46,15 @@ class DemoOptions:
     seed: Annotated[
         int,
         option(
-            "--seed", metavar="N", default=0, show_default=True, help="Draw the histories from this seed."
+            "--seed",
+            group=OptionGroup.QUESTION,
+            metavar="N",
+            default=0,
+            show_default=True,
+            help="Draw the histories from this seed.",
         ),
     ]
+    as_json: Annotated[bool, JSON]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +63,7 @@ class HistoryOptions:
 
     name: Annotated[str | None, argument(required=False)]
     store: Annotated[str | None, STORE]
+    as_json: Annotated[bool, JSON]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,6 +76,7 @@ class ReportOptions:
         option(
             "-o",
             "--output",
+            group=OptionGroup.OUTPUT,
             metavar="DIR",
             type=_PATH,
             help="Write the report to this folder; the default is where the bisection wrote it.",
@@ -71,6 +86,7 @@ class ReportOptions:
         Path | None,
         option(
             "--html",
+            group=OptionGroup.OUTPUT,
             metavar="DIR",
             type=click.Path(path_type=Path, file_okay=False),
             help="Write pages of all that the store holds to this folder, in place of one report.",
@@ -87,6 +103,7 @@ class ServeOptions:
         str,
         option(
             "--host",
+            group=OptionGroup.OUTPUT,
             metavar="ADDRESS",
             default="127.0.0.1",
             show_default=True,
@@ -97,6 +114,7 @@ class ServeOptions:
         int,
         option(
             "--port",
+            group=OptionGroup.OUTPUT,
             metavar="N",
             type=click.IntRange(0, 65535),
             default=8000,
@@ -111,23 +129,29 @@ class ServeOptions:
 class DoctorOptions:
     """The stack, and perhaps the case, that this machine is examined for."""
 
-    stack: Annotated[str, STACK]
+    stack: Annotated[str | None, STACK]
     repository: Annotated[tuple[str, ...], REPOSITORY]
     case: Annotated[
         str | None,
         option(
-            "--case", metavar="SCRIPT", help="Look for what this script imports, too, as the slots have it."
+            "--case",
+            group=OptionGroup.QUESTION,
+            metavar="SCRIPT",
+            help="Look for what this script imports, too, as the slots have it.",
         ),
     ]
     at: Annotated[
         tuple[str, ...],
         option(
             "--at",
+            group=OptionGroup.QUESTION,
             metavar="REV",
             multiple=True,
             help="With --case, look at this commit, an end of a range for instance; repeatable; the default is HEAD.",
         ),
     ]
+    quiet: Annotated[bool, QUIET]
+    as_json: Annotated[bool, JSON]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,9 +166,11 @@ class NightlyOptions:
         str,
         option(
             "--fail-on",
+            group=OptionGroup.OUTPUT,
             type=click.Choice(["new", "any"]),
             default="any",
             show_default=True,
             help="Fail for new failures alone, or for known ones too, by another exit code.",
         ),
     ]
+    as_json: Annotated[bool, JSON]

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
 import numba  # pyright: ignore[reportMissingTypeStubs]
-import platformdirs
+
+from ...workspace.home import user_home
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -20,14 +21,14 @@ Result = TypeVar("Result")
 
 @cache
 def _keeps_machine_code() -> bool:
-    """Point numba at a folder of this user's, and say whether it can be written."""
+    """Point numba at a folder of the tool's, and say whether it can be written."""
     if os.environ.get("NUMBA_CACHE_DIR"):
         return True
     # numba looks only at the file of the outermost function when it decides whether its cache is current, so
     # the texts of all loops name the folder.
     texts = b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py")))
     name = f"kernels-{hashlib.sha256(texts).hexdigest()[:16]}"
-    folder = platformdirs.user_cache_path("precision-bisect") / name
+    folder = user_home().cache / name
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):

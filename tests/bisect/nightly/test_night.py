@@ -2,8 +2,11 @@
 
 from pathlib import Path
 
-from precision_bisect.bisect.nightly.config import NightlyConfig
+import pytest
+
+from precision_bisect.bisect.nightly.config import NightlyConfig, load_config
 from precision_bisect.bisect.nightly.night import folder_of, matrix
+from precision_bisect.runner.errors import UsageError
 
 CONFIG = NightlyConfig.model_validate(
     {
@@ -22,6 +25,19 @@ def test_cells_of_one_commit_follow_each_other_and_branches_without_a_head_are_l
     cells = [(key.branch, key.case, key.tolerance) for key in matrix(CONFIG, {"next": "2", "main": "1"})]
     of_a_branch = [("a.py", "loose"), ("a.py", "tight"), ("b.py", "loose"), ("b.py", "tight")]
     assert cells == [(branch, *rest) for branch in ("main", "next") for rest in of_a_branch]
+
+
+def test_a_misspelt_key_is_told_with_the_one_that_was_meant(tmp_path: Path) -> None:
+    file = tmp_path / "night.toml"
+    for line, says in (
+        ('budgett = "6h"', "budgett: unknown key: did you mean budget?"),
+        ("platforms.sim.runz = 3", "platforms.sim.runz: unknown key: did you mean runs?"),
+        ('budget = "soon"\nplatforms.sim.runs = 1', "budget: expected a time"),
+    ):
+        file.write_text(f'job = "j"\nstack = "pypto"\ncases = ["a.py"]\n{line}\n')
+        with pytest.raises(UsageError) as caught:
+            load_config(file)
+        assert says in str(caught.value)
 
 
 def test_nights_are_written_beside_each_other() -> None:

@@ -7,7 +7,7 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from precision_bisect.bisect.report.terminal import print_probes, print_report, print_summary
+from precision_bisect.bisect.report.terminal import print_probes, print_report
 from precision_bisect.bisect.report.write import write_report
 from precision_bisect.store.vocabulary import Evidence, Verdict
 from tests.bisect.report.stored_bisection import StoredBisection, sha
@@ -20,7 +20,7 @@ def printed(stored: StoredBisection, *, width: int = 80, colour: bool = False) -
     )
     directory = stored.folder / "report"
     write_report(stored.sessions, stored.name, directory)
-    print_summary(stored.sessions, stored.name, directory, console)
+    print_report(stored.report(), directory, console)
     print_probes(stored.report(), console)
     return stream.getvalue()
 

@@ -61,6 +61,7 @@ def test_the_schema_refuses_what_is_no_report(culprit: StoredBisection) -> None:
 
 def test_files_of_a_report(submodule_culprit: StoredBisection) -> None:
     assert sorted(files(submodule_culprit)) == [
+        ".gitignore",
         "bisect-runtime.log",
         "bisect.log",
         "report.json",

@@ -63,7 +63,7 @@ def test_a_sound_file() -> None:
     ("old", "new", "says"),
     [
         ('name = "small"', 'name = "../small"', "name: expected a plain name"),
-        ('name = "small"', 'name = ["small"]', "name: Input should be a valid string"),
+        ('name = "small"', 'name = ["small"]', "name: expected a text"),
         ("[steps.rt]", '[steps."../rt"]', "steps: expected a plain name"),
         ("[steps.rt]", "[step.rt]", "step: unknown key"),
         ('searched = "tool"', 'searched = "tol"', "searched: expected one of the repositories"),
@@ -74,10 +74,26 @@ def test_a_sound_file() -> None:
             'cwd = "{slot}"\nhelp_inputs = ["case"]',
             "case.help_inputs: expected one of the rep",
         ),
-        ('cwd = "{slot}"', 'cwd = "{slot}"\npreload = "torch"', "case.preload: Input should be"),
-        ('cwd = "{slot}"', 'cwd = "{slot}"\npreload = ["numpy", 3]', "case.preload.1: Input should be"),
-        ('cwd = "{slot}"', 'cwd = "{slot}"\npreload = ["torch; x"]', "case.preload.0: String should match"),
-        ('cwd = "{slot}"', 'cwd = "{slot}"\npreload = ["../torch"]', "case.preload.0: String should match"),
+        (
+            'cwd = "{slot}"',
+            'cwd = "{slot}"\npreload = "torch"',
+            "case.preload: expected a list, found 'torch'",
+        ),
+        (
+            'cwd = "{slot}"',
+            'cwd = "{slot}"\npreload = ["numpy", 3]',
+            "case.preload.1: expected a text, found 3",
+        ),
+        (
+            'cwd = "{slot}"',
+            'cwd = "{slot}"\npreload = ["torch; x"]',
+            "case.preload.0: expected a text of the form",
+        ),
+        (
+            'cwd = "{slot}"',
+            'cwd = "{slot}"\npreload = ["../torch"]',
+            "case.preload.0: expected a text of the form",
+        ),
         (
             'command = ["{python}", "{case}", ',
             'preload = ["torch"]\ncommand = ["nice", "{case}", ',
@@ -101,7 +117,11 @@ def test_a_sound_file() -> None:
             "case.build_output: expected a path that",
         ),
         ('path = "rt"\n', 'path = "../rt"\n', "pins.rt.gitlink.path: expected a path"),
-        ('kind = "gitlink"', 'kind = "gitlnk"', "gitlnk"),
+        (
+            'kind = "gitlink"',
+            'kind = "gitlnk"',
+            "pins.rt: expected 'kind' to be one of 'gitlink', 'comm",
+        ),
         ('target = "rt"', 'target = "tool"', "'tool' inside of itself"),
         (
             "[pins.version]",
@@ -154,6 +174,10 @@ def test_a_type_that_no_one_can_read(tmp_path: Path) -> None:
         load_stack(str(tmp_path / "none.toml"))
     with pytest.raises(UsageError, match="one of"):
         load_stack("../configs/demo")
+    with pytest.raises(UsageError, match=r"--stack pyto: no such stack: did you mean pypto\?"):
+        load_stack("pyto")
+    with pytest.raises(UsageError, match=r"bisect-precision demo DIR, then name --stack DIR/stack.toml"):
+        load_stack("demo")
 
 
 def test_paths_count_from_the_stack_file_and_can_be_overridden(

@@ -1,0 +1,40 @@
+"""The folder that a report is written to: made before the first run, and no change of the checkout around it."""
+
+import shutil
+import tempfile
+from pathlib import Path
+
+from ...runner.errors import UserError
+
+LEAST_ROOM = 64 << 20
+"""Bytes that are free before anything is run, so that its result can be kept."""
+
+
+def open_report_folder(directory: Path) -> None:
+    """Make the folder of a report, which git ignores unless there are files in it already.
+
+    Raises:
+        UserError: it cannot be written, or there is no room.
+    """
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        if not any(directory.iterdir()):
+            (directory / ".gitignore").write_text("*\n")
+        with tempfile.TemporaryFile(dir=directory):
+            pass
+    except OSError as error:
+        raise UserError(
+            f"{directory}: expected a folder to write the report to: {error.strerror}; name another one with -o"
+        ) from error
+    check_room(directory, mend="name another folder with -o")
+
+
+def check_room(folder: Path, *, mend: str) -> None:
+    """Raises `UserError` where there is no room on the disk of a folder, which need not be there yet."""
+    while not folder.exists():
+        folder = folder.parent
+    free = shutil.disk_usage(folder).free
+    if free < LEAST_ROOM:
+        raise UserError(
+            f"{folder}: expected {LEAST_ROOM >> 20} MiB of room, found {free >> 20} MiB; free some, or {mend}"
+        )

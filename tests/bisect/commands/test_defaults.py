@@ -1,0 +1,118 @@
+"""Options that a checkout gives, in a file of its own or in its pyproject.toml."""
+
+from pathlib import Path
+
+import click
+import click.testing
+import pytest
+
+from precision_bisect.bisect.cli import doctor, main
+from precision_bisect.bisect.commands.command_line.bisect_options import BisectOptions
+from precision_bisect.reduce.cli import main as reduce
+from precision_bisect.reduce.options import ReduceOptions
+from precision_bisect.runner.errors import UsageError
+from precision_bisect.runner.stack.checkout import checkout_root
+from precision_bisect.runner.stack.defaults import read_defaults
+
+SAID = """
+stack = "pypto"
+platform = "a2a3sim"
+device = 3
+jobs = 4
+budget = "2h"
+timeout = 20
+confidence = 0.9
+store = "sqlite:///there"
+backend = "dask"
+[repository]
+pypto-lib = "../lib"
+"""
+
+
+@pytest.fixture
+def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    root = tmp_path / "checkout"
+    (root / ".git").mkdir(parents=True)
+    (root / "sub" / "deep").mkdir(parents=True)
+    monkeypatch.chdir(root / "sub" / "deep")
+    return root
+
+
+def bisect_options(*words: str) -> BisectOptions:
+    return BisectOptions(**main.make_context("bisect-precision", list(words)).params)
+
+
+def test_what_the_checkout_says_need_not_be_typed(checkout: Path) -> None:
+    (checkout / "precision-bisect.toml").write_text(SAID)
+    options = bisect_options("--bad", "b")
+    assert (options.stack, options.platform, options.device) == ("pypto", "a2a3sim", 3)
+    assert options.repository == (f"pypto-lib={checkout}/../lib",)
+    assert (options.jobs, options.budget, options.timeout, options.confidence) == (4, 7200, 20, 0.9)
+    assert (options.store, options.backend) == ("sqlite:///there", "dask")
+    assert doctor.make_context("doctor", []).params["stack"] == "pypto"
+    of_reduce = reduce.make_context("reduce", ["build"]).params
+    assert (of_reduce["stack"], of_reduce["jobs"], of_reduce["platform"]) == ("pypto", 4, "a2a3sim")
+
+
+def test_a_bisection_that_is_named_says_itself_what_it_ran_with(checkout: Path) -> None:
+    (checkout / "precision-bisect.toml").write_text(SAID)
+    given = reduce.make_context("reduce", ["--bisection", "x"]).params
+    assert (given["stack"], given["repository"], given["platform"], given["jobs"]) == (None, (), None, 4)
+    assert ReduceOptions(**given).given_beside_bisection == ()
+
+
+def test_what_is_typed_wins(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (checkout / "precision-bisect.toml").write_text(SAID)
+    options = bisect_options("--bad", "b", "-j", "2", "--repository", "a=x", "-p", "a5")
+    assert (options.jobs, options.repository, options.platform) == (2, ("a=x",), "a5")
+    monkeypatch.setenv("PRECISION_BISECT_STORE", "sqlite:///mine")
+    assert bisect_options("--bad", "b").store == "sqlite:///mine"
+
+
+@pytest.mark.parametrize("words", [["--stack", "simpler"], ["--stack=simpler"]])
+def test_another_stack_has_its_own_repositories_and_platforms(checkout: Path, words: list[str]) -> None:
+    (checkout / "precision-bisect.toml").write_text(SAID)
+    options = bisect_options("--bad", "b", *words)
+    assert (options.stack, options.platform, options.device, options.repository) == ("simpler", None, 0, ())
+    assert options.jobs == 4
+    same = bisect_options("--bad", "b", "--stack", "pypto")
+    assert (same.platform, len(same.repository)) == ("a2a3sim", 1)
+
+
+def test_a_table_of_pyproject(checkout: Path) -> None:
+    """The nearest file counts; the file of our own is looked at first."""
+    (checkout / "pyproject.toml").write_text('[tool.precision-bisect]\nstack = "stacks/own.toml"\n')
+    (checkout / "stacks").mkdir()
+    (checkout / "stacks" / "own.toml").touch()
+    assert bisect_options("--bad", "b").stack == str(checkout / "stacks" / "own.toml")
+    (checkout / "sub" / "pyproject.toml").write_text('[project]\nname = "precision-bisect-user"\n')
+    assert read_defaults(Path.cwd())[1] == checkout
+    (checkout / "sub" / "precision-bisect.toml").write_text("jobs = 7\n")
+    assert (bisect_options("--bad", "b").stack, bisect_options("--bad", "b").jobs) == (None, 7)
+
+
+def test_nothing_is_read_from_outside_of_the_checkout(checkout: Path) -> None:
+    (checkout.parent / "precision-bisect.toml").write_text("jobs = 7\n")
+    assert bisect_options("--bad", "b").jobs == 1
+    assert checkout_root(Path.cwd()) == checkout
+    assert checkout_root(checkout.parent) == checkout.parent
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("stak = 'pypto'\n", "precision-bisect.toml: stak: unknown key: did you mean stack?"),
+        ("jobs = 'many'\n", "jobs: expected a whole number, found 'many'"),
+        ("jobs = 0\n", "jobs: expected it to be greater than or equal to 1, found 0"),
+        ("repository = ['a=b']\n", "repository: expected a table"),
+        ("stack = [", "expected TOML"),
+    ],
+)
+def test_a_wrong_file_is_a_usage_error(checkout: Path, text: str, says: str) -> None:
+    (checkout / "precision-bisect.toml").write_text(text)
+    with pytest.raises(UsageError) as caught:
+        read_defaults(Path.cwd())
+    assert says in str(caught.value)
+    with pytest.raises(click.UsageError, match="precision-bisect"):
+        bisect_options("--bad", "b")
+    assert "--bad REV" in click.testing.CliRunner().invoke(main, ["--help"]).output

@@ -1,0 +1,197 @@
+"""What the command prints and where it writes, typed as a user does in a repository of his own."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from precision_bisect.bisect.cli import main
+from precision_bisect.bisect.report.folder import check_room, open_report_folder
+from precision_bisect.reduce.cli import main as reduce
+from precision_bisect.runner.compare.cli import main as diff_tensors
+from precision_bisect.runner.errors import UserError
+from precision_bisect.runner.workspace.home import Home
+from precision_bisect.store.database import open_to_read, sqlite_url
+from precision_bisect.store.option_groups import GroupedCommand, OptionGroup, group_of
+from tests.conftest import TestRepository
+
+PROGRAM = [sys.executable, "-c", "from precision_bisect.bisect.cli import main; main()"]
+CHECK = ("sh", "-c", "grep -q fine state")
+
+
+@pytest.fixture
+def repository(repository: TestRepository, monkeypatch: pytest.MonkeyPatch) -> TestRepository:
+    """Three commits, of which the last is broken; the current folder is there."""
+    for number, state in enumerate(("fine", "fine", "broken")):
+        repository.commit(f"commit {number}", {"state": state, "n": str(number)})
+    monkeypatch.chdir(repository.path)
+    return repository
+
+
+def run(*words: str, home: Home, **variables: str) -> "subprocess.CompletedProcess[str]":
+    environment = {**os.environ, "PRECISION_BISECT_HOME": str(home.state.parent), **variables}
+    return subprocess.run([*PROGRAM, *words], env=environment, capture_output=True, text=True, check=False)
+
+
+def bisect(*words: str, home: Home, command: tuple[str, ...] = CHECK) -> "subprocess.CompletedProcess[str]":
+    return run("--good", "main~2", "--bad", "main", *words, "--", *command, home=home)
+
+
+@pytest.mark.parametrize(
+    ("name", "program"), [("bisect-precision", main), ("reduce", reduce), ("diff-tensors", diff_tensors)]
+)
+def test_each_program_tells_its_version(name: str, program: Any) -> None:
+    result = CliRunner().invoke(program, ["--version"], prog_name=name)
+    assert result.output.startswith(f"{name}, version ")
+    assert result.exit_code == 0
+
+
+@pytest.mark.parametrize("program", [main, reduce])
+def test_every_option_stands_in_a_group(program: GroupedCommand) -> None:
+    ungrouped = [each.name for each in program.params if group_of(each) is OptionGroup.OTHER]  # pyright: ignore[reportArgumentType]
+    assert set(ungrouped) <= {"version", "failing_build"}
+    lines = CliRunner().invoke(program, ["-h"]).output.splitlines()
+    titles = [line for line in lines if line.endswith(":") and not line.startswith(" ")]
+    assert titles[:6] == ["Question:", "Stack:", "Search:", "Resources:", "Output:", "Other options:"]
+
+
+def test_json_and_nothing_else_on_standard_output(repository: TestRepository, home: Home) -> None:
+    done = bisect("--json", "-q", home=home)
+    assert (done.returncode, done.stderr) == (0, "")
+    report = json.loads(done.stdout)
+    (culprit,) = report["culprits"]
+    assert culprit["commit"] == repository.git("rev-parse", "main")
+    (listed,) = json.loads(run("history", "--json", home=home).stdout)
+    assert (listed["outcome"], listed["case"]) == ("culprit", "sh -c 'grep -q fine state'")
+    assert json.loads(run("history", "--json", report["name"], home=home).stdout) == report
+    plan = json.loads(bisect("--json", "--dry-run", home=home).stdout)
+    assert (plan["commits"], plan["case"]) == (2, "sh -c 'grep -q fine state'")
+
+
+def test_ends_that_do_not_differ_are_json_too(repository: TestRepository, home: Home) -> None:
+    done = bisect("--json", home=home, command=("true",))
+    assert done.returncode == 4
+    assert json.loads(done.stdout)["outcome"] == "ends_do_not_differ"
+
+
+def test_quiet_and_verbose(repository: TestRepository, home: Home) -> None:
+    quiet, verbose = bisect("-q", home=home), bisect("-v", home=home)
+    assert quiet.stderr == ""
+    assert "\nprobes\n" not in quiet.stdout
+    assert "run 1" in verbose.stderr
+    assert "\nprobes\n" in verbose.stdout.replace(" \n", "\n")
+
+
+def test_an_empty_history_is_an_empty_list(home: Home) -> None:
+    assert json.loads(run("history", "--json", home=home).stdout) == []
+
+
+def test_doctor_looks_at_the_checkout_it_is_in(
+    repository: TestRepository, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (repository.path / "sub").mkdir()
+    monkeypatch.chdir(repository.path / "sub")
+    found = json.loads(run("doctor", "--json", home=home).stdout)
+    assert {"state": "ok", "subject": "git"}.items() <= found[0].items()
+    (checkout,) = [each for each in found if each["subject"] == "repository repository"]
+    assert str(repository.path) in checkout["found"]
+    assert run("doctor", "-q", home=home).stdout.strip() == ""
+    monkeypatch.chdir(home.state.parent.parent)
+    outside = run("doctor", home=home)
+    assert outside.returncode == 2
+    assert "found none around" in outside.stderr
+
+
+def test_the_report_does_not_change_the_checkout(repository: TestRepository, home: Home) -> None:
+    first, second = bisect(home=home), bisect(home=home)
+    assert (first.returncode, second.returncode) == (0, 0)
+    assert len(list(repository.path.glob("bisect-precision-*/report.json"))) == 2
+    assert repository.git("status", "--porcelain") == ""
+    assert "uncommitted" not in second.stderr + second.stdout
+
+
+def test_a_folder_of_the_user_s_stays_as_it_is_to_git(repository: TestRepository, home: Home) -> None:
+    (repository.path / "notes").mkdir()
+    (repository.path / "notes" / "own.txt").write_text("mine")
+    assert bisect("-o", "notes", home=home).returncode == 0
+    assert repository.git("status", "--porcelain") == "?? notes/"
+
+
+def test_where_nothing_can_be_written_is_said_before_the_first_run(
+    repository: TestRepository, home: Home
+) -> None:
+    (repository.path / "taken").write_text("a file")
+    for output in ("taken", "taken/below"):
+        done = bisect("-o", output, home=home, command=("touch", str(home.state.parent / "ran")))
+        assert done.returncode == 1
+        assert "name another one with -o" in done.stderr
+        assert "run 1" not in done.stderr
+    assert not (home.state.parent / "ran").exists()
+    assert not home.store.exists()
+
+
+def test_a_full_disk_is_said_before_the_first_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("precision_bisect.bisect.report.folder.LEAST_ROOM", 1 << 60)
+    with pytest.raises(UserError, match=r"MiB of room, found .* name another folder with -o"):
+        open_report_folder(tmp_path / "new" / "folder")
+    with pytest.raises(UserError, match=rf"{tmp_path}: expected .* free some, or else"):
+        check_room(tmp_path / "none" / "yet", mend="else")
+
+
+def test_the_culprit_is_printed_whatever_happens_to_the_report(
+    repository: TestRepository, home: Home, tmp_path: Path
+) -> None:
+    """The command itself puts a file in the report's place."""
+    output = tmp_path / "out"
+    spoiled = ("sh", "-c", f"rm -rf {output}; touch {output}; grep -q fine state")
+    done = bisect("-o", str(output), home=home, command=spoiled)
+    assert done.returncode == 1
+    assert f"error: {output}: " in done.stderr
+    assert repository.git("rev-parse", "main") in done.stdout
+    with open_to_read(sqlite_url(home.store))() as session:
+        assert session.connection().exec_driver_sql("SELECT outcome FROM bisections").scalar() == "culprit"
+
+
+def test_the_culprit_is_printed_where_the_store_does_not_take_it(
+    repository: TestRepository, home: Home, tmp_path: Path
+) -> None:
+    """From some run on the store can be read and not written: a trigger stands for a full disk."""
+    trigger = "CREATE TRIGGER full BEFORE UPDATE OF outcome ON bisections BEGIN SELECT RAISE(ABORT, 'disk full'); END"
+    script = tmp_path / "fill.py"
+    script.write_text(
+        f"import sqlite3\nwith sqlite3.connect({str(home.store)!r}) as store:\n"
+        f"    store.execute({trigger.replace('TRIGGER', 'TRIGGER IF NOT EXISTS')!r})\n"
+    )
+    spoiled = ("sh", "-c", f"{sys.executable} {script}; grep -q fine state")
+    done = bisect(home=home, command=spoiled)
+    assert done.returncode == 1
+    assert f"culprit repository {repository.git('rev-parse', 'main')}" in done.stdout
+    assert "disk full" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_nothing_is_written_outside_of_the_home(
+    repository: TestRepository, home: Home, tmp_path: Path
+) -> None:
+    """Neither by a bisection nor by the compiled loops of a comparison."""
+    user, cache = tmp_path / "user", home.state.parent
+    user.mkdir()
+    variables = {"HOME": str(user), "XDG_CACHE_HOME": "", "XDG_STATE_HOME": "", "NUMBA_CACHE_DIR": ""}
+    words = ("--good", "main~2", "--bad", "main", "-o", str(tmp_path / "out"), "--", *CHECK)
+    assert run(*words, home=home, **variables).returncode == 0
+    loop = (
+        "import numpy as np\n"
+        "from precision_bisect.runner.compare.statistics.statistics import Tolerance, measure\n"
+        "from precision_bisect.runner.tensor.view import DType, TensorView\n"
+        "view = TensorView.of_contiguous('t', DType.FLOAT32, (3,), np.ones(3, np.float32))\n"
+        "measure(view, view, Tolerance())"
+    )
+    environment = {**os.environ, "PRECISION_BISECT_HOME": str(cache), **variables}
+    subprocess.run([sys.executable, "-c", loop], env=environment, check=True)
+    assert list(user.rglob("*")) == []
+    assert list(cache.glob("cache/kernels-*"))
