@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from ...runner.errors import UserError
 from ...runner.git.repository import GitRepository
 from ...runner.git.revisions import NoPinError, Revisions
 from ...runner.workspace.content import StackContent
@@ -21,13 +22,15 @@ def load_range(
 ) -> LoadedRange | None:
     """Read and collapse a range. None where no commit of it can change a result.
 
-    Raises `NoPinError` and `MissingCommitError` where an end pins nothing that can be had.
+    Raises `NoPinError` and `MissingCommitError` where an end pins nothing that can be had, `UserError` where a shallow
+    clone ends within the range.
     """
     commits = repository.commits(
         good=where.old, bad=where.new, also_good=where.also_old, first_parent=where.first_parent
     )
     if not commits:
         return None
+    _check_whole(repository, commits)
     content.learn(where.repository, commits)
     revisions.learn(where.repository, commits)
 
@@ -65,6 +68,15 @@ def load_range(
         windows=_windows(commits, collapsed, graph),
         elsewhere=elsewhere,
     )
+
+
+def _check_whole(repository: GitRepository, commits: Sequence[Commit]) -> None:
+    cut = sorted(repository.boundary.intersection(commit.sha for commit in commits))
+    if cut:
+        raise UserError(
+            f"expected all commits between the ends, found a shallow clone that ends at {cut[0][:12]} among them; run "
+            "in the checkout: git fetch --deepen=200, or --unshallow"
+        )
 
 
 def _windows(commits: Sequence[Commit], collapsed: CommitRange, graph: CommitGraph) -> tuple[Window, ...]:

@@ -30,6 +30,20 @@ def checked_runtime_dir(question: Question, searched: str) -> Path | None:
     return check_runtime_dir(question.runtime_dir)
 
 
+def check_histories(workspace: Workspace, *, searched: str) -> None:
+    """Raises `UserError` where a repository that a pin may lead into is a shallow clone: where lines of it parted could
+    not be told. Of the one that is searched itself the commits between its ends are enough."""
+    stack = workspace.stack
+    looked_into = {stack.held_name(name) for name, pin in stack.pins.items() if pin.search} - {searched}
+    for name in sorted(looked_into & workspace.repositories.keys()):
+        repository = workspace.repositories[name]
+        if repository.boundary:
+            raise UserError(
+                f"expected a whole history of {name} at {repository.path}, found a shallow clone; run: git -C "
+                f"{repository.path} fetch --unshallow, or hold its pin with --freeze"
+            )
+
+
 def check_checkouts(request: BisectRequest, workspace: Workspace) -> list[str]:
     """Only commits are tested: say what of the checkouts will not be, and refuse where that is the case itself."""
     notices: list[str] = []

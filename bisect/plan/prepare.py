@@ -16,7 +16,7 @@ from ...runner.workspace.workspace import Workspace
 from ...store.clock import now
 from ..commits.load import load_range
 from ..commits.range import LoadedRange
-from .checks import check_checkouts, checked_runtime_dir
+from .checks import check_checkouts, check_histories, checked_runtime_dir
 from .cherry_picks import parse_cherry_picks
 from .ends.find import Ends, find_ends
 from .ends.paths import paths_of_tree
@@ -42,6 +42,7 @@ def prepare(question: Question, home: Home) -> Plan:
     """Check a question against the checkouts, without writing anything. Raises `UserError`."""
     given = _given(question)
     workspace = Workspace(given.stack, home)
+    check_histories(workspace, searched=given.repository)
     ends = find_ends(question, workspace.repositories[given.repository])
     name = f"{now():%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
     request = _request(question, given, workspace, ends=ends, name=name, home=home)

@@ -78,7 +78,7 @@ class GitRepository:
 
     @classmethod
     def open(cls, path: Path, *, name: str) -> "GitRepository":
-        """The repository around a folder. Raises `UserError` where there is none with a whole history."""
+        """The repository around a folder. Raises `UserError` where there is none."""
         where = f"{path} (repository {name}; --repository {name}=PATH names another)"
         if shutil.which("git") is None:
             raise UserError("expected git on PATH, found none; install it")
@@ -86,13 +86,9 @@ class GitRepository:
             raise UserError(f"expected a git checkout at {where}, found no such folder")
         repository = cls(path)
         try:
-            shallow = repository.run("rev-parse", "--is-shallow-repository")
+            repository.run("rev-parse", "--git-dir")
         except GitError as error:
             raise UserError(f"expected a git checkout at {where}, found none: {error}") from error
-        if shallow == "true":
-            raise UserError(
-                f"expected a whole history at {where}, found a shallow clone; run: git -C {path} fetch --unshallow"
-            )
         return repository
 
     @classmethod
@@ -137,14 +133,31 @@ class GitRepository:
         """The folder that holds `objects/`, also for worktrees and submodules."""
         return (self.path / self.run("rev-parse", "--git-common-dir")).resolve()
 
+    @property
+    def boundary(self) -> frozenset[str]:
+        """The commits at which a shallow clone ends: their parents are not there. Empty where the history is whole."""
+        try:
+            return frozenset((self.common_directory / "shallow").read_text(encoding="ascii").split())
+        except FileNotFoundError:
+            return frozenset()
+
+    @property
+    def deepen(self) -> str:
+        """What to run for more of the history of a shallow clone."""
+        return f"git -C {self.path} fetch --deepen=200, or --unshallow"
+
     def resolve(self, revision: str, *, option: str) -> str:
         """The full commit id of a revision. Raises `UserError` that names the option it came from."""
         try:
             return self.run("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
         except GitError as error:
+            hint = (
+                f"it is a shallow clone: {self.deepen}"
+                if self.boundary
+                else "see git log there, or fetch it first"
+            )
             raise UserError(
-                f"{option} {revision}: expected a revision of {self.path}, found none by that name; "
-                "see git log there, or fetch it first"
+                f"{option} {revision}: expected a revision of {self.path}, found none by that name; {hint}"
             ) from error
 
     def names_commit(self, revision: str) -> bool:

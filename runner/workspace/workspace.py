@@ -125,7 +125,18 @@ def _private_clone(clones: Path, repository: GitRepository) -> GitRepository:
                 GitRepository(path).run("config", setting, value)
             alternates.parent.mkdir(exist_ok=True)
             write_whole(alternates, f"{source / 'objects'}\n")
+        _share_boundary(repository, path)
     return GitRepository(path)
+
+
+def _share_boundary(repository: GitRepository, clone: Path) -> None:
+    """Have a private clone end where the user's does, if that is shallow; the user may have deepened it since."""
+    boundary = "".join(f"{sha}\n" for sha in sorted(repository.boundary))
+    file = clone / "shallow"
+    if not boundary:
+        file.unlink(missing_ok=True)
+    elif not file.is_file() or file.read_text(encoding="ascii") != boundary:
+        write_whole(file, boundary)
 
 
 def _unwritable(folder: Path, error: OSError) -> UserError:

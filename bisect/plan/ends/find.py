@@ -82,8 +82,9 @@ def _old_end(repository: GitRepository, olds: Sequence[str], new: str, seeks: Se
             )
     bases = repository.merge_bases(new, olds)
     if not bases:
+        hint = f" in a shallow clone; run: {repository.deepen}" if repository.boundary else ""
         raise EndsError(
-            f"expected related ends, found {olds[0][:12]} and {new[:12]} without a common ancestor"
+            f"expected related ends, found {olds[0][:12]} and {new[:12]} without a common ancestor{hint}"
         )
     return next((base for base in bases if base in olds), bases[0])
 

@@ -125,8 +125,8 @@ def test_what_is_no_checkout(repository: TestRepository, tmp_path: Path) -> None
     with pytest.raises(UserError, match="bare"):
         GitRepository.open_root(tmp_path / "bare", name="x")
     repository.git("clone", "--quiet", "--depth=1", repository.path.as_uri(), str(tmp_path / "shallow"))
-    with pytest.raises(UserError, match="--unshallow"):
-        GitRepository.open_root(tmp_path / "shallow", name="x")
+    with pytest.raises(UserError, match=r"a shallow clone: git -C .* --unshallow"):
+        GitRepository.open_root(tmp_path / "shallow", name="x").resolve("HEAD~1", option="--good")
     (tmp_path / "link").symlink_to(repository.path)
     GitRepository.open_root(tmp_path / "link", name="x")
 

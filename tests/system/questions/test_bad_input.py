@@ -14,6 +14,7 @@ import pytest
 import torch
 
 from precision_bisect.demo.scenarios import Scenario
+from precision_bisect.runner.git.repository import GitRepository
 from tests.system.conftest import PROGRAM, DemoStack, make_stack
 
 
@@ -93,12 +94,16 @@ def test_a_folder_that_is_no_repository(stack: DemoStack, tmp_path: Path) -> Non
 
 
 def test_a_shallow_clone(stack: DemoStack, tmp_path: Path) -> None:
+    """Of the cases, which stay at one commit, it is enough; of what a pin leads into it is not."""
     copy = copy_of(stack, tmp_path)
     shutil.rmtree(copy.directory / "minilib")
     source = (stack.directory / "minilib").as_uri()
     subprocess.run(
         ["git", "clone", "--quiet", "--depth", "1", source, str(copy.directory / "minilib")], check=True
     )
+    assert copy.run(*copy.arguments, "--dry-run").code == 0
+    pinned = GitRepository(copy.directory / "minipto" / "runtime")
+    (pinned.common_directory / "shallow").write_text(pinned.run("rev-parse", "HEAD") + "\n")
     assert_one_line(copy, copy.arguments, code=1, says="--unshallow")
 
 
