@@ -40,15 +40,17 @@ class RealRange:
             )
             for each in recorded.commits
         ]
-        contents = {each.sha: each.content if self.folded else each.sha for each in recorded.commits}
-        known = {**contents, recorded.good: recorded.good_content}
-        collapsed = collapse(commits, lambda sha: known.get(sha, sha))
+        known = {each.sha: each.content for each in recorded.commits} | {recorded.good: recorded.good_content}
+        collapsed = collapse(commits, lambda sha: known.get(sha, sha) if self.folded else sha)
         assert collapsed is not None
+        # Each candidate is a target of its own: a culprit is planted that changes none of what was recorded.
+        contents = {member.sha: node.commit.sha for node in collapsed.nodes for member in node.members}
+        contents |= {commit.sha: recorded.good for commit in collapsed.good_side}
         return LoadedRange(
             range=Range(repository="recorded", old=recorded.good, new=commits[-1].sha, held={}),
             commits=tuple(commits),
             contents=contents,
-            old_content=recorded.good_content,
+            old_content=recorded.good,
             new_content=contents[commits[-1].sha],
             collapsed=collapsed,
             graph=CommitGraph(collapsed.parents, [node.commit.date.timestamp() for node in collapsed.nodes]),
