@@ -27,7 +27,8 @@ from .options import ReduceOptions
 from .scene.test import wrap
 from .shrink.oracle.failure import Printed
 from .shrink.oracle.script import CONVENTION, Script
-from .shrink.pipeline import ShrinkRequest, shrink
+from .shrink.pipeline import shrink
+from .shrink.request import ShrinkRequest
 from .shrink.result.reduction import ReductionResult
 
 FOUND, ERROR, NOTHING_DIVERGES, STOPPED, INTERRUPTED = 0, 1, 3, 6, 130

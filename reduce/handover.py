@@ -20,7 +20,8 @@ from .localize.pipeline import localize
 from .localize.references.builds import GoodBuild
 from .localize.references.request import LocalizationRequest
 from .replay.toolchain import Toolchain
-from .shrink.pipeline import ShrinkRequest, shrink
+from .shrink.pipeline import shrink
+from .shrink.request import ShrinkRequest
 
 FOUND, ERROR, NOTHING_DIVERGES = 0, 1, 3
 _BUDGET = 256 << 20

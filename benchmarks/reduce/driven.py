@@ -8,8 +8,8 @@ from pathlib import Path
 from benchmarks.reduce.world import World
 from precision_bisect.reduce.shrink.edits.drop_tasks import DropTasks
 from precision_bisect.reduce.shrink.gate import Gate
-from precision_bisect.reduce.shrink.journal import TrialJournal
 from precision_bisect.reduce.shrink.minimize.answer import Answer, Trial
+from precision_bisect.reduce.shrink.oracle.journal import TrialJournal
 from precision_bisect.reduce.shrink.program.candidate import Candidate
 from precision_bisect.reduce.shrink.program.order import CandidateOrder, TaskSize
 from precision_bisect.reduce.shrink.shrinker import Shrinker

@@ -4,34 +4,21 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from ...runner.build_output.build_directory import BuildDirectory
 from ...runner.build_output.generated_sources import compare_generated
 from ...runner.case.golden import freeze
-from ...runner.compare.statistics.statistics import Tolerance
 from ...runner.errors import UserError
 from ...store.files import write_whole
 from ..output_folder import working_in
-from ..replay.toolchain import Toolchain
-from .edits.collapse_kernels import CollapseKernels
-from .edits.drop_statements import DropStatements
-from .edits.drop_tasks import DropTasks
-from .edits.fewer_blocks import FewerBlocks
-from .edits.kind import EditKind
-from .edits.plain_data import PlainData
-from .edits.smaller_shapes import SmallerShapes
-from .edits.suspects import KeepSuspects, suspects
+from .edits.kinds import kinds_of
 from .external.reducer import ExternalReducer
 from .gate import Gate
-from .journal import TrialJournal
-from .minimize.answer import Answer
-from .minimize.graph import DependencyGraph
 from .minimize.patience import passes_to_reject
 from .minimize.phases import ERROR
 from .oracle.expected import Expected
-from .oracle.failure import Printed
+from .oracle.journal import TrialJournal
 from .oracle.maker import Maker
 from .oracle.oracle import Differential, Oracle
 from .oracle.running import BuildRunner
@@ -40,39 +27,15 @@ from .output import JOURNAL, open_output
 from .program.candidate import Candidate
 from .program.pair import BuildPair
 from .recordings import PairRecorder, RecordedPair
-from .result.reduction import Baseline, ReductionResult, Size, Substituted
+from .request import ShrinkRequest
+from .result.reduction import Baseline, ReductionResult
 from .result.reproducer import Reproducer
+from .result.summarize import summarize
 from .result.verify import VerifiedCandidate, Verifier
 from .shrinker import Shrinker
 
 RESULT = "reduction.json"
 _LEAST_TIMEOUT, _TIMES_THE_RUN = 60.0, 10
-
-
-@dataclass(frozen=True, kw_only=True)
-class ShrinkRequest:
-    """`budget` is seconds of searching, `timeout` seconds a run; None: no limit.
-
-    Without a `reference`, the golden data alone tell what is right. It may be the failing build itself, if its
-    toolchain is another one: another target, or another schedule. `printed` or `interesting` say what counts as the
-    failure, in place of what the whole build's run shows. `external` is a command that reduces texts of kernels.
-    """
-
-    failing: Path
-    reference: Path | None
-    failing_toolchain: Toolchain
-    reference_toolchain: Toolchain
-    golden_data: Path | None
-    tolerance: Tolerance
-    output: Path
-    jobs: int
-    budget: float | None
-    most_tests: int | None
-    resume: bool
-    timeout: float
-    printed: Printed | None = None
-    interesting: Path | None = None
-    external: str | None = None
 
 
 def shrink(request: ShrinkRequest, *, on_progress: Callable[[str], None]) -> ReductionResult:
@@ -109,13 +72,13 @@ def _shrunk(request: ShrinkRequest, work: Path, on_progress: Callable[[str], Non
         external = ExternalReducer(
             command=request.external, folder=work, texts=pair.reduced_texts, on_progress=on_progress
         ).reduce
-    shrinker.shrink(_kinds(recorded, differing), external)
+    shrinker.shrink(kinds_of(recorded.pair, recorded.first_wrong, differing), external)
     verifier = Verifier(
         oracle=oracle, pair=pair, runs=passes_to_reject(shrinker.rate, ERROR), folder=work / "verify"
     )
     chosen = _verified(shrinker.stages or [shrinker.best], reproducer, verifier, on_progress)
     reproducer.explain(chosen.candidate, chosen.failing, verifier.worst_rows(chosen.failing))
-    result = _result(
+    result = summarize(
         request=request,
         pair=pair,
         differing=differing,
@@ -201,24 +164,6 @@ def _oracle(
     return script, reproducer
 
 
-def _kinds(recorded: RecordedPair, differing: Sequence[str]) -> list[EditKind]:
-    """The kinds of edits in the order of their turns. What other kinds than dropping tasks leave of a program takes a
-    reference to tell what is expected."""
-    pair = recorded.pair
-    if not pair.has_twin:
-        above = DependencyGraph(tuple(tuple(sorted(tasks)) for tasks in pair.failing.tasks.predecessors))
-        return [DropTasks(above, targets=frozenset(pair.diverged) or None)]
-    return [
-        KeepSuspects(tuple(suspects(pair, recorded.first_wrong, differing))),
-        DropTasks(DependencyGraph.free(len(pair.order.tasks))),
-        CollapseKernels(tuple(differing), pair.order.kernels),
-        FewerBlocks(pair.blocks),
-        SmallerShapes(pair.order.extents),
-        PlainData(pair.varied_inputs),
-        DropStatements(pair.kernel_texts),
-    ]
-
-
 def _verified(
     stages: Sequence[Candidate],
     reproducer: Reproducer,
@@ -241,46 +186,6 @@ def _verified(
             if not left:
                 raise
             on_progress(f"not verified, going back to what was left before the last kind of edit: {error}")
-
-
-def _result(
-    *,
-    request: ShrinkRequest,
-    pair: BuildPair,
-    differing: Sequence[str],
-    shrinker: Shrinker,
-    baseline: Baseline,
-    failure: str,
-    chosen: VerifiedCandidate,
-) -> ReductionResult:
-    program, best = pair.failing.program, chosen.candidate
-    left = pair.order.kernels(best)
-    answers = list(shrinker.journal.answers.values())
-    return ReductionResult(
-        failing_build=str(request.failing),
-        reference=str(request.reference) if request.reference is not None else None,
-        stopped="budget" if shrinker.stopped else "done",
-        failure=failure,
-        signature=chosen.signature,
-        extents=best.extents,
-        blocks=best.blocks,
-        plain_inputs=best.plain,
-        statements_dropped=len(best.statements),
-        rewritten_kernels=tuple(name for name, _ in best.rewritten),
-        kept_tasks=tuple(f"{task}: {program.tasks[task].name}" for task in best.tasks),
-        kernels_of_failing_build=tuple(sorted(left.intersection(differing).difference(best.collapsed))),
-        tasks=Size(before=len(program.tasks), after=len(best.tasks)),
-        kernels=Size(before=len(program.config.kernels), after=len(left)),
-        bytes=Size(before=pair.failing_cut(pair.order.whole).bytes, after=chosen.failing.cut.bytes),
-        baseline=baseline,
-        oracle_calls=shrinker.calls,
-        cached=shrinker.cached,
-        invalid=answers.count(Answer.INVALID),
-        slipped=answers.count(Answer.SLIPPED),
-        preloaded=request.failing_toolchain.preloaded,
-        substituted=tuple(Substituted(**vars(boundary)) for boundary in chosen.failing.cut.boundaries),
-        verified=chosen.verified,
-    )
 
 
 def _shrinker(

@@ -17,12 +17,12 @@ from .edits.kind import EditKind
 from .edits.schedule import EditSchedule
 from .external.reducer import CandidateJudge
 from .gate import Gate
-from .journal import Key, TrialJournal
 from .minimize.answer import Answer, Trial
 from .minimize.memory import Memory
 from .minimize.minimizer import Minimizer
 from .minimize.patience import cautious_rate
 from .minimize.state import MinimizerState
+from .oracle.journal import Key, TrialJournal
 from .oracle.oracle import Oracle
 from .program.candidate import Candidate
 

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 
 from ....runner.build_output.golden_data import GoldenData, TensorFolder
-from ....runner.build_output.graph.model import GraphArgument, Region
+from ....runner.build_output.graph.model import GraphArgument
 from ....runner.compare.statistics.statistics import Tolerance
 from ....runner.errors import UserError
 from ....runner.tensor.view import TensorView
 from ...graph.dag import Dag
 from ...graph.shared_graph import graph_of
 from ...graph.task_list import KernelTask, may_overlap
-from ...graph.tensor_names import entry_tensor, tensor_name
+from ...graph.tensor_names import entry_tensor
 from ...replay.comparison import TaskValues
 from ...replay.recorded_build import RecordedBuild
 from ...rewrite.single_task import submits_of
 from ..attribution.known_inputs import KnownInputs
-from .final_outputs import last_writes, part_of
+from .final_outputs import part_of
+from .matching import match_values
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,23 +48,8 @@ class KnownValues:
             BuildOutputError: a file is no tensor.
             UserError: nothing can be compared.
         """
-        golden = GoldenData.open(failing.data).outputs
-        expected: dict[int, dict[int, TensorView]] = {}
-        for key, part in _parts(golden, last_writes(failing, entry_tensor)):
-            expected.setdefault(key[0], {})[key[1]] = part
-        not_compared: list[str] = []
-        if recorded is not None:
-            writes = last_writes(failing, tensor_name)
-            why = {name: _why_not(failing, name, recorded.tensor(name), writes) for name in recorded.names}
-            not_compared = [f"{name}: {text}" for name, text in why.items() if text]
-            usable = {key: at for key, at in writes.items() if why.get(at[0]) == ""}
-            for key, part in _parts(recorded, usable):
-                expected.setdefault(key[0], {})[key[1]] = part
-            if all(why.values()):
-                raise UserError(
-                    f"--reference-data {recorded.folder.root}: expected <tensor>.pt by the names of the orchestration, "
-                    f"found {'; '.join(not_compared)[:400] or 'none'}"
-                )
+        matched = match_values(failing, recorded)
+        expected = matched.expected
         if not expected:
             raise UserError(
                 f"{failing.build}: expected outputs whose last writers can be told, found none; use --reference"
@@ -72,7 +58,7 @@ class KnownValues:
         return cls(
             failing=failing,
             expected=expected,
-            not_compared=tuple(not_compared),
+            not_compared=matched.not_compared,
             compared=compared,
             dag=graph_of(failing.tasks, compared),
         )
@@ -173,35 +159,3 @@ class KnownValues:
         orchestration = self.failing.orchestration
         name = entry_tensor(orchestration, submits_of(orchestration, task), argument.index)
         return part_of(inputs.tensor(name), region) if name in inputs.names else None
-
-
-_Writes = Mapping[tuple[int, int], tuple[str, Region]]
-
-
-def _parts(values: TensorFolder, writes: _Writes) -> Iterator[tuple[tuple[int, int], TensorView]]:
-    for key, (name, region) in writes.items():
-        part = part_of(values.tensor(name), region) if name in values.names else None
-        if part is not None:
-            yield key, part
-
-
-def _why_not(failing: RecordedBuild, name: str, value: TensorView, writes: _Writes) -> str:
-    """Why a recorded tensor says nothing of the one of that name; empty where it does."""
-    places = {key: region for key, (other, region) in writes.items() if other == name}
-    arguments = [
-        argument
-        for ordinal, index in places
-        for argument in failing.tasks.tasks[ordinal].task.arguments
-        if argument.index == index
-    ]
-    buffers = {argument.tensor_id for argument in arguments if argument.tensor_id is not None}
-    if not buffers:
-        return "no task is known to write a tensor of that name last"
-    if len(buffers) > 1:
-        return f"{len(buffers)} buffers have that name"
-    sizes = failing.tasks.graph.tensors.get(buffers.pop())
-    if sizes is not None and sizes.buffer_numel not in (None, value.numel):
-        return f"{value.numel} elements, where the build's tensor has {sizes.buffer_numel}"
-    types = {region.dtype for region in places.values()} - {None, value.dtype}
-    unlike = [dtype for dtype in types if dtype and not (dtype.is_floating and value.dtype.is_floating)]
-    return f"{value.dtype.value}, where the build's tensor is {unlike[0].value}" if unlike else ""

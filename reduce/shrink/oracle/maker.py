@@ -15,7 +15,7 @@ from ....runner.tensor.chunks import decode
 from ....store.vocabulary import Verdict
 from ..program.candidate import Candidate
 from ..program.convert import as_type
-from ..program.cut import Array, Cut, UnfitCutError
+from ..program.cut.cut import Array, Cut, UnfitCutError
 from ..program.geometry import elements_of
 from ..program.made_build import MadeBuild, save
 from ..program.pair import BuildPair

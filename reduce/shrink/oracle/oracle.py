@@ -13,7 +13,7 @@ from ....store.vocabulary import Verdict
 from ...replay.comparison import NotWholeError
 from ..minimize.answer import Answer
 from ..program.candidate import Candidate
-from ..program.cut import UnfitCutError
+from ..program.cut.cut import UnfitCutError
 from ..program.pair import BuildPair
 from .failure import Failure, WrongValues
 from .maker import Maker

@@ -13,7 +13,7 @@ from ....runner.process.execute import Command, execute
 from ...replay.comparison import NotWholeError
 from ..minimize.answer import Answer
 from ..program.candidate import Candidate
-from ..program.cut import UnfitCutError
+from ..program.cut.cut import UnfitCutError
 from ..program.made_build import MadeBuild
 from ..program.pair import BuildPair
 from .oracle import made_in

@@ -11,7 +11,7 @@ from ....runner.tensor.view import TensorView
 from ....store.files import replacing
 from ...replay.working_copy import WorkingCopy
 from .candidate import Candidate
-from .cut import Cut
+from .cut.cut import Cut
 from .render.kernel_list import keep_kernels
 from .render.merged import failing_text
 from .render.render import entry_tensors, orchestration_source, signature

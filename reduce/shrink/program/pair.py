@@ -14,7 +14,8 @@ from ...graph.alignment import Alignment, align
 from ...replay.comparison import TaskValues, differs
 from .candidate import Candidate, Plain
 from .convert import converted
-from .cut import Cut, cut
+from .cut.cut import Cut
+from .cut.walk import cut
 from .extract.recording import Recording, same_bits
 from .made_build import MadeBuild, dropped_statements, edit_kernels, make_build, source_of, take_kernel
 from .order import CandidateOrder, TaskSize

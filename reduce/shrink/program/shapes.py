@@ -10,7 +10,7 @@ import numpy as np
 
 from ....runner.build_output.graph.model import Region
 from ....runner.tensor.view import contiguous_strides
-from .cut import Array, Cut, CutTensor, UnfitCutError
+from .cut.cut import Array, Cut, CutTensor, UnfitCutError
 from .geometry import elements_of
 from .model import ProgramArgument, ProgramTask
 

@@ -16,9 +16,9 @@ from precision_bisect.reduce.shrink.edits.plain_data import PlainData
 from precision_bisect.reduce.shrink.edits.smaller_shapes import SmallerShapes, smaller_sizes
 from precision_bisect.reduce.shrink.edits.suspects import KeepSuspects
 from precision_bisect.reduce.shrink.gate import Gate
-from precision_bisect.reduce.shrink.journal import TrialJournal
 from precision_bisect.reduce.shrink.minimize.answer import Answer
 from precision_bisect.reduce.shrink.minimize.graph import DependencyGraph
+from precision_bisect.reduce.shrink.oracle.journal import TrialJournal
 from precision_bisect.reduce.shrink.program.candidate import Candidate, Plain
 from precision_bisect.reduce.shrink.program.order import CandidateOrder, TaskSize
 from precision_bisect.reduce.shrink.program.render.statements import KernelText

@@ -12,8 +12,9 @@ from click.testing import CliRunner
 
 from precision_bisect.reduce.cli import main
 from precision_bisect.reduce.shrink.output import open_output
-from precision_bisect.reduce.shrink.pipeline import ShrinkRequest, shrink
+from precision_bisect.reduce.shrink.pipeline import shrink
 from precision_bisect.reduce.shrink.recordings import PairRecorder
+from precision_bisect.reduce.shrink.request import ShrinkRequest
 from precision_bisect.reduce.shrink.result.reproducer import Reproducer
 from precision_bisect.runner.case.golden import freeze
 from precision_bisect.runner.compare.statistics.statistics import Tolerance

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..cut import Cut, CutTensor
+from ..cut.cut import Cut, CutTensor
 
 
 def with_blocks(cut: Cut, blocks: Mapping[int, int]) -> Cut:

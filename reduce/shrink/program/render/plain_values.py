@@ -10,7 +10,7 @@ import numpy as np
 from .....runner.tensor.view import DType, TensorView
 from ..candidate import Plain
 from ..convert import as_type
-from ..cut import Array, Cut, CutTensor
+from ..cut.cut import Array, Cut, CutTensor
 
 
 def with_plain_values(cut: Cut, plain: Mapping[str, Plain]) -> Cut:

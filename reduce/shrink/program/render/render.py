@@ -8,7 +8,7 @@ from .....runner.build_output.kernel_config import Direction
 from .....runner.case.entry_arguments import EntryTensor
 from ....rewrite.launch import launch_statements
 from ....rewrite.single_task import ADD_METHODS, USAGES, entry_tensor
-from ..cut import Cut, CutTensor
+from ..cut.cut import Cut, CutTensor
 from ..geometry import view_of
 from ..model import Buffer, NotReducibleError, ProgramArgument, ProgramTask
 from .standing import standing_dependencies

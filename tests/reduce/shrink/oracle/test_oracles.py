@@ -20,7 +20,7 @@ from precision_bisect.reduce.shrink.minimize.answer import Answer
 from precision_bisect.reduce.shrink.oracle.failure import Broken, Printed, WrongValues, outputs_in
 from precision_bisect.reduce.shrink.oracle.oracle import Differential
 from precision_bisect.reduce.shrink.program.candidate import Candidate
-from precision_bisect.reduce.shrink.program.cut import Cut
+from precision_bisect.reduce.shrink.program.cut.cut import Cut
 from precision_bisect.reduce.shrink.program.made_build import MadeBuild
 from precision_bisect.runner.build_output.build_directory import BuildDirectory
 from precision_bisect.runner.process.execute import Command, execute

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from precision_bisect.reduce.replay.comparison import TaskValues
-from precision_bisect.reduce.shrink.program.cut import Cut, UnfitCutError, cut
+from precision_bisect.reduce.shrink.program.cut.cut import Cut, UnfitCutError
+from precision_bisect.reduce.shrink.program.cut.walk import cut
 from precision_bisect.reduce.shrink.program.model import Buffer, Program, ProgramArgument, ProgramTask
 from precision_bisect.reduce.shrink.program.render.blocks import with_blocks
 from precision_bisect.runner.build_output.graph.model import ArgumentType, Region

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
+from typing import TypeVar
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,24 +19,33 @@ ORDER = PROGRAM.order
 TASKS = range(4)
 
 
+K = TypeVar("K")
+V = TypeVar("V")
+
+
 def mapping(
-    keys: st.SearchStrategy[object], values: st.SearchStrategy[object]
-) -> st.SearchStrategy[tuple[object, ...]]:
-    return st.dictionaries(keys, values, max_size=3).map(lambda found: tuple(found.items()))
+    keys: st.SearchStrategy[K], values: st.SearchStrategy[V]
+) -> st.SearchStrategy[tuple[tuple[K, V], ...]]:
+    return st.dictionaries(keys, values, max_size=3).map(lambda pairs: tuple(pairs.items()))
 
 
 KERNELS = st.sampled_from(PROGRAM.kernels)
+# No edit makes anything larger than it was in the whole program.
 CANDIDATES = st.builds(
     Candidate,
     tasks=st.sets(st.sampled_from(TASKS)).map(tuple),
     collapsed=st.sets(KERNELS).map(tuple),
-    extents=mapping(st.sampled_from((2, 8, 64)), st.sampled_from((1, 2, 8))),
+    extents=mapping(st.sampled_from((2, 8, 64)), st.sampled_from((1, 2, 8))).map(
+        lambda extents: tuple((before, after) for before, after in extents if after <= before)
+    ),
     plain=mapping(
         st.sampled_from([f"x{task}" for task in TASKS]), st.sampled_from([kind.value for kind in Plain])
     ),
     statements=st.lists(st.tuples(KERNELS, st.sampled_from(("a();", "d();")), st.integers(0, 1))).map(tuple),
     rewritten=mapping(KERNELS, st.text(max_size=3)),
-    blocks=mapping(st.sampled_from(TASKS), st.sampled_from((1, 2, 4))),
+    blocks=mapping(st.sampled_from(TASKS), st.sampled_from((1, 2, 4))).map(
+        lambda blocks: tuple((task, count) for task, count in blocks if count <= ORDER.tasks[task].blocks)
+    ),
 )
 
 

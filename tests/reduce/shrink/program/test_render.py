@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from precision_bisect.reduce.replay.comparison import TaskValues
-from precision_bisect.reduce.shrink.program.cut import Cut, cut
+from precision_bisect.reduce.shrink.program.cut.cut import Cut
+from precision_bisect.reduce.shrink.program.cut.walk import cut
 from precision_bisect.reduce.shrink.program.model import (
     Buffer,
     NotReducibleError,

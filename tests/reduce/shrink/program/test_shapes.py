@@ -7,7 +7,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from precision_bisect.reduce.shrink.program.cut import Cut, CutTensor, UnfitCutError
+from precision_bisect.reduce.shrink.program.cut.cut import Cut, CutTensor, UnfitCutError
 from precision_bisect.reduce.shrink.program.model import Buffer, ProgramArgument, ProgramTask
 from precision_bisect.reduce.shrink.program.shapes import narrow, shrink
 from precision_bisect.runner.build_output.graph.model import ArgumentType, Region

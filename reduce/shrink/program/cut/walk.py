@@ -10,82 +10,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
-from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from ....runner.tensor.view import TensorView
-from ...replay.comparison import TaskValues
-from .geometry import elements_of
-from .model import Buffer, Program, ProgramArgument, ProgramTask, private_name
-
-Array = npt.NDArray[Any]
-
-
-class UnfitCutError(Exception):
-    """These tasks cannot be taken alone: one changes a buffer in place whose contents would have to be two at once."""
-
-
-class TrustedValues(Protocol):
-    """The values that are taken as right, by the program's own ordinals."""
-
-    def of(self, ordinal: int) -> TaskValues:
-        """The values of all tensors of a task."""
-        ...
-
-    def run_of(self, ordinal: int) -> str:
-        """The run they were recorded in: `reference` or `failing`."""
-        ...
-
-
-@dataclass(frozen=True, kw_only=True)
-class Boundary:
-    """Elements of a tensor that were put in place of a dropped task's result."""
-
-    tensor: str
-    producer: str
-    producer_ordinal: int
-    recorded_in: str
-    elements: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class CutTensor:
-    """An argument of the reduced program. `initial` and `expected` are flat; None where it has none.
-
-    `writers` are the tasks that left what is judged, `last_writer` that of each element, flat; -1 for none.
-    """
-
-    buffer: Buffer
-    initial: Array | None
-    expected: Array | None
-    writers: frozenset[int]
-    last_writer: Array
-
-    def part(self, values: Array, writer: int) -> TensorView:
-        """The elements that a task wrote last."""
-        taken = values[self.last_writer == writer]
-        return TensorView.of_contiguous(self.buffer.name, self.buffer.dtype, taken.shape, taken)
-
-    def view(self, values: Array) -> TensorView:
-        """Flat values as a tensor of the buffer's shape."""
-        return TensorView.of_contiguous(self.buffer.name, self.buffer.dtype, self.buffer.shape, values)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Cut:
-    """A reduced program: tasks with their arguments' buffers, tensors in the order of the entry's arguments."""
-
-    program: Program
-    tasks: tuple[ProgramTask, ...]
-    tensors: tuple[CutTensor, ...]
-    boundaries: tuple[Boundary, ...]
-
-    @property
-    def bytes(self) -> int:
-        """The size of all tensors in bytes."""
-        return sum(math.prod(tensor.buffer.shape) * tensor.buffer.dtype.itemsize for tensor in self.tensors)
+from .....runner.tensor.view import TensorView
+from ....replay.comparison import TaskValues
+from ..geometry import elements_of
+from ..model import Buffer, Program, ProgramArgument, ProgramTask, private_name
+from .cut import Array, Boundary, Cut, CutTensor, TrustedValues, UnfitCutError
 
 
 @dataclass
@@ -235,13 +168,16 @@ def cut(
         program,
         kept,
         values,
-        [_Contents.of(one, given.get(one.name) if one.is_entry else None) for one in program.buffers],
+        [
+            _Contents.of(buffer, given.get(buffer.name) if buffer.is_entry else None)
+            for buffer in program.buffers
+        ],
     )
     walk.run()
     return Cut(
         program=program,
         tasks=tuple(walk.tasks),
-        tensors=tuple(_tensor(one, golden) for one in walk.contents if one.used),
+        tensors=tuple(_tensor(content, golden) for content in walk.contents if content.used),
         boundaries=tuple(
             Boundary(
                 tensor=name,

@@ -11,8 +11,8 @@ import pytest
 from benchmarks.reduce.driven import reduce_tasks, started
 from benchmarks.reduce.kills.interruptions import kill_and_resume
 from benchmarks.reduce.world import Cell, draw
-from precision_bisect.reduce.shrink.journal import TrialJournal
 from precision_bisect.reduce.shrink.minimize.answer import Answer
+from precision_bisect.reduce.shrink.oracle.journal import TrialJournal
 from precision_bisect.runner.errors import UserError
 
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from ...runner.errors import UserError
-from ...store.documents.document import Document, read_document
-from ...store.documents.versions import DocumentError
-from .minimize.answer import Answer
+from ....runner.errors import UserError
+from ....store.documents.document import Document, read_document
+from ....store.documents.versions import DocumentError
+from ..minimize.answer import Answer
 
 Key = tuple[str, int]
 """A reduction's key, and the number of the run of it."""
