@@ -20,12 +20,12 @@ from ...runner.localization.answer import Localization, read_divergence, read_re
 from ...runner.localization.compared import ComparedBuild, ComparedBuilds
 from ...runner.localization.divergence import DIVERGENCE, TASK_GRAPH
 from ...runner.localization.job import BuildToRun, LocalizationJob
-from ...runner.probe.preparation import OF_ANOTHER_PYTHON
 from ...runner.probe.probe import Prober
 from ...runner.probe.records import ProbeRequest
 from ...runner.process.execute import Command, FinishedCommand, execute
 from ...runner.workspace.content import StackContent
 from ...runner.workspace.home import Home
+from ...runner.workspace.inherited import OF_ANOTHER_PYTHON
 from ...runner.workspace.workspace import Workspace
 from ..report.model.compared import ComparedProbe, NothingToCompareError, compared_pair
 from ..report.model.rows import Rows, load_rows

@@ -11,6 +11,7 @@ from ...runner.probe.workers.backends import check_backend
 from ...runner.stack.overrides import read_overrides
 from ...runner.stack.stack import Stack
 from ...runner.workspace.home import Home, user_home
+from ...runner.workspace.inherited import changed_since, reaching_cases
 from ...store.vocabulary import Seeks
 from ..plan.ends.replay import BisectLog
 from ..plan.pins import choose_pins
@@ -54,7 +55,16 @@ def _bisect(options: BisectOptions) -> int:
 def _found(name: str | None, sessions: sessionmaker[Session], home: Home) -> StoredBisection:
     """The bisection to go on with: of this name, else the newest one."""
     bisection = StoredBisection.find(name or None, sessions=sessions, home=home)
-    _check_places(bisection.request.output, home)
+    request = bisection.request
+    _check_places(request.output, home)
+    if request.inherited is not None:
+        changes = list(changed_since(request.inherited, reaching_cases(request.stack)))
+        if changes:
+            notice = (
+                f"variables of the shell are not as they were when the bisection began: {'; '.join(changes)}"
+            )
+            bisection.journal.add_notice(notice)
+            print(f"note: {notice}", file=sys.stderr)
     return bisection
 
 

@@ -12,6 +12,7 @@ from ...runner.git.revisions import Revisions, fixed_revisions
 from ...runner.stack.stack import Stack
 from ...runner.verdict.bad_when import BadWhen
 from ...runner.workspace.home import Home
+from ...runner.workspace.inherited import reaching_cases
 from ...runner.workspace.workspace import Workspace
 from ...store.clock import now
 from ..commits.load import load_range
@@ -128,6 +129,7 @@ def _request(
         timeout=question.timeout,
         confidence=question.confidence,
         output=(question.output or Path(f"bisect-precision-{name}")).resolve(),
+        inherited=reaching_cases(stack),
     )
 
 

@@ -10,6 +10,7 @@ from ...runner.case.runtime_dir import replay_of
 from ...runner.git.cherry_picks import CherryPick
 from ...runner.stack.stack import Stack
 from ...runner.stack.templates import unfilled
+from ...runner.workspace.inherited import InheritedVariables
 from ...store.documents.document import Document
 from ...store.vocabulary import Seeks
 from ..commits.range import Range
@@ -60,6 +61,8 @@ class BisectRequest(Document):
     """Seconds for one run; None: ten times what the ends took."""
     confidence: float
     output: Path
+    inherited: InheritedVariables | None = None
+    """Variables of the shell that reach the case, as they were at the start; None: begun before that was kept."""
 
     @property
     def range(self) -> Range:

@@ -9,13 +9,13 @@ from ..git.repository import LOCAL_VARIABLES
 from ..stack.templates import fill
 from ..verdict.verdict import Ending
 from ..workspace.environment import EnvironmentReader
+from ..workspace.inherited import OF_ANOTHER_PYTHON
 from ..workspace.slot import Slot
 from ..workspace.workspace import Workspace
 from .builder import Builder, BuiltToolchain, FailedBuild
 from .judgement import patch_conflict
 from .records import ProbeRequest
 
-OF_ANOTHER_PYTHON = frozenset({"PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV"})
 NOT_STARTED = Ending(exit_code=None, signal=None, timed_out=False, cancelled=False)
 
 

@@ -13,6 +13,7 @@ from ....runner.stack.parts import CommitFilePin, GitlinkPin
 from ....runner.stack.stack import Stack
 from ....runner.stack.templates import fill
 from ....runner.workspace.environment import NOT_FOUND
+from ....runner.workspace.inherited import InheritedVariables
 from ...plan.request import BisectRequest
 from ..plain_text import one_line
 
@@ -86,6 +87,7 @@ def reproduction_script(
     if stack.needs_python:
         lines.append(_PYTHON % _word(stack.environment.python or sys.executable))
     lines.extend(_inherited(environment))
+    lines.extend(_of_the_shell(request.inherited))
     variables = {**stack.environment.variables, **_of_tools(stack, environment)}
     lines.extend(f"export {name}={_word(fill(text, values))}" for name, text in variables.items())
     for name, step in stack.steps.items():
@@ -177,6 +179,16 @@ def _inherited(environment: Mapping[str, str]) -> list[str]:
     return [
         f"export {name}={_word(value)}" if value else f"unset {name}" for name, value in variables.items()
     ]
+
+
+def _of_the_shell(inherited: InheritedVariables | None) -> list[str]:
+    """The other variables of the shell that reached the runs; a secret has to be put in by whoever has it."""
+    if inherited is None:
+        return []
+    hidden = [
+        f"# {name} was set too; its value, which may be a secret, was not kept." for name in inherited.hidden
+    ]
+    return [*(f"export {name}={_word(value)}" for name, value in inherited.values.items()), *hidden]
 
 
 def _of_tools(stack: Stack, environment: Mapping[str, str]) -> dict[str, str]:
