@@ -1,6 +1,7 @@
 """`bisect-precision` itself: from its options to a bisection that is driven, or to a plan that is printed."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from sqlalchemy.orm import Session, sessionmaker
@@ -20,6 +21,7 @@ from ..plan.prepare import prepare
 from ..plan.question import Question
 from ..plan.stack import chosen_stack, repository_stack
 from ..report.folder import check_room, open_report_folder
+from ..run.person import check_person
 from ..run.session import StoredBisection
 from .command_line.bisect_options import BisectOptions
 from .command_line.named_ends import named_ends
@@ -41,7 +43,9 @@ def _bisect(options: BisectOptions) -> int:
     if options.no_localize and options.reduce:
         raise UsageError("expected --no-localize or --reduce, found both: a reduction begins with localizing")
     if options.resume is not None:
-        return drive(lambda sessions: _found(options.resume, sessions, home), options, home)
+        return drive(lambda sessions: _found(options, sessions, home), options, home)
+    if options.interactive:
+        check_person(jobs=options.jobs)
     plan = prepare(question_of(options), home)
     if options.dry_run:
         print(plan_json(plan) if options.as_json else "\n".join(plan_lines(plan)))
@@ -52,10 +56,12 @@ def _bisect(options: BisectOptions) -> int:
     return drive(lambda sessions: StoredBisection.begin(plan, sessions=sessions, home=home), options, home)
 
 
-def _found(name: str | None, sessions: sessionmaker[Session], home: Home) -> StoredBisection:
-    """The bisection to go on with: of this name, else the newest one."""
-    bisection = StoredBisection.find(name or None, sessions=sessions, home=home)
+def _found(options: BisectOptions, sessions: sessionmaker[Session], home: Home) -> StoredBisection:
+    """The bisection to go on with: of the name that is given, else the newest one."""
+    bisection = StoredBisection.find(options.resume or None, sessions=sessions, home=home)
     request = bisection.request
+    if request.interactive:
+        check_person(jobs=options.jobs)
     _check_places(request.output, home)
     if request.inherited is not None:
         changes = list(changed_since(request.inherited, reaching_cases(request.stack)))
@@ -79,6 +85,8 @@ def question_of(options: BisectOptions) -> Question:
 
     Raises `UsageError` where options contradict each other, or one that is needed is missing.
     """
+    if options.interactive:
+        options = _left_to_person(options)
     log = None if options.replay is None else BisectLog.read(options.replay)
     ends = named_ends(options, log)
     stack = choose_pins(_stack(options), freeze=options.freeze, search=options.search)
@@ -100,7 +108,7 @@ def question_of(options: BisectOptions) -> Question:
         case=options.case,
         platform=options.platform,
         device=options.device,
-        bad_when=None if is_predicate else options.bad_when or _DEFAULT_BAD_WHEN,
+        bad_when=None if is_predicate or options.interactive else options.bad_when or _DEFAULT_BAD_WHEN,
         golden_data=options.golden_data,
         runtime_dir=options.runtime_dir,
         first_parent=options.first_parent or (log is not None and log.first_parent),
@@ -112,8 +120,20 @@ def question_of(options: BisectOptions) -> Question:
         skip=(*options.skip, *(log.skip if log else ())),
         path=(*options.path, *(log.paths if log else ())),
         replayed=log,
+        interactive=options.interactive,
         seeks=Seeks.FIX if options.find_fix else Seeks.REGRESSION,
     )
+
+
+def _left_to_person(options: BisectOptions) -> BisectOptions:
+    """The options of a case that a person judges; without one, there is nothing to run but what they choose."""
+    if options.bad_when is not None:
+        raise UsageError(
+            f"--bad-when {options.bad_when}: expected none with --interactive, where a person says it"
+        )
+    if options.predicate is None and options.case is None and options.runtime_dir is None:
+        return replace(options, predicate=("true",))
+    return options
 
 
 def _stack(options: BisectOptions) -> Stack:

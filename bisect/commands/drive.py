@@ -76,7 +76,8 @@ def drive(
             raise
         written = ending.write()
         ending.attempt(lambda: leave_builds(sessions, bisection.name, home))
-        if conclusion.outcome is BisectionOutcome.CULPRIT and not options.no_localize:
+        by_hand = options.no_localize or bisection.request.interactive
+        if conclusion.outcome is BisectionOutcome.CULPRIT and not by_hand:
             _localize(bisection, options, sessions, home=home, begun=begun)
             written = ending.write()
     if conclusion.outcome is BisectionOutcome.BUDGET:
@@ -155,7 +156,8 @@ def resume_command(options: BisectOptions, name: str) -> str:
 def _conclude(bisection: StoredBisection, options: BisectOptions) -> Conclusion:
     crew = CrewOptions(jobs=options.jobs, backend=options.backend, budget=options.budget)
     err = Console(stderr=True, quiet=options.quiet)
-    with LiveProgress(err) if err.is_terminal and not options.quiet else PlainProgress(err) as progress:
+    live = err.is_terminal and not options.quiet and not bisection.request.interactive
+    with LiveProgress(err) if live else PlainProgress(err) as progress:
         return bisection.drive(progress, crew)
 
 

@@ -17,7 +17,7 @@ def plan_lines(plan: Plan) -> Iterator[str]:
     yield f"platform:  {request.platform}, device {request.device}"
     yield from _range_lines(plan)
     yield from _pin_lines(request)
-    yield f"bad when:  {request.bad_when or BAD_EXIT_CODES}"
+    yield f"bad when:  {request.says_bad or BAD_EXIT_CODES}"
     captured = "captured at the good end" if request.captures_golden else "none"
     yield f"golden:    {request.golden_data or captured}"
     yield f"probes:    {_probes(plan)}"

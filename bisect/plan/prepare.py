@@ -125,6 +125,7 @@ def _request(
         golden_data=given.golden_data.resolve() if given.golden_data else None,
         runtime_dir=given.runtime_dir,
         frozen_runtime_dir=home.bisections / name / "runtime-dir" if given.runtime_dir else None,
+        interactive=question.interactive,
         first_parent=question.first_parent,
         timeout=question.timeout,
         confidence=question.confidence,

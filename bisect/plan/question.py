@@ -45,6 +45,7 @@ class Question:
     """Each a file or folder of the searched repository."""
     also_old: tuple[str, ...] = ()
     """Revisions that do as the older end does, beside it."""
+    interactive: bool = False
     replayed: BisectLog | None = None
     """Where ends and skips come from, if not from the user."""
 

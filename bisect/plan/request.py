@@ -55,6 +55,8 @@ class BisectRequest(Document):
     """A build directory that every run uses in place of compiling the case."""
     frozen_runtime_dir: Path | None = None
     """Where its copy lies, once the bisection has begun."""
+    interactive: bool = False
+    """Whether a person runs the case, and judges."""
     first_parent: bool = False
     """Of merges only what was merged into is searched, not the branches."""
     timeout: float | None
@@ -79,6 +81,11 @@ class BisectRequest(Document):
             seeks=self.seeks,
             first_parent=self.first_parent,
         )
+
+    @property
+    def says_bad(self) -> str | None:
+        """What says that a run is bad, in words; None: the command's exit code."""
+        return "a person says so" if self.interactive else self.bad_when
 
     @property
     def replays(self) -> bool:

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from ...runner.case.case import RunOptions
@@ -33,6 +34,7 @@ from ..engine.probes import FinishedProbe, RunningProbe, WantedProbe
 from ..plan.question import views
 from ..plan.request import BisectRequest
 from ..result import Conclusion
+from ..search.evidence.rates import Rates
 from .environment_watch import EnvironmentWatch
 from .failure_policy import run_timeout, told_apart
 from .golden import earlier_golden, freeze_golden
@@ -40,6 +42,9 @@ from .history import HistoryReader
 from .loop import PlannedProbe
 from .progress import Progress
 from .records import finished_probe, in_order_of_ends, kernels_in, still_counts, stored_result
+
+_RATES_OF_A_PERSON = Rates.known(good=0.0, bad=1.0)
+"""What a person says is taken as certain."""
 
 
 class DrivenBisection:
@@ -145,6 +150,7 @@ class DrivenBisection:
                 at_most=self._request.stack.limits.run_timeout,
             ),
             directory=self._directory(ordinal),
+            by_hand=self._request.interactive,
         )
         self._keys[ordinal] = key
         running = RunningProbe(number=ordinal, wanted=wanted)
@@ -253,7 +259,7 @@ class DrivenBisection:
 def _question(request: BisectRequest) -> BisectionQuestion:
     """What the engine has to know of a request."""
     golden = "given" if request.golden_data is not None else "captured" if request.captures_golden else "none"
-    return BisectionQuestion(
+    question = BisectionQuestion(
         range=request.range,
         confidence=request.confidence,
         gallop=request.gallop,
@@ -263,3 +269,4 @@ def _question(request: BisectRequest) -> BisectionQuestion:
         case=request.case,
         mismatch=request.bad_when is not None and BadWhen.parse(request.bad_when).verdict is Verdict.MISMATCH,
     )
+    return replace(question, rates=_RATES_OF_A_PERSON) if request.interactive else question

@@ -30,6 +30,7 @@ from ..result import Conclusion
 from .driven import DrivenBisection
 from .loop import Loop
 from .merge_base import merge_base_finding
+from .person import PersonWorkers, ask_at_terminal
 from .progress import Progress
 
 
@@ -125,7 +126,9 @@ class StoredBisection:
         alone = _Alone(self, progress, deadline)
         with open_crew(self.request.stack, self._home, jobs=crew.jobs, backend=crew.backend) as workers:
             try:
-                Loop(workers).run([alone])
+                Loop(PersonWorkers(workers, ask_at_terminal) if self.request.interactive else workers).run(
+                    [alone]
+                )
             except EndsError as error:
                 finding = merge_base_finding(self.request, self.journal.probes.finished())
                 if finding is None:

@@ -14,6 +14,9 @@ _PREDICATE_VERDICTS = {
     Judgement.SKIP: Verdict.UNKNOWN,
 }
 
+NOT_JUDGED = Classification(verdict=Verdict.UNKNOWN, signature=None, evidence=(), metrics={})
+"""Of what a person has yet to run."""
+
 
 class Listener:
     """Hands output to the classifier, and watches for the pattern that may say what is bad."""

@@ -27,7 +27,8 @@ from ..workspace.slot import Slot, remove
 from ..workspace.targets import lease
 from ..workspace.workspace import Workspace
 from .builder import Builder, BuiltToolchain, FailedBuild
-from .judgement import Listener, case_missing, not_frozen
+from .by_hand import leave_to_person
+from .judgement import NOT_JUDGED, Listener, case_missing, not_frozen
 from .offered_options import OfferedOptions
 from .preparation import NOT_STARTED, Preparation, Prepared
 from .records import ProbeRequest, ProbeResult
@@ -61,6 +62,7 @@ class Prober:
         stack = self._stack = workspace.stack
         self._interrupt = interrupt
         self._on_activity = on_activity
+        self._variables = variables
         reader = EnvironmentReader(stack, variables)
         self._options = OfferedOptions(home.options, stack, content, reader, interrupt=interrupt)
         builder = Builder(stack, content, home.builds, interrupt=interrupt)
@@ -147,6 +149,8 @@ class Prober:
         if refused is not None:
             classification = not_frozen(refused, "the case has no option for it at this commit")
             return self._not_run(classification, prepared, log=log, toolchain=toolchain)
+        if request.by_hand:
+            return self._leave_to_person(command, request, prepared, toolchain, log=log)
         listener = Listener(Classifier(self._stack.verdicts), request.bad_when)
         finished = self._execute(command, listener, request, prepared, log=log)
         outcome, doubts = _read_outcome(outcome_file)
@@ -165,6 +169,27 @@ class Prober:
             run_seconds=finished.seconds,
             build_directory=options.runtime_dir or self._keep_build_directory(request.directory),
         )
+
+    def _leave_to_person(
+        self,
+        command: CaseCommand,
+        request: ProbeRequest,
+        prepared: Prepared,
+        toolchain: BuiltToolchain,
+        *,
+        log: Path,
+    ) -> ProbeResult:
+        """The result of a case that a person runs, before they have."""
+        self._clear_build_output()
+        left = leave_to_person(
+            command.argv,
+            directory=self._slot.directory / fill(self._stack.case.cwd, prepared.values),
+            environment=prepared.environment,
+            inherited=self._variables,
+            script=request.directory / "run.sh",
+        )
+        not_run = self._not_run(NOT_JUDGED, prepared, log=log, toolchain=toolchain)
+        return replace(not_run, command=command.argv, missing_options=command.missing, left=left)
 
     def _execute(
         self,

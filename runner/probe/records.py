@@ -10,6 +10,7 @@ from ..case.golden import FrozenGolden
 from ..verdict.bad_when import BadWhen
 from ..verdict.verdict import Classification, Ending
 from .builder import BuiltToolchain
+from .by_hand import LeftToPerson
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +28,8 @@ class ProbeRequest:
     options: RunOptions
     timeout: float
     directory: Path
+    by_hand: bool = False
+    """Whether it is built, and left to a person to run."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +49,8 @@ class ProbeResult:
     host: str
     log: Path
     build_directory: Path | None
+    left: LeftToPerson | None = None
+    """What a person has to run, where that is left to one."""
 
     @property
     def build_source(self) -> BuildSource:

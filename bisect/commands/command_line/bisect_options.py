@@ -71,6 +71,15 @@ class BisectOptions:
             "not run again.",
         ),
     ]
+    interactive: Annotated[
+        bool,
+        option(
+            "--interactive",
+            group=OptionGroup.QUESTION,
+            is_flag=True,
+            help="Build each commit and ask at the terminal whether it is good: nothing is run.",
+        ),
+    ]
     stack: Annotated[str | None, STACK]
     repository: Annotated[tuple[str, ...], REPOSITORY]
     repo: Annotated[

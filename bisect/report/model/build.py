@@ -65,7 +65,7 @@ def report_of_rows(rows: Rows) -> Report:
         case=request.case_text,
         platform=request.platform,
         device=request.device,
-        bad_when=request.bad_when,
+        bad_when=request.says_bad,
         asked_confidence=request.confidence,
         golden=bisection.golden,
         ranges=tuple(_range(standing) for standing in rows.ranges),

@@ -23,6 +23,7 @@ from precision_bisect.store.options import STORE_VARIABLE
 
 OF_BISECT: list[tuple[str, list[str], Any]] = [
     ("good", ["--good", "v1", "--good", "v2"], ("v1", "v2")),
+    ("interactive", ["--interactive"], True),
     ("path", ["--path", "src", "--path", "lib/a.c"], ("src", "lib/a.c")),
     ("replay", ["--replay", "bisect.log"], Path("bisect.log")),
     ("skip", ["--skip", "x", "--skip", "a..b"], ("x", "a..b")),
