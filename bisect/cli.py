@@ -70,7 +70,7 @@ def report(options: ReportOptions) -> None:
     NAME is a bisection's, as `history` lists it.
     """
     if options.html is not None:
-        if options.name is not None or options.output is not None:
+        if options.name is not None or options.output is not None or options.issue:
             raise click.UsageError("expected --html alone: the site shows all bisections")
         from .commands.site import write_html
 
@@ -79,6 +79,12 @@ def report(options: ReportOptions) -> None:
         raise click.UsageError(
             "expected the NAME of a bisection, or --html DIR; see bisect-precision history"
         )
+    if options.issue:
+        if options.output is not None:
+            raise click.UsageError("expected --issue or -o DIR, found both: an issue's text is printed")
+        from .commands.history import print_issue
+
+        sys.exit(print_issue(options.name, store=options.store))
     from .commands.history import write_report
 
     sys.exit(write_report(options.name, output=options.output, store=options.store))

@@ -1,18 +1,33 @@
-"""Telling others: a command of the nightly file gets JSON on its standard input, and nothing else of ours."""
+"""Telling others: a command gets JSON on its standard input and the most telling of it in variables, and nothing else.
 
+A night tells of its incidents by it, a bisection of its end.
+"""
+
+import os
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+_PREFIX = "PRECISION_BISECT_"
 _TIMEOUT = 60.0
 _NOT_STARTED = 127
 _TIMED_OUT = 124
 
 
-def call_hook(command: Sequence[str], text: str) -> int:
-    """Run a hook; its exit code, negative for a signal, 127 where it cannot be started, 124 after 60 s."""
+def call_hook(command: Sequence[str], text: str, variables: Mapping[str, str]) -> int:
+    """Run a hook; its exit code, negative for a signal, 127 where it cannot be started, 124 after 60 s.
+
+    `variables` are set as `PRECISION_BISECT_...`. Ids, names and our own words stand there, never what others wrote: a
+    subject is in the JSON alone, where no shell comes upon it.
+    """
+    ours = {f"{_PREFIX}{name}": value for name, value in variables.items()}
     try:
         done = subprocess.run(
-            list(command), input=text.encode(), timeout=_TIMEOUT, stdout=subprocess.DEVNULL, check=False
+            list(command),
+            input=text.encode(),
+            env={**os.environ, **ours},
+            timeout=_TIMEOUT,
+            stdout=subprocess.DEVNULL,
+            check=False,
         )
     except subprocess.TimeoutExpired:
         return _TIMED_OUT

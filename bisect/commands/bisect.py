@@ -14,6 +14,7 @@ from ...runner.stack.stack import Stack
 from ...runner.workspace.home import Home, user_home
 from ...runner.workspace.inherited import changed_since, reaching_cases
 from ...store.vocabulary import Seeks
+from ..after.notify import notify_command
 from ..plan.ends.replay import BisectLog
 from ..plan.pins import choose_pins
 from ..plan.predicate import Predicate
@@ -40,6 +41,8 @@ def bisect(options: BisectOptions) -> int:
 def _bisect(options: BisectOptions) -> int:
     home = user_home()
     check_backend(options.backend)
+    if options.notify is not None:
+        notify_command(options.notify)
     if options.no_localize and options.reduce:
         raise UsageError("expected --no-localize or --reduce, found both: a reduction begins with localizing")
     if options.resume is not None:

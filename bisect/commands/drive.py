@@ -17,6 +17,7 @@ from ...store.documents.document import write_document
 from ...store.options import STORE_VARIABLE
 from ...store.vocabulary import BisectionOutcome
 from ..after.hand_over import localize_culprit
+from ..after.notify import notify
 from ..after.reducible import leave_builds
 from ..report.ends import end_lines, is_about_an_end
 from ..report.model.build import build_report
@@ -66,6 +67,7 @@ def drive(
             if options.as_json:
                 ending.show(conclusion)
             _tell_of_ends(sessions, bisection.name, always=True)
+            ending.attempt(ending.notify)
             raise
         except UnstoredConclusionError as error:
             print_conclusion(error.conclusion, Console())
@@ -83,6 +85,7 @@ def drive(
     if conclusion.outcome is BisectionOutcome.BUDGET:
         _say(f"the budget is spent; to resume: {resume}")
     shown = ending.show(conclusion)
+    ending.attempt(ending.notify)
     return _EXIT_CODES[conclusion.outcome] if written and shown else ERROR
 
 
@@ -106,6 +109,13 @@ class _Ending:
             return True
         print_conclusion(conclusion, Console())
         return False
+
+    def notify(self) -> None:
+        """Tell those who asked for it."""
+        if self.options.notify is not None:
+            problem = notify(self.options.notify, self.sessions, self.bisection.name)
+            if problem is not None:
+                _say(problem)
 
     def _print(self) -> None:
         with self.sessions() as session:
@@ -150,6 +160,8 @@ def resume_command(options: BisectOptions, name: str) -> str:
         words.append("--no-localize")
     if options.reduce:
         words.append("--reduce")
+    if options.notify is not None:
+        words += ["--notify", options.notify]
     return shlex.join([*words, "--resume", name])
 
 

@@ -18,6 +18,7 @@ from ...store.vocabulary import Seeks
 from ..after.reducible import leave_builds
 from ..plan.request import case_text
 from ..report import write
+from ..report.issue import issue_text
 from ..report.model.build import report_of_rows
 from ..report.model.rows import load_rows
 from ..report.plain_text import shortened
@@ -63,6 +64,17 @@ def write_report(name: str, *, output: Path | None, store: str | None) -> int:
         leave_builds(sessions, name, user_home())
         for path in write.write_report(sessions, name, directory):
             print(path)
+        return 0
+
+    return run_command(body)
+
+
+def print_issue(name: str, *, store: str | None) -> int:
+    """Print the text of an issue about a bisection; the exit code."""
+
+    def body() -> int:
+        with _open(store or sqlite_url(user_home().store))() as session:
+            print(issue_text(session, name), end="")
         return 0
 
     return run_command(body)

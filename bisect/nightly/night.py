@@ -26,7 +26,7 @@ from .regressions.bisections import bisect_regressions
 from .regressions.context import NightContext
 from .regressions.incidents import close_incidents, localize_incidents
 from .runs import CaseRunner
-from .summary import HookReport, NightReport, incident_report, night_report
+from .summary import HookReport, IncidentReport, NightReport, incident_report, night_report
 
 OnResult = Callable[[CellKey, CaseResultRow], None]
 """Told what a cell of the matrix showed."""
@@ -143,7 +143,7 @@ def _tell(config: NightlyConfig, journal: JobJournal, night: NightRow, notes: li
             continue
         left -= 1
         text = HookReport(job=config.job, night=night.ordinal, incident=shown).model_dump_json()
-        code = call_hook(config.on_incident, text)
+        code = call_hook(config.on_incident, text, _variables(config, night, shown))
         journal.nights.add_hook_call(night.id, incident.id, shown.event, code)
         if code != 0:
             notes.append(f"the hook ended with {code} for incident {incident.ordinal}")
@@ -151,6 +151,19 @@ def _tell(config: NightlyConfig, journal: JobJournal, night: NightRow, notes: li
         notes.append(
             f"the hook was not told of {untold} incidents: hooks_per_night is {config.hooks_per_night}"
         )
+
+
+def _variables(config: NightlyConfig, night: NightRow, incident: IncidentReport) -> dict[str, str]:
+    """What a hook finds in its environment."""
+    return {
+        "JOB": config.job,
+        "NIGHT": str(night.ordinal),
+        "EVENT": incident.event or "",
+        "INCIDENT": str(incident.number),
+        "NAME": incident.bisection,
+        "REPOSITORY": incident.repository,
+        "CULPRIT": incident.culprit,
+    }
 
 
 def _write(folder: Path, report: NightReport) -> None:

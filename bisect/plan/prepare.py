@@ -8,6 +8,7 @@ from ...runner.case.case import CaseName
 from ...runner.case.runtime_dir import check_replayable, data_of
 from ...runner.case.scene_tests import with_harness
 from ...runner.errors import EndsError, UsageError
+from ...runner.git.commit_pages import commit_page_prefix
 from ...runner.git.revisions import Revisions, fixed_revisions
 from ...runner.stack.stack import Stack
 from ...runner.verdict.bad_when import BadWhen
@@ -127,11 +128,21 @@ def _request(
         frozen_runtime_dir=home.bisections / name / "runtime-dir" if given.runtime_dir else None,
         interactive=question.interactive,
         first_parent=question.first_parent,
+        commit_pages=_commit_pages(workspace),
         timeout=question.timeout,
         confidence=question.confidence,
         output=(question.output or Path(f"bisect-precision-{name}")).resolve(),
         inherited=reaching_cases(stack),
     )
+
+
+def _commit_pages(workspace: Workspace) -> dict[str, str]:
+    """Where the commits of each repository can be looked at, as far as its remote tells."""
+    prefixes = {
+        name: commit_page_prefix(repository.remote_url() or "")
+        for name, repository in workspace.repositories.items()
+    }
+    return {name: prefix for name, prefix in prefixes.items() if prefix is not None}
 
 
 def _loaded(request: BisectRequest, workspace: Workspace) -> LoadedRange | None:

@@ -59,6 +59,8 @@ class BisectRequest(Document):
     """Whether a person runs the case, and judges."""
     first_parent: bool = False
     """Of merges only what was merged into is searched, not the branches."""
+    commit_pages: Mapping[str, str] = {}
+    """By repository: the address that a commit's id is put behind, where its remote shows commits in a browser."""
     timeout: float | None
     """Seconds for one run; None: ten times what the ends took."""
     confidence: float

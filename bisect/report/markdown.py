@@ -9,17 +9,17 @@ from jinja2 import Environment, StrictUndefined
 from ...store.words import duration, plural
 from . import phrases
 from .first_divergence import localization_lines
-from .model.model import Report
+from .model.model import AnswerCommit, Report
 from .plain_text import one_line, shortened
 
 _PACKAGE = "precision_bisect.bisect.report"
-_TEMPLATE = "report.md.j2"
 _SPECIAL = re.compile(r"[\\`*_\[\]<>&|~$#]|:(?=//)|(?<=\bwww)\.|@")
 _BEGINNING = re.compile(r"[-+=]|\d+(?=[.)])")
 """What begins a list, a rule or a heading where it is a line's first."""
 _REFERENCE = re.compile(r"@(?=\w)|\\#(?=\d)|\bGH-(?=\d)", re.IGNORECASE)
 """What GitHub makes a mention or a link to an issue of. It looks at the finished text, so a backslash is not enough."""
 _ZERO_WIDTH_SPACE = "&#8203;"
+_PLAIN_ADDRESS = re.compile(r"https://[\w./~-]+")
 _LONGEST = 300
 """Characters of one line that is shown; report.json has all of it."""
 _MOST = 50
@@ -34,6 +34,11 @@ class Markdown(str):
 
 def render_markdown(report: Report) -> str:
     """The whole report. Template: templates/report.md.j2."""
+    return render("report.md.j2", report)
+
+
+def render(template: str, report: Report, **values: str) -> str:
+    """A text about a report by a template of this room; `values` are lines of ours or of others."""
     environment = Environment(
         finalize=_finalize,
         undefined=StrictUndefined,
@@ -42,7 +47,7 @@ def render_markdown(report: Report) -> str:
         keep_trailing_newline=True,
         autoescape=False,  # of HTML; `finalize` escapes for Markdown, HTML's characters included
     )
-    source = resources.files(_PACKAGE).joinpath("templates", _TEMPLATE).read_text(encoding="utf-8")
+    source = resources.files(_PACKAGE).joinpath("templates", template).read_text(encoding="utf-8")
     return environment.from_string(source).render(
         report=report,
         block=block,
@@ -51,6 +56,7 @@ def render_markdown(report: Report) -> str:
         duration=duration,
         evidence_texts=phrases.evidence_texts,
         id=_id,
+        linked=_linked,
         localization_lines=localization_lines,
         percent=phrases.percent,
         phrases=phrases,
@@ -60,6 +66,7 @@ def render_markdown(report: Report) -> str:
         side_verdict=phrases.side_verdict,
         some=_some,
         unshown=_unshown,
+        **values,
     )
 
 
@@ -92,6 +99,13 @@ def _finalize(value: object) -> str:
 def _id(sha: str) -> Markdown:
     """A commit id, short."""
     return Markdown(f"`{one_line(sha)[:12]}`" if sha.isalnum() else escape(sha[:12]))
+
+
+def _linked(commit: AnswerCommit) -> Markdown:
+    """A commit's whole id, as a link where it can be looked at. What the link is made of has no mark of Markdown's."""
+    if commit.url is None or not _PLAIN_ADDRESS.fullmatch(commit.url):
+        return Markdown(escape(commit.commit))
+    return Markdown(f"[{escape(commit.commit)}]({commit.url})")
 
 
 def _some(items: Sequence[object]) -> Sequence[object]:

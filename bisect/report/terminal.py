@@ -47,6 +47,9 @@ def print_report(report: Report, directory: Path, console: Console) -> None:
     """Print the answer and what it rests on. `directory` holds the report's files."""
     console.print(Rule(style="dim"))
     console.print(_entries(_answer(report)))
+    for url in filter(None, (culprit.url for culprit in report.culprits)):
+        # Whole, whatever the width: it is to be clicked on or copied.
+        console.print(Text(f"{'look at':<{_LABEL_WIDTH}} {one_line(url)}"), soft_wrap=True)
     for title, entries in (
         ("evidence", _evidence(report)),
         ("patched", _patched(report)),

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from functools import cache
 from importlib import resources
 from typing import Any, cast
+from urllib.parse import urlsplit
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -63,6 +64,7 @@ def _environment() -> Environment:
         "evidence_texts": evidence_texts,
         "glyphs": GLYPHS,
         "heat_svg": _heat_svg,
+        "host": _host,
         "judged": _judged,
         "number": _number,
         "outcomes": OUTCOMES,
@@ -136,6 +138,10 @@ def _heat_svg(heat: ErrorMap, name: str) -> Markup:
         wild=heat.wild,
     )
     return Markup(heat_svg(name, picture))
+
+
+def _host(url: str) -> str:
+    return urlsplit(url).hostname or ""
 
 
 def _short(sha: str) -> str:

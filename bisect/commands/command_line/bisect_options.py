@@ -273,6 +273,16 @@ class BisectOptions:
     quiet: Annotated[bool, QUIET]
     verbose: Annotated[bool, VERBOSE]
     as_json: Annotated[bool, JSON]
+    notify: Annotated[
+        str | None,
+        option(
+            "--notify",
+            group=OptionGroup.OUTPUT,
+            metavar="COMMAND",
+            help="At the end, run this with the outcome in $PRECISION_BISECT_OUTCOME, _CULPRIT and the like, and as "
+            "JSON on its standard input.",
+        ),
+    ]
     dry_run: Annotated[
         bool,
         option(

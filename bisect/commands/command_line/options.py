@@ -92,6 +92,15 @@ class ReportOptions:
             help="Write pages of all that the store holds to this folder, in place of one report.",
         ),
     ]
+    issue: Annotated[
+        bool,
+        option(
+            "--issue",
+            group=OptionGroup.OUTPUT,
+            is_flag=True,
+            help="Print the text of an issue about it, in Markdown, in place of writing the report.",
+        ),
+    ]
     store: Annotated[str | None, STORE]
 
 

@@ -108,7 +108,9 @@ def _reference(rows: Rows, repository: str, sha: str) -> CommitReference:
 
 def _answer(rows: Rows, named: NamedCommit) -> AnswerCommit:
     known = rows.commits.get((named.repository, named.commit))
+    page = rows.request.commit_pages.get(named.repository)
     return AnswerCommit(
+        url=None if page is None else f"{page}{named.commit}",
         repository=named.repository,
         commit=named.commit,
         subject=known.subject if known else None,

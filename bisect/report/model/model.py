@@ -39,6 +39,8 @@ class AnswerCommit(CommitReference):
     author: str | None
     email: str | None
     date: datetime | None
+    url: str | None = None
+    """Where it can be looked at in a browser."""
     files: tuple[str, ...]
     """Paths that differ from the first parent."""
 

@@ -24,6 +24,8 @@ class CommitView:
     """Those that ran it."""
     runs: Sequence[ProbeRow]
     """The newest of them, newest first."""
+    url: str | None
+    """Where it can be looked at outside of these pages."""
     night_runs: Sequence[CaseRunRow]
     """The newest runs of it in nights, newest first."""
 
@@ -56,5 +58,17 @@ def commit_view(session: Session, repository: str, sha: str) -> CommitView:
         described=described,
         bisections=tuple(bisections.values()),
         runs=runs,
+        url=_url(session, repository, sha),
         night_runs=night_runs,
     )
+
+
+def _url(session: Session, repository: str, sha: str) -> str | None:
+    """The address of a commit by what the newest bisection of its repository knows of the remote."""
+    prefix = session.scalar(
+        select(BisectionRow.request["commit_pages"][repository].as_string())
+        .where(BisectionRow.repository == repository)
+        .order_by(BisectionRow.id.desc())
+        .limit(1)
+    )
+    return f"{prefix}{sha}" if prefix and prefix.startswith("https://") else None

@@ -63,6 +63,7 @@ OF_BISECT: list[tuple[str, list[str], Any]] = [
     ("verbose", ["-v"], True),
     ("verbose", ["--verbose"], True),
     ("as_json", ["--json"], True),
+    ("notify", ["--notify", "tell.sh now"], "tell.sh now"),
     ("dry_run", ["--dry-run"], True),
 ]
 OF_SUBCOMMANDS: list[tuple[click.Command, type[Any], str, list[str], Any]] = [
@@ -78,6 +79,7 @@ OF_SUBCOMMANDS: list[tuple[click.Command, type[Any], str, list[str], Any]] = [
     (report, ReportOptions, "name", ["x"], "x"),
     (report, ReportOptions, "output", ["x", "-o", "out"], Path("out")),
     (report, ReportOptions, "html", ["--html", "pages"], Path("pages")),
+    (report, ReportOptions, "issue", ["x", "--issue"], True),
     (report, ReportOptions, "store", ["x", "--store", "sqlite:///x"], "sqlite:///x"),
     (serve, ServeOptions, "host", ["--host", "::1"], "::1"),
     (serve, ServeOptions, "port", ["--port", "0"], 0),

@@ -133,14 +133,15 @@ pathlib.Path(sys.argv[1]).write_text(json.dumps([sys.argv[1:], sys.stdin.read(),
 def test_a_hook_s_command_line_is_the_file_s(hostile: str, tmp_path: Path) -> None:
     told = HookReport(job="job", night=1, incident=report(hostile).incidents[0])
     words = [str(tmp_path / "told"), "it's one; $(word)"]
-    assert call_hook([sys.executable, "-c", RECORD, *words], told.model_dump_json()) == 0
+    assert call_hook([sys.executable, "-c", RECORD, *words], told.model_dump_json(), {"EVENT": "opened"}) == 0
     arguments, given, environment = json.loads((tmp_path / "told").read_text())
     assert arguments == words
     assert json.loads(given)["incident"]["number"] == 1
+    assert environment["PRECISION_BISECT_EVENT"] == "opened"
     assert not [name for name, value in environment.items() if hostile in value]
 
 
 def test_a_hook_that_reads_nothing_harms_nothing() -> None:
     text = HookReport(job="job", night=1, incident=report("x" * 200_000).incidents[0]).model_dump_json()
-    assert call_hook([sys.executable, "-c", "raise SystemExit(3)"], text) == 3
-    assert call_hook(["/nowhere/at/all"], text) == 127
+    assert call_hook([sys.executable, "-c", "raise SystemExit(3)"], text, {}) == 3
+    assert call_hook(["/nowhere/at/all"], text, {}) == 127

@@ -76,6 +76,42 @@ def test_a_script_that_git_does_not_track_is_found(
     assert found(tmp_path / "out") == history[BROKEN_FROM]
 
 
+def test_the_end_is_told_and_the_commit_is_linked(
+    repository: TestRepository, history: list[str], tmp_path: Path
+) -> None:
+    """--notify at the end, the address of the commit in all that is written, and an issue that is ready to be sent."""
+    repository.git("remote", "add", "origin", "git@github.com:hw/tool.git")
+    told = script(
+        tmp_path / "tell.sh", f'echo "$PRECISION_BISECT_OUTCOME $PRECISION_BISECT_CULPRIT" > {tmp_path}/told'
+    )
+    home, out = tmp_path / "home", tmp_path / "out"
+    done = run(
+        repository.path, home, "--good", history[0], "--bad", "main", "-o", str(out), "--notify", str(told),
+        "--", "sh", "-c", CHECK,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    culprit = history[BROKEN_FROM]
+    assert (tmp_path / "told").read_text() == f"culprit {culprit}\n"
+    url = f"https://github.com/hw/tool/commit/{culprit}"
+    assert f"look at    {url}" in done.stdout
+    report = json.loads((out / "report.json").read_text())
+    assert report["culprits"][0]["url"] == url
+    assert f"[{culprit}]({url})" in (out / "report.md").read_text()
+    issue = run(repository.path, home, "report", report["name"], "--issue")
+    assert issue.returncode == 0, issue.stderr
+    assert issue.stdout.splitlines()[0].endswith(f"since commit {BROKEN_FROM}")
+    assert f"[{culprit}]({url})" in issue.stdout
+    assert f"bisect-precision --good {history[0]} --bad {history[-1]} -- sh -c" in issue.stdout
+    assert run(repository.path, home, "report", "--html", str(tmp_path / "site")).returncode == 0
+    (page,) = (tmp_path / "site" / "bisections").glob("*.html")
+    assert f'<a class="small" href="{url}" rel="noreferrer">github.com</a>' in page.read_text()
+    (commit,) = (tmp_path / "site" / "commits").glob(f"*/*{culprit[:10]}*.html")
+    assert url in commit.read_text()
+    wrong = run(repository.path, home, "report", report["name"], "--issue", "-o", str(out))
+    assert wrong.returncode == 2
+    assert "expected --issue or -o DIR, found both" in wrong.stderr
+
+
 def script(file: Path, text: str) -> Path:
     file.write_text(f"#!/bin/sh\n{text}\n")
     file.chmod(0o755)
