@@ -1,8 +1,7 @@
 """A range that is being searched: its evidence, and the posterior that follows from it."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
 
 from ...runner.verdict.compiler_errors import CompilerError
 from ...store.vocabulary import Phase
@@ -45,6 +44,15 @@ class PosteriorCache:
         return known
 
 
+@dataclass(frozen=True)
+class Blame:
+    """What an error blames that made some content untestable."""
+
+    content: str
+    error: CompilerError
+    file: BlamedFile
+
+
 @dataclass(frozen=True, kw_only=True)
 class RangeSearch:
     """A loaded range, its place among the ranges of the bisection, from 1, and what probes tell of it."""
@@ -74,28 +82,28 @@ class RangeSearch:
 
     def blamed_files(self, known: Known) -> tuple[AskBlamedFile, ...]:
         """What has to be asked about the errors that made candidates untestable."""
-        return tuple(chain.from_iterable(self._questions(known).values()))
+        return tuple(question for _, question in self._questions(known))
 
-    def _questions(self, known: Known) -> dict[str, list[AskBlamedFile]]:
-        """For each untestable content of this range a question about each of its errors."""
-        questions: dict[str, list[AskBlamedFile]] = {}
+    def _questions(self, known: Known) -> Iterator[tuple[str, AskBlamedFile]]:
+        """A question about each error of each untestable content of this range."""
         for probe in known.log.ended:
             for node in self.evidence.nodes_of(probe.content)[:1] if probe.errors else ():
-                commit = target_at(self.loaded, node).commit
-                questions[probe.content] = [self._question(commit, error) for error in probe.errors]
-        return questions
+                commit, candidates = target_at(self.loaded, node).commit, self.loaded.candidates
+                for error in probe.errors:
+                    yield (
+                        probe.content,
+                        AskBlamedFile(
+                            ordinal=self.ordinal, candidates=candidates, commit=commit, error=error
+                        ),
+                    )
 
-    def _question(self, commit: str, error: CompilerError) -> AskBlamedFile:
-        candidates = self.loaded.candidates
-        return AskBlamedFile(ordinal=self.ordinal, candidates=candidates, commit=commit, error=error)
-
-    def _blamed(self, known: Known) -> dict[str, tuple[BlamedFile, ...]]:
-        """For each untestable content the files that its errors name, as far as they were asked about."""
-        answers = {
-            content: [known.answer(question) for question in questions if known.has(question)]
-            for content, questions in self._questions(known).items()
-        }
-        return {content: tuple(filter(None, files)) for content, files in answers.items()}
+    def blames(self, known: Known) -> tuple[Blame, ...]:
+        """What errors blame, as far as it was asked, the first error of each content first."""
+        return tuple(
+            Blame(content, question.error, file)
+            for content, question in self._questions(known)
+            if known.has(question) and (file := known.answer(question)) is not None
+        )
 
     def posterior(
         self, known: Known, around: Circumstances, *, without: Iterable[int] = (), never: Iterable[int] = ()
@@ -104,7 +112,10 @@ class RangeSearch:
         as untestable, whatever their probes said."""
         untestable = dict.fromkeys(never)
         aside = {*without, *untestable}
-        everything = self.evidence.observations(known.log, self._blamed(known))
+        blamed: dict[str, tuple[BlamedFile, ...]] = {}
+        for blame in self.blames(known):
+            blamed[blame.content] = (*blamed.get(blame.content, ()), blame.file)
+        everything = self.evidence.observations(known.log, blamed)
         observations = [seen for seen in everything if seen.commit not in aside]
         observations += [Observation(node, Outcome.SKIP) for node in untestable]
         return self._cache.after(

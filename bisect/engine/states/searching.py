@@ -11,7 +11,7 @@ from typing_extensions import override
 from ....store.vocabulary import Phase
 from ...search.choose.confirmation import confirmed_at
 from ...search.choose.decision import as_if_certain
-from ...search.choose.planner import Found
+from ...search.choose.planner import Found, OnlySkipped
 from ...search.choose.rounds import Round, next_round
 from ...search.evidence.posterior import Posterior
 from ..contradiction import Contradiction
@@ -25,6 +25,7 @@ from ..range_search import RangeSearch
 from .answer.concluding import Concluding, without_culprit
 from .answer.enclosing import Enclosing
 from .answer.naming import ConfirmedCulprit, named_commit
+from .answer.wall import wall_between
 from .parents import CheckingParents
 from .state import Advance, BisectionState, Move, Wait, load_all
 
@@ -92,7 +93,9 @@ class Searching(BisectionState):
                     )
                 )
             )
-        return Move(Concluding(without_culprit(search.loaded, decision, earlier), self.enclosing, search))
+        wall = wall_between(search, known, decision.candidates) if isinstance(decision, OnlySkipped) else ""
+        conclusion = without_culprit(search.loaded, decision, earlier, wall=wall)
+        return Move(Concluding(conclusion, self.enclosing, search))
 
     def _start(self, decision: Round) -> tuple[WantedProbe, ...]:
         phase = Phase.SEARCH if decision.confirming is None else Phase.CONFIRM

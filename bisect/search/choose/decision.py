@@ -7,7 +7,7 @@ import numpy as np
 
 from ..evidence.knowledge import Knowledge, Outcome
 from ..evidence.posterior import GOOD_END, Belief, Posterior
-from ..evidence.testability import skip_probability
+from ..evidence.testability import out_of_reach, skip_probability
 from ..graph.graph import CommitGraph, Floats
 from .information import information_gain
 from .planner import Found, OnlySkipped, Probe, next_step
@@ -35,6 +35,8 @@ Decision: TypeAlias = Probe | Found | OnlySkipped | NoCulprit | EnvironmentMoved
 _LEAST_INFORMATION = 1e-9
 _LEAST_INFORMATION_IN_PLACES = 1e-3
 """Where places cannot be trusted, a search could go on for ever for less."""
+_IN_PLAY = 0.01
+"""Of the likeliest commit's probability: a commit with less is not searched."""
 _MOST_STEPS = 2000.0
 """Expected still to come, where it may be that no commit is to blame. They grow as the rates of both ends, which
 differed by luck, come together; rates that need as many could not have been measured at the ends either."""
@@ -72,10 +74,23 @@ def testable_chance(posterior: Posterior) -> Floats:
     """The chance that each commit and, last, `GOOD_END` can be tested. Shape [n + 1]."""
     chance = np.ones(len(posterior.graph) + 1)
     if posterior.skipped:
-        tried = {seen.commit: False for seen in posterior.observations if seen.commit != GOOD_END}
-        tried |= {posterior.graph.bad: False} | dict.fromkeys(posterior.skipped, True)
-        chance[:-1] -= skip_probability(posterior.graph, tried, posterior.blamed)
+        chance[:-1] -= skip_probability(posterior.graph, _tried(posterior), posterior.blamed)
+        chance[[*_out_of_reach(posterior)]] = 0.0
     return chance
+
+
+def _tried(posterior: Posterior) -> dict[int, bool]:
+    """The commits that were tried, the bad end among them, and whether they had to be skipped."""
+    tried = {seen.commit: False for seen in posterior.observations if seen.commit != GOOD_END}
+    return tried | {posterior.graph.bad: False} | dict.fromkeys(posterior.skipped, True)
+
+
+def _out_of_reach(posterior: Posterior) -> frozenset[int]:
+    """The commits that were skipped, or would all but surely have to be."""
+    commits = posterior.belief.commits
+    among = commits >= _IN_PLAY * commits.max()
+    beyond = out_of_reach(posterior.graph, _tried(posterior), posterior.blamed, among=among)
+    return posterior.skipped | frozenset(np.flatnonzero(beyond).tolist())
 
 
 def rerun_worth(posterior: Posterior) -> Floats:
@@ -113,8 +128,9 @@ def _answer(posterior: Posterior, confidence: float) -> Decision | None:
     if belief.commits[likeliest] >= confidence and likeliest not in posterior.skipped:
         return Found(likeliest)
     likely = credible_set(belief, 1 - (1 - confidence) / 10)
-    if posterior.skipped and len(likely) <= len(posterior.skipped) + 2:
-        for together in _indistinguishable(posterior.graph, likely, posterior.skipped):
+    beyond = _out_of_reach(posterior) if posterior.skipped else posterior.skipped
+    if beyond and len(likely) <= len(beyond) + 2:
+        for together in _indistinguishable(posterior.graph, likely, beyond):
             if belief.commits[together].sum() >= confidence:
                 return OnlySkipped(tuple(sorted(together)))
     return None

@@ -6,7 +6,7 @@ from typing import TypeAlias
 import numpy as np
 
 from ..evidence.knowledge import Knowledge, Outcome
-from ..evidence.testability import skip_probability
+from ..evidence.testability import out_of_reach, skip_probability
 from ..graph.graph import Floats, Mask
 from .halving import halving_commit
 from .information import entropy
@@ -58,7 +58,7 @@ def next_step(knowledge: Knowledge, *, weights: Floats | None = None, costs: Flo
     if total == 1 and untried.any():
         return Found(int(np.argmax(suspects)))
     reach = knowledge.graph.ancestor_sums(suspects.astype(np.float64))
-    informative = untried & (reach < total)
+    informative = untried & (reach < total) & ~_out_of_reach(knowledge)
     if not informative.any():
         return OnlySkipped(tuple(np.flatnonzero(suspects).tolist()))
     if costs is not None and np.ptp(costs[informative]) == 0:
@@ -91,6 +91,16 @@ def suspicion(knowledge: Knowledge, weights: Floats | None) -> Floats:
     return weighed
 
 
+def _out_of_reach(knowledge: Knowledge) -> Mask:
+    """The commits of a wall of untestable ones that is known well enough."""
+    return out_of_reach(knowledge.graph, _tried(knowledge), knowledge.blamed, among=knowledge.suspects)
+
+
+def _tried(knowledge: Knowledge) -> dict[int, bool]:
+    """The commits that were tried, and whether they had to be skipped."""
+    return {commit: outcome is Outcome.SKIP for commit, outcome in knowledge.outcomes.items()}
+
+
 def _most_left(knowledge: Knowledge) -> int:
     """How many suspects the next test may leave, so that in all ceil(log2 n) + 1 tests suffice on a line."""
     tests = (len(knowledge.graph) - 1).bit_length() + 1
@@ -105,8 +115,7 @@ def _most_informative(knowledge: Knowledge, informative: Mask, share: Floats, co
     """Of equally good commits the one nearest to halfway, then the oldest."""
     value = entropy(share) / costs
     if knowledge.skipped:
-        skipped = {commit: outcome is Outcome.SKIP for commit, outcome in knowledge.outcomes.items()}
-        value *= 1 - skip_probability(knowledge.graph, skipped, knowledge.blamed)
+        value *= 1 - skip_probability(knowledge.graph, _tried(knowledge), knowledge.blamed)
     value[~informative] = -1.0
     best = np.flatnonzero(value >= value.max() * (1 - 1e-9))
     return int(best[np.argmin(np.abs(share[best] - 0.5))])

@@ -7,7 +7,7 @@ from math import log, log2
 
 import numpy as np
 
-from ..graph.graph import CommitGraph, Floats
+from ..graph.graph import CommitGraph, Floats, Mask
 from .blamed_file import BlamedFile, skipped_because
 from .stretches import Stretches, by_date, by_descent
 
@@ -17,6 +17,8 @@ _SHARES = (0.05, 0.15, 0.35)
 _SHORTEST, _MOST_LENGTHS = 8, 6
 _INDEPENDENT = 3.0
 _MOST_CAUSES = 12
+# So surely a commit cannot be tested, and so many of its like were tried, before it is given up untried.
+_GIVEN_UP, _TRIED = 0.95, 3
 
 
 def skip_probability(
@@ -35,6 +37,23 @@ def skip_probability(
     """
     named = {commit: files for commit, files in (blamed or {}).items() if files and skipped.get(commit)}
     return _skip_probability(graph, frozenset(skipped.items()), frozenset(named.items()))
+
+
+def out_of_reach(
+    graph: CommitGraph,
+    skipped: Mapping[int, bool],
+    blamed: Mapping[int, tuple[BlamedFile, ...]],
+    *,
+    among: Mask,
+) -> Mask:
+    """The commits that are not worth a try: they all but surely fail for what errors name, as several of `among`, which
+    are left to be searched, were seen to do. Shape [n]."""
+    seen = sum(
+        bool(files) and skipped.get(commit, False) and among[commit] for commit, files in blamed.items()
+    )
+    if seen < _TRIED:
+        return np.zeros(len(graph), dtype=np.bool_)
+    return skip_probability(graph, skipped, blamed) >= _GIVEN_UP
 
 
 @lru_cache(maxsize=1)  # One choice asks up to three times.

@@ -8,7 +8,7 @@ from precision_bisect.bisect.run.loop import Loop
 from precision_bisect.bisect.search.evidence.blamed_file import BlamedFile
 from precision_bisect.bisect.search.graph.graph import CommitGraph
 from precision_bisect.runner.verdict.compiler_errors import CompilerError
-from precision_bisect.store.vocabulary import Judgement
+from precision_bisect.store.vocabulary import BisectionOutcome, Judgement
 from tests.bisect.engine.simulated import Machine, SimulatedBisection, SimulatedTask, loaded_range
 from tests.bisect.search.search_histories import line
 
@@ -17,8 +17,8 @@ WALL = range(20, 90)
 ERROR = CompilerError(path="src/a.hpp", line=7, message="ambiguous")
 
 
-def skips_met(culprit: int, *, named: bool) -> tuple[str | None, list[int], list[AskBlamedFile]]:
-    """The commit that is named, the untestable commits that were tried, and what was asked about their errors."""
+def searched(culprit: int, *, named: bool) -> tuple[SimulatedTask, list[int], list[AskBlamedFile]]:
+    """The search, the untestable commits that were tried, and what was asked about their errors."""
     names, graph = [*map(str, range(120))], CommitGraph(line(120))
     asked: list[AskBlamedFile] = []
     tried: list[int] = []
@@ -44,13 +44,34 @@ def skips_met(culprit: int, *, named: bool) -> tuple[str | None, list[int], list
         )
     )
     Loop(task.simulated.machine).run([task])
-    return task.culprit, tried, asked
+    return task, tried, asked
 
 
 @pytest.mark.parametrize("culprit", [5, 19, 91, 110])
 def test_one_commit_of_a_wall_is_met_where_its_error_names_a_line(culprit: int) -> None:
-    named, tried, asked = skips_met(culprit, named=True)
-    assert named == str(culprit)
+    task, tried, asked = searched(culprit, named=True)
+    assert task.culprit == str(culprit)
     assert len(tried) == 1
     assert [(question.commit, question.error) for question in asked] == [(str(tried[0]), ERROR)]
-    assert len(skips_met(culprit, named=False)[1]) >= 3
+    assert len(searched(culprit, named=False)[1]) >= 3
+
+
+@pytest.mark.parametrize("culprit", [21, 50, 88])
+def test_a_wall_that_holds_the_culprit_is_told_and_not_tried_to_its_end(culprit: int) -> None:
+    task, tried, _ = searched(culprit, named=True)
+    assert len(tried) == 3
+    assert task.conclusion is not None
+    assert task.conclusion.outcome is BisectionOutcome.ONLY_SKIPPED
+    assert [int(suspect.commit) for suspect in task.conclusion.suspects] == [*WALL, 90]
+    assert task.conclusion.message == (
+        "the culprit is one of 71 commits of line, of which too few could be tested: 70 of them hold what the 3 that "
+        "were tried do not compile for (src/a.hpp:7: ambiguous), which 90 mends; to test them with its change, add "
+        "--cherry-pick 90@19..89"
+    )
+
+
+def test_without_a_name_every_commit_of_a_wall_is_tried() -> None:
+    task, tried, _ = searched(50, named=False)
+    assert sorted(tried) == [*WALL]
+    assert task.conclusion is not None
+    assert task.conclusion.message.endswith("of which too few could be tested")

@@ -48,8 +48,10 @@ def without_culprit(
     loaded: LoadedRange,
     decision: OnlySkipped | Undecided | NoCulprit | EnvironmentMoved,
     earlier_failures: tuple[str, ...],
+    *,
+    wall: str = "",
 ) -> Conclusion:
-    """What is said where no commit is named."""
+    """What is said where no commit is named. `wall` says why suspects cannot be tested."""
     repository = loaded.range.repository
     what = "culprit" if loaded.range.seeks is Seeks.REGRESSION else "fix"
     suspects: tuple[int, ...] = ()
@@ -63,6 +65,7 @@ def without_culprit(
         case OnlySkipped(candidates=suspects):
             outcome = BisectionOutcome.ONLY_SKIPPED
             message = f"the {what} is one of {len(suspects)} commits of {repository}, of which too few could be tested"
+            message += wall
         case Undecided(suspects=suspects):
             outcome = BisectionOutcome.SUSPECT
             message = f"the {what} is probably one of {len(suspects)} commits of {repository}"
