@@ -25,8 +25,9 @@ from ..report.model.rows import load_rows
 from ..report.terminal import print_conclusion, print_probes, print_report
 from ..report.write import write_report
 from ..result import Conclusion
-from ..run.progress import LiveProgress, PlainProgress
 from ..run.session import CrewOptions, StoredBisection, UnstoredConclusionError, open_sessions
+from ..run.view.live import LiveProgress
+from ..run.view.plain import PlainProgress
 from .command_line.bisect_options import BisectOptions
 from .errors import ERROR, INTERRUPTED
 from .signals import terminated_like_interrupted
@@ -58,7 +59,7 @@ def drive(
         try:
             conclusion = _conclude(bisection, options)
         except KeyboardInterrupt:
-            _say(f"interrupted; to resume: {resume}")
+            _say_command("interrupted; to resume:", resume)
             return INTERRUPTED
         except EndsError as error:
             conclusion = Conclusion(outcome=BisectionOutcome.ENDS_DO_NOT_DIFFER, message=str(error))
@@ -74,7 +75,7 @@ def drive(
             raise error.why from error
         except UserError:
             _tell_of_ends(sessions, bisection.name)
-            _say(f"to go on after mending it: {resume}")
+            _say_command("to go on after mending it:", resume)
             raise
         written = ending.write()
         ending.attempt(lambda: leave_builds(sessions, bisection.name, home))
@@ -83,7 +84,7 @@ def drive(
             _localize(bisection, options, sessions, home=home, begun=begun)
             written = ending.write()
     if conclusion.outcome is BisectionOutcome.BUDGET:
-        _say(f"the budget is spent; to resume: {resume}")
+        _say_command("the budget is spent; to resume:", resume)
     shown = ending.show(conclusion)
     ending.attempt(ending.notify)
     return _EXIT_CODES[conclusion.outcome] if written and shown else ERROR
@@ -192,6 +193,12 @@ def _localize(
         say=lambda text: _say(text, style="dim", quiet=options.quiet),
     )
     bisection.journal.note_localization(write_document(localization))
+
+
+def _say_command(why: str, command: str) -> None:
+    """A command stands on a line of its own, to be copied."""
+    _say(why)
+    _say(command)
 
 
 def _say(text: str, *, style: str | None = None, quiet: bool = False) -> None:

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from ..plan.predicate import BAD_EXIT_CODES
 from ..plan.question import Plan
 from ..plan.request import BisectRequest
-from ..run.progress import describe_stage
+from ..run.driven import question_of
+from ..run.view.outlook import outlook_before
+from ..run.view.words import describe_outlook, describe_stage
 
 
 def plan_lines(plan: Plan) -> Iterator[str]:
@@ -20,7 +22,7 @@ def plan_lines(plan: Plan) -> Iterator[str]:
     yield f"bad when:  {request.says_bad or BAD_EXIT_CODES}"
     captured = "captured at the good end" if request.captures_golden else "none"
     yield f"golden:    {request.golden_data or captured}"
-    yield f"probes:    {_probes(plan)}"
+    yield from _probes(plan)
     yield f"report to: {request.output}"
     for notice in plan.notices:
         yield f"note: {notice}"
@@ -67,8 +69,13 @@ def _pin_lines(request: BisectRequest) -> Iterator[str]:
         yield f"pin:       {name} {'searched' if pin.search else frozen}"
 
 
-def _probes(plan: Plan) -> str:
+def _probes(plan: Plan) -> Iterator[str]:
+    """What will be run, as the engine itself goes about it."""
     if plan.range is None:
-        return "to find the good end, then as many as its range takes"
-    steps = max(0, (len(plan.range.collapsed.nodes) - 1).bit_length())
-    return f"the ends, then about {steps} to find one commit, and 2 to confirm it"
+        yield "probes:    to find the good end, then as many as its range takes"
+        return
+    outlook = outlook_before(question_of(plan.request), plan.range)
+    if outlook is not None:
+        yield f"probes:    {describe_outlook(outlook)}"
+        yield "           where every run of a commit tells the same; more where not"
+    yield f"           until a confidence of {plan.request.confidence:g}"

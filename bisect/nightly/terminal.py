@@ -12,7 +12,8 @@ from ...store.vocabulary import CaseStatus
 from ...store.words import plural
 from ..report.phrases import percent
 from ..report.plain_text import shortened
-from ..run.progress import STYLES, PlainProgress, describe_result
+from ..run.view.plain import PlainProgress
+from ..run.view.words import STYLES, describe_remaining, describe_result
 from .outcome import could_not_run
 from .summary import IncidentReport, NightReport
 
@@ -41,27 +42,31 @@ class SharedOutput:
     """Where several bisections write in turns, each below its name."""
 
     def __init__(self, console: Console) -> None:
-        self._console = console
+        self.console = console
         self._last: str | None = None
 
     def write(self, name: str, text: Text, *, indent: int) -> None:
         """A line of the bisection of that name."""
         if name != self._last:
-            say(self._console, Text(shortened(name, _LONGEST), style="bold"))
+            say(self.console, Text(shortened(name, _LONGEST), style="bold"))
             self._last = name
-        say(self._console, text, indent=indent)
+        say(self.console, text, indent=indent)
 
 
 class NamedProgress(PlainProgress):
     """The progress of one bisection, where several share the output."""
 
     def __init__(self, output: SharedOutput, name: str) -> None:
+        super().__init__(output.console)
         self._output = output
         self._name = name
-        self._titles = {}
 
     def _print(self, text: str) -> None:
         self._output.write(self._name, Text(text), indent=2)
+
+    @override
+    def remaining(self, candidates: int, expected_steps: float) -> None:
+        self._print(describe_remaining(candidates, expected_steps))
 
     @override
     def probe_finished(self, ordinal: int, result: ProbeResult) -> None:

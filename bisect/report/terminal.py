@@ -12,7 +12,7 @@ from rich.text import Text
 from ...store.vocabulary import Judgement, Seeks
 from ...store.words import duration, plural
 from ..result import Conclusion
-from ..run.progress import STYLES
+from ..run.view.words import STYLES
 from .first_divergence import localization_lines
 from .model.model import AnswerCommit, CommitReference, ProbeReport, Report, RunReport, Side
 from .phrases import (

@@ -40,8 +40,9 @@ from .failure_policy import run_timeout, told_apart
 from .golden import earlier_golden, freeze_golden
 from .history import HistoryReader
 from .loop import PlannedProbe
-from .progress import Progress
 from .records import finished_probe, in_order_of_ends, kernels_in, still_counts, stored_result
+from .view.progress import Progress, StartedProbe
+from .view.words import why_again
 
 _RATES_OF_A_PERSON = Rates.known(good=0.0, bad=1.0)
 """What a person says is taken as certain."""
@@ -85,7 +86,7 @@ class DrivenBisection:
         self._golden: FrozenGolden | None = earlier_golden(journal.row().golden, home.golden)
         ended = [self._finished(probe) for probe in in_order_of_ends(stored) if still_counts(probe)]
         self.bisection = Bisection.start(
-            _question(request),
+            question_of(request),
             log=ProbeLog(tuple(ended)),
             frozen=self._golden is not None,
         )
@@ -106,6 +107,7 @@ class DrivenBisection:
             self.bisection, needs = self.bisection.next(around)
             if isinstance(needs, Conclusion):
                 return needs
+            self._progress.standing(self.bisection)
             self._tell(needs.notes)
             for question in needs.load:
                 self._answer(question)
@@ -154,8 +156,21 @@ class DrivenBisection:
         )
         self._keys[ordinal] = key
         running = RunningProbe(number=ordinal, wanted=wanted)
+        known = self.bisection.known
         self.bisection = self.bisection.after(ProbeStarted(running))
-        self._progress.probe_started(ordinal, wanted.phase, target.repository, target.commit)
+        commit = self._workspace.clones[target.repository].commit(target.commit)
+        self._progress.probe_started(
+            StartedProbe(
+                ordinal=ordinal,
+                phase=wanted.phase,
+                repository=target.repository,
+                commit=target.commit,
+                subject=commit.subject,
+                date=commit.date,
+                again=why_again(known, wanted),
+            )
+        )
+        self._progress.standing(self.bisection)
         return PlannedProbe(running=running, request=request)
 
     def again(self, planned: PlannedProbe) -> None:
@@ -201,7 +216,7 @@ class DrivenBisection:
                 case Narrowed():
                     self._progress.remaining(note.candidates, note.expected_steps)
                 case Confirming():
-                    self._progress.confirming(note.confidence, note.wanted)
+                    self._progress.confirming(note.confidence, self._request.confidence)
                 case Notice():
                     self.notice(note.text)
                 case GoodEnd():
@@ -256,7 +271,7 @@ class DrivenBisection:
         return self._probes / f"{ordinal:04d}"
 
 
-def _question(request: BisectRequest) -> BisectionQuestion:
+def question_of(request: BisectRequest) -> BisectionQuestion:
     """What the engine has to know of a request."""
     golden = "given" if request.golden_data is not None else "captured" if request.captures_golden else "none"
     question = BisectionQuestion(

@@ -31,7 +31,7 @@ from .driven import DrivenBisection
 from .loop import Loop
 from .merge_base import merge_base_finding
 from .person import PersonWorkers, ask_at_terminal
-from .progress import Progress
+from .view.progress import Progress
 
 
 @dataclass(frozen=True, kw_only=True)

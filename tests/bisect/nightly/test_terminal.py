@@ -20,6 +20,7 @@ from precision_bisect.bisect.nightly.terminal import (
     result_line,
     say,
 )
+from precision_bisect.bisect.run.view.progress import StartedProbe
 from precision_bisect.store.vocabulary import CaseStatus, Phase
 
 COLUMNS = 60
@@ -147,7 +148,9 @@ def test_a_name_is_written_again_whenever_another_bisection_has_spoken() -> None
     first, second = NamedProgress(shared, "first"), NamedProgress(shared, "second")
     first.stage("tool", commits=2, candidates=2)
     first.notice("[bold]mind[/bold]")
-    second.probe_started(7, Phase.SEARCH, "tool", "0123456789abcdef")
+    second.probe_started(
+        StartedProbe(ordinal=7, phase=Phase.SEARCH, repository="tool", commit="0123456789abcdef")
+    )
     second.probe_cancelled(7)
     first.remaining(1, 0.5)
     assert out.lines == [
@@ -156,7 +159,7 @@ def test_a_name_is_written_again_whenever_another_bisection_has_spoken() -> None
         "  note: [bold]mind[/bold]",
         "second",
         "  run 7   search    tool 0123456789ab",
-        "  run 7   search    tool 0123456789ab  stopped: its result has become worthless",
+        "          stopped: its result has become worthless",
         "first",
         "  1 commit left, about 1 step",
     ]

@@ -5,12 +5,13 @@ from dataclasses import dataclass, field
 from sqlalchemy import select
 from typing_extensions import override
 
+from precision_bisect.bisect.engine.bisection import Bisection
 from precision_bisect.bisect.engine.needs import Needs
 from precision_bisect.bisect.engine.priority.circumstances import Circumstances
 from precision_bisect.bisect.plan.request import BisectRequest
 from precision_bisect.bisect.result import Conclusion
 from precision_bisect.bisect.run.driven import DrivenBisection
-from precision_bisect.bisect.run.progress import Progress
+from precision_bisect.bisect.run.view.progress import Progress, StartedProbe
 from precision_bisect.runner.probe.records import ProbeResult
 from precision_bisect.runner.workspace.home import Home
 from precision_bisect.store.database import open_store, sqlite_url
@@ -29,6 +30,10 @@ class ToldProgress(Progress):
     told: list[str] = field(default_factory=list[str])
 
     @override
+    def standing(self, bisection: Bisection) -> None:
+        return None
+
+    @override
     def stage(self, repository: str, *, commits: int, candidates: int) -> None:
         self.told.append(f"{repository} {commits} {candidates}")
 
@@ -41,8 +46,8 @@ class ToldProgress(Progress):
         self.told.append("confirming")
 
     @override
-    def probe_started(self, ordinal: int, phase: Phase, repository: str, commit: str) -> None:
-        self.told.append(f"{ordinal} starts")
+    def probe_started(self, probe: StartedProbe) -> None:
+        self.told.append(f"{probe.ordinal} starts")
 
     @override
     def activity(self, ordinal: int, slot: int, text: str) -> None:

@@ -1,0 +1,157 @@
+"""The live picture on a terminal: the range, what is to come, what each slot does; verdicts stay above it."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console, ConsoleOptions, Group, RenderResult
+from rich.live import Live
+from rich.text import Text
+from typing_extensions import override
+
+from ....runner.probe.records import ProbeResult
+from ....store.words import duration
+from ...engine.bisection import Bisection
+from .outlook import outlook_of
+from .picture import LEGEND, RangePicture, describe_ends
+from .progress import Progress, StartedProbe
+from .words import (
+    CANCELLED,
+    STYLES,
+    Outlook,
+    describe_commit,
+    describe_confidence,
+    describe_outlook,
+    describe_remaining,
+    describe_result,
+    describe_run,
+    describe_stage,
+    first_words,
+    fitted,
+)
+
+_INDENT = 8
+
+
+@dataclass
+class _Run:
+    probe: StartedProbe
+    begun: float = field(default_factory=time.monotonic)
+    slot: int | None = None
+    activity: str = "waiting for a worker"
+
+
+class LiveProgress(Progress):
+    """Lines for each verdict, which stay, above a picture that is drawn over. No line is wider than the terminal, and
+    none is broken within a word."""
+
+    def __init__(self, console: Console) -> None:
+        self._stage = ""
+        self._left = ""
+        self._ends = ""
+        self._picture: RangePicture | None = None
+        self._outlook: Outlook | None = None
+        self._foreseen_at = -1
+        self._runs: dict[int, _Run] = {}
+        self._begun = time.monotonic()
+        self._console = console
+        self._live = Live(self, console=console, refresh_per_second=4, transient=True)
+
+    def __enter__(self) -> Self:
+        self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._live.stop()
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield Group(*self._lines(options.max_width))
+
+    def _lines(self, width: int) -> Iterator[Text]:
+        yield from _texts(self._stage, width, style="bold")
+        if self._picture is not None:
+            yield Text(self._picture.line(width), no_wrap=True)
+            yield from _texts(LEGEND, width, style="dim")
+        yield from _texts("; ".join(filter(None, (self._left, self._ends))), width)
+        coming = [] if self._outlook is None else [describe_outlook(self._outlook)]
+        yield from _texts("; ".join([*coming, f"{duration(time.monotonic() - self._begun)} so far"]), width)
+        for run in [*self._runs.values()]:
+            slot = "" if run.slot is None else f"slot {run.slot}: "
+            elapsed = duration(time.monotonic() - run.begun)
+            yield from _texts(f"{slot}{describe_run(run.probe)}, {run.activity}, {elapsed}", width)
+            if told := describe_commit(run.probe):
+                yield Text(" " * _INDENT + first_words(told, width - _INDENT), style="dim", no_wrap=True)
+
+    @override
+    def standing(self, bisection: Bisection) -> None:
+        search = bisection.state.search
+        if search is None:
+            return
+        self._picture = RangePicture.of(search, bisection.known)
+        self._ends = describe_ends(search, bisection.known)
+        ended = len(bisection.known.log.ended)
+        if ended != self._foreseen_at:
+            self._outlook, self._foreseen_at = outlook_of(bisection), ended
+
+    @override
+    def stage(self, repository: str, *, commits: int, candidates: int) -> None:
+        self._stage = describe_stage(repository, commits=commits, candidates=candidates)
+        self._left = ""
+
+    @override
+    def remaining(self, candidates: int, expected_steps: float) -> None:
+        self._left = describe_remaining(candidates, expected_steps)
+
+    @override
+    def confirming(self, confidence: float, wanted: float) -> None:
+        self._left = describe_confidence(confidence, wanted)
+
+    @override
+    def probe_started(self, probe: StartedProbe) -> None:
+        self._runs[probe.ordinal] = _Run(probe)
+
+    @override
+    def activity(self, ordinal: int, slot: int, text: str) -> None:
+        self._runs[ordinal].slot = slot
+        self._runs[ordinal].activity = text
+
+    @override
+    def probe_finished(self, ordinal: int, result: ProbeResult) -> None:
+        self._stay(ordinal, describe_result(result), style=STYLES[result.judgement])
+
+    @override
+    def probe_cancelled(self, ordinal: int) -> None:
+        self._stay(ordinal, CANCELLED, style="dim")
+
+    def _stay(self, ordinal: int, text: str, *, style: str) -> None:
+        """Print which run it was, with its commit, and what came of it below."""
+        probe, width = self._runs.pop(ordinal).probe, self._console.width
+        title, told = describe_run(probe), describe_commit(probe)
+        room = width - len(title) - 1
+        line = Text(title, no_wrap=True)
+        if told and room > _INDENT:
+            line.append(f" {first_words(told, room)}", style="dim")
+        self._print(line)
+        for part in fitted(f"{'':{_INDENT}}{text}", width, indent=_INDENT):
+            self._print(Text(part, style=style, no_wrap=True))
+
+    def _print(self, line: Text) -> None:
+        # What does not fit stands as a whole, for whoever copies it: a path, or one long word.
+        self._console.print(line, soft_wrap=True)
+
+    @override
+    def notice(self, text: str) -> None:
+        for part in fitted(f"note: {text}", self._console.width, indent=len("note: ")):
+            self._print(Text(part, style="yellow", no_wrap=True))
+
+
+def _texts(text: str, width: int, *, style: str = "") -> Iterator[Text]:
+    """Lines of the picture, broken between words; what is wider than the terminal is cut, for the picture's height has
+    to be known."""
+    if text:
+        for part in fitted(text, width, indent=2):
+            yield Text(part, style=style, no_wrap=True, overflow="ellipsis")

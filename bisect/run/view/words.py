@@ -1,0 +1,123 @@
+"""The phrases of the view: what plain lines and the live picture say alike."""
+
+import math
+import textwrap
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ....runner.probe.records import ProbeResult
+from ....store.vocabulary import BuildSource, Judgement, Phase
+from ....store.words import duration, plural
+from ...engine.error_scale import error_size
+from ...engine.known import Known
+from ...engine.probes import WantedProbe
+from .progress import StartedProbe
+
+STYLES: Mapping[Judgement, str] = {Judgement.GOOD: "green", Judgement.BAD: "red", Judgement.SKIP: "yellow"}
+
+CANCELLED = "stopped: its result has become worthless"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outlook:
+    """How many runs and builds are still to come where every run tells the truth. seconds: what they take; None where
+    nothing was timed yet."""
+
+    ends: int
+    search: int
+    confirm: int
+    builds: int
+    seconds: float | None
+
+    @property
+    def runs(self) -> int:
+        """All runs together."""
+        return self.ends + self.search + self.confirm
+
+
+def describe_stage(repository: str, *, commits: int, candidates: int) -> str:
+    """The range in one line."""
+    text = f"{repository}: {plural(commits, 'commit')} in the range"
+    return text if candidates == commits else f"{text}, {candidates} that can change the result"
+
+
+def describe_run(probe: StartedProbe) -> str:
+    """Which run of which commit, and why."""
+    return f"run {probe.ordinal:<3} {probe.phase.value:<9} {probe.repository} {probe.commit[:12]}"
+
+
+def describe_commit(probe: StartedProbe) -> str:
+    """When a commit was made and what it says of itself, and why it is run again; empty where nothing is known."""
+    day = "" if probe.date is None else f"{probe.date:%Y-%m-%d}"
+    subject = "".join(letter if letter.isprintable() else " " for letter in probe.subject or "")
+    again = f"({probe.again})" if probe.again else ""
+    return " ".join(filter(None, (day, subject, again)))
+
+
+def describe_remaining(candidates: int, expected_steps: float) -> str:
+    """How much of the search is left."""
+    return f"{plural(candidates, 'commit')} left, about {plural(math.ceil(expected_steps), 'step')}"
+
+
+def describe_outlook(outlook: Outlook) -> str:
+    """What is still to be run, and for how long."""
+    kinds = ((outlook.ends, "of the ends"), (outlook.search, "to search"), (outlook.confirm, "to confirm"))
+    parts = ", ".join(f"{count} {what}" for count, what in kinds if count)
+    built = f", {plural(outlook.builds, 'build')}" if outlook.builds else ""
+    left = "" if outlook.seconds is None else f": {duration(outlook.seconds)}"
+    return f"about {plural(outlook.runs, 'run')} to come ({parts}){built}{left}"
+
+
+def describe_confidence(confidence: float, wanted: float) -> str:
+    """How sure the search is of the one commit that is left."""
+    return f"1 commit left, confirming it beside its parent: confidence {confidence:.4f}, asked {wanted:g}"
+
+
+def describe_result(result: ProbeResult) -> str:
+    """A verdict with its signature and what it took."""
+    found = result.classification
+    signature = f" ({found.signature})" if found.signature else ""
+    built = result.build_source is not BuildSource.NONE
+    size = error_size(found.metrics)
+    error = f"{size}, " if size else ""
+    build = f"build {result.build_source.value} {result.build_seconds:.1f} s, " if built else ""
+    return f"{result.judgement.value}: {found.verdict.value}{signature}, {error}{build}run {result.run_seconds:.1f} s"
+
+
+def why_again(known: Known, wanted: WantedProbe) -> str | None:
+    """Why a target that ran before is run once more; None where it did not."""
+    earlier = known.log.of(wanted.target.content)
+    if not earlier:
+        return None
+    if all(probe.judgement is Judgement.SKIP for probe in earlier):
+        return "again: it could not be judged"
+    if len({probe.judgement for probe in earlier} - {Judgement.SKIP}) > 1:
+        return "again: its runs contradict each other"
+    always = "fails" if earlier[-1].judgement is Judgement.BAD else "passes"
+    match wanted.phase:
+        case Phase.ENDPOINT:
+            return f"again: does this end always show that it {always}?"
+        case Phase.CONFIRM:
+            return f"again: to be sure that it {always}"
+        case _:
+            return f"again: one run in which it {always} may be chance"
+
+
+def fitted(text: str, width: int, *, indent: int = 0) -> list[str]:
+    """The text in lines of at most `width` columns, broken between words; a longer word stands alone."""
+    return textwrap.wrap(
+        text,
+        max(1, width),
+        subsequent_indent=" " * indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    ) or [""]
+
+
+def first_words(text: str, width: int) -> str:
+    """As many of the first words as fit, with an ellipsis where some do not.
+
+    >>> first_words("one rounding mode", 12), first_words("one", 12)
+    ('one …', 'one')
+    """
+    return textwrap.shorten(text, max(2, width), placeholder=" …")

@@ -1,0 +1,75 @@
+"""What is foreseen is what the engine then asks for, where every run tells the truth."""
+
+from collections import Counter
+
+import pytest
+
+from precision_bisect.bisect.engine.known import BisectionQuestion
+from precision_bisect.bisect.engine.needs import Needs
+from precision_bisect.bisect.engine.probes import ProbeTimes
+from precision_bisect.bisect.run.loop import Loop
+from precision_bisect.bisect.run.view.outlook import outlook_before, outlook_of
+from precision_bisect.bisect.run.view.words import Outlook
+from precision_bisect.bisect.search.graph.graph import CommitGraph
+from precision_bisect.store.vocabulary import BuildSource, Judgement, Phase
+from tests.bisect.engine.simulated import Machine, SimulatedBisection, SimulatedTask, loaded_range
+
+
+@pytest.mark.parametrize("commits", [1, 2, 7, 40])
+def test_the_foreseen_runs_are_those_that_are_made(commits: int) -> None:
+    names = [f"c{place}" for place in range(commits)]
+    graph = CommitGraph([[place - 1] if place else [] for place in range(commits)])
+    loaded = loaded_range(names, graph, "good")
+    question = BisectionQuestion(range=loaded.range, confidence=0.99, repositories=frozenset({"line"}))
+    foreseen = outlook_before(question, loaded)
+    assert foreseen is not None
+    assert foreseen.seconds is None
+
+    made: Counter[Phase] = Counter()
+
+    def count(needs: Needs) -> None:
+        made.update(wanted.phase for wanted in needs.start)
+
+    culprit = (commits - 1) // 2
+
+    def outcome(content: str) -> Judgement:
+        fails = content != "good" and int(content[1:]) >= culprit
+        return Judgement.BAD if fails else Judgement.GOOD
+
+    simulated = SimulatedBisection(
+        loaded=loaded, outcome=outcome, machine=(machine := Machine()), on_needs=count, question=question
+    )
+    Loop(machine).run([SimulatedTask(simulated=simulated)])
+    assert abs(foreseen.runs - made.total()) <= 2
+    assert abs(foreseen.ends - made[Phase.ENDPOINT]) <= 1
+
+
+def test_the_time_left_counts_builds_ends_and_confirmation() -> None:
+    names = [f"c{place}" for place in range(16)]
+    graph = CommitGraph([[place - 1] if place else [] for place in range(16)])
+    loaded = loaded_range(names, graph, "good")
+    told: list[Outlook] = []
+
+    def look(needs: Needs) -> None:
+        foreseen = outlook_of(simulated.bisection)
+        if foreseen is not None and simulated.bisection.known.log.ended:
+            told.append(foreseen)
+
+    simulated = SimulatedBisection(
+        loaded=loaded,
+        outcome=lambda content: (
+            Judgement.BAD if content != "good" and int(content[1:]) >= 9 else Judgement.GOOD
+        ),
+        machine=(machine := Machine()),
+        on_needs=look,
+        times=lambda content: ProbeTimes(
+            build_source=BuildSource.BUILT, build_seconds=100.0, run_seconds=3.0
+        ),
+    )
+    Loop(machine).run([SimulatedTask(simulated=simulated)])
+    first, last = told[0], told[-1]
+    assert first.seconds == pytest.approx(3.0 * first.runs + 100.0 * first.builds)
+    assert first.ends > 0
+    assert first.confirm > 0
+    assert first.builds > last.builds == 0
+    assert last.runs <= 1

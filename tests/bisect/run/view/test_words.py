@@ -1,0 +1,97 @@
+"""The phrases of the view."""
+
+import pytest
+
+from precision_bisect.bisect.engine.probes import Target, WantedProbe
+from precision_bisect.bisect.run.view.progress import StartedProbe
+from precision_bisect.bisect.run.view.words import (
+    Outlook,
+    describe_commit,
+    describe_outlook,
+    describe_remaining,
+    describe_result,
+    describe_stage,
+    first_words,
+    fitted,
+    why_again,
+)
+from precision_bisect.bisect.search.graph.graph import CommitGraph
+from precision_bisect.runner.probe.records import ProbeResult
+from precision_bisect.store.vocabulary import BuildSource, Judgement, Phase, Verdict
+from tests.bisect.engine.simulated import loaded_range
+from tests.bisect.engine.stepping import about, shown
+from tests.bisect.run.view.shown import result, started
+
+
+@pytest.mark.parametrize(
+    ("shown", "text"),
+    [
+        (result(), "bad: mismatch (out: 3/512 differ), build built 2.0 s, run 0.5 s"),
+        (
+            result(judgement=Judgement.GOOD, verdict=Verdict.PASS, signature=None, source=BuildSource.NONE),
+            "good: pass, run 0.5 s",
+        ),
+        (
+            result(signature=None, metrics={"a": {"max_diff": 0.5}, "b": {"max_diff": 2.0}}),
+            "bad: mismatch, max diff 2, build built 2.0 s, run 0.5 s",
+        ),
+    ],
+)
+def test_a_result_says_its_verdict_its_error_and_what_it_took(shown: ProbeResult, text: str) -> None:
+    assert describe_result(shown) == text
+
+
+def test_counts_are_told_in_words() -> None:
+    assert describe_stage("tool", commits=1, candidates=1) == "tool: 1 commit in the range"
+    assert describe_stage("tool", commits=9, candidates=4) == (
+        "tool: 9 commits in the range, 4 that can change the result"
+    )
+    assert describe_remaining(1, 0.2) == "1 commit left, about 1 step"
+    assert describe_remaining(4, 2.0) == "4 commits left, about 2 steps"
+
+
+def test_what_is_to_come_names_ends_search_confirmation_builds_and_time() -> None:
+    outlook = Outlook(ends=4, search=1, confirm=0, builds=2, seconds=75.0)
+    assert (
+        describe_outlook(outlook) == "about 5 runs to come (4 of the ends, 1 to search), 2 builds: 1 min 15 s"
+    )
+    untimed = Outlook(ends=0, search=0, confirm=1, builds=0, seconds=None)
+    assert describe_outlook(untimed) == "about 1 run to come (1 to confirm)"
+
+
+def test_a_commit_is_told_by_its_day_and_subject_and_nothing_drives_the_terminal() -> None:
+    assert describe_commit(started(1)).startswith("2026-03-31 One rounding mode")
+    assert describe_commit(started(1, again="again: why")).endswith("its runtime (again: why)")
+    hostile = StartedProbe(
+        ordinal=1, phase=Phase.SEARCH, repository="tool", commit="0" * 40, subject="a\x1b[2Jb"
+    )
+    assert describe_commit(hostile) == "a [2Jb"
+
+
+def test_nothing_is_broken_within_a_word() -> None:
+    words = "bad: mismatch (out), relative_l2 0.0019, build cached 0.0 s"
+    for width in (10, 20, 60):
+        lines = fitted(words, width, indent=2)
+        assert " ".join(" ".join(lines).split()) == words
+        assert all(len(line) <= max(width, 14) for line in lines)
+    assert first_words("One rounding mode", 14) == "One rounding …"
+
+
+A = Target(repository="line", commit="a", held={}, content="a")
+
+
+def test_why_a_commit_is_run_again() -> None:
+    loaded = loaded_range(["a", "b"], CommitGraph([[], [0]]), "good")
+    known = about(loaded)
+
+    def why(phase: Phase, *judgements: Judgement) -> str | None:
+        wanted = WantedProbe(target=A, phase=phase, range=1)
+        return why_again(shown(known, "a", *judgements), wanted)
+
+    good, bad, skip = Judgement.GOOD, Judgement.BAD, Judgement.SKIP
+    assert why(Phase.SEARCH) is None
+    assert why(Phase.ENDPOINT, good) == "again: does this end always show that it passes?"
+    assert why(Phase.CONFIRM, bad) == "again: to be sure that it fails"
+    assert why(Phase.SEARCH, bad) == "again: one run in which it fails may be chance"
+    assert why(Phase.SEARCH, bad, good) == "again: its runs contradict each other"
+    assert why(Phase.SEARCH, skip) == "again: it could not be judged"
