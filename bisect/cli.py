@@ -9,7 +9,7 @@ from dataclass_click import dataclass_click  # pyright: ignore[reportUnknownVari
 from ..runner.stack.configured_command import ConfiguredCommand
 from ..store.options import version_option
 from .commands.command_line.bisect_options import BisectOptions
-from .commands.command_line.main_group import PREDICATE, MainGroup
+from .commands.command_line.main_group import PREDICATE, TYPED, MainGroup
 from .commands.command_line.options import (
     DemoOptions,
     DoctorOptions,
@@ -35,7 +35,7 @@ def main(ctx: click.Context, options: BisectOptions) -> None:
     """
     if ctx.invoked_subcommand is not None:
         return
-    options = replace(options, predicate=ctx.meta.get(PREDICATE))
+    options = replace(options, predicate=ctx.meta.get(PREDICATE), typed=ctx.meta[TYPED])
     if options.asks_nothing:
         click.echo(ctx.get_help())
         ctx.exit(2)

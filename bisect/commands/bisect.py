@@ -124,6 +124,7 @@ def question_of(options: BisectOptions) -> Question:
         path=(*options.path, *(log.paths if log else ())),
         replayed=log,
         interactive=options.interactive,
+        typed=options.typed,
         seeks=Seeks.FIX if options.find_fix else Seeks.REGRESSION,
     )
 

@@ -27,6 +27,7 @@ from .lacks import check_lacks
 from .pins import frozen_values
 from .question import Plan, Question, views
 from .request import BisectRequest
+from .typed import with_ends_held
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,6 +128,8 @@ def _request(
         runtime_dir=given.runtime_dir,
         frozen_runtime_dir=home.bisections / name / "runtime-dir" if given.runtime_dir else None,
         interactive=question.interactive,
+        typed=with_ends_held(question.typed, ends.named),
+        folder=Path.cwd(),
         first_parent=question.first_parent,
         commit_pages=_commit_pages(workspace),
         timeout=question.timeout,

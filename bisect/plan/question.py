@@ -46,6 +46,8 @@ class Question:
     also_old: tuple[str, ...] = ()
     """Revisions that do as the older end does, beside it."""
     interactive: bool = False
+    typed: tuple[str, ...] = ()
+    """The words of the command, without its name."""
     replayed: BisectLog | None = None
     """Where ends and skips come from, if not from the user."""
 

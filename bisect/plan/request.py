@@ -57,6 +57,10 @@ class BisectRequest(Document):
     """Where its copy lies, once the bisection has begun."""
     interactive: bool = False
     """Whether a person runs the case, and judges."""
+    typed: tuple[str, ...] = ()
+    """The words that ask it again, without the name of the command; empty where nobody typed any."""
+    folder: Path | None = None
+    """Where they were typed."""
     first_parent: bool = False
     """Of merges only what was merged into is searched, not the branches."""
     commit_pages: Mapping[str, str] = {}

@@ -84,11 +84,11 @@ def escape(text: str) -> str:
     return _REFERENCE.sub(rf"\g<0>{_ZERO_WIDTH_SPACE}", escaped)
 
 
-def block(lines: Iterable[str]) -> Markdown:
-    """Lines of output as a code block, whose fence is longer than any that they hold."""
-    shown = [shortened(line, _LONGEST) for line in lines]
-    longest = max((len(run) for line in shown for run in re.findall("`+", line)), default=0)
-    fence = "`" * max(3, longest + 1)
+def block(lines: Iterable[str], *, longest: int = _LONGEST) -> Markdown:
+    """Lines of output, cut to so many characters, as a code block, whose fence is longer than any that they hold."""
+    shown = [shortened(line, longest) for line in lines]
+    ticks = max((len(run) for line in shown for run in re.findall("`+", line)), default=0)
+    fence = "`" * max(3, ticks + 1)
     return Markdown("\n".join((f"{fence}text", *shown, fence)))
 
 

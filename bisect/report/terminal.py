@@ -62,6 +62,10 @@ def print_report(report: Report, directory: Path, console: Console) -> None:
             _heading(title, console)
             console.print(_entries(entries))
     _print_reproduction(directory, console)
+    if report.repeat is not None:
+        _heading("to search again", console)
+        for line in report.repeat.split("\n"):
+            console.print(Text(one_line(line)), soft_wrap=True)
     if report.reduce is not None:
         _heading("to reduce it", console)
         console.print(Text(report.reduce), soft_wrap=True)

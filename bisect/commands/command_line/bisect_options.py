@@ -294,6 +294,8 @@ class BisectOptions:
     ]
     predicate: tuple[str, ...] | None = None
     """The words behind `--`: a command that judges each commit, in place of a case."""
+    typed: tuple[str, ...] = ()
+    """All words of the command, as they were typed."""
 
     @property
     def asks_nothing(self) -> bool:

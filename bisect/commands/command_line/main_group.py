@@ -13,11 +13,16 @@ PREDICATE = "precision_bisect.predicate"
 """Where the words behind `--` are kept, in the context's `meta`."""
 
 
+TYPED = "precision_bisect.typed"
+"""Where all words of the command are kept, in the context's `meta`."""
+
+
 class MainGroup(click.Group, ConfiguredCommand):
     """As in git, the words behind `--` are a predicate."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Take the words behind `--` off, unless they belong to a subcommand."""
+        ctx.meta[TYPED] = tuple(args)
         if "--" in args:
             head = args[: args.index("--")]
             if not any(word in self.commands for word in head):

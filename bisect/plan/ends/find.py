@@ -1,7 +1,7 @@
 """The ends of a range: revisions and dates become commits of which one builds on the others, the right way about."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from ....runner.errors import EndsError
 from ....runner.git.repository import GitRepository
@@ -21,6 +21,8 @@ class Ends:
     bad: str
     also_old: tuple[str, ...] = ()
     parted: tuple[str, ...] = ()
+    named: Mapping[str, str] = field(default_factory=dict[str, str])
+    """What each name of an end stood for."""
     notices: tuple[str, ...] = ()
 
 
@@ -31,17 +33,18 @@ def find_ends(question: Question, repository: GitRepository) -> Ends:
     older, (newer, *_) = (goods, bads) if seeks is Seeks.REGRESSION else (bads, goods)
     older = (*older, *question.also_old)
     notices: list[str] = []
+    named: dict[str, str] = {}
 
     def resolve(text: str, option: str, line: str) -> str:
         dated = commit_of_date(repository, text, option=option, line=line)
-        if dated is None:
-            return repository.resolve(text, option=option)
-        notices.append(dated.notice)
-        return dated.commit
+        if dated is not None:
+            notices.append(dated.notice)
+        named[text] = repository.resolve(text, option=option) if dated is None else dated.commit
+        return named[text]
 
     new = resolve(newer, _NEWER[seeks], "HEAD")
     if not older:
-        return Ends(good=_furthest_good_end(repository, new), bad=new, notices=tuple(notices))
+        return Ends(good=_furthest_good_end(repository, new), bad=new, named=named, notices=tuple(notices))
     olds = tuple(dict.fromkeys(resolve(text, _OLDER[seeks], new) for text in older))
     old = _old_end(repository, olds, new, seeks)
     parted = tuple(sha for sha in olds if not repository.is_ancestor(sha, new))
@@ -51,6 +54,7 @@ def find_ends(question: Question, repository: GitRepository) -> Ends:
         bad=new if seeks is Seeks.REGRESSION else old,
         also_old=tuple(sha for sha in olds if sha != old),
         parted=() if old in olds else parted,
+        named=named,
         notices=tuple(notices),
     )
 

@@ -11,6 +11,7 @@ from ....runner.git.cherry_picks import CherryPick, patches_in
 from ....runner.workspace.environment import moved
 from ....store.vocabulary import Judgement, Phase, Seeks
 from ....store.words import plural
+from ...plan.typed import repeating
 from ...result import EndRate, NamedCommit
 from .compared import NothingToCompareError, compared_pair
 from .model import (
@@ -80,6 +81,7 @@ def report_of_rows(rows: Rows) -> Report:
         notices=tuple(notice.text for notice in bisection.notices),
         localization=conclusion.localization if conclusion else None,
         reproduce=both_sides(rows),
+        repeat=repeating(str(request.folder), request.typed) if request.typed else None,
         reduce=_reduce_command(rows),
         timing=_timing(rows),
     )

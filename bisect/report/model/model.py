@@ -252,6 +252,8 @@ class Report(Document):
     localization: Localization | None
     """Where in the culprit's build the failure begins; None where that was not asked, or there is no culprit."""
     reproduce: Reproduction
+    repeat: str | None = None
+    """The command that searches the same range again, for a shell; None where nobody typed one."""
     reduce: str | None = None
     """The command that reduces the culprit's build; None where there are no two builds to compare."""
     timing: Timing

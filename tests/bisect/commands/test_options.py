@@ -116,7 +116,9 @@ def test_options_of_subcommands(
 
 
 def test_every_field_is_covered() -> None:
-    assert {field for field, *_ in OF_BISECT} | {"predicate"} == {each.name for each in fields(BisectOptions)}
+    assert {field for field, *_ in OF_BISECT} | {"predicate", "typed"} == {
+        each.name for each in fields(BisectOptions)
+    }
     for _, model, *_ in OF_SUBCOMMANDS:
         covered = {field for _, other, field, *_ in OF_SUBCOMMANDS if other is model}
         assert covered == {each.name for each in fields(model)}, model

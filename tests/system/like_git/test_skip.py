@@ -38,6 +38,9 @@ def test_what_is_skipped_is_never_run_and_is_told(
     assert {(each["commit"], each["reason"]) for each in report["skipped"]} == {
         (sha, "it was named with --skip") for sha in (line[3], *line[9:11])
     }
+    ends = f"--good {line[0]} --bad {line[11]}"
+    assert report["repeat"].startswith(f"cd {repository.path} && bisect-precision {ends} -o ")
+    assert report["repeat"].endswith(f"--skip {line[8]}..main --skip {line[3]} -- grep -q fine state")
     replayed = repository.git("bisect", "replay", str(tmp_path / "out" / "bisect.log"))
     assert f"{line[BROKEN_FROM]} is the first bad commit" in replayed
 

@@ -1,0 +1,105 @@
+"""Names of ends become commits, of which one builds on the others."""
+
+from pathlib import Path
+
+import pytest
+
+from precision_bisect.bisect.plan.ends.find import Ends, find_ends
+from precision_bisect.bisect.plan.ends.paths import paths_of_tree
+from precision_bisect.bisect.plan.predicate import predicate_stack
+from precision_bisect.bisect.plan.question import Question
+from precision_bisect.runner.errors import EndsError, UsageError
+from precision_bisect.runner.git.repository import GitRepository
+from precision_bisect.store.vocabulary import Seeks
+from tests.conftest import TestRepository
+
+
+def ends(
+    repository: TestRepository, good: tuple[str, ...], bad: str, *, seeks: Seeks = Seeks.REGRESSION
+) -> Ends:
+    question = Question(
+        stack=predicate_stack(repository.path), repository=None, good=good, bad=bad, case=None, platform=None,
+        device=0, bad_when=None, golden_data=None, runtime_dir=None, first_parent=False, timeout=None,
+        confidence=0.99, output=None, seeks=seeks,
+    )  # fmt: skip
+    return find_ends(question, GitRepository(repository.path))
+
+
+@pytest.fixture
+def commits(repository: TestRepository) -> dict[str, str]:
+    """base - one - two (main), and base - beside; root of another history."""
+    made = {"base": repository.commit("base", {"f": "0"})}
+    repository.git("checkout", "--quiet", "-b", "beside")
+    made["beside"] = repository.commit("beside", {"f": "1"})
+    repository.git("checkout", "--quiet", "main")
+    made["one"] = repository.commit("one", {"g": "1"})
+    made["two"] = repository.commit("two", {"g": "2"})
+    repository.git("checkout", "--quiet", "--orphan", "alien")
+    made["alien"] = repository.commit("alien", {"h": "1"})
+    return made
+
+
+def test_the_nearest_of_several_ends_is_run(repository: TestRepository, commits: dict[str, str]) -> None:
+    found = ends(repository, (commits["base"], "main~1"), "main")
+    assert (found.good, found.bad, found.also_old, found.parted) == (
+        commits["one"], commits["two"], (commits["base"],), (),
+    )  # fmt: skip
+    assert found.named == {commits["base"]: commits["base"], "main~1": commits["one"], "main": commits["two"]}
+
+
+def test_of_ends_on_other_branches_the_best_common_ancestor_is_run(
+    repository: TestRepository, commits: dict[str, str]
+) -> None:
+    alone = ends(repository, ("beside",), "main")
+    assert (alone.good, alone.also_old, alone.parted) == (
+        commits["base"], (commits["beside"],), (commits["beside"],),
+    )  # fmt: skip
+    beside_one_that_is_an_ancestor = ends(repository, ("beside", "main~1"), "main")
+    assert (beside_one_that_is_an_ancestor.good, beside_one_that_is_an_ancestor.parted) == (
+        commits["one"],
+        (),
+    )
+
+
+def test_a_fix_turns_the_ends_about(repository: TestRepository, commits: dict[str, str]) -> None:
+    found = ends(repository, ("main",), "beside", seeks=Seeks.FIX)
+    assert (found.good, found.bad, found.parted) == (commits["two"], commits["base"], (commits["beside"],))
+
+
+def test_without_a_good_end_the_root_is_the_last_to_look_at(
+    repository: TestRepository, commits: dict[str, str]
+) -> None:
+    assert ends(repository, (), "main").good == commits["base"]
+
+
+@pytest.mark.parametrize(
+    ("good", "bad", "says"),
+    [
+        ("main", "main", "expected two different ends"),
+        ("main", "main~1", "the ends are swapped; to find what fixed it, add --find-fix"),
+        ("alien", "main", "without a common ancestor"),
+        ("", "alien", "it is a root"),
+    ],
+)
+def test_ends_that_span_no_range(
+    repository: TestRepository, commits: dict[str, str], good: str, bad: str, says: str
+) -> None:
+    with pytest.raises(EndsError, match=says):
+        ends(repository, (good,) if good else (), bad)
+
+
+def test_paths_as_a_tree_has_them(tmp_path: Path) -> None:
+    (tmp_path / "repository" / "src").mkdir(parents=True)
+    (tmp_path / "repository" / "src" / "link").symlink_to(tmp_path)
+    root = tmp_path / "repository"
+    for here, text, expected in (
+        (root, "src/a.c", "src/a.c"),
+        (root / "src", "../lib", "lib"),
+        (root / "src", "link", "src/link"),
+        (root / "src", "..", ""),
+        (tmp_path, "src", "src"),
+        (root, str(root / "src"), "src"),
+    ):
+        assert paths_of_tree([text], checkout=root, here=here) == (expected,)
+    with pytest.raises(UsageError, match="found one outside"):
+        paths_of_tree(["../.."], checkout=root, here=root / "src")

@@ -1,0 +1,24 @@
+"""The command that repeats a search."""
+
+from precision_bisect.bisect.plan.typed import repeating, with_ends_held
+
+ENDS = {"main": "b" * 40, "@{2 weeks ago}": "a" * 40}
+
+
+def test_ends_are_held_and_the_rest_is_as_it_was_typed() -> None:
+    words = ("--good", "@{2 weeks ago}", "--bad=main", "--case", "main", "--", "sh", "--bad", "main")
+    assert with_ends_held(words, ENDS) == (
+        "--good", "a" * 40, f"--bad={'b' * 40}", "--case", "main", "--", "sh", "--bad", "main",
+    )  # fmt: skip
+
+
+def test_a_password_is_not_kept() -> None:
+    words = ("--store", "postgresql://me:secret@host/db", "--store=sqlite:///x", "--store", "what")
+    assert with_ends_held(words, {}) == (
+        "--store", "postgresql://me:***@host/db", "--store=sqlite:///x", "--store", "what",
+    )  # fmt: skip
+
+
+def test_a_line_for_a_shell() -> None:
+    line = repeating("/a folder", ("--bad", "b", "--", "sh", "-c", "exit $X"))
+    assert line == "cd '/a folder' && bisect-precision --bad b -- sh -c 'exit $X'"
