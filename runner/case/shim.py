@@ -7,7 +7,8 @@ This one file runs under the stack's own interpreter, CPython 3.9 or later, with
 library. `golden.run` and `golden.run_jit` are wrapped as soon as their module is imported: the settings above
 are put into every call, each where the signature at hand has a place for it, and OUT.json is rewritten
 when a call begins and ends (`harness_outcome.py` reads it). What the case prints, and its exit code, stay as
-they are.
+they are. It is one file because no module of ours may stand beside those that the case imports; from the top: the
+process, the harness, its settings, the outcome, the errors of outputs.
 """
 
 from __future__ import annotations
@@ -53,193 +54,103 @@ RUNTIME_KEYS = {
 """Spellings that a setting has had in the runtime configuration, newest first."""
 
 
-def text_of(value: object) -> str:
-    """Bounded text that can be encoded, from an object whose own `__str__` may be broken."""
+# The process: a script of the user's, run as if this file were not there.
+
+
+def main() -> None:
+    """Installs the shim and runs the case's script in this process, as Python itself would."""
+    parser = argparse.ArgumentParser(
+        prog="shim.py", usage=(__doc__ or "").split("\n\n")[1], allow_abbrev=False
+    )
+    parser.add_argument("--outcome", required=True)
+    parser.add_argument("--golden-data")
+    parser.add_argument("--save-data", action="store_true", default=None)
+    parser.add_argument("--dump-args", type=int, choices=range(4))
+    parser.add_argument("--dep-gen", action="store_true", default=None)
+    parser.add_argument("--runtime-dir")
+    parser.add_argument("--dump-passes", action="store_true", default=None)
+    # argparse's own handling of `--` would also take one that belongs to the case.
+    end = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
+    options = vars(parser.parse_args(sys.argv[1:end]))
+    case, *arguments = sys.argv[end + 1 :] or parser.error("expected `-- case.py`, found no case")
+    path = options.pop("outcome")
+    outcome = OutcomeFile(path)
     try:
-        text = str(value)
-    except Exception as error:
-        text = f"<{type(value).__name__} that cannot be printed: {type(error).__name__}>"
-    return text[:MAX_TEXT].encode("utf-8", "replace").decode("utf-8")
+        outcome.create()
+    except OSError as error:
+        parser.error(f"--outcome {path}: {error.strerror}; name a file in a folder that can be written")
+    settings = {name: value for name, value in options.items() if value is not None}
+    sys.meta_path.insert(0, HarnessFinder(outcome, settings))
+    run_as_main(case, arguments)
 
 
-class OutcomeFile:
-    """The calls so far, and the file that tells them. Forked children of the case leave it alone."""
-
-    def __init__(self, path: str) -> None:
-        self._path = Path(path).absolute()
-        self._pid = os.getpid()
-        self._lock = threading.Lock()
-        self._calls: list[dict[str, Any]] = []
-
-    def create(self) -> None:
-        """Write the file without calls; raises OSError if that cannot be done."""
-        with self._lock:
-            self._write()
-
-    def begin(self, record: dict[str, Any]) -> None:
-        """Adds a call, and writes the file."""
-        with self._lock:
-            self._calls.append(record)
-            self._save()
-
-    def update(self, record: dict[str, Any], changes: dict[str, Any]) -> None:
-        """Changes the record of a call, and writes the file."""
-        with self._lock:
-            record.update(changes)
-            self._save()
-
-    def _save(self) -> None:
-        # The case must not notice a full disk. The file then keeps its last state, with this call unfinished.
-        with contextlib.suppress(OSError):
-            if os.getpid() == self._pid:
-                self._write()
-
-    def _write(self) -> None:
-        interpreter = {
-            "executable": text_of(sys.executable),
-            "version": platform.python_version(),
-            "implementation": platform.python_implementation(),
-        }
-        document = {"schema_version": SCHEMA_VERSION, "interpreter": interpreter, "calls": self._calls}
-        partial = self._path.with_name(f"{self._path.name}.{self._pid}.partial")
-        try:
-            partial.write_text(json.dumps(document, allow_nan=False), encoding="ascii")
-            partial.replace(self._path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                partial.unlink()
-            raise
+def run_as_main(case: str, arguments: list[str]) -> None:
+    """Execute a script in a new `__main__`; `sys.argv` and `sys.path` are what the interpreter would set."""
+    # The interpreter joins the two as they are; pathlib would drop a `./`, which the case could see.
+    path = case if case.startswith("/") else f"{Path.cwd()}/{case}"
+    try:
+        source = Path(path).read_bytes()
+    except OSError as error:
+        reason = f"[Errno {error.errno}] {error.strerror}"
+        print(f"{sys.executable}: can't open file {path!r}: {reason}", file=sys.stderr)
+        raise SystemExit(2) from None
+    main_module = types.ModuleType("__main__")
+    main_module.__dict__.update(
+        __loader__=importlib.machinery.SourceFileLoader("__main__", path),
+        __file__=path,
+        __builtins__=sys.modules["builtins"],
+    )
+    if sys.version_info < (3, 14):
+        main_module.__dict__.update(__annotations__={}, __cached__=None)
+    sys.modules["__main__"] = main_module
+    sys.argv[:] = [case, *arguments]
+    if not (sys.flags.isolated or getattr(sys.flags, "safe_path", False)):
+        sys.path.insert(0, str(Path(path).resolve().parent))
+    try:
+        exec(compile(source, path, "exec", dont_inherit=True), main_module.__dict__)
+    except SystemExit:
+        raise
+    except BaseException:
+        hide_shim_frames()
+        raise
 
 
-class Arguments:
-    """The arguments of one call, and what became of each setting."""
+def hide_shim_frames() -> None:
+    """Let the exception that ends the process show the case's frames only, whoever prints it."""
+    show = sys.excepthook
 
-    def __init__(self, function: Callable[..., Any], bound: inspect.BoundArguments) -> None:
-        self._function = inspect.unwrap(function)
-        self._parameters = bound.signature.parameters
-        self.bound = bound
-        self.applied: dict[str, Any] = {}
-        self.replaced: dict[str, str] = {}
-        self.not_applied: dict[str, str] = {}
+    def excepthook(kind: type[BaseException], error: BaseException, trace: Any) -> None:
+        pending: list[BaseException | None] = [error]
+        seen: set[int] = set()
+        while pending:
+            current = pending.pop()
+            if current is not None and id(current) not in seen:
+                seen.add(id(current))
+                current.__traceback__ = without_shim_frames(current.__traceback__)
+                pending += [current.__cause__, current.__context__]
+        show(kind, error, error.__traceback__)
 
-    def apply(self, settings: dict[str, Any]) -> None:
-        """Puts each setting where this version of the harness takes it."""
-        for setting, value in settings.items():
-            if setting in RUNTIME_KEYS:
-                self._set_in_runtime(setting, value)
-            elif setting == "dump_passes":
-                self._set_inside(setting, "dump_passes", value, parameter="compile_cfg", field="compile")
-            else:
-                self._set(setting, value)
+    sys.excepthook = excepthook
 
-    @property
-    def are_validated(self) -> bool:
-        """Whether the call has something to compare its outputs with, and is not only to compile."""
-        given = self.bound.arguments
-        compile_only = given.get("compile_only") or getattr(given.get("config"), "compile_only", False)
-        has_golden = given.get("golden_fn") is not None or given.get("golden_data") is not None
-        return has_golden and not compile_only
 
-    def _set(self, name: str, value: Any) -> None:
-        if name in self._parameters:
-            self._note(name, self.bound.arguments.get(name), value)
-            self.bound.arguments[name] = value
+def without_shim_frames(trace: types.TracebackType | None) -> types.TracebackType | None:
+    """The trace without the shim's own frames."""
+    this_file = without_shim_frames.__code__.co_filename
+    kept: list[types.TracebackType] = []
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename != this_file:
+            kept.append(trace)
         else:
-            self._refuse(name, f"golden.{self._function.__name__} has no parameter {name!r} at this revision")
-
-    def _set_in_runtime(self, setting: str, value: Any) -> None:
-        given = self.bound.arguments
-        runtime = given.get("runtime_cfg") or getattr(given.get("config"), "runtime", None)
-        key = self._spelling(RUNTIME_KEYS[setting], runtime)
-        if key is None:
-            spellings = " or ".join(RUNTIME_KEYS[setting])
-            self._refuse(setting, f"neither the harness nor the runtime knows {spellings} at this revision")
-        else:
-            self._set_inside(setting, key, value, parameter="runtime_cfg", field="runtime")
-
-    def _set_inside(self, setting: str, key: str, value: Any, *, parameter: str, field: str) -> None:
-        """Set a key of the configuration that is `parameter`, or was once `field` of a `config`."""
-        given = self.bound.arguments
-        try:
-            if parameter in self._parameters:
-                old, given[parameter] = with_key(given.get(parameter), key, value)
-            elif "config" in self._parameters:
-                config = given.get("config") or self._function.__globals__["RunConfig"]()
-                old, inner = with_key(getattr(config, field), key, value)
-                given["config"] = dataclasses.replace(config, **{field: inner})
-            else:
-                raise TypeError(f"no parameter {parameter!r} at this revision")
-        except (AttributeError, KeyError, TypeError) as error:
-            self._refuse(setting, f"golden.{self._function.__name__}: {text_of(error)}")
-        else:
-            self._note(setting, old, value)
-
-    def _note(self, setting: str, old: Any, value: Any) -> None:
-        self.applied[setting] = value
-        if old is not None and old != value and text_of(old) != value:
-            self.replaced[setting] = text_of(old)
-
-    def _refuse(self, setting: str, reason: str) -> None:
-        self.not_applied[setting] = reason
-
-    def _spelling(self, spellings: tuple[str, ...], runtime: Any) -> str | None:
-        """The one used by the case, or taken by the runtime under the harness, or in the harness's source."""
-        for find_names in (
-            functools.partial(names_in, runtime),
-            functools.partial(runtime_parameters, self._function),
-            functools.partial(source_of, self._function),
-        ):
-            names = find_names()
-            for spelling in spellings:
-                if spelling in names:
-                    return spelling
-        return None
+            # The import system hides its own frames, but not those that called `_watch`'s `exec_module`.
+            while kept and kept[-1].tb_frame.f_code.co_filename.startswith("<frozen importlib"):
+                kept.pop()
+        trace = trace.tb_next
+    for index, entry in enumerate(kept):
+        entry.tb_next = kept[index + 1] if index + 1 < len(kept) else None
+    return kept[0] if kept else None
 
 
-def arguments_of(
-    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Arguments | None:
-    """The arguments of a call; None if they do not fit the function."""
-    try:
-        return Arguments(function, inspect.signature(function).bind(*args, **kwargs))
-    except TypeError:
-        return None
-
-
-def names_in(configuration: Any) -> Container[str]:
-    """The keys of a mapping, or the fields of a dataclass; nothing for None."""
-    if dataclasses.is_dataclass(configuration):
-        return {field.name for field in dataclasses.fields(configuration)}
-    return configuration or ()
-
-
-def source_of(function: Callable[..., Any]) -> str:
-    """The source text of the module that defines a function; empty if there is none to read."""
-    try:
-        return inspect.getsource(sys.modules[function.__module__])
-    except (KeyError, OSError, TypeError):
-        return ""
-
-
-def runtime_parameters(function: Callable[..., Any]) -> Container[str]:
-    """The parameters of `execute_compiled`, which gets the runtime configuration from the harness. The harness
-    imports it into its module, or only when it is called."""
-    try:
-        execute = function.__globals__.get("execute_compiled")
-        if execute is None:
-            execute = importlib.import_module("pypto.runtime").execute_compiled
-        return inspect.signature(execute).parameters
-    except Exception:
-        # Whatever is wrong with the runtime, the harness is about to meet it and to report it.
-        return ()
-
-
-def with_key(configuration: Any, key: str, value: Any) -> tuple[Any, Any]:
-    """What `key` was, and a copy of a mapping (None: an empty one) or a dataclass in which it is `value`."""
-    if configuration is None or isinstance(configuration, dict):
-        entries = cast("dict[str, Any]", configuration or {})
-        return entries.get(key), {**entries, key: value}
-    return getattr(configuration, key), dataclasses.replace(configuration, **{key: value})
+# The harness: its entry points are wrapped once they have been imported.
 
 
 class HarnessFinder:
@@ -347,6 +258,219 @@ class HarnessFinder:
         return result
 
 
+# The settings: each where a call of this version of the harness takes it.
+
+
+def arguments_of(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Arguments | None:
+    """The arguments of a call; None if they do not fit the function."""
+    try:
+        return Arguments(function, inspect.signature(function).bind(*args, **kwargs))
+    except TypeError:
+        return None
+
+
+class Arguments:
+    """The arguments of one call, and what became of each setting."""
+
+    def __init__(self, function: Callable[..., Any], bound: inspect.BoundArguments) -> None:
+        self._function = inspect.unwrap(function)
+        self._parameters = bound.signature.parameters
+        self.bound = bound
+        self.applied: dict[str, Any] = {}
+        self.replaced: dict[str, str] = {}
+        self.not_applied: dict[str, str] = {}
+
+    def apply(self, settings: dict[str, Any]) -> None:
+        """Puts each setting where this version of the harness takes it."""
+        for setting, value in settings.items():
+            if setting in RUNTIME_KEYS:
+                self._set_in_runtime(setting, value)
+            elif setting == "dump_passes":
+                self._set_inside(setting, "dump_passes", value, parameter="compile_cfg", field="compile")
+            else:
+                self._set(setting, value)
+
+    @property
+    def are_validated(self) -> bool:
+        """Whether the call has something to compare its outputs with, and is not only to compile."""
+        given = self.bound.arguments
+        compile_only = given.get("compile_only") or getattr(given.get("config"), "compile_only", False)
+        has_golden = given.get("golden_fn") is not None or given.get("golden_data") is not None
+        return has_golden and not compile_only
+
+    def _set(self, name: str, value: Any) -> None:
+        if name in self._parameters:
+            self._note(name, self.bound.arguments.get(name), value)
+            self.bound.arguments[name] = value
+        else:
+            self._refuse(name, f"golden.{self._function.__name__} has no parameter {name!r} at this revision")
+
+    def _set_in_runtime(self, setting: str, value: Any) -> None:
+        given = self.bound.arguments
+        runtime = given.get("runtime_cfg") or getattr(given.get("config"), "runtime", None)
+        key = self._spelling(RUNTIME_KEYS[setting], runtime)
+        if key is None:
+            spellings = " or ".join(RUNTIME_KEYS[setting])
+            self._refuse(setting, f"neither the harness nor the runtime knows {spellings} at this revision")
+        else:
+            self._set_inside(setting, key, value, parameter="runtime_cfg", field="runtime")
+
+    def _set_inside(self, setting: str, key: str, value: Any, *, parameter: str, field: str) -> None:
+        """Set a key of the configuration that is `parameter`, or was once `field` of a `config`."""
+        given = self.bound.arguments
+        try:
+            if parameter in self._parameters:
+                old, given[parameter] = with_key(given.get(parameter), key, value)
+            elif "config" in self._parameters:
+                config = given.get("config") or self._function.__globals__["RunConfig"]()
+                old, inner = with_key(getattr(config, field), key, value)
+                given["config"] = dataclasses.replace(config, **{field: inner})
+            else:
+                raise TypeError(f"no parameter {parameter!r} at this revision")
+        except (AttributeError, KeyError, TypeError) as error:
+            self._refuse(setting, f"golden.{self._function.__name__}: {text_of(error)}")
+        else:
+            self._note(setting, old, value)
+
+    def _note(self, setting: str, old: Any, value: Any) -> None:
+        self.applied[setting] = value
+        if old is not None and old != value and text_of(old) != value:
+            self.replaced[setting] = text_of(old)
+
+    def _refuse(self, setting: str, reason: str) -> None:
+        self.not_applied[setting] = reason
+
+    def _spelling(self, spellings: tuple[str, ...], runtime: Any) -> str | None:
+        """The one used by the case, or taken by the runtime under the harness, or in the harness's source."""
+        for find_names in (
+            functools.partial(names_in, runtime),
+            functools.partial(runtime_parameters, self._function),
+            functools.partial(source_of, self._function),
+        ):
+            names = find_names()
+            for spelling in spellings:
+                if spelling in names:
+                    return spelling
+        return None
+
+
+def with_key(configuration: Any, key: str, value: Any) -> tuple[Any, Any]:
+    """What `key` was, and a copy of a mapping (None: an empty one) or a dataclass in which it is `value`."""
+    if configuration is None or isinstance(configuration, dict):
+        entries = cast("dict[str, Any]", configuration or {})
+        return entries.get(key), {**entries, key: value}
+    return getattr(configuration, key), dataclasses.replace(configuration, **{key: value})
+
+
+def names_in(configuration: Any) -> Container[str]:
+    """The keys of a mapping, or the fields of a dataclass; nothing for None."""
+    if dataclasses.is_dataclass(configuration):
+        return {field.name for field in dataclasses.fields(configuration)}
+    return configuration or ()
+
+
+def runtime_parameters(function: Callable[..., Any]) -> Container[str]:
+    """The parameters of `execute_compiled`, which gets the runtime configuration from the harness. The harness
+    imports it into its module, or only when it is called."""
+    try:
+        execute = function.__globals__.get("execute_compiled")
+        if execute is None:
+            execute = importlib.import_module("pypto.runtime").execute_compiled
+        return inspect.signature(execute).parameters
+    except Exception:
+        # Whatever is wrong with the runtime, the harness is about to meet it and to report it.
+        return ()
+
+
+def source_of(function: Callable[..., Any]) -> str:
+    """The source text of the module that defines a function; empty if there is none to read."""
+    try:
+        return inspect.getsource(sys.modules[function.__module__])
+    except (KeyError, OSError, TypeError):
+        return ""
+
+
+# The outcome: what is written of each call.
+
+
+class OutcomeFile:
+    """The calls so far, and the file that tells them. Forked children of the case leave it alone."""
+
+    def __init__(self, path: str) -> None:
+        self._path = Path(path).absolute()
+        self._pid = os.getpid()
+        self._lock = threading.Lock()
+        self._calls: list[dict[str, Any]] = []
+
+    def create(self) -> None:
+        """Write the file without calls; raises OSError if that cannot be done."""
+        with self._lock:
+            self._write()
+
+    def begin(self, record: dict[str, Any]) -> None:
+        """Adds a call, and writes the file."""
+        with self._lock:
+            self._calls.append(record)
+            self._save()
+
+    def update(self, record: dict[str, Any], changes: dict[str, Any]) -> None:
+        """Changes the record of a call, and writes the file."""
+        with self._lock:
+            record.update(changes)
+            self._save()
+
+    def _save(self) -> None:
+        # The case must not notice a full disk. The file then keeps its last state, with this call unfinished.
+        with contextlib.suppress(OSError):
+            if os.getpid() == self._pid:
+                self._write()
+
+    def _write(self) -> None:
+        interpreter = {
+            "executable": text_of(sys.executable),
+            "version": platform.python_version(),
+            "implementation": platform.python_implementation(),
+        }
+        document = {"schema_version": SCHEMA_VERSION, "interpreter": interpreter, "calls": self._calls}
+        partial = self._path.with_name(f"{self._path.name}.{self._pid}.partial")
+        try:
+            partial.write_text(json.dumps(document, allow_nan=False), encoding="ascii")
+            partial.replace(self._path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                partial.unlink()
+            raise
+
+
+def text_of(value: object) -> str:
+    """Bounded text that can be encoded, from an object whose own `__str__` may be broken."""
+    try:
+        text = str(value)
+    except Exception as error:
+        text = f"<{type(value).__name__} that cannot be printed: {type(error).__name__}>"
+    return text[:MAX_TEXT].encode("utf-8", "replace").decode("utf-8")
+
+
+def facts_of(result: Any) -> dict[str, Any]:
+    """What a `RunResult` tells; older ones lack fields."""
+    passed = getattr(result, "passed", None)
+    error = getattr(result, "error", None)
+    work_dir = getattr(result, "work_dir", None)
+    seconds: Any = getattr(result, "execution_time", None)
+    is_time = isinstance(seconds, (int, float)) and math.isfinite(seconds)
+    return {
+        "passed": None if passed is None else bool(passed),
+        "error": None if error is None else text_of(error),
+        "work_dir": None if work_dir is None else text_of(Path(text_of(work_dir)).absolute()),
+        "execution_time": float(seconds) if is_time else None,
+    }
+
+
+# The errors of outputs.
+
+
 def measures_of(
     comparison: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> dict[str, dict[str, float]]:
@@ -389,114 +513,6 @@ def errors_of(actual: Any, expected: Any, rtol: float, atol: float) -> dict[str,
     elif norm > 0 and math.isfinite(squares / norm):
         errors["relative_l2"] = math.sqrt(squares / norm)
     return errors
-
-
-def facts_of(result: Any) -> dict[str, Any]:
-    """What a `RunResult` tells; older ones lack fields."""
-    passed = getattr(result, "passed", None)
-    error = getattr(result, "error", None)
-    work_dir = getattr(result, "work_dir", None)
-    seconds: Any = getattr(result, "execution_time", None)
-    is_time = isinstance(seconds, (int, float)) and math.isfinite(seconds)
-    return {
-        "passed": None if passed is None else bool(passed),
-        "error": None if error is None else text_of(error),
-        "work_dir": None if work_dir is None else text_of(Path(text_of(work_dir)).absolute()),
-        "execution_time": float(seconds) if is_time else None,
-    }
-
-
-def run_as_main(case: str, arguments: list[str]) -> None:
-    """Execute a script in a new `__main__`; `sys.argv` and `sys.path` are what the interpreter would set."""
-    # The interpreter joins the two as they are; pathlib would drop a `./`, which the case could see.
-    path = case if case.startswith("/") else f"{Path.cwd()}/{case}"
-    try:
-        source = Path(path).read_bytes()
-    except OSError as error:
-        reason = f"[Errno {error.errno}] {error.strerror}"
-        print(f"{sys.executable}: can't open file {path!r}: {reason}", file=sys.stderr)
-        raise SystemExit(2) from None
-    main_module = types.ModuleType("__main__")
-    main_module.__dict__.update(
-        __loader__=importlib.machinery.SourceFileLoader("__main__", path),
-        __file__=path,
-        __builtins__=sys.modules["builtins"],
-    )
-    if sys.version_info < (3, 14):
-        main_module.__dict__.update(__annotations__={}, __cached__=None)
-    sys.modules["__main__"] = main_module
-    sys.argv[:] = [case, *arguments]
-    if not (sys.flags.isolated or getattr(sys.flags, "safe_path", False)):
-        sys.path.insert(0, str(Path(path).resolve().parent))
-    try:
-        exec(compile(source, path, "exec", dont_inherit=True), main_module.__dict__)
-    except SystemExit:
-        raise
-    except BaseException:
-        hide_shim_frames()
-        raise
-
-
-def hide_shim_frames() -> None:
-    """Let the exception that ends the process show the case's frames only, whoever prints it."""
-    show = sys.excepthook
-
-    def excepthook(kind: type[BaseException], error: BaseException, trace: Any) -> None:
-        pending: list[BaseException | None] = [error]
-        seen: set[int] = set()
-        while pending:
-            current = pending.pop()
-            if current is not None and id(current) not in seen:
-                seen.add(id(current))
-                current.__traceback__ = without_shim_frames(current.__traceback__)
-                pending += [current.__cause__, current.__context__]
-        show(kind, error, error.__traceback__)
-
-    sys.excepthook = excepthook
-
-
-def without_shim_frames(trace: types.TracebackType | None) -> types.TracebackType | None:
-    """The trace without the shim's own frames."""
-    this_file = without_shim_frames.__code__.co_filename
-    kept: list[types.TracebackType] = []
-    while trace is not None:
-        if trace.tb_frame.f_code.co_filename != this_file:
-            kept.append(trace)
-        else:
-            # The import system hides its own frames, but not those that called `_watch`'s `exec_module`.
-            while kept and kept[-1].tb_frame.f_code.co_filename.startswith("<frozen importlib"):
-                kept.pop()
-        trace = trace.tb_next
-    for index, entry in enumerate(kept):
-        entry.tb_next = kept[index + 1] if index + 1 < len(kept) else None
-    return kept[0] if kept else None
-
-
-def main() -> None:
-    """Installs the shim and runs the case's script in this process, as Python itself would."""
-    parser = argparse.ArgumentParser(
-        prog="shim.py", usage=(__doc__ or "").split("\n\n")[1], allow_abbrev=False
-    )
-    parser.add_argument("--outcome", required=True)
-    parser.add_argument("--golden-data")
-    parser.add_argument("--save-data", action="store_true", default=None)
-    parser.add_argument("--dump-args", type=int, choices=range(4))
-    parser.add_argument("--dep-gen", action="store_true", default=None)
-    parser.add_argument("--runtime-dir")
-    parser.add_argument("--dump-passes", action="store_true", default=None)
-    # argparse's own handling of `--` would also take one that belongs to the case.
-    end = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
-    options = vars(parser.parse_args(sys.argv[1:end]))
-    case, *arguments = sys.argv[end + 1 :] or parser.error("expected `-- case.py`, found no case")
-    path = options.pop("outcome")
-    outcome = OutcomeFile(path)
-    try:
-        outcome.create()
-    except OSError as error:
-        parser.error(f"--outcome {path}: {error.strerror}; name a file in a folder that can be written")
-    settings = {name: value for name, value in options.items() if value is not None}
-    sys.meta_path.insert(0, HarnessFinder(outcome, settings))
-    run_as_main(case, arguments)
 
 
 if __name__ == "__main__":
