@@ -72,21 +72,21 @@ def _named(options: ReduceOptions, servers: ForkServers, say: Say) -> OpenedBuil
         return build_of(path, options.scene_case, side, written, reuse=options.resume, on_progress=say)
 
     interpreter = options.python or Path(sys.executable)
-    ours = toolchain(stack, interpreter)
-    theirs = toolchain(options.reference_stack or stack, options.reference_python or interpreter)
-    failing = build(failing_build(options), ours, "failing")
+    failing_toolchain = toolchain(stack, interpreter)
+    reference_toolchain = toolchain(options.reference_stack or stack, options.reference_python or interpreter)
+    failing = build(failing_build(options), failing_toolchain, "failing")
     reference = failing if options.has_twin else None
     if options.reference is not None:
-        reference = build(options.reference, theirs, "reference")
+        reference = build(options.reference, reference_toolchain, "reference")
     if options.against is not None:
-        theirs = theirs.on(options.against)
+        reference_toolchain = reference_toolchain.on(options.against)
     if options.against_schedule is not None:
-        theirs = theirs.under(options.against_schedule)
+        reference_toolchain = reference_toolchain.under(options.against_schedule)
     return OpenedBuilds(
         failing=failing,
         reference=reference,
-        failing_toolchain=ours,
-        reference_toolchain=theirs,
+        failing_toolchain=failing_toolchain,
+        reference_toolchain=reference_toolchain,
         golden_data=options.golden_data,
         timeout=options.timeout or _TIMEOUT,
     )
@@ -149,9 +149,9 @@ def _of_bisection(
         )
 
     # Two slots at once: each build is run by the toolchain of its own commit.
-    with prober() as ours, prober() as theirs:
+    with prober() as failing, prober() as reference:
         toolchains: list[Toolchain] = []
-        for build, slot in ((compared.failing, ours), (compared.reference, theirs)):
+        for build, slot in ((compared.failing, failing), (compared.reference, reference)):
             say(f"preparing the toolchain of the {build.role}, {build.repository} {build.commit[:12]}")
             toolchains.append(toolchain(compared.prepare(build, slot, golden=golden, logs=logs / build.role)))
         told = compared.rtol is not None and compared.atol is not None

@@ -25,10 +25,12 @@ def align(failing: TaskList, reference: TaskList) -> Alignment:
     tasks are paired if the shapes of their arguments agree one by one: a compiler may have renamed a kernel, changed a
     type or a direction. Nothing else is paired.
     """
-    ours = [_signature(task) for task in failing.tasks]
-    theirs = [_signature(task) for task in reference.tasks]
+    failing_signatures = [_signature(task) for task in failing.tasks]
+    reference_signatures = [_signature(task) for task in reference.tasks]
     pairs: dict[int, int] = {}
-    for kind, first, last, start, stop in SequenceMatcher(None, ours, theirs, autojunk=False).get_opcodes():
+    for kind, first, last, start, stop in SequenceMatcher(
+        None, failing_signatures, reference_signatures, autojunk=False
+    ).get_opcodes():
         between = zip(failing.tasks[first:last], reference.tasks[start:stop], strict=False)
         if kind == "equal" or (
             kind == "replace"

@@ -32,7 +32,7 @@ class Dag:
                 f"{len(self.predecessors)} tasks with predecessors, {len(self.sizes)} with sizes"
             )
         for task, above in enumerate(self.predecessors):
-            if any(not 0 <= one < task for one in above):
+            if any(not 0 <= predecessor < task for predecessor in above):
                 raise ValueError(f"expected predecessors of task {task} among those before it, found {above}")
 
     def __len__(self) -> int:
@@ -43,8 +43,8 @@ class Dag:
         """`ancestors[t, v]`: results of v reach t, or v is t. n x n booleans."""
         reach = np.eye(len(self), dtype=np.bool_)
         for task, above in enumerate(self.predecessors):
-            for one in above:
-                reach[task] |= reach[one]
+            for predecessor in above:
+                reach[task] |= reach[predecessor]
         return reach
 
     def bytes_of(self, tasks: Mask) -> int:

@@ -15,23 +15,25 @@ def intruders(
     A buffer that the compiler gave to two tensors at once shows itself by that.
     """
     counterpart = reference.tasks[alignment.reference_of[reader.ordinal]]
-    ours = _writers(failing, reader, argument)
-    theirs = _writers(reference, counterpart, argument)
+    writers = _writers(failing, reader, argument)
+    right_writers = _writers(reference, counterpart, argument)
     return tuple(
-        failing.tasks[ordinal] for ordinal in ours if alignment.reference_of.get(ordinal) not in theirs
+        failing.tasks[ordinal]
+        for ordinal in writers
+        if alignment.reference_of.get(ordinal) not in right_writers
     )
 
 
 def _writers(tasks: TaskList, reader: KernelTask, argument: int) -> list[int]:
     """Ordinals of the earlier tasks that write into an argument."""
-    found = _argument(reader, argument)
-    if found is None or found.tensor_id is None or found.region is None:
+    read = _argument(reader, argument)
+    if read is None or read.tensor_id is None or read.region is None:
         return []
     return [
         task.ordinal
         for task in tasks.tasks[: reader.ordinal]
         if any(
-            tensor == found.tensor_id and may_overlap(region, found.region)
+            tensor == read.tensor_id and may_overlap(region, read.region)
             for tensor, region in regions(task, writing=True)
         )
     ]

@@ -44,17 +44,17 @@ def missing_edges(tasks: TaskList) -> tuple[MissingEdge, ...]:
         return ()
     ordered = _ordered(tasks.graph)
     positions = {task.task.task_id: task.task.position for task in tasks.tasks}
-    found: dict[tuple[int, int], MissingEdge] = {}
+    edges: dict[tuple[int, int], MissingEdge] = {}
     for uses in _uses_by_buffer(tasks).values():
-        for number, (after, second, theirs) in enumerate(uses):
-            for before, first, ours in uses[:number]:
+        for number, (after, second, later) in enumerate(uses):
+            for before, first, earlier in uses[:number]:
                 key = before.ordinal, after.ordinal
-                if before is after or key in found:
+                if before is after or key in edges:
                     continue
                 hazard = _hazard(first, second)
                 waits = ordered[positions[after.task.task_id], positions[before.task.task_id]]
-                if hazard is not None and not waits and may_overlap(ours, theirs):
-                    found[key] = MissingEdge(
+                if hazard is not None and not waits and may_overlap(earlier, later):
+                    edges[key] = MissingEdge(
                         before=before,
                         after=after,
                         first_argument=first.index,
@@ -62,7 +62,7 @@ def missing_edges(tasks: TaskList) -> tuple[MissingEdge, ...]:
                         hazard=hazard,
                         cause=_cause(hazard, after, second),
                     )
-    return tuple(found[key] for key in sorted(found, key=lambda key: (key[1], key[0])))
+    return tuple(edges[key] for key in sorted(edges, key=lambda key: (key[1], key[0])))
 
 
 def _ordered(graph: TaskGraph) -> Mask:

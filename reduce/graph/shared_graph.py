@@ -15,17 +15,17 @@ def shared_graph(failing: TaskList, reference: TaskList, alignment: Alignment) -
     A task without counterpart is passed over: what reads it depends on what it reads.
     """
     ordinals = sorted(alignment.reference_of)
-    failing_of = {theirs: ours for ours, theirs in alignment.reference_of.items()}
-    ours = passing_over(failing, alignment.reference_of.keys())
-    theirs = passing_over(reference, failing_of.keys())
+    failing_of = {counterpart: task for task, counterpart in alignment.reference_of.items()}
+    above_failing = passing_over(failing, alignment.reference_of.keys())
+    above_reference = passing_over(reference, failing_of.keys())
     nodes = {ordinal: node for node, ordinal in enumerate(ordinals)}
     return Dag(
         predecessors=tuple(
             tuple(
                 sorted(
                     nodes[above]
-                    for above in ours[ordinal]
-                    | {failing_of[task] for task in theirs[alignment.reference_of[ordinal]]}
+                    for above in above_failing[ordinal]
+                    | {failing_of[task] for task in above_reference[alignment.reference_of[ordinal]]}
                 )
             )
             for ordinal in ordinals
@@ -52,8 +52,8 @@ def graph_of(tasks: TaskList, kept: Sequence[int]) -> Dag:
 
 def passing_over(tasks: TaskList, kept: Set[int]) -> list[set[int]]:
     """Predecessors of each task among the `kept` ones, directly or through others."""
-    found: list[set[int]] = []
+    kept_above: list[set[int]] = []
     for above in tasks.predecessors:
         direct = {task for task in above if task in kept}
-        found.append(direct.union(*(found[task] for task in above if task not in kept)))
-    return found
+        kept_above.append(direct.union(*(kept_above[task] for task in above if task not in kept)))
+    return kept_above

@@ -68,22 +68,22 @@ class TaskList:
         Edges of the graph count where regions do not tell: all of them in a graph without arguments, else those to the
         task that the runtime allocated a buffer for.
         """
-        found: list[set[int]] = [set() for _ in self.tasks]
+        read: list[set[int]] = [set() for _ in self.tasks]
         for edge in self.graph.edges:
             above, task = self.by_id.get(edge.predecessor), self.by_id.get(edge.successor)
             tells = not self.graph.annotated or edge.source is EdgeSource.CREATOR
             if tells and above is not None and task is not None:
-                found[task.ordinal].add(above.ordinal)
+                read[task.ordinal].add(above.ordinal)
         writers: dict[int, list[tuple[int, Region]]] = {}
         for task in self.tasks:
             for tensor, region in regions(task, writing=False):
-                found[task.ordinal].update(
+                read[task.ordinal].update(
                     writer for writer, written in writers.get(tensor, ()) if may_overlap(region, written)
                 )
             for tensor, region in regions(task, writing=True):
                 left = [(w, old) for w, old in writers.get(tensor, ()) if not covers(region, old)]
                 writers[tensor] = [*left, (task.ordinal, region)]
-        return tuple(frozenset(found[task.ordinal] - {task.ordinal}) for task in self.tasks)
+        return tuple(frozenset(read[task.ordinal] - {task.ordinal}) for task in self.tasks)
 
 
 def regions(task: KernelTask, *, writing: bool) -> list[tuple[int, Region]]:

@@ -56,16 +56,18 @@ def _values(dump: ArgsDump, task: KernelTask, stage: DumpStage) -> dict[int, Ten
         for argument in task.task.arguments
         if (argument.type.may_write if after else argument.type.may_read)
     }
-    found: dict[int, TensorView] = {}
+    values: dict[int, TensorView] = {}
     for record in dump.find(task_id=task.task.task_id, stage=stage):
         if record.arg_index in wanted:
             try:
-                found[record.arg_index] = dump.tensor(record)
+                values[record.arg_index] = dump.tensor(record)
             except RecordNotWholeError as error:
                 raise NotWholeError(str(error)) from error
-    if found.keys() != wanted:
-        raise NotWholeError(f"arguments {sorted(wanted - found.keys())} of task {task.ordinal} ({task.name})")
-    return found
+    if values.keys() != wanted:
+        raise NotWholeError(
+            f"arguments {sorted(wanted - values.keys())} of task {task.ordinal} ({task.name})"
+        )
+    return values
 
 
 def differs(actual: TensorView, expected: TensorView, tolerance: Tolerance) -> bool:
@@ -79,15 +81,15 @@ def differs(actual: TensorView, expected: TensorView, tolerance: Tolerance) -> b
 def distance(actual: TensorView, expected: TensorView) -> float:
     """Relative L2 error ||actual - expected|| / ||expected||; infinite where NaN or Inf is on one side only."""
     try:
-        found = measure(*alike(actual, expected), Tolerance())
+        measured = measure(*alike(actual, expected), Tolerance())
     except IncomparableError:
         return math.inf
-    if found.unequal == 0:
+    if measured.unequal == 0:
         return 0.0
-    wild = (found.actual_nan, found.expected_nan), (found.actual_inf, found.expected_inf)
-    if any(ours.count != theirs.count for ours, theirs in wild) or math.isnan(found.relative_l2):
+    wild = (measured.actual_nan, measured.expected_nan), (measured.actual_inf, measured.expected_inf)
+    if any(here.count != there.count for here, there in wild) or math.isnan(measured.relative_l2):
         return math.inf
-    return found.relative_l2
+    return measured.relative_l2
 
 
 def alike(actual: TensorView, expected: TensorView) -> tuple[TensorView, TensorView]:

@@ -32,7 +32,10 @@ def with_signature(source: bytes, directions: Sequence[Direction]) -> bytes:
     first = None if signature is None or not signature.elements else signature.elements[0].value
     if signature is None or not isinstance(first, cst.Attribute):
         raise UnknownLayoutError(expected="a list as the orchestration's signature", found="none")
-    members = [cst.Element(cst.Attribute(value=first.value, attr=cst.Name(one.value))) for one in directions]
+    members = [
+        cst.Element(cst.Attribute(value=first.value, attr=cst.Name(direction.value)))
+        for direction in directions
+    ]
     return module.with_deep_changes(signature, elements=members).bytes
 
 
@@ -46,7 +49,7 @@ def with_kernels(source: bytes, count: int, keep: Callable[[int], bool]) -> byte
     b'KERNELS = [\\n    {"id": 1},\\n]\\n'
     """
     module = cst.parse_module(source)
-    kernels = next((one for one in _assigned(module, "KERNELS") if isinstance(one, cst.List)), None)
+    kernels = next((value for value in _assigned(module, "KERNELS") if isinstance(value, cst.List)), None)
     if kernels is None:
         raise UnknownLayoutError(expected="a list of kernels", found="none")
     entries = kernels.elements

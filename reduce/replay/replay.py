@@ -88,7 +88,7 @@ class Ran:
     @property
     def why(self) -> str:
         """The line that decided, or what was printed last: a traceback tells its error there."""
-        decided = next((one.text for one in self.classification.evidence if one.stream != "ending"), "")
+        decided = next((line.text for line in self.classification.evidence if line.stream != "ending"), "")
         if decided and not decided.startswith("Traceback"):
             return decided
         return next((line for line in reversed([*self.lines()]) if line.strip()), decided)
@@ -190,8 +190,10 @@ class Replayer:
                 ),
                 start=toolchain.start,
             )
-        found = classifier.finish(finished.ending, read_harness_outcome(outcome))
-        return Ran(classification=found, ending=finished.ending, seconds=finished.seconds, folder=folder)
+        classification = classifier.finish(finished.ending, read_harness_outcome(outcome))
+        return Ran(
+            classification=classification, ending=finished.ending, seconds=finished.seconds, folder=folder
+        )
 
     def keep_records(self, ran: Ran) -> None:
         """Moves the records out of the copy, where the next run would overwrite them under an open mapping."""
@@ -219,10 +221,10 @@ def _closeness(tolerance: Tolerance | None) -> tuple[str, ...]:
 
 
 def _failure(ran: Ran, copy: WorkingCopy) -> str:
-    found = ran.classification
+    classification = ran.classification
     return (
-        f"{copy.path}: expected its outputs compared, found {found.verdict.value}"
-        f"{f' ({found.signature})' if found.signature else ''}: {ran.why[:200]}; see {ran.log}"
+        f"{copy.path}: expected its outputs compared, found {classification.verdict.value}"
+        f"{f' ({classification.signature})' if classification.signature else ''}: {ran.why[:200]}; see {ran.log}"
     )
 
 

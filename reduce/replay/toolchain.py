@@ -119,11 +119,11 @@ class Toolchain:
         inherited["PATH"] = f"{self.python.parent}{os.pathsep}{inherited.get('PATH', os.defpath)}"
         values = self._places(self.slot)
         own = {key: fill(text, values) for key, text in self.stack.environment.variables.items()}
-        found = {**inherited, **own, **self.variables}
+        variables = {**inherited, **own, **self.variables}
         if self.schedule is not None:
-            found = {name: found[name] for name in found.keys() - self._knobs}
-            found |= self.stack.schedules[self.schedule].variables
-        return found
+            variables = {name: variables[name] for name in variables.keys() - self._knobs}
+            variables |= self.stack.schedules[self.schedule].variables
+        return variables
 
     @property
     def settings(self) -> frozenset[str]:

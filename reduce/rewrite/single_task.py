@@ -44,7 +44,7 @@ def submits_of(orchestration: Orchestration, task: KernelTask) -> tuple[Submit, 
     the text makes one task, the one at its place."""
     kernels = tuple(number for number in task.task.kernels or () if number >= 0)
     usages = [USAGES[argument.type] for argument in task.task.arguments]
-    found = tuple(
+    candidates = tuple(
         submit
         for submit in orchestration.submits
         if tuple(kernel.func_id for kernel in submit.kernels if kernel.func_id != -1) == kernels
@@ -52,7 +52,7 @@ def submits_of(orchestration: Orchestration, task: KernelTask) -> tuple[Submit, 
     )
     line = _straight_line(orchestration)
     placed = line[task.ordinal] if task.ordinal < len(line) else None
-    return (placed,) if placed in found else found
+    return (placed,) if placed in candidates else candidates
 
 
 def _straight_line(orchestration: Orchestration) -> tuple[Submit, ...]:

@@ -141,21 +141,23 @@ def _kernel_config(scene: _Scene, orchestration: Orchestration) -> str:
         "}",
         "KERNELS = [",
     ]
-    for one in scene.kernels:
-        folders = f', "extra_include_dirs": {one.extra_include_dirs!r}' if one.extra_include_dirs else ""
+    for kernel in scene.kernels:
+        folders = (
+            f', "extra_include_dirs": {kernel.extra_include_dirs!r}' if kernel.extra_include_dirs else ""
+        )
         lines.append(
-            f'    {{"func_id": {one.func_id}, "name": {one.name!r}, "source": {_source(one)}, '
-            f'"core_type": {one.core_type!r}, "signature": {_signature(_whole(one, orchestration))}{folders}}},'
+            f'    {{"func_id": {kernel.func_id}, "name": {kernel.name!r}, "source": {_source(kernel)}, '
+            f'"core_type": {kernel.core_type!r}, "signature": {_signature(_whole(kernel, orchestration))}{folders}}},'
         )
     return "\n".join([*lines, "]", ""])
 
 
-def _source(one: _Source) -> str:
-    return f"str(_ROOT_DIR / {' / '.join(map(repr, PurePosixPath(one.source).parts))})"
+def _source(kernel: _Source) -> str:
+    return f"str(_ROOT_DIR / {' / '.join(map(repr, PurePosixPath(kernel.source).parts))})"
 
 
 def _signature(directions: Sequence[Direction]) -> str:
-    return f"[{', '.join(f'_D.{one.value}' for one in directions)}]"
+    return f"[{', '.join(f'_D.{direction.value}' for direction in directions)}]"
 
 
 def _whole(kernel: _Kernel, orchestration: Orchestration) -> list[Direction]:
@@ -163,7 +165,7 @@ def _whole(kernel: _Kernel, orchestration: Orchestration) -> list[Direction]:
     added: list[list[Direction]] = [
         [_DIRECTIONS[argument.usage] for argument in submit.tensor_arguments]
         for submit in orchestration.submits
-        if kernel.func_id in [one.func_id for one in submit.kernels]
+        if kernel.func_id in [submitted.func_id for submitted in submit.kernels]
     ]
     added.sort(key=len)
     return [*kernel.signature, *(added[-1][len(kernel.signature) :] if added else [])]

@@ -85,7 +85,7 @@ def write_scene_test(
     """
     config = BuildDirectory.open(build).kernel_config()
     entry = config.orchestration
-    tensors = [one for one in arguments if not isinstance(one, EntryScalar)]
+    tensors = [argument for argument in arguments if not isinstance(argument, EntryScalar)]
     incores = [
         {
             "func_id": kernel.func_id,
@@ -104,12 +104,14 @@ def write_scene_test(
         },
         "incores": incores,
     }
-    described_tensors = [(one.name, one.shape, one.dtype, one.has_input, one.is_output) for one in tensors]
+    described_tensors = [
+        (tensor.name, tensor.shape, tensor.dtype, tensor.has_input, tensor.is_output) for tensor in tensors
+    ]
     runtime = config.runtime.get("runtime", "tensormap_and_ringbuffer")
     texts = {
         "DATA": 'Path(__file__).resolve().parent / "data"' if data is None else f"Path({str(data)!r})",
         "TENSORS": pprint.pformat(described_tensors, width=100),
-        "SCALARS": repr([one.name for one in arguments if isinstance(one, EntryScalar)]),
+        "SCALARS": repr([argument.name for argument in arguments if isinstance(argument, EntryScalar)]),
         "RUNTIME": repr(runtime),
         "RTOL": repr(tolerance.rtol),
         "ATOL": repr(tolerance.atol),

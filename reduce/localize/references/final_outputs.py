@@ -36,27 +36,27 @@ def output_evidence(
     if failing.outputs is None or reference.outputs is None:
         return {}
     shared = set(failing.outputs.names) & set(reference.outputs.names)
-    found: dict[int, bool] = {}
+    diverges: dict[int, bool] = {}
     for (ordinal, _), (name, region) in (last := last_writes(failing, entry_tensor)).items():
-        ours = _output(failing.outputs, name, region) if name in shared else None
-        theirs = _output(reference.outputs, name, region) if name in shared else None
-        if ours is None or theirs is None:
+        actual = _output(failing.outputs, name, region) if name in shared else None
+        expected = _output(reference.outputs, name, region) if name in shared else None
+        if actual is None or expected is None:
             continue
-        if differs(ours, theirs, tolerance):
-            found[ordinal] = True
+        if differs(actual, expected, tolerance):
+            diverges[ordinal] = True
         elif all(
             (ordinal, argument.index) in last
             for argument in failing.tasks.tasks[ordinal].task.arguments
             if argument.type.may_write
         ):
-            found.setdefault(ordinal, False)
-    return found
+            diverges.setdefault(ordinal, False)
+    return diverges
 
 
 def last_writes(build: RecordedBuild, name_of: NameOf) -> dict[tuple[int, int], tuple[str, Region]]:
     """Tensor and region by task and argument, where `name_of` tells the tensor and no later task writes into the
     region again."""
-    found: dict[tuple[int, int], tuple[str, Region]] = {}
+    writes: dict[tuple[int, int], tuple[str, Region]] = {}
     buffers: dict[tuple[int, int], int] = {}
     for task in build.tasks.tasks:
         submits = submits_of(build.orchestration, task)
@@ -65,14 +65,14 @@ def last_writes(build: RecordedBuild, name_of: NameOf) -> dict[tuple[int, int], 
             if not argument.type.may_write or region is None or buffer is None:
                 continue
             for key in [
-                key for key, (_, old) in found.items() if buffers[key] == buffer and may_overlap(region, old)
+                key for key, (_, old) in writes.items() if buffers[key] == buffer and may_overlap(region, old)
             ]:
-                del found[key]
+                del writes[key]
             name = name_of(build.orchestration, submits, argument.index)
             if name is not None:
-                found[task.ordinal, argument.index] = name, region
+                writes[task.ordinal, argument.index] = name, region
                 buffers[task.ordinal, argument.index] = buffer
-    return found
+    return writes
 
 
 def _output(outputs: TensorFolder, name: str, region: Region) -> TensorView | None:

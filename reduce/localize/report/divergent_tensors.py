@@ -75,16 +75,16 @@ def downstream_task(divergent: DivergentTask, attribution: Attribution) -> Downs
     )
 
 
-def _distances(found: Distances | None) -> TaskDistances | None:
-    if found is None:
+def _distances(distances: Distances | None) -> TaskDistances | None:
+    if distances is None:
         return None
     return TaskDistances(
-        out=_finite(found.out),
-        introduced=_finite(found.introduced),
-        propagated=_finite(found.propagated),
-        inputs=_finite(found.inputs),
-        floor=_finite(found.floor),
-        factor=None if found.factor is None else _finite(found.factor),
+        out=_finite(distances.out),
+        introduced=_finite(distances.introduced),
+        propagated=_finite(distances.propagated),
+        inputs=_finite(distances.inputs),
+        floor=_finite(distances.floor),
+        factor=None if distances.factor is None else _finite(distances.factor),
     )
 
 
@@ -102,9 +102,9 @@ def _pattern(
 
 
 def _statistics(actual: TensorView, expected: TensorView, tolerance: Tolerance) -> TensorStatistics | None:
-    ours, theirs = alike(actual, expected)
+    left, right = alike(actual, expected)
     try:
-        found, rows = measure(ours, theirs, tolerance), breakdown(ours, theirs, tolerance)
+        measured, rows = measure(left, right, tolerance), breakdown(left, right, tolerance)
     except IncomparableError:
         return None
     over = rows.slices_over()
@@ -112,32 +112,32 @@ def _statistics(actual: TensorView, expected: TensorView, tolerance: Tolerance) 
         dtype=actual.dtype.value,
         reference_dtype=expected.dtype.value,
         shape=actual.shape,
-        elements=found.numel,
-        different=found.over,
-        max_error=found.max_error.value,
-        max_error_index=found.max_error.index,
-        max_relative_error=_finite(found.max_relative_error.value),
-        relative_l2=_finite(found.relative_l2),
-        rmse=_finite(found.rmse),
-        max_ulps=found.max_distance,
-        nan=found.actual_nan.count,
-        inf=found.actual_inf.count,
+        elements=measured.numel,
+        different=measured.over,
+        max_error=measured.max_error.value,
+        max_error_index=measured.max_error.index,
+        max_relative_error=_finite(measured.max_relative_error.value),
+        relative_l2=_finite(measured.relative_l2),
+        rmse=_finite(measured.rmse),
+        max_ulps=measured.max_distance,
+        nan=measured.actual_nan.count,
+        inf=measured.actual_inf.count,
         rows=rows.length,
         rows_different=len(over),
         first_rows_different=tuple(rows.slice(int(number)).start for number in over[:_FIRST_ROWS]),
-        heat=_heat(ours, theirs, tolerance),
+        heat=_heat(left, right, tolerance),
     )
 
 
 def _heat(actual: TensorView, expected: TensorView, tolerance: Tolerance) -> ErrorMap:
-    found = heat_map(actual, expected, tolerance, height=_HEAT_HEIGHT, width=_HEAT_WIDTH)
+    blocks = heat_map(actual, expected, tolerance, height=_HEAT_HEIGHT, width=_HEAT_WIDTH)
     return ErrorMap(
-        rows=found.rows,
-        columns=found.columns,
-        row_step=found.row_step,
-        column_step=found.column_step,
-        wrong=tuple(tuple(round(float(share), 4) for share in row) for row in found.share_over),
-        wild=tuple(tuple(int(count) for count in row) for row in found.wild),
+        rows=blocks.rows,
+        columns=blocks.columns,
+        row_step=blocks.row_step,
+        column_step=blocks.column_step,
+        wrong=tuple(tuple(round(float(share), 4) for share in row) for row in blocks.share_over),
+        wild=tuple(tuple(int(count) for count in row) for row in blocks.wild),
     )
 
 

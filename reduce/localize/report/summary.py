@@ -17,67 +17,70 @@ _SHOWN = 8
 Line = Callable[..., None]
 
 
-def print_summary(found: Divergence, console: Console) -> None:
+def print_summary(divergence: Divergence, console: Console) -> None:
     """Print what was found, and what it rests on."""
 
     def line(text: str, style: str = "") -> None:
         console.print(Text(printable(text), style=style), soft_wrap=True)
 
-    _print_first_divergences(found, line)
-    for below in found.downstream:
+    _print_first_divergences(divergence, line)
+    for below in divergence.downstream:
         line(f"below: task {below.position} {below.kernel}: {below.task_class}, {below.reason}")
-    _print_orders(found, line)
-    if found.generated is not None:
-        _print_generated(found.generated, line)
-    _print_other_tasks(found, line)
-    for text in found.not_compared:
+    _print_orders(divergence, line)
+    if divergence.generated is not None:
+        _print_generated(divergence.generated, line)
+    _print_other_tasks(divergence, line)
+    for text in divergence.not_compared:
         line(f"not compared: {text}", "yellow")
     line(
-        f"{found.tasks} tasks, {found.runs} runs of the failing build and {found.reference_runs} of the reference, "
-        f"{found.bytes_dumped} bytes dumped; reference: {_reference(found.reference)}",
+        f"{divergence.tasks} tasks, {divergence.runs} runs of the failing build and {divergence.reference_runs} of the "
+        f"reference, {divergence.bytes_dumped} bytes dumped; reference: {_reference(divergence.reference)}",
         "dim",
     )
 
 
-def _print_first_divergences(found: Divergence, line: Line) -> None:
-    if found.stall is not None:
-        _print_stall(found.stall, line)
-    elif not found.first_divergent:
+def _print_first_divergences(divergence: Divergence, line: Line) -> None:
+    if divergence.stall is not None:
+        _print_stall(divergence.stall, line)
+    elif not divergence.first_divergent:
         line("nothing diverges from the reference", "bold yellow")
-        if any(edge.ordered_in_reference is not False for edge in found.missing_edges):
+        if any(edge.ordered_in_reference is not False for edge in divergence.missing_edges):
             line("candidates, should it fail in some orders only, are the tasks that do not wait:", "yellow")
-    for entry in found.first_divergent[:_SHOWN]:
+    for entry in divergence.first_divergent[:_SHOWN]:
         _print_first(entry, line)
-    if len(found.first_divergent) > _SHOWN:
+    if len(divergence.first_divergent) > _SHOWN:
         line(
-            f"... and {len(found.first_divergent) - _SHOWN} more first divergent tensors, see divergence.json"
+            f"... and {len(divergence.first_divergent) - _SHOWN} more first divergent tensors, see divergence.json"
         )
 
 
-def _print_orders(found: Divergence, line: Line) -> None:
+def _print_orders(divergence: Divergence, line: Line) -> None:
     """Which tasks do not wait for each other, and what the trials of other orders told."""
-    new = [edge for edge in found.missing_edges if edge.ordered_in_reference is not False]
+    new = [edge for edge in divergence.missing_edges if edge.ordered_in_reference is not False]
     for edge in new[:_SHOWN]:
         line(f"missing edge: {_edge(edge)}", "bold yellow")
     if len(new) > _SHOWN:
         line(f"... and {len(new) - _SHOWN} more missing edges, see divergence.json")
-    if found.schedule is not None:
+    if divergence.schedule is not None:
         line(
-            f"dumped under schedule {found.schedule}, in which the outputs are wrong; in another they are right"
+            f"dumped under schedule {divergence.schedule}, in which the outputs are wrong; in another they are right"
         )
-    if found.race is not None:
-        _print_race(found.race, line)
+    if divergence.race is not None:
+        _print_race(divergence.race, line)
 
 
-def _print_other_tasks(found: Divergence, line: Line) -> None:
+def _print_other_tasks(divergence: Divergence, line: Line) -> None:
     """Tasks of which less is known than of the divergent ones."""
     for tasks, what in (
-        (found.candidates, "before them have results of which no value is known: the error may be theirs"),
-        (found.rounding, "before them differ within rounding"),
-        (found.vanished, "diverged only in some runs: a race?"),
-        (found.unaligned, "of the failing build have no counterpart and were not compared"),
-        (found.unaligned_reference, "of the reference have no counterpart"),
-        (found.unvisited, "may hold a further first divergence and were not looked at"),
+        (
+            divergence.candidates,
+            "before them have results of which no value is known: the error may be theirs",
+        ),
+        (divergence.rounding, "before them differ within rounding"),
+        (divergence.vanished, "diverged only in some runs: a race?"),
+        (divergence.unaligned, "of the failing build have no counterpart and were not compared"),
+        (divergence.unaligned_reference, "of the reference have no counterpart"),
+        (divergence.unvisited, "may hold a further first divergence and were not looked at"),
     ):
         if tasks:
             names = ", ".join(sorted({task.kernel for task in tasks})[:_SHOWN])
@@ -103,13 +106,13 @@ def _print_first(entry: FirstDivergent, line: Line) -> None:
         line(f"  {entry.pattern.name} ({entry.pattern.confidence:.0%}): {entry.pattern.evidence}")
 
 
-def _print_stall(found: Stall, line: Line) -> None:
+def _print_stall(stall: Stall, line: Line) -> None:
     line(
-        f"{'a stall' if found.believed else 'a stall that is not believed'}: {found.reason}; "
-        f"{found.completed} of {found.total} tasks were done",
+        f"{'a stall' if stall.believed else 'a stall that is not believed'}: {stall.reason}; "
+        f"{stall.completed} of {stall.total} tasks were done",
         "bold red",
     )
-    for task in found.tasks[-_SHOWN:]:
+    for task in stall.tasks[-_SHOWN:]:
         cores = f" on core {', '.join(map(str, task.cores))}" if task.cores else ""
         lines = ", ".join(map(str, task.orchestration_lines)) or "?"
         line(
@@ -119,49 +122,49 @@ def _print_stall(found: Stall, line: Line) -> None:
         line(f"    {', '.join(task.kernel_sources)}, submitted at {task.orchestration_source}:{lines}")
 
 
-def _print_race(found: Race, line: Line) -> None:
-    if found.confirmed and found.confirmation is not None:
-        bad, good = found.confirmation.failing, found.confirmation.passing
+def _print_race(race: Race, line: Line) -> None:
+    if race.confirmed and race.confirmation is not None:
+        bad, good = race.confirmation.failing, race.confirmation.passing
         line(
             f"a race: {bad.schedule} failed in {bad.failed} of {bad.runs} fresh runs, {good.schedule} passed in "
             f"{good.runs} of {good.runs}, on the same data",
             "bold yellow",
         )
-    elif any(trial.failed for trial in found.trials):
+    elif any(trial.failed for trial in race.trials):
         line("no race shown: no order fails always while another passes always")
     else:
         line("it did not fail again: no race shown")
-    for trial in found.trials:
+    for trial in race.trials:
         knobs = " ".join(f"{name}={value}" for name, value in trial.variables.items())
         stopped = f", {trial.stopped} stopped" if trial.stopped else ""
         line(f"  {trial.schedule:12} {trial.failed} of {trial.runs} fail{stopped}  {knobs}")
 
 
-def _reference(found: ReferenceUsed | None) -> str:
-    if found is None:
+def _reference(reference: ReferenceUsed | None) -> str:
+    if reference is None:
         return "not told"
-    match found.kind:
+    match reference.kind:
         case "good build":
-            return f"good build {found.path}"
+            return f"good build {reference.path}"
         case "other target":
-            return f"the same build on {found.platform}"
+            return f"the same build on {reference.platform}"
         case "other schedule":
-            return f"the same build under schedule {found.schedule}"
+            return f"the same build under schedule {reference.schedule}"
         case "recorded values":
-            return f"values recorded in {found.path}, and the golden outputs"
+            return f"values recorded in {reference.path}, and the golden outputs"
         case "golden data":
-            return f"the golden outputs in {found.path} alone"
+            return f"the golden outputs in {reference.path} alone"
 
 
-def _print_generated(found: Generated, line: Line) -> None:
-    line(f"{found.origin or 'compiler or runtime: open'}: {found.shown}")
-    changed = [*found.differing, *found.only_failing, *found.only_reference]
+def _print_generated(generated: Generated, line: Line) -> None:
+    line(f"{generated.origin or 'compiler or runtime: open'}: {generated.shown}")
+    changed = [*generated.differing, *generated.only_failing, *generated.only_reference]
     more = f" and {len(changed) - _SHOWN} more" if len(changed) > _SHOWN else ""
     if changed:
         line(f"the compiler made differently: {', '.join(changed[:_SHOWN])}{more}")
-    if found.first_pass is not None:
-        line(f"first pass that differs: {found.first_pass.number:02} {found.first_pass.name}")
-        for text in found.first_pass.diff.splitlines():
+    if generated.first_pass is not None:
+        line(f"first pass that differs: {generated.first_pass.number:02} {generated.first_pass.name}")
+        for text in generated.first_pass.diff.splitlines():
             line(f"  {text}", "dim")
 
 

@@ -36,10 +36,10 @@ class Observations:
 
     def firsts(self) -> Mask:
         """Divergent tasks all of whose predecessors were observed, and are clean."""
-        found = np.zeros(len(self.dag), np.bool_)
+        firsts = np.zeros(len(self.dag), np.bool_)
         for task in np.flatnonzero(self.divergent):
-            found[task] = bool(self.clean[list(self.dag.predecessors[task])].all())
-        return found
+            firsts[task] = bool(self.clean[list(self.dag.predecessors[task])].all())
+        return firsts
 
     def explained(self) -> Mask:
         """First tasks, and everything that they reach."""

@@ -51,14 +51,14 @@ def read_stall(lines: Iterable[str]) -> StallLog | None:
     summary: dict[int, tuple[int, int]] = {}
     last = None
     for line in lines:
-        if (found := _TASK.search(line)) is not None:
-            last = int(found["round"])
+        if (match := _TASK.search(line)) is not None:
+            last = int(match["round"])
             known = rounds.setdefault(last, [])
             if len(known) < _MOST:
-                known.append(_task(found, line))
-        elif (found := _SUMMARY.search(line)) is not None:
-            last = int(found["round"])
-            summary[last] = int(found["completed"]), int(found["total"])
+                known.append(_task(match, line))
+        elif (match := _SUMMARY.search(line)) is not None:
+            last = int(match["round"])
+            summary[last] = int(match["completed"]), int(match["total"])
     if last is None:
         return None
     tasks = sorted(rounds.get(last, ()), key=lambda task: task.task_id)
@@ -66,16 +66,16 @@ def read_stall(lines: Iterable[str]) -> StallLog | None:
     return StallLog(completed=completed, total=total, tasks=tuple(tasks))
 
 
-def _task(found: re.Match[str], line: str) -> OpenTask:
-    number = int(found["task"])
+def _task(match: re.Match[str], line: str) -> OpenTask:
+    number = int(match["task"])
     # Some runtimes print the whole id, others its lower half.
-    task_id = number if number >> 32 else int(found["ring"]) << 32 | number
-    slots = [int(found[slot]) for slot in ("aic", "aiv0", "aiv1") if found[slot] is not None]
+    task_id = number if number >> 32 else int(match["ring"]) << 32 | number
+    slots = [int(match[slot]) for slot in ("aic", "aiv0", "aiv1") if match[slot] is not None]
     return OpenTask(
         task_id=task_id,
-        state=found["state"],
+        state=match["state"],
         kernels=tuple(slot for slot in slots if slot >= 0),
         cores=tuple(map(int, _CORES.findall(line))),
-        met=int(found["met"]),
-        dependencies=int(found["dependencies"]),
+        met=int(match["met"]),
+        dependencies=int(match["dependencies"]),
     )

@@ -1,6 +1,6 @@
 """What every kind of edit is: a search among smaller programs, which it proposes and never runs.
 
-To add one: write its `search` in a file of its own, and name it in `pipeline.py`'s list of kinds. A search need not be
+To add one: write its `search` in a file of its own, and name it in `kinds.py`. A search need not be
 clever. The gate makes its candidates canonical and passes over those that are not smaller than the best, the memory
 knows what was asked before, and the schedule comes back until no kind finds anything.
 """

@@ -37,21 +37,21 @@ class Maker:
             UnfitCutError: the tasks cannot be taken alone, or the reference does not run on the changed inputs.
             NotWholeError: a value was not recorded whole.
         """
-        ours = self.pair.make_failing(candidate, folder / "failing")
+        failing = self.pair.make_failing(candidate, folder / "failing")
         if not self.pair.has_twin:
-            return ours, None
-        theirs = self.pair.make_reference(candidate, folder / "passing")
+            return failing, None
+        passing = self.pair.make_reference(candidate, folder / "passing")
         if candidate.is_new_to_the_reference:
-            outputs = self._computed(candidate, theirs, folder / "runs-computing")
-            for made in (ours, theirs):
+            outputs = self._computed(candidate, passing, folder / "runs-computing")
+            for made in (failing, passing):
                 _expect(made, outputs)
-        return ours, theirs
+        return failing, passing
 
-    def _computed(self, candidate: Candidate, theirs: MadeBuild, folder: Path) -> TensorFolder:
+    def _computed(self, candidate: Candidate, passing: MadeBuild, folder: Path) -> TensorFolder:
         kept = self.computed / candidate.digest
         if not kept.exists():
             inside = self._inside(candidate, folder) if candidate.extents else None
-            outputs = self._outputs(theirs, folder / "runs")
+            outputs = self._outputs(passing, folder / "runs")
             if inside is not None and not _equal(inside, outputs):
                 raise UnfitCutError("a kernel of the reference depends on what lies around its tensors")
             keep(outputs.folder.root, kept)

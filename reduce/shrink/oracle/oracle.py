@@ -50,14 +50,14 @@ class Differential:
             return Answer.NOT
         with made_in(folder):
             try:
-                ours, theirs = self.maker.make(candidate, folder)
+                failing, passing = self.maker.make(candidate, folder)
             except (UnfitCutError, NotWholeError):
                 return Answer.INVALID
-            ran = self.runner.run(ours, self.pair.failing.toolchain, folder / "runs-failing")
-            outcome = self.failure.outcome(ran, ours)
-            if outcome is not Answer.INTERESTING or theirs is None:
+            ran = self.runner.run(failing, self.pair.failing.toolchain, folder / "runs-failing")
+            outcome = self.failure.outcome(ran, failing)
+            if outcome is not Answer.INTERESTING or passing is None:
                 return outcome
-            twin = self.runner.run(theirs, self.pair.reference.toolchain, folder / "runs-passing")
+            twin = self.runner.run(passing, self.pair.reference.toolchain, folder / "runs-passing")
             passed = twin.classification.verdict is Verdict.PASS
             return Answer.INTERESTING if passed else Answer.SLIPPED
 

@@ -77,12 +77,12 @@ def dropped_statements(candidate: Candidate) -> dict[str, set[StatementName]]:
 def take_kernel(name: str, source: WorkingCopy, copy: WorkingCopy) -> None:
     """Puts another build's source and binary of a kernel in place of the copy's, if both have it."""
     origin_build, target_build = source.build(), copy.build()
-    theirs = origin_build.kernel_config().kernel_named(name)
-    ours = target_build.kernel_config().kernel_named(name)
-    if theirs is None or ours is None or theirs.external or ours.external:
+    taken = origin_build.kernel_config().kernel_named(name)
+    replaced = target_build.kernel_config().kernel_named(name)
+    if taken is None or replaced is None or taken.external or replaced.external:
         return
-    origin = origin_build.folder.locate(theirs.source)
-    target = target_build.folder.locate(ours.source)
+    origin = origin_build.folder.locate(taken.source)
+    target = target_build.folder.locate(replaced.source)
     for file in origin.parent.glob(f"{origin.stem}.*"):
         shutil.copy2(file, target.with_name(target.stem + file.suffix))
 

@@ -79,9 +79,9 @@ class BuildPair:
         if self.golden is not None:
             return self._wrong_writers(self.golden)
         return tuple(
-            ours
-            for ours in sorted(self.alignment.reference_of)
-            if not same_bits(self.failing.values(ours), self.reference_values(ours))
+            ordinal
+            for ordinal in sorted(self.alignment.reference_of)
+            if not same_bits(self.failing.values(ordinal), self.reference_values(ordinal))
         )
 
     def _wrong_writers(self, tolerance: Tolerance) -> tuple[int, ...]:
@@ -92,13 +92,17 @@ class BuildPair:
             for golden in (None, _golden(self.failing.data))
         )
         writers_of_wrong: set[int] = set()
-        for ours, theirs in zip(left.tensors, right.tensors, strict=True):
-            if ours.expected is None or theirs.expected is None or not theirs.writers:
+        for tensor, golden_tensor in zip(left.tensors, right.tensors, strict=True):
+            if tensor.expected is None or golden_tensor.expected is None or not golden_tensor.writers:
                 continue
             writers_of_wrong |= {
                 writer
-                for writer in theirs.writers
-                if differs(ours.part(ours.expected, writer), ours.part(theirs.expected, writer), tolerance)
+                for writer in golden_tensor.writers
+                if differs(
+                    tensor.part(tensor.expected, writer),
+                    tensor.part(golden_tensor.expected, writer),
+                    tolerance,
+                )
             }
         return tuple(sorted(writers_of_wrong))
 
@@ -146,9 +150,10 @@ class BuildPair:
         """Numbers of blocks by ordinal, of the tasks that run in several, and in as many in the reference."""
         failing, reference = self.failing.program.tasks, self.reference.program.tasks
         return {
-            ours: blocks
-            for ours, theirs in self.alignment.reference_of.items()
-            if (blocks := failing[ours].blocks or 1) > 1 and reference[theirs].blocks == failing[ours].blocks
+            task: blocks
+            for task, counterpart in self.alignment.reference_of.items()
+            if (blocks := failing[task].blocks or 1) > 1
+            and reference[counterpart].blocks == failing[task].blocks
         }
 
     def varied_inputs(self, candidate: Candidate) -> tuple[str, ...]:
@@ -183,12 +188,12 @@ class BuildPair:
         )
 
     def _kernel_text(self, name: str, *, collapsed: bool) -> KernelText | None:
-        theirs = source_of(name, self.reference.copy)
-        ours = theirs if collapsed else source_of(name, self.failing.copy)
+        reference = source_of(name, self.reference.copy)
+        failing = reference if collapsed else source_of(name, self.failing.copy)
         return (
             None
-            if ours is None or theirs is None
-            else KernelText(name, ours.read_bytes(), theirs.read_bytes())
+            if failing is None or reference is None
+            else KernelText(name, failing.read_bytes(), reference.read_bytes())
         )
 
     def failing_cut(self, candidate: Candidate) -> Cut:

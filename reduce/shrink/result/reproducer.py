@@ -56,35 +56,35 @@ class Reproducer:
             + 1
         )
         folder = versions / str(number)
-        ours, theirs = self.make(candidate, folder)
+        failing, passing = self.make(candidate, folder)
         self._texts(folder)
-        self.explain(candidate, ours, ())
+        self.explain(candidate, failing, ())
         with replacing(self.result) as link:
             link.symlink_to(Path("versions") / str(number))
         for old in versions.iterdir():
             if old.name != str(number):
                 shutil.rmtree(old, ignore_errors=True)
-        return ours, theirs
+        return failing, passing
 
     def make(self, candidate: Candidate, folder: Path) -> tuple[MadeBuild, MadeBuild | None]:
         """Both builds below the new folder `folder`, each with its `run.sh`; no twin without a reference."""
-        ours, theirs = self.maker.make(candidate, folder)
+        failing, passing = self.maker.make(candidate, folder)
         shutil.rmtree(folder / "runs-computing", ignore_errors=True)
-        self._runnable(ours, self.pair.failing.toolchain)
-        if theirs is not None:
-            self._runnable(theirs, self.pair.reference.toolchain)
-        return ours, theirs
+        self._runnable(failing, self.pair.failing.toolchain)
+        if passing is not None:
+            self._runnable(passing, self.pair.reference.toolchain)
+        return failing, passing
 
-    def explain(self, candidate: Candidate, ours: MadeBuild, worst: Sequence[WorstRow]) -> None:
+    def explain(self, candidate: Candidate, failing: MadeBuild, worst: Sequence[WorstRow]) -> None:
         """Writes `why.md` beside the failing build."""
         program = self.pair.failing.program
-        tasks = [f"- task {one}: `{program.tasks[one].name}`" for one in candidate.tasks]
+        tasks = [f"- task {each}: `{program.tasks[each].name}`" for each in candidate.tasks]
         substituted = [
-            f"- `{one.tensor}`: {one.elements} elements left by task {one.producer_ordinal} (`{one.producer}`), "
-            f"recorded in the {one.recorded_in} run"
-            for one in ours.cut.boundaries
+            f"- `{each.tensor}`: {each.elements} elements left by task {each.producer_ordinal} (`{each.producer}`), "
+            f"recorded in the {each.recorded_in} run"
+            for each in failing.cut.boundaries
         ]
-        outputs = [f"`{one.buffer.name}`" for one in ours.cut.tensors if one.expected is not None]
+        outputs = [f"`{each.buffer.name}`" for each in failing.cut.tensors if each.expected is not None]
         rewritten = [name for name, _ in candidate.rewritten]
         truth = "the values of the good build" if self.pair.has_twin else "the golden data"
         why = [
@@ -98,9 +98,9 @@ class Reproducer:
             "",
             f"Outputs: {', '.join(outputs) or 'none'}, against {truth}.",
             f"Kernels taken from the good build: {', '.join(candidate.collapsed) or 'none'}.",
-            f"Sizes made smaller: {', '.join(f'{one} to {other}' for one, other in candidate.extents) or 'none'}.",
-            f"Tasks in fewer blocks: {', '.join(f'{one} in {count}' for one, count in candidate.blocks) or 'none'}.",
-            f"Inputs with plain values: {', '.join(f'`{one}`: {how}' for one, how in candidate.plain) or 'none'}.",
+            f"Sizes made smaller: {', '.join(f'{each} to {other}' for each, other in candidate.extents) or 'none'}.",
+            f"Tasks in fewer blocks: {', '.join(f'{each} in {count}' for each, count in candidate.blocks) or 'none'}.",
+            f"Inputs with plain values: {', '.join(f'`{each}`: {how}' for each, how in candidate.plain) or 'none'}.",
             f"Statements dropped from the kernels of both builds: {len(candidate.statements)}.",
             f"Kernels with a text made smaller by another program: {', '.join(rewritten) or 'none'}.",
             "",
@@ -110,7 +110,7 @@ class Reproducer:
         ]
         if worst:
             why += ["", "Worst rows (the last axis), in a run of the result:", "", *_table(worst)]
-        (ours.path.parent / "why.md").write_text("\n".join(why) + "\n", encoding="utf-8")
+        (failing.path.parent / "why.md").write_text("\n".join(why) + "\n", encoding="utf-8")
 
     def _runnable(self, made: MadeBuild, toolchain: Toolchain) -> None:
         debug = made.path / "debug"

@@ -38,7 +38,9 @@ class Verifier:
     runs: int
     folder: Path
 
-    def verify(self, candidate: Candidate, ours: MadeBuild, theirs: MadeBuild | None) -> VerifiedCandidate:
+    def verify(
+        self, candidate: Candidate, failing: MadeBuild, passing: MadeBuild | None
+    ) -> VerifiedCandidate:
         """Runs a candidate's build and its twin.
 
         Raises:
@@ -47,42 +49,42 @@ class Verifier:
         shutil.rmtree(self.folder, ignore_errors=True)
         failures, passes, signature = 0, 0, self.oracle.text
         for number in range(self.runs):
-            answer, shown = self._failing(ours, self.folder / f"failing-{number}")
+            answer, shown = self._failing(failing, self.folder / f"failing-{number}")
             if answer is Answer.INTERESTING:
                 failures, signature = failures + 1, shown
-            if theirs is not None:
+            if passing is not None:
                 twin = self.oracle.runner.run(
-                    theirs, self.pair.reference.toolchain.anew, self.folder / f"passing-{number}"
+                    passing, self.pair.reference.toolchain.anew, self.folder / f"passing-{number}"
                 )
                 passes += twin.classification.verdict is Verdict.PASS
-        wanted = 0 if theirs is None or isinstance(self.oracle, Script) else self.runs
+        wanted = 0 if passing is None or isinstance(self.oracle, Script) else self.runs
         if not failures or passes < wanted:
             raise UserError(
-                f"{ours.path}: expected the result to fail and its twin to pass, found {failures} failures and "
+                f"{failing.path}: expected the result to fail and its twin to pass, found {failures} failures and "
                 f"{passes} passes in {self.runs} runs each"
             )
         return VerifiedCandidate(
             candidate=candidate,
-            failing=ours,
+            failing=failing,
             verified=Verified(
-                runs=self.runs, failures=failures, passes=passes if theirs is not None else None
+                runs=self.runs, failures=failures, passes=passes if passing is not None else None
             ),
             signature=signature,
         )
 
-    def worst_rows(self, ours: MadeBuild) -> list[WorstRow]:
+    def worst_rows(self, failing: MadeBuild) -> list[WorstRow]:
         """The worst rows of one more run; none where it passes, or does not get to its end."""
         folder = self.folder / "worst"
-        ran = self.oracle.runner.run(ours, self.pair.failing.toolchain.anew, folder, save_outputs=True)
+        ran = self.oracle.runner.run(failing, self.pair.failing.toolchain.anew, folder, save_outputs=True)
         if ran.outputs is None:
             return []
-        return worst_rows(ran.outputs, TensorFolder.open(ours.path / "data" / "out"))
+        return worst_rows(ran.outputs, TensorFolder.open(failing.path / "data" / "out"))
 
-    def _failing(self, ours: MadeBuild, folder: Path) -> tuple[Answer, str]:
+    def _failing(self, failing: MadeBuild, folder: Path) -> tuple[Answer, str]:
         if isinstance(self.oracle, Script):
             folder.mkdir(parents=True)
-            return self.oracle.ask(ours, folder / "script.log.gz", "result"), self.oracle.text
-        ran = self.oracle.runner.run(ours, self.pair.failing.toolchain.anew, folder)
+            return self.oracle.ask(failing, folder / "script.log.gz", "result"), self.oracle.text
+        ran = self.oracle.runner.run(failing, self.pair.failing.toolchain.anew, folder)
         shown = ran.classification
         signature = f"{shown.verdict.value} {shown.signature or ''}".strip()
-        return self.oracle.failure.outcome(ran, ours), signature
+        return self.oracle.failure.outcome(ran, failing), signature

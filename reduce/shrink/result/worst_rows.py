@@ -37,11 +37,11 @@ def worst_rows(actual: TensorFolder, expected: TensorFolder) -> list[WorstRow]:
     return [row for _, row in sorted(rows, key=lambda pair: -pair[0])[:_SHOWN]]
 
 
-def _rows(name: str, ours: TensorView, theirs: TensorView) -> Iterator[tuple[float, WorstRow]]:
-    if ours.shape != theirs.shape or not ours.shape or 0 in ours.shape:
+def _rows(name: str, actual: TensorView, expected: TensorView) -> Iterator[tuple[float, WorstRow]]:
+    if actual.shape != expected.shape or not actual.shape or 0 in actual.shape:
         return
-    a = decode(ours.dtype, ours.contiguous()).astype(np.float64)
-    e = decode(theirs.dtype, theirs.contiguous()).astype(np.float64)
+    a = decode(actual.dtype, actual.contiguous()).astype(np.float64)
+    e = decode(expected.dtype, expected.contiguous()).astype(np.float64)
     with np.errstate(invalid="ignore"):
         same = (a == e) | (np.isnan(a) & np.isnan(e))
         error = np.where(same, 0.0, np.nan_to_num(np.abs(a - e), nan=np.inf))

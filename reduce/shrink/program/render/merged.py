@@ -18,15 +18,21 @@ def merge(failing: bytes, reference: bytes) -> bytes:
     c
     #endif
     """
-    ours, theirs = _lines(failing), _lines(reference)
+    failing_lines, reference_lines = _lines(failing), _lines(reference)
     merged: list[bytes] = []
     for kind, start, end, first, last in difflib.SequenceMatcher(
-        None, ours, theirs, autojunk=False
+        None, failing_lines, reference_lines, autojunk=False
     ).get_opcodes():
         if kind == "equal":
-            merged += ours[start:end]
+            merged += failing_lines[start:end]
         else:
-            merged += [b"#ifdef " + _MACRO, *ours[start:end], b"#else", *theirs[first:last], b"#endif"]
+            merged += [
+                b"#ifdef " + _MACRO,
+                *failing_lines[start:end],
+                b"#else",
+                *reference_lines[first:last],
+                b"#endif",
+            ]
     return b"".join(line + b"\n" for line in merged)
 
 

@@ -67,7 +67,7 @@ def statements_of(source: bytes) -> tuple[Statement, ...]:
     def needs(node: Node, parent: int | None) -> frozenset[int]:
         """Notes what the statement names and declares."""
         place = len(statements)
-        before = {one for name in _names(node) for one in named.get(name, ())}
+        before = {statement for name in _names(node) for statement in named.get(name, ())}
         for name in _names(node) & named.keys() - constant:
             named[name].append(place)
         for declared in _declared(node):
