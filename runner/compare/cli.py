@@ -7,13 +7,14 @@ import sys
 import click
 from dataclass_click import dataclass_click  # pyright: ignore[reportUnknownVariableType]
 
+from ...store.option_groups import GroupedCommand
 from ...store.options import version_option
 from .options import CompareOptions
 
 _PICTURES = (".html", ".svg", ".png")
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(cls=GroupedCommand, context_settings={"help_option_names": ["-h", "--help"]})
 @version_option()
 @dataclass_click(CompareOptions)
 def main(options: CompareOptions) -> None:

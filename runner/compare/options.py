@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Annotated
 
 import click
-from dataclass_click import argument, option
+from dataclass_click import argument
+
+from ...store.option_groups import OptionGroup, option
 
 _PATH = click.Path(path_type=Path)
 _NOT_NEGATIVE = click.FloatRange(min=0)
@@ -22,6 +24,7 @@ class CompareOptions:
         float | None,
         option(
             "--rtol",
+            group=OptionGroup.QUESTION,
             metavar="R",
             type=_NOT_NEGATIVE,
             help="Let values differ by this relative tolerance, as torch.allclose does.",
@@ -31,6 +34,7 @@ class CompareOptions:
         float | None,
         option(
             "--atol",
+            group=OptionGroup.QUESTION,
             metavar="A",
             type=_NOT_NEGATIVE,
             help="Let values differ by this absolute tolerance, as torch.allclose does.",
@@ -40,6 +44,7 @@ class CompareOptions:
         str,
         option(
             "--comparator",
+            group=OptionGroup.QUESTION,
             type=click.Choice(["allclose", "ratio-allclose", "ratio-reldiff"]),
             default="allclose",
             show_default=True,
@@ -50,6 +55,7 @@ class CompareOptions:
         float | None,
         option(
             "--max-error-ratio",
+            group=OptionGroup.QUESTION,
             metavar="SHARE",
             type=click.FloatRange(0, 1),
             help="Let this share of the elements differ; a ratio comparator is needed.",
@@ -59,6 +65,7 @@ class CompareOptions:
         float | None,
         option(
             "--diff-threshold",
+            group=OptionGroup.QUESTION,
             metavar="X",
             type=click.FloatRange(min=0, min_open=True),
             help="Let ratio-reldiff count an element as different beyond this relative difference.",
@@ -68,6 +75,7 @@ class CompareOptions:
         int | None,
         option(
             "--valid-rows",
+            group=OptionGroup.QUESTION,
             metavar="N",
             type=click.IntRange(min=0),
             help="Compare only this many leading rows; a ratio comparator is needed.",
@@ -77,6 +85,7 @@ class CompareOptions:
         int,
         option(
             "--valid-axis",
+            group=OptionGroup.QUESTION,
             metavar="N",
             default=0,
             show_default=True,
@@ -85,12 +94,18 @@ class CompareOptions:
     ]
     zero_tail: Annotated[
         bool,
-        option("--zero-tail", is_flag=True, help="Ask that all is zero behind the --valid-rows."),
+        option(
+            "--zero-tail",
+            group=OptionGroup.QUESTION,
+            is_flag=True,
+            help="Ask that all is zero behind the --valid-rows.",
+        ),
     ]
     topk: Annotated[
         tuple[str, ...],
         option(
             "--topk",
+            group=OptionGroup.QUESTION,
             metavar="INDICES=SCORES",
             multiple=True,
             help="Let indices differ where the scores tie; both are names of tensors; repeatable.",
@@ -98,12 +113,18 @@ class CompareOptions:
     ]
     axis: Annotated[
         int | None,
-        option("--axis", metavar="N", help="List the slices of this axis that differ, in place of rows."),
+        option(
+            "--axis",
+            group=OptionGroup.OUTPUT,
+            metavar="N",
+            help="List the slices of this axis that differ, in place of rows.",
+        ),
     ]
     picture: Annotated[
         Path | None,
         option(
             "--picture",
+            group=OptionGroup.OUTPUT,
             metavar="FILE",
             type=_PATH,
             help="Write heat maps to this file, whose name ends with .html, .svg or .png.",
@@ -113,16 +134,23 @@ class CompareOptions:
         tuple[str, ...],
         option(
             "--record",
+            group=OptionGroup.QUESTION,
             metavar="TEXT",
             multiple=True,
             help="Compare only records whose kernel or name has this text, and tell all about them; repeatable.",
         ),
     ]
-    first: Annotated[bool, option("--first", is_flag=True, help="Stop at the first record that differs.")]
+    first: Annotated[
+        bool,
+        option(
+            "--first", group=OptionGroup.OUTPUT, is_flag=True, help="Stop at the first record that differs."
+        ),
+    ]
     limit: Annotated[
         int,
         option(
             "--limit",
+            group=OptionGroup.OUTPUT,
             metavar="N",
             type=click.IntRange(min=0),
             default=20,
@@ -131,12 +159,23 @@ class CompareOptions:
         ),
     ]
     brief: Annotated[
-        bool, option("--brief", is_flag=True, help="Print one line: whether they differ, and where first.")
+        bool,
+        option(
+            "-q",
+            "--brief",
+            group=OptionGroup.OUTPUT,
+            is_flag=True,
+            help="Print one line: whether they differ, and where first.",
+        ),
     ]
     verbose: Annotated[
         bool,
         option(
-            "-v", "--verbose", is_flag=True, help="Print statistics, patterns, rows and a map of each record."
+            "-v",
+            "--verbose",
+            group=OptionGroup.OUTPUT,
+            is_flag=True,
+            help="Print statistics, patterns, rows and a map of each record.",
         ),
     ]
-    as_json: Annotated[bool, option("--json", is_flag=True, help="Print JSON.")]
+    as_json: Annotated[bool, option("--json", group=OptionGroup.OUTPUT, is_flag=True, help="Print JSON.")]

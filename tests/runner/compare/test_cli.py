@@ -53,6 +53,8 @@ OPTIONS: list[tuple[str, list[str], Any]] = [
     ("first", ["--first"], True),
     ("limit", ["--limit", "0"], 0),
     ("brief", ["--brief"], True),
+    ("brief", ["-q"], True),
+    ("verbose", ["--verbose"], True),
     ("verbose", ["-v"], True),
     ("as_json", ["--json"], True),
 ]
@@ -66,6 +68,11 @@ def test_each_option_reaches_its_field(field: str, words: list[str], value: Any)
 
 def test_every_field_is_covered() -> None:
     assert {field for field, *_ in OPTIONS} == {each.name for each in fields(CompareOptions)}
+
+
+def test_help_groups_the_options() -> None:
+    groups = [line for line in run("--help").output.splitlines() if line.endswith(":") and line[0] != " "]
+    assert groups == ["Question:", "Output:", "Other options:"]
 
 
 def save(path: Path, tensor: torch.Tensor) -> Path:

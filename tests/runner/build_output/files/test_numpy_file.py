@@ -1,14 +1,26 @@
 """Arrays of numpy as views, and what is refused."""
 
+import contextlib
+import io
+import tempfile
+import warnings
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from precision_bisect.runner.build_output.files import numpy_file
-from precision_bisect.runner.build_output.files.errors import FileTooLargeError, MalformedFileError
+from precision_bisect.runner.build_output.files.errors import (
+    BuildOutputError,
+    FileTooLargeError,
+    MalformedFileError,
+)
 from precision_bisect.runner.build_output.files.folder import Folder
 from precision_bisect.runner.build_output.files.numpy_file import load_npy, load_npz
+from precision_bisect.runner.build_output.files.tensor_file import load_tensors
+from tests.support.quick import examples
 
 
 def folder(path: Path) -> Folder:
@@ -54,3 +66,23 @@ def test_a_file_of_another_size_than_its_header_says_is_refused(tmp_path: Path) 
         file.write(b"12345678")
     with pytest.raises(MalformedFileError, match="expected 3 elements of 8 bytes, found 32 bytes"):
         load_npy(folder(tmp_path), "a.npy")
+
+
+@settings(max_examples=examples(300), deadline=None)
+@given(st.data(), st.sampled_from(["npy", "npz"]))
+def test_a_spoiled_file_is_an_error_or_arrays_and_nothing_else(data: st.DataObject, suffix: str) -> None:
+    packed = io.BytesIO()
+    if suffix == "npy":
+        np.save(packed, np.arange(60.0).reshape(3, 20))
+    else:
+        np.savez_compressed(packed, x=np.arange(50), y=np.ones((2, 2), np.complex64))
+    spoiled = bytearray(packed.getvalue())
+    for _ in range(data.draw(st.integers(1, 4))):
+        spoiled[data.draw(st.integers(0, len(spoiled) - 1))] = data.draw(st.integers(0, 255))
+    with tempfile.TemporaryDirectory() as place, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        file = Path(place) / f"a.{suffix}"
+        file.write_bytes(spoiled[: data.draw(st.integers(1, len(spoiled)))])
+        with contextlib.suppress(BuildOutputError):
+            for view in load_tensors(folder(file.parent), file.name).tensors.values():
+                view.contiguous()
