@@ -10,13 +10,13 @@ import click
 from dataclass_click import argument
 from pydantic import ByteSize, TypeAdapter, ValidationError
 
-from ..runner.process.options import BUDGET, jobs_option
+from ..runner.process.options import BUDGET, NumberType, jobs_option
 from ..runner.stack.options import DEVICE, PLATFORM, REPOSITORY, STACK
 from ..store.option_groups import OptionGroup, option
 from ..store.options import JSON, QUIET
 
 _PATH = click.Path(path_type=Path)
-_TOLERANCE = click.FloatRange(min=0)
+_TOLERANCE = NumberType(min=0)
 _BYTES: TypeAdapter[ByteSize] = TypeAdapter(ByteSize)
 
 
@@ -209,7 +209,7 @@ class ReduceOptions:
             "--timeout",
             group=OptionGroup.RESOURCES,
             metavar="SECONDS",
-            type=click.FloatRange(min=0, min_open=True),
+            type=NumberType(min=0, min_open=True),
             help="Stop a run after this many seconds; the default is 600, or the bisection's own limit.",
         ),
     ]

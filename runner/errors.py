@@ -20,3 +20,10 @@ class EndsError(UserError):
     """Good and bad do not span a range that could hold a culprit."""
 
     exit_code = 4
+
+
+def reason(error: OSError | UnicodeDecodeError) -> str:
+    """Why a file cannot be used, in the system's words."""
+    if isinstance(error, UnicodeDecodeError):
+        return "it is no UTF-8 text"
+    return error.strerror or str(error)

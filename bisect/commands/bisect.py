@@ -46,6 +46,7 @@ def _bisect(options: BisectOptions) -> int:
     if options.no_localize and options.reduce:
         raise UsageError("expected --no-localize or --reduce, found both: a reduction begins with localizing")
     if options.resume is not None:
+        _check_resume(options)
         return drive(lambda sessions: _found(options, sessions, home), options, home)
     if options.interactive:
         check_person(jobs=options.jobs)
@@ -57,6 +58,26 @@ def _bisect(options: BisectOptions) -> int:
         print(f"note: {notice}", file=sys.stderr)
     _check_places(plan.request.output, home)
     return drive(lambda sessions: StoredBisection.begin(plan, sessions=sessions, home=home), options, home)
+
+
+def _check_resume(options: BisectOptions) -> None:
+    """Raises `UsageError` where something is asked beside `--resume`, which goes on with what was asked."""
+    asked = {
+        "--good": options.good or None,
+        "--bad": options.bad,
+        "--repo": options.repo,
+        "--case": options.case,
+        "--bad-when": options.bad_when,
+        "--golden-data": options.golden_data,
+        "--runtime-dir": options.runtime_dir,
+        "--dry-run": options.dry_run or None,
+        "a command behind --": options.predicate,
+    }
+    given = [name for name, value in asked.items() if value is not None]
+    if given:
+        raise UsageError(
+            f"--resume: expected no question beside it, found {', '.join(given)}: it was asked before"
+        )
 
 
 def _found(options: BisectOptions, sessions: sessionmaker[Session], home: Home) -> StoredBisection:
@@ -163,7 +184,7 @@ def _searched(options: BisectOptions, stack: Stack) -> str:
 
 def _predicate(options: BisectOptions, stack: Stack, repository: str) -> Predicate:
     """The command behind `--`, as a worktree of the repository can run it."""
-    if not options.predicate:
+    if not options.predicate or not options.predicate[0]:
         raise UsageError("expected a command behind --, found nothing")
     if options.bad_when is not None:
         raise UsageError(

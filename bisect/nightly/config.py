@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, ValidationError, field_validator
 
-from ...runner.errors import UsageError
+from ...runner.errors import UsageError, reason
 from ...runner.process.duration import parse_duration
 from ...runner.stack.complaints import first_error
 from ...runner.stack.file import load_stack
@@ -94,7 +94,7 @@ def load_config(path: Path) -> tuple[NightlyConfig, Stack]:
     try:
         config = NightlyConfig.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: expected a readable nightly file: {error}") from error
+        raise UsageError(f"{path}: expected a readable nightly file: {reason(error)}") from error
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{path}: expected TOML: {error}") from error
     except ValidationError as error:

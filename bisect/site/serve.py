@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session, sessionmaker
 
-from ...runner.errors import UserError
+from ...runner.errors import UserError, reason
 from . import addresses
 from .pages import Site
 
@@ -31,9 +31,9 @@ class SiteServer(ThreadingHTTPServer):
             self.address_family = socket.AF_INET6
         try:
             super().__init__((host, port), _Handler)
-        except (OSError, OverflowError) as error:
+        except OSError as error:
             raise UserError(
-                f"expected to listen on {host} port {port}: {error}; name others with --host and --port"
+                f"expected to listen on {host} port {port}: {reason(error)}; name others with --host and --port"
             ) from error
 
 

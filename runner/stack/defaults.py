@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import Field, ValidationError
 
-from ..errors import UsageError
+from ..errors import UsageError, reason
 from .checkout import checkout_root
 from .complaints import first_error
 from .parts import Model
@@ -79,7 +79,9 @@ def _table(file: Path) -> Mapping[str, Any] | None:
         if file.name == SHARED_FILE and TABLE not in text:
             return None
         document = tomllib.loads(text)
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{file}: expected a file that can be read: {reason(error)}") from error
+    except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{file}: expected TOML: {error}") from error
     return document if file.name == OWN_FILE else document.get("tool", {}).get(TABLE)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from ..errors import UsageError
+from ..errors import UsageError, reason
 from .checkout import checkout_root
 from .complaints import first_error, suggestion
 from .stack import Stack
@@ -81,7 +81,7 @@ def _read(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: expected a readable stack file: {error}") from error
+        raise UsageError(f"{path}: expected a readable stack file: {reason(error)}") from error
 
 
 def _with_paths(stack: Stack, *, base: Path, overrides: Mapping[str, Path]) -> Stack:

@@ -1,5 +1,7 @@
 """The options that say which stack a command works on, and where: which target and which device."""
 
+import click
+
 from ...store.option_groups import OptionGroup, option
 
 STACK = option(
@@ -27,6 +29,7 @@ DEVICE = option(
     "--device",
     group=OptionGroup.QUESTION,
     metavar="N",
+    type=click.IntRange(min=0),
     default=0,
     show_default=True,
     help="Run on the device of this number.",

@@ -101,6 +101,8 @@ def _mending(verdict: Verdict) -> str:
     """What to do about an end that cannot be judged."""
     if verdict is Verdict.ENVIRONMENT_ERROR:
         return "mend the environment, then resume: what could not be judged is run again"
+    if verdict is Verdict.UNKNOWN:
+        return "mend it and resume, or name another end"
     return f"say what is bad with --bad-when (for instance --bad-when {verdict}), or mend it and resume"
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ....runner.errors import UsageError
+from ....runner.errors import UsageError, reason
 from ....store.words import plural
 
 _OLD, _NEW = "good", "bad"
@@ -42,7 +42,9 @@ class BisectLog:
         try:
             lines = file.read_text(encoding="utf-8").splitlines()
         except (OSError, UnicodeDecodeError) as error:
-            raise UsageError(f"--replay {file}: expected a file of git bisect log: {error}") from error
+            raise UsageError(
+                f"--replay {file}: expected a file of git bisect log: {reason(error)}"
+            ) from error
         log = cls(file=file)
         for number, line in enumerate(lines, start=1):
             words = _words(line)

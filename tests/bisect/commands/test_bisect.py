@@ -90,6 +90,7 @@ def test_a_script_that_git_does_not_track_is_named_by_its_full_path(
         (["--good", "a", "--bad", "b", "--gallop", "days"], None, "--gallop days: expected no --good"),
         (["--good", "a", "--bad", "b"], None, "expected a case, found none"),
         (["--good", "a", "--bad", "b"], (), "expected a command behind --"),
+        (["--good", "a", "--bad", "b"], ("",), "expected a command behind --"),
         (["--good", "a", "--bad", "b", "--case", "case.sh"], ("true",), "found both"),
         (
             ["--bad", "b", "--bad-when", "stall"],
@@ -135,6 +136,23 @@ def test_a_predicate_of_a_repository_that_is_named(
     ):
         with pytest.raises(UserError, match=message):
             question_of(options("--bad", "b", *more, predicate=("true",)))
+
+
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize(
+    ("words", "predicate", "names"),
+    [
+        (["--good", "a", "--bad", "b"], None, "--good, --bad"),
+        (["--case", "case.sh"], None, "--case"),
+        (["--dry-run"], None, "--dry-run"),
+        ([], ("true",), "a command behind --"),
+    ],
+)
+def test_a_resume_asks_nothing_else(
+    words: list[str], predicate: tuple[str, ...] | None, names: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert bisect(options("--resume", *words, predicate=predicate)) == 2
+    assert f"--resume: expected no question beside it, found {names}: " in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("home")

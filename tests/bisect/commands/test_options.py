@@ -115,6 +115,21 @@ def test_options_of_subcommands(
     assert getattr(parsed(command, model, words), field) == value
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--timeout", "nan"],
+        ["--timeout", "inf"],
+        ["--confidence", "nan"],
+        ["--device", "-1"],
+        ["--jobs", "0"],
+    ],
+)
+def test_what_is_no_number_of_the_range(words: list[str]) -> None:
+    with pytest.raises(click.BadParameter, match=r"expected a number|not in the range"):
+        parsed(main, BisectOptions, words)
+
+
 def test_every_field_is_covered() -> None:
     assert {field for field, *_ in OF_BISECT} | {"predicate", "typed"} == {
         each.name for each in fields(BisectOptions)
