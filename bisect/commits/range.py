@@ -1,9 +1,10 @@
 """A range of commits: what is asked of a repository between two of its commits, and what git tells of it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
+from ...runner.verdict.compiler_errors import CompilerError
 from ...store.commit import Commit
 from ...store.vocabulary import Judgement, Seeks
 from ..search.choose.windows import Window
@@ -51,6 +52,10 @@ class LoadedRange:
     graph: CommitGraph
     windows: tuple[Window, ...]
     """Between a change and its undoing."""
+    earlier_skips: Mapping[str, tuple[CompilerError, ...]] = field(
+        default_factory=dict[str, tuple[CompilerError, ...]]
+    )
+    """The contents that other bisections of the store could not build when they last tried, and with which errors."""
     elsewhere: frozenset[str] = frozenset()
     """The commits that touch none of the range's paths. Their results are taken to be those of the commits that stand
     for them, whatever their content."""

@@ -82,20 +82,29 @@ class RangeSearch:
 
     def blamed_files(self, known: Known) -> tuple[AskBlamedFile, ...]:
         """What has to be asked about the errors that made candidates untestable."""
-        return tuple(question for _, question in self._questions(known))
+        return tuple(dict.fromkeys(question for _, question in self._questions(known)))
 
     def _questions(self, known: Known) -> Iterator[tuple[str, AskBlamedFile]]:
-        """A question about each error of each untestable content of this range."""
-        for probe in known.log.ended:
-            for node in self.evidence.nodes_of(probe.content)[:1] if probe.errors else ():
+        """A question about each error of each untestable content of this range; equal errors blame alike."""
+        errors = {probe.content: probe.errors for probe in known.log.ended} | self._earlier_skips(known)
+        asked: dict[CompilerError, AskBlamedFile] = {}
+        for content in errors:
+            for node in self.evidence.nodes_of(content)[:1]:
                 commit, candidates = target_at(self.loaded, node).commit, self.loaded.candidates
-                for error in probe.errors:
-                    yield (
-                        probe.content,
-                        AskBlamedFile(
-                            ordinal=self.ordinal, candidates=candidates, commit=commit, error=error
-                        ),
+                for error in errors[content]:
+                    question = AskBlamedFile(
+                        ordinal=self.ordinal, candidates=candidates, commit=commit, error=error
                     )
+                    yield content, asked.setdefault(error, question)
+
+    def _earlier_skips(self, known: Known) -> dict[str, tuple[CompilerError, ...]]:
+        """What other bisections could not build, of what this one has not tried."""
+        ends = {self.loaded.old_content, self.loaded.new_content}
+        return {
+            content: errors
+            for content, errors in self.loaded.earlier_skips.items()
+            if content not in ends and not known.log.of(content)
+        }
 
     def blames(self, known: Known) -> tuple[Blame, ...]:
         """What errors blame, as far as it was asked, the first error of each content first."""
@@ -106,16 +115,27 @@ class RangeSearch:
         )
 
     def posterior(
-        self, known: Known, around: Circumstances, *, without: Iterable[int] = (), never: Iterable[int] = ()
+        self,
+        known: Known,
+        around: Circumstances,
+        *,
+        without: Iterable[int] = (),
+        never: Iterable[int] = (),
+        earlier: bool = True,
     ) -> Posterior:
         """What the probes say: those of the candidates in `without` are set aside, and the candidates in `never` count
-        as untestable, whatever their probes said."""
+        as untestable, whatever their probes said. `earlier`: what other bisections could not build is untestable."""
         untestable = dict.fromkeys(never)
         aside = {*without, *untestable}
         blamed: dict[str, tuple[BlamedFile, ...]] = {}
         for blame in self.blames(known):
             blamed[blame.content] = (*blamed.get(blame.content, ()), blame.file)
-        everything = self.evidence.observations(known.log, blamed)
+        everything = [
+            Observation(node, Outcome.SKIP, blamed=blamed.get(content, ()))
+            for content in (self._earlier_skips(known) if earlier else ())
+            for node in self.evidence.nodes_of(content)
+        ]
+        everything += self.evidence.observations(known.log, blamed)
         observations = [seen for seen in everything if seen.commit not in aside]
         observations += [Observation(node, Outcome.SKIP) for node in untestable]
         return self._cache.after(

@@ -9,6 +9,7 @@ from ...runner.case.case import RunOptions
 from ...runner.case.golden import FrozenGolden, load_reader
 from ...runner.probe.records import ProbeRequest, ProbeResult
 from ...runner.verdict.bad_when import BadWhen
+from ...runner.verdict.compiler_errors import CompilerError
 from ...runner.workspace.home import Home
 from ...runner.workspace.workspace import Workspace
 from ...store.journals.bisections import BisectionJournal
@@ -225,8 +226,15 @@ class DrivenBisection:
     def _answer(self, question: HistoryQuestion) -> None:
         answer = self._history.answer(question)
         if isinstance(question, AskRange) and isinstance(answer, LoadedRange):
+            answer = replace(answer, earlier_skips=self._earlier_skips(answer))
             self._open(question, answer)
         self.bisection = self.bisection.after(QuestionAnswered(question, answer))
+
+    def _earlier_skips(self, loaded: LoadedRange) -> dict[str, tuple[CompilerError, ...]]:
+        contents = {*filter(None, loaded.candidate_contents)}
+        stored = self._journal.probes.last_elsewhere(contents)
+        skips = {probe.content: finished_probe(probe).errors for probe in stored}
+        return {content: errors for content, errors in skips.items() if errors}
 
     def _open(self, asked: AskRange, loaded: LoadedRange) -> None:
         """Keep a range and its commits, and show it."""

@@ -16,6 +16,7 @@ def finished_probe(stored: ProbeRow, *, kernels: tuple[str, ...] = ()) -> Finish
     """A finished probe of the store. `kernels` are the names of those that its build holds, where they matter."""
     assert stored.verdict is not None
     judgement = stored.judgement or Judgement.SKIP
+    blames_commit = judgement is Judgement.SKIP and stored.verdict is not Verdict.ENVIRONMENT_ERROR
     return FinishedProbe(
         number=stored.ordinal,
         content=stored.content,
@@ -27,7 +28,7 @@ def finished_probe(stored: ProbeRow, *, kernels: tuple[str, ...] = ()) -> Finish
         metrics=stored.metrics or {},
         place=None if stored.slot is None else f"{stored.host or ''} {stored.slot}",
         kernels=kernels,
-        errors=compiler_errors(line.text for line in stored.evidence) if judgement is Judgement.SKIP else (),
+        errors=compiler_errors(line.text for line in stored.evidence) if blames_commit else (),
         times=ProbeTimes(
             build_source=stored.build_source or BuildSource.NONE,
             build_seconds=stored.build_seconds or 0.0,

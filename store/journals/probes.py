@@ -1,7 +1,7 @@
 """The probes of one bisection in the store: noted before they start, and counted once they are finished, wholly or not
 at all."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import Select, func, select
@@ -11,6 +11,8 @@ from ..clock import now
 from ..tables.bisections import ArtifactRow, BuildRow, EvidenceRow, ProbeRow
 from ..vocabulary import BuildSource, Evidence, Judgement, Phase, ProbeState, Verdict
 from .shared_rows import environment_id, storable
+
+_CONTENTS_ASKED_AT_ONCE = 500
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +68,18 @@ class ProbeJournal:
         """One finished probe."""
         with self._sessions() as session:
             return session.scalars(self._query().where(ProbeRow.ordinal == ordinal)).one()
+
+    def last_elsewhere(self, contents: Collection[str]) -> list[ProbeRow]:
+        """The last finished probe that other bisections made of each of some contents, detached, with its evidence."""
+        elsewhere = (ProbeRow.bisection_id != self._bisection, ProbeRow.state == ProbeState.FINISHED)
+        query = select(ProbeRow).options(selectinload(ProbeRow.evidence)).where(*elsewhere)
+        asked, last = sorted(contents), dict[str, ProbeRow]()
+        with self._sessions() as session:
+            for start in range(0, len(asked), _CONTENTS_ASKED_AT_ONCE):
+                some = asked[start : start + _CONTENTS_ASKED_AT_ONCE]
+                found = session.scalars(query.where(ProbeRow.content.in_(some)).order_by(ProbeRow.finished))
+                last |= {probe.content: probe for probe in found}
+        return [*last.values()]
 
     def _query(self) -> Select[ProbeRow]:
         return (

@@ -97,6 +97,26 @@ def stage(journal: BisectionJournal) -> int:
     )
 
 
+def test_of_what_other_bisections_ran_the_last_probe_of_each_content_is_known(
+    journal: BisectionJournal, sessions: sessionmaker[Session]
+) -> None:
+    skip = Evidence(stream="build", line=1, text="a.cpp:1:1: error: x", why="says build_error")
+    number = stage(journal)
+    for run, judgement in ((1, Judgement.BAD), (2, Judgement.SKIP)):
+        ordinal = journal.probes.start(key(number, run))
+        journal.probes.finish(ordinal, result(judgement=judgement, evidence=[skip]))
+    journal.probes.finish(journal.probes.start(key(number, content="d")), result())
+    journal.probes.start(key(number, content="e"))
+    other = BisectionJournal.begin(
+        sessions, name="two", repository="minipto", good="g", bad="b", request={"x": 1}
+    )
+    found = {probe.content: probe for probe in other.probes.last_elsewhere({"c", "e", "f"})}
+    assert {*found} == {"c"}
+    assert found["c"].judgement is Judgement.SKIP
+    assert [line.text for line in found["c"].evidence] == ["a.cpp:1:1: error: x"]
+    assert journal.probes.last_elsewhere({"c", "d"}) == []
+
+
 def test_a_finished_probe_comes_back_whole(journal: BisectionJournal) -> None:
     ordinal = journal.probes.start(key(stage(journal)))
     assert journal.probes.finished() == []

@@ -10,9 +10,9 @@ from typing_extensions import override
 
 from ....store.vocabulary import Phase
 from ...search.choose.confirmation import confirmed_at
-from ...search.choose.decision import as_if_certain
+from ...search.choose.decision import Undecided, as_if_certain
 from ...search.choose.planner import Found, OnlySkipped
-from ...search.choose.rounds import Round, next_round
+from ...search.choose.rounds import Answer, Round, next_round
 from ...search.evidence.posterior import Posterior
 from ..contradiction import Contradiction
 from ..known import Known
@@ -60,16 +60,11 @@ class Searching(BisectionState):
         if contradiction.verifying:
             return Wait(Needs(start=self._verify(contradiction.verifying, in_flight, around.workers)))
         posterior = _posterior(search, contradiction, known, around)
-        promise = search.promise(posterior, known, around)
-        decision = next_round(
-            posterior,
-            confirming=search.evidence.confirming(known.log),
-            in_flight=in_flight,
-            workers=around.workers,
-            confidence=search.confidence,
-            costs=costs_beside(promise, around.rivals),
-            windows=search.loaded.windows,
-        )
+        decision = self._decide(posterior, known, around)
+        if isinstance(decision, OnlySkipped | Undecided) and search.loaded.earlier_skips:
+            # What others could not build may do now, where nothing else is left.
+            posterior = _posterior(search, contradiction, known, around, earlier=False)
+            decision = self._decide(posterior, known, around)
         numbers = [probe.number for probe in known.log.running]
         if isinstance(decision, Round):
             start = self._start(decision)
@@ -97,6 +92,18 @@ class Searching(BisectionState):
         conclusion = without_culprit(search.loaded, decision, earlier, wall=wall)
         return Move(Concluding(conclusion, self.enclosing, search))
 
+    def _decide(self, posterior: Posterior, known: Known, around: Circumstances) -> Round | Answer:
+        search = self.range_search
+        return next_round(
+            posterior,
+            confirming=search.evidence.confirming(known.log),
+            in_flight=search.in_flight(known),
+            workers=around.workers,
+            confidence=search.confidence,
+            costs=costs_beside(search.promise(posterior, known, around), around.rivals),
+            windows=search.loaded.windows,
+        )
+
     def _start(self, decision: Round) -> tuple[WantedProbe, ...]:
         phase = Phase.SEARCH if decision.confirming is None else Phase.CONFIRM
         return tuple(self.range_search.wanted(node, phase) for node in decision.start)
@@ -113,11 +120,21 @@ class Searching(BisectionState):
 
 
 def _posterior(
-    search: RangeSearch, contradiction: Contradiction, known: Known, around: Circumstances
+    search: RangeSearch,
+    contradiction: Contradiction,
+    known: Known,
+    around: Circumstances,
+    *,
+    earlier: bool = True,
 ) -> Posterior:
-    """What the probes say of the change that is searched for. What failed on another line is not probed again."""
+    """What the probes say of the change that is searched for. What failed on another line is not probed again, nor is,
+    with `earlier`, what other bisections could not build."""
     return search.posterior(
-        known, around, without=contradiction.broken_before, never=contradiction.on_other_lines
+        known,
+        around,
+        without=contradiction.broken_before,
+        never=contradiction.on_other_lines,
+        earlier=earlier,
     )
 
 

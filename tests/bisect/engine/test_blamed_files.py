@@ -1,5 +1,8 @@
 """A bisection asks what the errors of untestable commits blame, and tries no more of those that hold the same."""
 
+from collections.abc import Collection
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -17,14 +20,17 @@ WALL = range(20, 90)
 ERROR = CompilerError(path="src/a.hpp", line=7, message="ambiguous")
 
 
-def searched(culprit: int, *, named: bool) -> tuple[SimulatedTask, list[int], list[AskBlamedFile]]:
-    """The search, the untestable commits that were tried, and what was asked about their errors."""
-    names, graph = [*map(str, range(120))], CommitGraph(line(120))
+def searched(
+    culprit: int, *, named: bool, earlier: Collection[int] = (), wall: Collection[int] = WALL
+) -> tuple[SimulatedTask, list[int], list[AskBlamedFile]]:
+    """The search, the untestable commits that were tried, and what was asked about their errors. `earlier` are those
+    that other bisections could not build."""
+    loaded = loaded_range([*map(str, range(120))], CommitGraph(line(120)), "good")
     asked: list[AskBlamedFile] = []
     tried: list[int] = []
 
     def outcome(content: str) -> Judgement:
-        if content != "good" and int(content) in WALL:
+        if content != "good" and int(content) in wall:
             tried.append(int(content))
             return Judgement.SKIP
         return Judgement.BAD if content != "good" and int(content) >= culprit else Judgement.GOOD
@@ -36,7 +42,7 @@ def searched(culprit: int, *, named: bool) -> tuple[SimulatedTask, list[int], li
 
     task = SimulatedTask(
         simulated=SimulatedBisection(
-            loaded=loaded_range(names, graph, "good"),
+            loaded=replace(loaded, earlier_skips={str(commit): (ERROR,) for commit in earlier}),
             outcome=outcome,
             machine=Machine(),
             errors=lambda content: (ERROR,) if named else (),
@@ -68,6 +74,21 @@ def test_a_wall_that_holds_the_culprit_is_told_and_not_tried_to_its_end(culprit:
         "were tried do not compile for (src/a.hpp:7: ambiguous), which 90 mends; to test them with its change, add "
         "--cherry-pick 90@19..89"
     )
+
+
+@pytest.mark.parametrize("culprit", [5, 91])
+def test_what_others_could_not_build_is_not_tried_again(culprit: int) -> None:
+    task, tried, asked = searched(culprit, named=True, earlier=(55, 70))
+    assert task.culprit == str(culprit)
+    assert not tried
+    assert len(asked) == 1, "equal errors blame alike"
+
+
+def test_where_nothing_else_is_left_it_is_tried_after_all() -> None:
+    """The compiler was mended meanwhile."""
+    task, tried, _ = searched(56, named=True, earlier=WALL, wall=())
+    assert task.culprit == "56"
+    assert not tried
 
 
 def test_without_a_name_every_commit_of_a_wall_is_tried() -> None:

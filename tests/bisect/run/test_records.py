@@ -30,5 +30,9 @@ def test_the_errors_of_a_skip_come_from_its_evidence() -> None:
     assert skip.evidence == LINES[:1]
 
 
+def test_a_full_disk_is_no_error_of_the_commit() -> None:
+    assert finished_probe(stored(Verdict.ENVIRONMENT_ERROR, Judgement.SKIP)).errors == ()
+
+
 def test_what_is_bad_because_it_does_not_compile_has_no_error_to_step_around() -> None:
     assert finished_probe(stored(Verdict.BUILD_ERROR, Judgement.BAD)).errors == ()
