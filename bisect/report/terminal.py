@@ -2,9 +2,10 @@
 
 import shlex
 from collections.abc import Iterable, Sequence
+from itertools import groupby
 from pathlib import Path
 
-from rich.console import Console, RenderableType
+from rich.console import Console
 from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
@@ -39,14 +40,15 @@ _LONGEST = 200
 """Characters of a line of somebody else's."""
 _FOUND = {"culprit": "bold green", "suspect": "bold yellow"}
 
-Entry = tuple[str, RenderableType]
-"""A label and what stands beside it."""
+Entry = tuple[str, Text | Path]
+"""A label and what stands beside it; a path stands on a line of its own, whole, to be copied."""
 
 
 def print_report(report: Report, directory: Path, console: Console) -> None:
     """Print the answer and what it rests on. `directory` holds the report's files."""
-    console.print(Rule(style="dim"))
-    console.print(_entries(_answer(report)))
+    if console.is_terminal:
+        console.print(Rule(style="dim"))
+    _print_entries(console, _answer(report))
     for url in filter(None, (culprit.url for culprit in report.culprits)):
         # Whole, whatever the width: it is to be clicked on or copied.
         console.print(Text(f"{'look at':<{_LABEL_WIDTH}} {one_line(url)}"), soft_wrap=True)
@@ -60,7 +62,7 @@ def print_report(report: Report, directory: Path, console: Console) -> None:
     ):
         if entries:
             _heading(title, console)
-            console.print(_entries(entries))
+            _print_entries(console, entries)
     _print_reproduction(directory, console)
     if report.repeat is not None:
         _heading("to search again", console)
@@ -90,8 +92,13 @@ def print_probes(report: Report, console: Console) -> None:
     for probe in report.probes:
         for run in probe.runs:
             judgement = Text(run.judgement.value, style=STYLES[run.judgement])
-            table.add_row(str(run.ordinal), judgement, _run(probe, run))
-    console.print(table)
+            if console.is_terminal:
+                table.add_row(str(run.ordinal), judgement, _run(probe, run))
+            else:
+                start = f"{run.ordinal:>4} {run.judgement.value:<4} "
+                console.print(Text(start).append_text(_run(probe, run)), soft_wrap=True)
+    if console.is_terminal:
+        console.print(table)
 
 
 def _answer(report: Report) -> Iterable[Entry]:
@@ -151,7 +158,7 @@ def _evidence(report: Report) -> list[Entry]:
         shown = shown_run(report, side)
         entries.extend(("", _text(text, style="dim")) for text in evidence_texts(shown)[:_FEW_LINES])
         if shown.log is not None:
-            entries.append(("", Text(shown.log, style="dim")))
+            entries.append(("", Path(shown.log)))
     return entries
 
 
@@ -227,11 +234,11 @@ def _print_places(report: Report, directory: Path, console: Console) -> None:
     _heading(f"{probes} in {plural(runs, 'run')} and {duration(timing.total)}", console)
     entries: list[Entry] = [("time", Text(f"build {duration(timing.build)}, run {duration(timing.run)}"))]
     if (directory / "report.md").is_file():
-        entries.append(("report", Text(str(directory / "report.md"))))
-        entries.append(("", Text("with report.json and bisect.log (for git bisect replay)")))
+        entries.append(("report", Text("with report.json and bisect.log (for git bisect replay):")))
+        entries.append(("", directory / "report.md"))
     else:
         entries.append(("report", Text(f"none written; write it with bisect-precision report {report.name}")))
-    console.print(_entries(entries))
+    _print_entries(console, entries)
 
 
 def _run(probe: ProbeReport, run: RunReport) -> Text:
@@ -256,10 +263,24 @@ def _heading(title: str, console: Console) -> None:
     console.print(Text(title, style="bold"))
 
 
-def _entries(entries: Iterable[Entry]) -> Table:
+def _print_entries(console: Console, entries: Iterable[Entry]) -> None:
+    """On a terminal labels and texts in two columns; in a pipe a line each, neither padded nor wrapped."""
+    for is_path, group in groupby(entries, key=lambda entry: isinstance(entry[1], Path)):
+        rows = [*group]
+        if console.is_terminal and not is_path:
+            console.print(_two_columns(rows))
+            continue
+        for label, content in rows:
+            start = "" if is_path else f"{label:<{_LABEL_WIDTH}} "
+            line = Text(start).append_text(content) if isinstance(content, Text) else Text(str(content))
+            line.rstrip()
+            console.print(line, soft_wrap=True)
+
+
+def _two_columns(entries: Iterable[Entry]) -> Table:
     table = Table.grid(padding=(0, 1))
     table.add_column(width=_LABEL_WIDTH, style="dim", overflow="fold")
     table.add_column(overflow="fold")
     for label, content in entries:
-        table.add_row(Text(label), content)
+        table.add_row(Text(label), content if isinstance(content, Text) else Text(str(content)))
     return table

@@ -13,10 +13,13 @@ from precision_bisect.store.vocabulary import Evidence, Verdict
 from tests.bisect.report.stored_bisection import StoredBisection, sha
 
 
-def printed(stored: StoredBisection, *, width: int = 80, colour: bool = False) -> str:
+def printed(stored: StoredBisection, *, width: int = 80, colour: bool = False, terminal: bool = False) -> str:
     stream = io.StringIO()
     console = Console(
-        file=stream, width=width, force_terminal=colour, color_system="standard" if colour else None
+        file=stream,
+        width=width,
+        force_terminal=colour or terminal,
+        color_system="standard" if colour else None,
     )
     directory = stored.folder / "report"
     write_report(stored.sessions, stored.name, directory)
@@ -62,18 +65,36 @@ def test_only_skipped_names_the_suspects(only_skipped: StoredBisection) -> None:
         assert f"suspect compiler {sha(name)[:12]} Subject of {name}" in text
 
 
+WHOLE = ("sh ", "/", "reduce ", "look at ")
+"""How lines begin that stand whole, whatever the width, to be copied."""
+
+
 @pytest.mark.parametrize("width", [40, 80])
 @pytest.mark.parametrize("colour", [False, True])
-def test_no_line_is_too_wide_but_commands_to_copy(
+def test_no_line_is_too_wide_but_what_is_to_be_copied(
     any_kind: StoredBisection, width: int, colour: bool
 ) -> None:
-    for line in printed(any_kind, width=width, colour=False).splitlines():
-        assert cell_len(line) <= width or line.startswith("sh ")
+    for line in printed(any_kind, width=width, terminal=True).splitlines():
+        assert cell_len(line) <= width or line.startswith(WHOLE)
     assert ("\x1b" in printed(any_kind, width=width, colour=colour)) == colour
 
 
+def test_what_goes_into_a_pipe_is_neither_padded_nor_wrapped(any_kind: StoredBisection) -> None:
+    narrow, wide = (printed(any_kind, width=width) for width in (40, 300))
+    assert narrow == wide
+    assert all(line == line.rstrip() for line in narrow.splitlines())
+    assert "─" not in narrow
+
+
+def test_a_log_stands_on_a_line_of_its_own(culprit: StoredBisection) -> None:
+    for terminal in (False, True):
+        assert "/home/probes/13/run.log.gz" in printed(culprit, width=40, terminal=terminal).splitlines()
+
+
 def test_narrow_or_wide_no_word_is_lost(culprit: StoredBisection) -> None:
-    letters = ["".join(printed(culprit, width=width).replace("─", "").split()) for width in (40, 120)]
+    letters = [
+        "".join(printed(culprit, width=width, terminal=True).replace("─", "").split()) for width in (40, 120)
+    ]
     assert sorted(letters[0]) == sorted(letters[1])
 
 
