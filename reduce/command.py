@@ -6,7 +6,9 @@ import re
 import shlex
 import shutil
 import sys
+import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
@@ -32,6 +34,8 @@ from .shrink.request import ShrinkRequest
 from .shrink.result.reduction import ReductionResult
 
 FOUND, ERROR, NOTHING_DIVERGES, STOPPED, INTERRUPTED = 0, 1, 3, 6, 130
+_LEAST_LEFT = 1.0
+"""Seconds of a budget, so that what there is to say is said."""
 _WRAPPED = 1e-5
 """Tolerance of a scene test that is written where none is asked for."""
 
@@ -45,11 +49,16 @@ def reduce(options: ReduceOptions) -> int:
     def say(text: str) -> None:
         progress.print(text, style="dim", markup=False, highlight=False, soft_wrap=True)
 
+    begun = time.monotonic()
     try:
         if options.wrap_only:
             print(wrap(failing_build(options), options.golden_data, _tolerance(options, default=_WRAPPED)))
             return FOUND
         with ForkServers(on_refusal=say) as servers, open_builds(options, servers, say) as builds:
+            if options.budget is not None:
+                # The toolchains of a bisection's builds may have had to be built.
+                left = max(_LEAST_LEFT, options.budget - (time.monotonic() - begun))
+                options = replace(options, budget=left)
             return _localize(options, builds, say) if options.localize_only else _shrink(options, builds, say)
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)

@@ -23,6 +23,7 @@ from ...runner.localization.job import BuildToRun, LocalizationJob
 from ...runner.probe.probe import Prober
 from ...runner.probe.records import ProbeRequest
 from ...runner.process.execute import Command, FinishedCommand, execute
+from ...runner.process.interrupt import Interrupt, InterruptedWorkError, interrupt_after
 from ...runner.workspace.content import StackContent
 from ...runner.workspace.home import Home
 from ...runner.workspace.inherited import OF_ANOTHER_PYTHON
@@ -56,6 +57,8 @@ def localize_culprit(
         return _localize(rows, home=home, reduce=reduce, deadline=deadline, say=say)
     except KeyboardInterrupt:
         return _left_out("interrupted")
+    except InterruptedWorkError:
+        return _left_out("the budget was spent before the toolchains were ready")
     except (NothingToCompareError, UserError) as error:
         return _left_out(one_line(str(error)))
     except Exception as error:  # the answer stands, whatever this step meets
@@ -193,11 +196,15 @@ def _localize(
     workspace = Workspace(request.stack, home)
     content = StackContent(request.stack, workspace)
 
-    def prober() -> Prober:
-        return Prober(workspace, content, home, on_activity=lambda _text: None)
+    def prober(interrupt: Interrupt) -> Prober:
+        return Prober(workspace, content, home, on_activity=lambda _text: None, interrupt=interrupt)
 
     # Two slots at once: each build is run by the toolchain of its own commit.
-    with prober() as ours, prober() as theirs:
+    with (
+        interrupt_after(deadline - time.monotonic()) as spent,
+        prober(spent) as ours,
+        prober(spent) as theirs,
+    ):
         failing, reference = (
             step.prepare(step.builds.failing, ours),
             step.prepare(step.builds.reference, theirs),

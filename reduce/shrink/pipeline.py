@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from ...runner.build_output.build_directory import BuildDirectory
@@ -51,7 +53,10 @@ def shrink(request: ShrinkRequest, *, on_progress: Callable[[str], None]) -> Red
 
 
 def _shrunk(request: ShrinkRequest, work: Path, on_progress: Callable[[str], None]) -> ReductionResult:
+    begun = time.monotonic()
     recorded = _record(request, work, on_progress)
+    if request.budget is not None:
+        request = replace(request, budget=max(0.0, request.budget - (time.monotonic() - begun)))
     pair = recorded.pair
     differing = _differing_kernels(request, pair)
     oracle, reproducer = _oracle(request, recorded, work)
@@ -115,7 +120,7 @@ def _record(request: ShrinkRequest, work: Path, on_progress: Callable[[str], Non
         reference_toolchain=request.reference_toolchain,
         golden=golden,
         folder=work,
-        timeout=request.timeout,
+        timeout=request.timeout if request.budget is None else min(request.timeout, request.budget),
         tolerance=request.tolerance,
         printed=request.printed,
         any_failure=request.interesting is not None,

@@ -12,7 +12,7 @@ from .oracle.failure import Printed
 
 @dataclass(frozen=True, kw_only=True)
 class ShrinkRequest:
-    """`budget` is seconds of searching, `timeout` seconds a run; None: no limit.
+    """`budget` is seconds of all of it, recordings too, `timeout` seconds a run; None: no limit.
 
     Without a `reference`, the golden data alone tell what is right. It may be the failing build itself, if its
     toolchain is another one: another target, or another schedule. `printed` or `interesting` say what counts as the

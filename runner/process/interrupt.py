@@ -1,7 +1,10 @@
 """Stopping work that has lost its value: a descriptor that can be read once it is to stop."""
 
+import os
 import select
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from typing import Protocol
 
 from filelock import FileLock, Timeout
@@ -50,6 +53,21 @@ class Interrupt:
         while not acquire():
             if poll.poll(int(_LOOK * 1000)):
                 raise InterruptedWorkError
+
+
+@contextmanager
+def interrupt_after(seconds: float) -> Generator[Interrupt]:
+    """An interrupt that asks for a stop after some seconds."""
+    source, sink = os.pipe()
+    timer = threading.Timer(max(0.0, seconds), lambda: os.write(sink, b"."))
+    timer.daemon = True
+    with os.fdopen(source, "rb") as ready, os.fdopen(sink, "wb"):
+        timer.start()
+        try:
+            yield Interrupt(ready)
+        finally:
+            timer.cancel()
+            timer.join()
 
 
 def try_lock(lock: FileLock) -> bool:
