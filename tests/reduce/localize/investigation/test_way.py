@@ -1,0 +1,124 @@
+"""The way of an investigation through the rooms: few stops, few rooms, and never back up."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from types import FrameType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+from precision_bisect.reduce.localize import executor
+from precision_bisect.reduce.localize.investigation.investigation import compare
+from precision_bisect.reduce.localize.references.reference_runs import ReferenceRuns
+from precision_bisect.runner.compare.statistics.statistics import Tolerance
+from tests.reduce.localize.investigation.test_investigation import request_of, rounded_otherwise
+from tests.reduce.localize.simulated_build import (
+    TASK_BYTES,
+    SimulatedBuild,
+    SimulatedTask,
+    add,
+    executor_in,
+)
+
+ROOT = Path(__file__).parents[4]
+ROOM = ROOT / "reduce"
+Stop = tuple[Path, str]
+"""A file and a function of it."""
+
+
+@contextmanager
+def noted(calls: list[tuple[Stop, Stop]]) -> Generator[None]:
+    """Notes which function of a file of the room calls which one of another file."""
+
+    def note(frame: FrameType, event: str, _argument: object) -> None:
+        if event != "call" or frame.f_back is None:
+            return
+        caller, callee = (Path(each.f_code.co_filename).resolve() for each in (frame.f_back, frame))
+        if caller != callee and caller.is_relative_to(ROOM) and callee.is_relative_to(ROOM):
+            calls.append(((caller, frame.f_back.f_code.co_name), (callee, frame.f_code.co_name)))
+
+    sys.setprofile(note)
+    try:
+        yield
+    finally:
+        sys.setprofile(None)
+
+
+def imported_by_room() -> dict[Path, set[Path]]:
+    """The folders of the room, and those that each imports from, directly or not."""
+    imports: dict[Path, set[Path]] = {}
+    for file in ROOM.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.level:
+                module = file.parents[node.level - 1].joinpath(*(node.module or "").split("."))
+                imports.setdefault(file.parent, set()).add(module if module.is_dir() else module.parent)
+    while True:
+        wider = {
+            room: used.union(*(imports.get(other, ()) for other in used)) for room, used in imports.items()
+        }
+        if wider == imports:
+            return imports
+        imports = wider
+
+
+def properties(file: Path) -> set[str]:
+    """Names of the properties that classes of a file have."""
+    return {
+        node.name
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef)
+        and any(isinstance(each, ast.Name) and "property" in each.id for each in node.decorator_list)
+    }
+
+
+@pytest.fixture
+def calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Stop, Stop]]:
+    """Of an investigation that tries orders, searches in several runs, and looks past rounding and below it."""
+    monkeypatch.setattr(executor, "TaskReplayer", SimulatedTask)
+    wrong = {0: rounded_otherwise, 1: add(1.5)}
+    good = SimulatedBuild.of(tmp_path / "good").with_outputs(tmp_path / "right")
+    bad = SimulatedBuild.of(tmp_path / "bad", wrong, tolerance=Tolerance(rtol=1e-3, atol=1e-3))
+    bad = bad.with_outputs(tmp_path / "wrong")
+    bad.replayer.toolchain = SimpleNamespace(stack=SimpleNamespace(schedules={}))
+
+    def run(*, schedule: str | None) -> Any:
+        return SimpleNamespace(outputs=bad.outputs, schedule=schedule)
+
+    monkeypatch.setattr(bad, "run", run, raising=False)
+    monkeypatch.setattr(bad, "restore", lambda: None, raising=False)
+    monkeypatch.setattr(ReferenceRuns, "orders", lambda *_ordinals: None)
+    request = replace(request_of(bad, tmp_path, Tolerance()), budget=4 * TASK_BYTES)
+    expected = ReferenceRuns.of(bad.recorded, good.recorded)
+    made: list[tuple[Stop, Stop]] = []
+    with noted(made):
+        findings = executor_in(tmp_path).execute(compare(request, bad.recorded, expected))
+    assert [task.ordinal for task in findings.attributed.rounding] == [0]
+    assert findings.race is not None
+    return made
+
+
+def test_no_call_leads_into_a_room_above(calls: list[tuple[Stop, Stop]]) -> None:
+    imported = imported_by_room()
+    up = {
+        f"{caller[0].relative_to(ROOT)} -> {callee[0].relative_to(ROOT)}"
+        for caller, callee in calls
+        if caller[0].parent != callee[0].parent and caller[0].parent in imported[callee[0].parent]
+    }
+    assert up == set()
+
+
+def test_an_investigation_stops_at_few_places_in_few_rooms(calls: list[tuple[Stop, Stop]]) -> None:
+    """Reading a property of a value that is at hand is no stop."""
+    stops = {
+        (file, name)
+        for (caller, _), (file, name) in calls
+        if caller.name == "investigation.py" and name not in properties(file)
+    }
+    assert len(stops) <= 12, stops
+    assert len({file.parent for file, _ in stops}) <= 6, stops
