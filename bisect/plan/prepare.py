@@ -21,7 +21,7 @@ from ..commits.range import LoadedRange
 from .checks import check_checkouts, check_histories, checked_runtime_dir
 from .cherry_picks import parse_cherry_picks
 from .ends.find import Ends, find_ends
-from .ends.paths import paths_of_tree
+from .ends.paths import paths_of_tree, told_of_paths
 from .ends.skips import parse_skips, told_of_skips
 from .lacks import check_lacks
 from .pins import frozen_values
@@ -51,7 +51,8 @@ def prepare(question: Question, home: Home) -> Plan:
     request = _request(question, given, workspace, ends=ends, name=name, home=home)
     loaded = _loaded(request, workspace)
     replayed = [question.replayed.notice] if question.replayed else []
-    notices = [*replayed, *ends.notices, *told_of_skips(request), *check_checkouts(request, workspace)]
+    notices = [*replayed, *ends.notices, *told_of_paths(request, loaded), *told_of_skips(request)]
+    notices += check_checkouts(request, workspace)
     notices += check_lacks(request, workspace, views(request, workspace)[1])
     if request.runtime_dir is not None:
         notices.append(

@@ -85,6 +85,13 @@ def _repository(stack: Stack, name: str) -> Iterator[MachineFinding]:
         found=f"{path} at {head[:12]}",
         hint=f"{len(changed)} uncommitted changes are not tested" if changed else "",
     )
+    if repository.boundary:
+        yield MachineFinding(
+            state="warning",
+            subject=f"history of {name}",
+            found="a shallow clone, searched only as far as it goes",
+            hint=repository.deepen,
+        )
     for pin in stack.pins.values():
         if isinstance(pin, GitlinkPin) and pin.holder == name:
             yield _submodule(stack, pin, pinned=repository.gitlink(head, pin.path), head=head)

@@ -4,6 +4,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ....runner.errors import UsageError
+from ....store.words import plural
+from ...commits.range import LoadedRange
+from ..request import BisectRequest
 
 
 def paths_of_tree(texts: Sequence[str], *, checkout: Path, here: Path) -> tuple[str, ...]:
@@ -21,6 +24,18 @@ def paths_of_tree(texts: Sequence[str], *, checkout: Path, here: Path) -> tuple[
         named = inside.relative_to(root).as_posix()
         found.append("" if named == "." else named)
     return tuple(dict.fromkeys(found))
+
+
+def told_of_paths(request: BisectRequest, loaded: LoadedRange | None) -> list[str]:
+    """What the report says of the paths of a question, and how many commits of its range touch them."""
+    if not request.paths:
+        return []
+    limit = " or ".join(path or "." for path in request.paths)
+    among = ""
+    if loaded is not None:
+        touching = len(loaded.commits) - len(loaded.elsewhere)
+        among = f", {touching} of {plural(len(loaded.commits), 'commit')}"
+    return [f"--path {limit}: only commits that touch it are searched{among}"]
 
 
 def _without_dots(path: Path) -> Path:

@@ -65,6 +65,14 @@ def test_a_dirty_checkout_and_an_absent_pin(small: SmallStack) -> None:
     assert found["submodule rt"].state == "warning"
 
 
+def test_a_shallow_clone_is_told(small: SmallStack) -> None:
+    (small.tool.path / ".git" / "shallow").write_text(small.tool.git("rev-parse", "HEAD") + "\n")
+    finding = findings(small)["history of tool"]
+    assert (finding.state, finding.hint) == (
+        "warning", f"git -C {small.tool.path} fetch --deepen=200, or --unshallow",
+    )  # fmt: skip
+
+
 def test_packages_are_those_of_the_stack_s_interpreter(small: SmallStack, tmp_path: Path) -> None:
     """Not those of the one that runs this tool."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "venv")], check=True)
