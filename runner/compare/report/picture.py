@@ -55,9 +55,12 @@ def _page(maps: Sequence[tuple[str, HeatMap]], *, generated: datetime) -> str:
     )
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        '<meta name="color-scheme" content="light dark">\n<title>diff-tensors · precision-bisect</title>\n'
-        f"<style>{style()}</style>\n</head>\n<body>\n<header><strong>precision-bisect</strong> diff-tensors</header>\n"
+        '<meta name="color-scheme" content="light dark">\n'
+        "<title>diff-tensors · precision-bisect</title>\n"
+        f"<style>{style()}</style>\n</head>\n<body>\n"
+        "<header><strong>precision-bisect</strong> diff-tensors</header>\n"
         f"<main>\n<h1>Where the tensors differ</h1>\n{parts}\n</main>\n"
         f"<footer>Generated {generated:%Y-%m-%d %H:%M} UTC.</footer>\n</body>\n</html>\n"
     )

@@ -1,18 +1,27 @@
 """The pages in Chromium: quiet, readable in light and dark, on a phone, by keyboard; text of others stays text."""
 
 import threading
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+import torch
 
 from benchmarks.site.browser import DESKTOP, PHONE, Browser
 from precision_bisect.bisect.site.folder import write_site
 from precision_bisect.bisect.site.serve import SiteServer
+from precision_bisect.reduce.localize.report.page import page as graph_page
+from precision_bisect.runner.compare.report.picture import write_picture
+from precision_bisect.runner.compare.statistics.rows import heat_map
+from precision_bisect.runner.compare.statistics.statistics import Tolerance
 from precision_bisect.store.database import read_store
 from tests.bisect.report.conftest import culprit  # noqa: F401
 from tests.bisect.report.stored_bisection import StoredBisection
 from tests.bisect.site.test_folder import DIVERGENCE_OF_EVIL, ELEMENTS
 from tests.bisect.site.views.test_nights import fill_with_incident
+from tests.runner.compare.tensor_makers import view_of
 
 Keys = pytest.importorskip("selenium.webdriver.common.keys", reason="selenium is not installed").Keys
 PAGES = {
@@ -71,6 +80,60 @@ def test_every_kind_of_page(kind: str, browser: Browser, site: Path) -> None:
     assert browser.ask("return document.documentElement.scrollWidth <= innerWidth"), "it scrolls sideways"
     # All of it is in the file: nothing was asked of any network.
     assert browser.ask("return performance.getEntriesByType('resource').map((each) => each.name)") == []
+    assert browser.complaints() == []
+    browser.size(DESKTOP)
+
+
+def a_picture(folder: Path) -> Path:
+    """The page of two heat maps, one of them with NaN."""
+    expected, actual = torch.zeros(64, 640), torch.zeros(64, 640)
+    actual[3:9, 100:400] = 1
+    spoiled = actual.clone()
+    spoiled[40] = float("nan")
+    maps = [
+        (name, heat_map(view_of(tensor), view_of(expected), Tolerance(), height=24, width=64))
+        for name, tensor in (
+            ("out/y", actual),
+            ("a name of no mean length that has to break somewhere", spoiled),
+        )
+    ]
+    write_picture(folder / "map.html", maps)
+    return folder / "map.html"
+
+
+def a_task_graph(folder: Path) -> Path:
+    """A chain of tasks, the second of which is the first divergent one."""
+    tasks: Any = SimpleNamespace(
+        tasks=[
+            SimpleNamespace(ordinal=number, name=f"kernel_{number}", task=SimpleNamespace(task_id=number))
+            for number in range(5)
+        ],
+        predecessors=[{number - 1} if number else set() for number in range(5)],
+    )
+    text = graph_page(tasks, firsts={1}, seen={0: 0.0, 1: 0.5, 2: 0.01}, compared=range(5))
+    (folder / "task_graph.html").write_text(text, encoding="utf-8")
+    return folder / "task_graph.html"
+
+
+@pytest.mark.parametrize("make", [a_picture, a_task_graph])
+def test_pictures_and_task_graphs_are_pages_like_the_others(
+    make: Callable[[Path], Path], browser: Browser, tmp_path: Path
+) -> None:
+    page = make(tmp_path)
+    browser.complaints()
+    papers: list[str] = []
+    for scheme in ("light", "dark"):
+        browser.scheme(scheme)
+        for size in (DESKTOP, PHONE):
+            browser.size(size)
+            browser.open(page)
+            ratio, text = browser.ask(CONTRAST)
+            assert ratio >= 4.5, (scheme, text)
+            assert browser.ask("return document.documentElement.scrollWidth <= innerWidth"), (
+                "it scrolls sideways"
+            )
+        papers.append(browser.ask("return getComputedStyle(document.body).backgroundColor"))
+    assert papers[0] != papers[1]
     assert browser.complaints() == []
     browser.size(DESKTOP)
 
