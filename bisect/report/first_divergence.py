@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from ...runner.localization.answer import Localization
 from ...runner.localization.divergence import Divergence
 from ...runner.localization.stall import Stall
-from ...runner.localization.tensors import FirstDivergent, TensorStatistics
+from ...runner.localization.tensors import FirstDivergent
 
 _MOST = 4
 """Tensors, and missing edges, that are told of; divergence.json has all."""
@@ -96,13 +96,5 @@ def _tensor(each: FirstDivergent, *, others: int) -> Iterator[tuple[str, str]]:
     if each.pattern is not None:
         yield "pattern", f"{each.pattern.name} ({each.pattern.confidence:.0%}): {each.pattern.evidence}"
     if (found := each.statistics) is not None:
-        yield "worst", _worst(found)
-
-
-def _worst(found: TensorStatistics) -> str:
-    """How far a tensor is off; of NaN and Inf no error can be told, so that they are counted."""
-    wild = [f"{count} {what}" for count, what in ((found.nan, "NaN"), (found.inf, "Inf")) if count]
-    at = f" at {list(found.max_error_index)}" if found.max_error_index is not None else ""
-    error = [f"error {found.max_error:.6g}{at}"] if found.max_error > 0 or not wild else []
-    ulps = f", by at most {found.max_ulps} ulp" if error else ""
-    return f"{', '.join([*wild, *error])}; {found.different} of {found.elements} elements differ{ulps}"
+        ulps = f", by at most {found.max_ulps} ulp" if found.max_ulps else ""
+        yield "worst", f"{found.worst}; {found.different} of {found.elements} elements differ{ulps}"

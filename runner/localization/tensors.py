@@ -55,6 +55,15 @@ class TensorStatistics(DocumentPart):
     first_rows_different: tuple[int, ...]
     heat: ErrorMap | None = None
 
+    @property
+    def worst(self) -> str:
+        """How far it is off, in words. Of NaN and Inf no error can be told, so that they are counted."""
+        wild = [f"{count} {what}" for count, what in ((self.nan, "NaN"), (self.inf, "Inf")) if count]
+        if self.max_error == 0 and wild:
+            return ", ".join(wild)
+        at = f" at {list(self.max_error_index)}" if self.max_error_index is not None else ""
+        return ", ".join([*wild, f"error {self.max_error:.6g}{at}"])
+
 
 class TaskDistances(DocumentPart):
     """Relative L2 distances to the reference's result; null where one is infinite.

@@ -99,8 +99,7 @@ def _print_first(entry: FirstDivergent, line: Line) -> None:
     if (statistics := entry.statistics) is not None:
         line(
             f"  {statistics.different} of {statistics.elements} elements in {statistics.rows_different} of "
-            f"{statistics.rows} rows, max error {statistics.max_error:.6g} "
-            f"at {list(statistics.max_error_index or ())}, at most {statistics.max_ulps} ulp"
+            f"{statistics.rows} rows, {statistics.worst}, at most {statistics.max_ulps} ulp"
         )
     if entry.pattern is not None:
         line(f"  {entry.pattern.name} ({entry.pattern.confidence:.0%}): {entry.pattern.evidence}")

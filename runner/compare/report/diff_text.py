@@ -173,6 +173,8 @@ def _extreme(largest: Extreme, found: Statistics) -> str:
     """The largest error; of elements that are all NaN or Inf on one side there is none."""
     if found.finite == 0 and found.numel:
         return "none: every pair has NaN or Inf"
+    if largest.value == 0 and found.finite < found.numel:
+        return f"none in the {found.finite} pairs without NaN or Inf"
     return f"{largest.value:.6g} at {_index(largest.index)}"
 
 
@@ -185,10 +187,9 @@ def _rows(found: Breakdown) -> Text:
     for number in over[:SHOWN_ROWS]:
         part = found.slice(number)
         place = str(part.start) if part.stop == part.start + 1 else f"{part.start}:{part.stop}"
-        text.append(
-            f"\n    {place}: {part.over} of {part.numel} over, max error {part.max_error:.3g}, "
-            f"relative L2 {part.relative_l2:.3g}"
-        )
+        text.append(f"\n    {place}: {part.over} of {part.numel} over")
+        if part.max_error > 0 or not part.wild:
+            text.append(f", max error {part.max_error:.3g}, relative L2 {part.relative_l2:.3g}")
         if part.wild:
             text.append(f", {part.wild} NaN or Inf")
     if len(over) > SHOWN_ROWS:

@@ -438,7 +438,18 @@ def test_nan_and_inf_are_in_the_headline_and_no_error_of_zero_is(tmp_path: Path)
     assert first.endswith("3 of 3 elements differ, 2 NaN, 1 Inf")
     assert second.endswith("1 of 3 elements differ, 2 NaN, 1 Inf, expected has 3 NaN")
     assert "max error" not in first + second
-    assert "none: every pair has NaN or Inf" in run(a, b, "-v").output
+    detailed = run(a, b, "-v").output
+    assert "none: every pair has NaN or Inf" in detailed
+    assert "max error 0" not in detailed
+
+
+def test_of_rows_with_nan_alone_no_error_of_zero_is_told(tmp_path: Path) -> None:
+    actual = torch.ones(3, 3)
+    actual[1] = math.nan
+    output = run(save(tmp_path / "a.pt", actual), save(tmp_path / "b.pt", torch.ones(3, 3))).output
+    assert "max abs error        none in the 6 pairs without NaN or Inf" in output
+    assert "    1: 3 of 3 over, 3 NaN or Inf" in output
+    assert "error 0" not in output
 
 
 def test_the_kernel_stands_first_and_the_first_task_on_top(tmp_path: Path) -> None:

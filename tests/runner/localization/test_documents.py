@@ -16,7 +16,7 @@ from precision_bisect.runner.localization.answer import (
 )
 from precision_bisect.runner.localization.divergence import DIVERGENCE, Divergence, schema_text
 from precision_bisect.runner.localization.orders import OrderConfirmation, OrderTrial
-from precision_bisect.runner.localization.tensors import FirstDivergent
+from precision_bisect.runner.localization.tensors import FirstDivergent, TensorStatistics
 
 KEPT = Path(__file__).parents[2] / "store" / "f499ad2"
 TENSOR = {
@@ -119,3 +119,21 @@ def test_what_f499ad2_left_in_a_folder_is_read() -> None:
     assert divergence.reference is not None
     assert reduction is not None
     assert (reduction.tasks.before, reduction.tasks.after) == (12, 1)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"max_error": 0.5, "max_error_index": (1, 2), "max_ulps": 7}, "error 0.5 at [1, 2]"),
+        ({"nan": 3}, "3 NaN"),
+        ({"nan": 3, "inf": 1, "max_error": 2.0}, "3 NaN, 1 Inf, error 2"),
+        ({}, "error 0"),
+    ],
+)
+def test_how_far_a_tensor_is_off_in_words(changes: dict[str, Any], words: str) -> None:
+    none = dict.fromkeys(("max_error", "max_ulps", "nan", "inf"), 0)
+    sizes = {"elements": 6, "different": 2, "rows": 2, "rows_different": 1, "first_rows_different": (1,)}
+    statistics = TensorStatistics.model_validate(
+        {"dtype": "float32", "shape": (2, 3), **sizes, **none, **changes}
+    )
+    assert statistics.worst == words
