@@ -10,12 +10,13 @@ import click
 from dataclass_click import argument
 from pydantic import ByteSize, TypeAdapter, ValidationError
 
-from ..runner.process.options import BUDGET, NumberType, jobs_option
+from ..runner.process.option_types import NumberType, PathType
+from ..runner.process.options import BUDGET, jobs_option
 from ..runner.stack.options import DEVICE, PLATFORM, REPOSITORY, STACK
 from ..store.option_groups import OptionGroup, option
 from ..store.options import JSON, QUIET
 
-_PATH = click.Path(path_type=Path)
+_PATH = PathType()
 _TOLERANCE = NumberType(min=0)
 _BYTES: TypeAdapter[ByteSize] = TypeAdapter(ByteSize)
 

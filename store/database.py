@@ -136,11 +136,18 @@ def _explained(parsed: URL, purpose: str) -> Generator[None]:
     try:
         yield
     except (SQLAlchemyError, OSError) as error:
-        reason = " ".join((str(error.orig) if isinstance(error, DatabaseError) else str(error)).split())
+        reason = " ".join(_told(error).split())
         raise StoreError(
             f"expected a store that can be {purpose} at {parsed.render_as_string()}: {reason}; "
             "free it or name another one with --store"
         ) from error
+
+
+def _told(error: SQLAlchemyError | OSError) -> str:
+    """What went wrong, in the words of the database or the system."""
+    if isinstance(error, DatabaseError):
+        return str(error.orig)
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
 def _read_only_file(parsed: URL, file: Path) -> URL:

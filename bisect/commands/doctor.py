@@ -54,7 +54,7 @@ def _imports(stack: Stack, case: str, revision: str) -> MachineFinding:
     """Whether the slots' interpreter has what a case imports at a commit of the searched repository."""
     workspace = Workspace(stack, user_home())
     searched = stack.searched
-    sha = workspace.repositories[searched].resolve(revision, option=revision)
+    sha = workspace.repositories[searched].resolve(revision, option="--at")
     fixed = fixed_revisions(stack, workspace.repositories, searched=searched)
     complete = Revisions(stack, workspace.clones, fixed).complete({searched: sha})
     lack = lack_of(stack, workspace, CaseName.parse(case, stack), complete)

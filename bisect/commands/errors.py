@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-from ...runner.errors import UserError
+from ...runner.errors import UserError, reason
 from ...store.database import StoreError
 
 ERROR, INTERRUPTED = 1, 130
@@ -21,6 +21,10 @@ def run_command(function: Callable[[], int]) -> int:
     except SQLAlchemyError as error:
         why = error.orig if isinstance(error, DBAPIError) else error
         print(f"error: expected a store that can be read and written, found: {why}", file=sys.stderr)
+        return ERROR
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        print(f"error: {where}expected files that can be read and written: {reason(error)}", file=sys.stderr)
         return ERROR
     except KeyboardInterrupt:
         return INTERRUPTED

@@ -10,8 +10,9 @@ import click
 from dataclass_click import argument
 
 from ...store.option_groups import OptionGroup, option
+from ..process.option_types import PathType
 
-_PATH = click.Path(path_type=Path)
+_PATH = PathType()
 _NOT_NEGATIVE = click.FloatRange(min=0)
 
 

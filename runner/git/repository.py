@@ -14,12 +14,15 @@ from pathlib import Path
 os.environ.setdefault("GIT_PYTHON_REFRESH", "quiet")
 
 from git.cmd import Git
+from git.exc import GitCommandNotFound
 
 from ...store.commit import Commit, TreeChange
 from ..errors import UserError
 
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _LONGEST_COMPLAINT = 300
+_NOT_FOUND = 127
+"""Exit code of `env` where there is no git."""
 _FIELDS = "%H%x00%P%x00%an%x00%ae%x00%ct%x00%s%x00"
 
 # Without this a mere `git status` would refresh, and so write, the user's index.
@@ -46,6 +49,13 @@ _GIT = (
     *(word for name in LOCAL_VARIABLES for word in ("-u", name)),
     *("git", "--no-replace-objects", "-c", "core.fsmonitor=false"),
 )
+
+
+class GitMissingError(UserError):
+    """There is no git to run."""
+
+    def __init__(self) -> None:
+        super().__init__("expected git on PATH, found none; install it")
 
 
 class GitError(UserError):
@@ -81,7 +91,7 @@ class GitRepository:
         """The repository around a folder. Raises `UserError` where there is none."""
         where = f"{path} (repository {name}; --repository {name}=PATH names another)"
         if shutil.which("git") is None:
-            raise UserError("expected git on PATH, found none; install it")
+            raise GitMissingError
         if not path.is_dir():
             raise UserError(f"expected a git checkout at {where}, found no such folder")
         repository = cls(path)
@@ -113,15 +123,20 @@ class GitRepository:
 
     def _output(self, *arguments: str) -> str:
         # As an option of git, a folder that is gone is an error; GitPython would go on in the current one.
-        result = self._git.execute(
-            [*_GIT, "-C", str(self.path), *arguments],
-            stdout_as_string=False,
-            strip_newline_in_stdout=False,
-            with_extended_output=True,
-            with_exceptions=False,
-        )
+        try:
+            result = self._git.execute(
+                [*_GIT, "-C", str(self.path), *arguments],
+                stdout_as_string=False,
+                strip_newline_in_stdout=False,
+                with_extended_output=True,
+                with_exceptions=False,
+            )
+        except GitCommandNotFound as error:
+            raise GitMissingError from error
         assert isinstance(result, tuple)
         status, output, complaint = result
+        if status == _NOT_FOUND:
+            raise GitMissingError
         if status != 0:
             said = "; ".join(complaint.split("\n"))[:_LONGEST_COMPLAINT]
             raise GitError(f"git {arguments[0]} failed in {self.path}: {said}", status=status)

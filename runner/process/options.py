@@ -1,6 +1,5 @@
 """The options that bound what a command spends: how long it works, and how many runs it makes at once."""
 
-import math
 from typing import Any
 
 import click
@@ -20,17 +19,6 @@ class DurationType(click.ParamType[float]):
             return parse_duration(str(value))
         except ValueError as error:
             self.fail(str(error), param, ctx)
-
-
-class NumberType(click.FloatRange):
-    """An option's value that is a number of a range, neither NaN nor infinite, which no comparison would refuse."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """The number; a usage error where it is none, or out of range."""
-        number = float(super().convert(value, param, ctx))
-        if not math.isfinite(number):
-            self.fail(f"expected a number, found {value!r}", param, ctx)
-        return number
 
 
 BUDGET = option(

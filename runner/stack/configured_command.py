@@ -24,6 +24,10 @@ class ConfiguredCommand(GroupedCommand):
                 defaults, folder = read_defaults(Path.cwd())
             except UsageError as error:
                 raise click.UsageError(str(error), ctx) from error
+            except FileNotFoundError as error:
+                raise click.UsageError(
+                    "expected a current folder, found it removed: change to another", ctx
+                ) from error
             if _typed("--bisection", args) is not None:
                 defaults = defaults.beside_bisection()
             ctx.default_map = defaults.for_stack(_typed("--stack", args)).by_option(folder)

@@ -4,7 +4,7 @@
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from pydantic import Field, ValidationError
 
@@ -83,7 +83,10 @@ def _table(file: Path) -> Mapping[str, Any] | None:
         raise UsageError(f"{file}: expected a file that can be read: {reason(error)}") from error
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{file}: expected TOML: {error}") from error
-    return document if file.name == OWN_FILE else document.get("tool", {}).get(TABLE)
+    if file.name == OWN_FILE:
+        return document
+    tools = document.get("tool")
+    return cast(dict[str, Any], tools).get(TABLE) if isinstance(tools, dict) else None
 
 
 def _parsed(file: Path, table: Mapping[str, Any]) -> OptionDefaults:

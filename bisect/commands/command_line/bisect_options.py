@@ -6,12 +6,13 @@ from typing import Annotated, Literal
 
 import click
 
-from ....runner.process.options import BUDGET, NumberType, jobs_option
+from ....runner.process.option_types import NumberType, PathType
+from ....runner.process.options import BUDGET, jobs_option
 from ....runner.stack.options import DEVICE, PLATFORM, REPOSITORY, STACK
 from ....store.option_groups import OptionGroup, option
 from ....store.options import JSON, QUIET, STORE, VERBOSE
 
-_PATH = click.Path(path_type=Path)
+_PATH = PathType()
 _SECONDS = NumberType(min=0, min_open=True)
 _CONFIDENCE = NumberType(0.5, 1, max_open=True)
 

@@ -7,12 +7,13 @@ from typing import Annotated
 import click
 from dataclass_click import argument
 
+from ....runner.process.option_types import PathType
 from ....runner.process.options import BUDGET, jobs_option
 from ....runner.stack.options import REPOSITORY, STACK
 from ....store.option_groups import OptionGroup, option
 from ....store.options import JSON, QUIET, STORE
 
-_PATH = click.Path(path_type=Path)
+_PATH = PathType()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +89,7 @@ class ReportOptions:
             "--html",
             group=OptionGroup.OUTPUT,
             metavar="DIR",
-            type=click.Path(path_type=Path, file_okay=False),
+            type=PathType(file_okay=False),
             help="Write pages of all that the store holds to this folder, in place of one report.",
         ),
     ]

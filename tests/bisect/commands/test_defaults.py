@@ -91,6 +91,21 @@ def test_a_table_of_pyproject(checkout: Path) -> None:
     assert (bisect_options("--bad", "b").stack, bisect_options("--bad", "b").jobs) == (None, 7)
 
 
+def test_a_pyproject_of_any_shape_is_passed_by(checkout: Path) -> None:
+    for text in ("tool = 3\n# precision-bisect\n", "[tool]\nprecision = 'bisect' # precision-bisect\n"):
+        (checkout / "pyproject.toml").write_text(text)
+        assert bisect_options("--bad", "b").stack is None
+    (checkout / "pyproject.toml").write_text("[tool]\nprecision-bisect = 3\n")
+    with pytest.raises(UsageError, match=r"tool.precision-bisect: expected a table, found 3"):
+        read_defaults(Path.cwd())
+
+
+def test_a_folder_that_is_gone(checkout: Path) -> None:
+    (checkout / "sub" / "deep").rmdir()
+    with pytest.raises(click.UsageError, match="expected a current folder, found it removed"):
+        bisect_options("--bad", "b")
+
+
 def test_nothing_is_read_from_outside_of_the_checkout(checkout: Path) -> None:
     (checkout.parent / "precision-bisect.toml").write_text("jobs = 7\n")
     assert bisect_options("--bad", "b").jobs == 1
@@ -106,10 +121,11 @@ def test_nothing_is_read_from_outside_of_the_checkout(checkout: Path) -> None:
         ("jobs = 0\n", "jobs: expected it to be greater than or equal to 1, found 0"),
         ("repository = ['a=b']\n", "repository: expected a table"),
         ("stack = [", "expected TOML"),
+        ("\udcff", "expected a file that can be read: it is no UTF-8 text"),
     ],
 )
 def test_a_wrong_file_is_a_usage_error(checkout: Path, text: str, says: str) -> None:
-    (checkout / "precision-bisect.toml").write_text(text)
+    (checkout / "precision-bisect.toml").write_text(text, errors="surrogateescape")
     with pytest.raises(UsageError) as caught:
         read_defaults(Path.cwd())
     assert says in str(caught.value)

@@ -130,6 +130,12 @@ def test_what_is_no_number_of_the_range(words: list[str]) -> None:
         parsed(main, BisectOptions, words)
 
 
+@pytest.mark.parametrize("option", ["-o", "--golden-data", "--runtime-dir", "--replay"])
+def test_an_empty_path_is_not_the_current_folder(option: str) -> None:
+    with pytest.raises(click.BadParameter, match="expected a path, found an empty one"):
+        parsed(main, BisectOptions, [option, ""])
+
+
 def test_every_field_is_covered() -> None:
     assert {field for field, *_ in OF_BISECT} | {"predicate", "typed"} == {
         each.name for each in fields(BisectOptions)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -105,6 +106,18 @@ def test_doctor_looks_at_the_checkout_it_is_in(
     outside = run("doctor", home=home)
     assert outside.returncode == 2
     assert "found none around" in outside.stderr
+
+
+def test_a_machine_without_git(repository: TestRepository, home: Home) -> None:
+    """Neither with no program at all on PATH, nor with all but git."""
+    programs = home.state.parent / "bin"
+    programs.mkdir(parents=True)
+    (programs / "env").symlink_to(shutil.which("env") or "")
+    for path in (str(programs), "/nonexistent"):
+        for words in (["doctor"], ["--good", "main~2", "--bad", "main", "--", *CHECK]):
+            done = run(*words, home=home, PATH=path)
+            assert done.returncode == 1
+            assert done.stderr == "error: expected git on PATH, found none; install it\n"
 
 
 def test_the_report_does_not_change_the_checkout(repository: TestRepository, home: Home) -> None:

@@ -250,6 +250,14 @@ def test_the_demo_command_refuses(tmp_path: Path, arguments: list[str], code: in
     assert not (tmp_path / "demo").exists()
 
 
+def test_the_demo_command_says_where_it_cannot_write(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    done = run(tmp_path, tmp_path / "home", "demo", "file/demo")
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert done.stderr.startswith("error: ")
+    assert "Not a directory" in done.stderr
+
+
 def test_the_demo_command_does_not_write_into_a_used_folder(tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("mine")
     done = run(tmp_path, tmp_path / "home", "demo", str(tmp_path))
