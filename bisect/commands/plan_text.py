@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 
 from ..plan.predicate import BAD_EXIT_CODES
 from ..plan.question import Plan
@@ -76,6 +77,7 @@ def _probes(plan: Plan) -> Iterator[str]:
         return
     outlook = outlook_before(question_of(plan.request), plan.range)
     if outlook is not None:
-        yield f"probes:    {describe_outlook(outlook)}"
+        builds = outlook.builds if plan.request.stack.steps else 0
+        yield f"probes:    {describe_outlook(replace(outlook, builds=builds))}"
         yield "           where every run of a commit tells the same; more where not"
     yield f"           until a confidence of {plan.request.confidence:g}"

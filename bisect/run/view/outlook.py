@@ -78,6 +78,8 @@ class _Rehearsal:
         except UserError:
             return None
         unbuilt = sum(not any(seen.times.was_built for seen in log.of(each)) for each in self._contents)
+        if any(seen.times.run_seconds and not seen.times.was_built for seen in log.ended):
+            unbuilt = 0  # the stack has nothing to build
         return Outlook(
             ends=self._runs[Phase.ENDPOINT],
             search=self._runs[Phase.SEARCH],
