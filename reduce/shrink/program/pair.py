@@ -17,12 +17,12 @@ from .convert import converted
 from .cut.cut import Cut
 from .cut.walk import cut
 from .extract.recording import Recording, same_bits
-from .made_build import MadeBuild, dropped_statements, edit_kernels, make_build, source_of, take_kernel
+from .kernel_texts import KernelTexts
+from .made_build import MadeBuild, edit_kernels, make_build, take_kernel
 from .order import CandidateOrder, TaskSize
 from .render.blocks import with_blocks
-from .render.merged import merge
 from .render.plain_values import with_plain_values
-from .render.statements import KernelText, without
+from .render.statements import KernelText
 from .shapes import narrow, shrink
 
 
@@ -138,12 +138,8 @@ class BuildPair:
         program = self.failing.program
         return CandidateOrder(
             tasks=tuple(TaskSize.of(program, task) for task in program.tasks),
-            merged_bytes=cache(self._merged_bytes),
+            merged_bytes=cache(self._texts.merged_bytes),
         )
-
-    def _merged_bytes(self, kernel: str) -> int:
-        text = self._kernel_text(kernel, collapsed=False)
-        return 0 if text is None else len(merge(text.failing, text.reference))
 
     @property
     def blocks(self) -> dict[int, int]:
@@ -169,32 +165,15 @@ class BuildPair:
     def kernel_texts(self, candidate: Candidate) -> tuple[KernelText, ...]:
         """Both builds' sources of the kernels that are left and lie in the builds, with all their statements; of a
         kernel that is taken from the reference, its source twice."""
-        names = sorted(self.order.kernels(candidate))
-        texts = (self._kernel_text(name, collapsed=name in candidate.collapsed) for name in names)
-        return tuple(text for text in texts if text is not None)
+        return self._texts.of(candidate, self.order.kernels(candidate))
 
     def reduced_texts(self, candidate: Candidate) -> tuple[KernelText, ...]:
         """The same sources without the statements that were dropped."""
-        dropped = dropped_statements(candidate)
-        return tuple(
-            KernelText(
-                text.kernel,
-                *(
-                    without(source, dropped.get(text.kernel, set()))
-                    for source in (text.failing, text.reference)
-                ),
-            )
-            for text in self.kernel_texts(candidate)
-        )
+        return self._texts.reduced(candidate, self.order.kernels(candidate))
 
-    def _kernel_text(self, name: str, *, collapsed: bool) -> KernelText | None:
-        reference = source_of(name, self.reference.copy)
-        failing = reference if collapsed else source_of(name, self.failing.copy)
-        return (
-            None
-            if failing is None or reference is None
-            else KernelText(name, failing.read_bytes(), reference.read_bytes())
-        )
+    @property
+    def _texts(self) -> KernelTexts:
+        return KernelTexts(failing=self.failing.copy, reference=self.reference.copy)
 
     def failing_cut(self, candidate: Candidate) -> Cut:
         """The reduced failing program; `UnfitCutError` where the tasks cannot be taken alone."""
