@@ -28,7 +28,7 @@ def compiler_error(line: str) -> CompilerError | None:
     >>> error.path, error.line, error.missing
     ('src/a.hpp', 3, 'b/c.hpp')
     """
-    if (error := _ERROR.search(line)) is None:
+    if "error: " not in line or (error := _ERROR.search(line)) is None:
         return None
     missing = _MISSING.match(error["message"])
     return CompilerError(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from ...store.vocabulary import Evidence, Stream, Verdict
 from .build_rules import BUILD_RULES
+from .compiler_errors import compiler_error
 from .ending import Ending
 from .harness_outcome import HarnessCall, HarnessOutcome
 from .mismatch_report import MismatchReport
@@ -80,6 +81,7 @@ class Classifier:
     def __init__(self, rules: Sequence[VerdictRule]) -> None:
         self._hits = [_Hits(rule) for rule in rules]
         self._last_lines: deque[Evidence] = deque(maxlen=LAST_LINES)
+        self._compiler_errors: list[Evidence] = []
         self._printed = MismatchReport()
         self._returned = MismatchReport()
         self._open_rule: dict[str, VerdictRule] = {}
@@ -97,6 +99,9 @@ class Classifier:
                 self._last_lines.append(
                     Evidence(stream=stream, line=number, text=text, why="among the last lines before the end")
                 )
+                if len(self._compiler_errors) < EVIDENCE_PER_RULE and compiler_error(text) is not None:
+                    why = "what a compiler says"
+                    self._compiler_errors.append(Evidence(stream=stream, line=number, text=text, why=why))
             self._match(stream, number, text)
 
     def finish(self, ending: Ending, outcome: HarnessOutcome | None) -> Classification:
@@ -197,6 +202,7 @@ class Classifier:
                 first = hits.evidence[0]
                 yield replace(first, why=f"{first.why}, but does not decide")
         if decisive is None and verdict not in SUCCESSES:
+            yield from self._compiler_errors
             yield from self._last_lines
 
 

@@ -3,6 +3,7 @@
 import pytest
 
 from precision_bisect.runner.verdict.compiler_errors import compiler_error, compiler_errors
+from precision_bisect.runner.verdict.verdict import Classifier, Ending
 
 
 @pytest.mark.parametrize(
@@ -50,3 +51,15 @@ def test_other_lines_name_none(line: str) -> None:
 def test_an_error_that_is_printed_twice_is_one() -> None:
     lines = ["a.cpp:1:1: error: x", "make: *** [a.o] Error 1", "a.cpp:1:1: error: x", "b.cpp:2:1: error: y"]
     assert [error.path for error in compiler_errors(lines)] == ["a.cpp", "b.cpp"]
+
+
+def test_the_first_errors_of_a_failure_that_nothing_explains_are_kept_however_long_the_output_goes_on() -> (
+    None
+):
+    classifier = Classifier([])
+    for line in ["a.cpp:7:1: error: x", "b.cpp:8:1: error: y", *map(str, range(50))]:
+        classifier.feed("stderr", line)
+    ending = Ending(exit_code=125, signal=None, timed_out=False, cancelled=False)
+    evidence = classifier.finish(ending, None).evidence
+    assert [error.path for error in compiler_errors(each.text for each in evidence)] == ["a.cpp", "b.cpp"]
+    assert evidence[-1].text == "49"
