@@ -86,6 +86,9 @@ def open_source(path: Path) -> Source:
         path,
         expected=f"a file named *{', *'.join(SUFFIXES)}, golden data, an argument dump or a build directory",
     )
+    for name in ("in", "out"):
+        if folder.is_link(name):
+            folder.locate(name)  # one that leads elsewhere is refused as such
     if folder.has_folder("in") and folder.has_folder("out"):
         return Source(path=path, tensors=_golden(GoldenData.open(folder.root)), scalars={}, flawed={})
     if any(

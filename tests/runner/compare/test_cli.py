@@ -620,6 +620,10 @@ def test_a_linked_golden_file_is_called_a_link(tmp_path: Path) -> None:
     result = run(a, b)
     assert result.exit_code == 2
     assert f"found a link to {elsewhere}; put the file itself there" in result.output
+    whole = golden(tmp_path / "c", y=torch.ones(2))
+    (whole / "out").rename(tmp_path / "moved")
+    (whole / "out").symlink_to(tmp_path / "moved")
+    assert f"found a link to {tmp_path / 'moved'}; " in run(whole, b).stderr
     # A path that the user types is followed.
     assert run(a / "out" / "y.pt", b / "out" / "y.pt").exit_code == 0
 
