@@ -21,7 +21,7 @@ from ..plan.predicate import Predicate
 from ..plan.prepare import prepare
 from ..plan.question import Question
 from ..plan.stack import chosen_stack, repository_stack
-from ..report.folder import check_room, open_report_folder
+from ..report.folder import check_place, check_room, open_report_folder
 from ..run.person import check_person
 from ..run.session import StoredBisection
 from .command_line.bisect_options import BisectOptions
@@ -52,6 +52,7 @@ def _bisect(options: BisectOptions) -> int:
         check_person(jobs=options.jobs)
     plan = prepare(question_of(options), home)
     if options.dry_run:
+        check_place(plan.request.output)
         print(plan_json(plan) if options.as_json else "\n".join(plan_lines(plan)))
         return 0
     for notice in () if options.quiet else plan.notices:

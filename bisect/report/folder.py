@@ -1,5 +1,6 @@
 """The folder that a report is written to: made before the first run, and no change of the checkout around it."""
 
+import os
 import shutil
 import tempfile
 from pathlib import Path
@@ -27,6 +28,18 @@ def open_report_folder(directory: Path) -> None:
             f"{directory}: expected a folder to write the report to: {error.strerror}; name another one with -o"
         ) from error
     check_room(directory, mend="name another folder with -o")
+
+
+def check_place(directory: Path) -> None:
+    """Raises `UserError` where no folder can be made for a report; nothing is written to find out."""
+    there = directory
+    while not there.exists():
+        there = there.parent
+    if not there.is_dir() or not os.access(there, os.W_OK):
+        raise UserError(
+            f"{directory}: expected a place for the report, found {there}, which is no folder that can be written; "
+            "name another one with -o"
+        )
 
 
 def check_room(folder: Path, *, mend: str) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import fields
 from importlib import resources
 from pathlib import Path
@@ -17,8 +19,9 @@ from precision_bisect import configs
 from precision_bisect.reduce.cli import main
 from precision_bisect.reduce.opened import open_builds
 from precision_bisect.reduce.options import ReduceOptions
-from precision_bisect.runner.localization.divergence import schema_text
+from precision_bisect.runner.localization.divergence import Divergence, schema_text
 from precision_bisect.runner.process.fork_servers import ForkServers
+from tests.reduce.localize.report.test_summary import NOTHING
 
 PUBLISHED = Path(__file__).parents[2] / "docs" / "divergence.schema.json"
 
@@ -207,3 +210,24 @@ def test_a_relative_interpreter_is_found_from_every_folder(
         assert builds.reference_toolchain.python == tmp_path / "bin" / "python"
         assert (builds.failing, builds.reference) == (Path("failing"), Path("good"))
         assert (builds.golden_data, builds.timeout) == (None, 600)
+
+
+def test_json_for_machines_and_no_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is localized stands elsewhere: here it is what is printed of it."""
+    found = Divergence.model_validate(
+        {**NOTHING, "failing_build": "failing", "reference": {**NOTHING["reference"], "path": "good"}}
+    )
+
+    def localize(_request: object, *, on_progress: Callable[[str], None]) -> Divergence:
+        on_progress("looking")
+        return found
+
+    monkeypatch.setattr("precision_bisect.reduce.command.localize", localize)
+    monkeypatch.chdir(tmp_path)
+    words = ["failing", "--reference", "good", "--localize-only", "--stack", demo_stack(tmp_path)]
+    plain = CliRunner().invoke(main, words)
+    assert (plain.exit_code, plain.stderr) == (3, "looking\n")
+    assert "nothing diverges" in plain.stdout
+    quiet = CliRunner().invoke(main, [*words, "-q", "--json"])
+    assert (quiet.exit_code, quiet.stderr) == (3, "")
+    assert Divergence.model_validate(json.loads(quiet.stdout)) == found

@@ -144,6 +144,9 @@ def test_where_nothing_can_be_written_is_said_before_the_first_run(
         assert done.returncode == 1
         assert "name another one with -o" in done.stderr
         assert "run 1" not in done.stderr
+        planned = bisect("-o", output, "--dry-run", home=home)
+        assert (planned.returncode, planned.stdout) == (1, "")
+        assert "name another one with -o" in planned.stderr
     assert not (home.state.parent / "ran").exists()
     assert not home.store.exists()
 

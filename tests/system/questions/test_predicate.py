@@ -250,6 +250,15 @@ def test_the_demo_command_refuses(tmp_path: Path, arguments: list[str], code: in
     assert not (tmp_path / "demo").exists()
 
 
+def test_what_the_demo_command_made_for_machines(tmp_path: Path) -> None:
+    done = run(tmp_path, tmp_path / "home", "demo", "demo", "--commits", "24", "--json")
+    assert done.returncode == 0, done.stderr
+    made = json.loads(done.stdout)
+    assert made["directory"] == str(tmp_path / "demo")
+    planned = run(tmp_path, tmp_path / "home", *made["command"][1:], "--dry-run", "--json")
+    assert json.loads(planned.stdout)["stack"] == "demo", planned.stderr
+
+
 def test_the_demo_command_says_where_it_cannot_write(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     done = run(tmp_path, tmp_path / "home", "demo", "file/demo")
