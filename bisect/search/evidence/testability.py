@@ -80,13 +80,13 @@ def _skip_probability(
 
 
 def _causes(blamed: Mapping[int, tuple[BlamedFile, ...]]) -> dict[BlamedFile, list[int]]:
-    """The commits that each cause has made untestable, of the causes that were met last."""
+    """The commits that each cause has made untestable, of the causes that were met most often."""
     causes: dict[BlamedFile, list[int]] = {}
     for commit, files in sorted(blamed.items()):
         for file in files:
             cause = next((known for known in causes if known.same_cause(file)), file)
             causes.setdefault(cause, []).append(commit)
-    return dict([*causes.items()][:_MOST_CAUSES])
+    return dict(sorted(causes.items(), key=lambda met: -len(met[1]))[:_MOST_CAUSES])
 
 
 def _further_cause(known: int) -> float:

@@ -29,3 +29,11 @@ def test_culprits_around_walls_are_named_and_hardly_an_untestable_commit_is_met(
 def test_a_record_reads_as_it_was_written() -> None:
     path = RANGES / "stacked.json"
     assert RecordedRange.read(path).to_json() == path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", ["one-overload", "stacked", "missing-format"])
+def test_a_wall_that_holds_the_culprit_is_not_tried_to_its_end(name: str) -> None:
+    """The walls hold up to 98 commits."""
+    real = RealRange(RecordedRange.read(RANGES / f"{name}.json"))
+    for culprit in random.Random(name).sample(sorted(real.untestable), 5):
+        assert ours(real, culprit).untestable <= 4, culprit
