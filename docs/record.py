@@ -1,44 +1,81 @@
-"""Record a real run of a command as an SVG picture of the terminal it ran on.
+"""Record a real bisection of the demo stack as SVG pictures of the terminals it ran on.
 
-    python docs/record.py docs/demo.svg bisect-precision --stack .demo/stack/stack.toml ...
+    python docs/record.py             writes docs/demo-80.svg and docs/demo-120.svg
 
-Needs pyte (a terminal emulator), which `pip install pyte` brings.
+Each picture is the terminal in the middle of the search, verdicts above and the live picture below, and then the end.
+Needs pyte (a terminal emulator), which `pip install pyte` brings, and some minutes.
 """
 
+import contextlib
+import fcntl
 import os
 import pty
-import shlex
+import re
+import struct
+import subprocess
 import sys
+import tempfile
+import termios
 from pathlib import Path
 
 import pyte
 from rich.console import Console
 from rich.text import Text
 
-_WIDTH = 100
-_HEIGHT = 400
-"""More lines than a run prints: nothing scrolls away."""
+_DOCS = Path(__file__).parent
+_WIDTHS = (80, 120)
+_HEIGHT = 48
+_TOOL = Path(sys.executable).with_name("bisect-precision")
+_MIDDLE = re.compile(r"\b[23] steps?\b")
+"""What the picture shows when about half of the search is done."""
 
 
-def screen_of(command: list[str]) -> pyte.Screen:
-    """What is on the terminal when the command has ended."""
-    screen = pyte.Screen(_WIDTH, _HEIGHT)
+def make_demo(folder: Path) -> list[str]:
+    """Make a demo stack; the words that bisect it."""
+    subprocess.run([_TOOL, "demo", folder / "stack", "--scenario", "tail"], check=True, capture_output=True)
+    found = re.search(r'exec bisect-precision (.*) "\$@"', (folder / "stack" / "find.sh").read_text())
+    assert found is not None
+    return found[1].split()
+
+
+def shown_on(width: int, command: list[str], environment: dict[str, str]) -> list[Text]:
+    """What a terminal of `width` columns shows in the middle of the search, and at its end."""
+    screen = pyte.Screen(width, _HEIGHT)
     stream = pyte.ByteStream(screen)
-
-    def read(descriptor: int) -> bytes:
-        data = os.read(descriptor, 1 << 16)
+    kept: list[Text] = []
+    process, terminal = pty.fork()
+    if process == 0:
+        os.execvpe(command[0], command, environment)
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", _HEIGHT, width, 0, 0))
+    while True:
+        try:
+            data = os.read(terminal, 1 << 16)
+        except OSError:  # the terminal of a process that has ended
+            break
+        if not data:
+            break
         stream.feed(data)
-        return data
+        whole = "\n".join(screen.display)
+        if _MIDDLE.search(whole) and re.search(r"slot \d+: run .* running", whole.replace("\n", " ")):
+            kept = lines_of(screen)
+    os.waitpid(process, 0)
+    end = lines_of(screen)
+    answer = next(row for row, line in enumerate(end) if line.plain.startswith("─"))
+    return [*kept, Text(), Text("[...]", style="dim"), Text(), *end[answer:]]
 
-    os.environ.update(COLUMNS=str(_WIDTH), LINES=str(_HEIGHT), TERM="xterm-256color")
-    pty.spawn(command, read)
-    return screen
+
+def lines_of(screen: pyte.Screen) -> list[Text]:
+    """The lines of a terminal, without the empty ones at its end."""
+    lines = [line_of(screen, row) for row in range(_HEIGHT)]
+    while lines and not lines[-1].plain.strip():
+        lines.pop()
+    return lines
 
 
 def line_of(screen: pyte.Screen, row: int) -> Text:
     """One line with its colours."""
     line = Text()
-    for column in range(_WIDTH):
+    for column in range(screen.columns):
         cell = screen.buffer[row][column]
         colour = "" if cell.fg == "default" else cell.fg.replace("brown", "yellow")
         line.append(cell.data, style=f"{'bold ' if cell.bold else ''}{colour}".strip())
@@ -46,17 +83,32 @@ def line_of(screen: pyte.Screen, row: int) -> Text:
     return line
 
 
-def main() -> None:
-    """Runs a command in a terminal and writes what it showed as a picture."""
-    target, command = Path(sys.argv[1]), sys.argv[2:]
-    screen = screen_of(command)
-    lines = [line_of(screen, row) for row in range(screen.cursor.y)]
+def write_picture(lines: list[Text], width: int) -> Path:
+    """Write the lines of a terminal as a picture."""
+    file = _DOCS / f"demo-{width}.svg"
     with Path(os.devnull).open("w") as nowhere:
-        console = Console(record=True, width=_WIDTH, file=nowhere)
-        console.print(Text(f"$ {shlex.join(command)}\n", style="bold"))
+        console = Console(record=True, width=width, file=nowhere)
         for line in lines:
-            console.print(line)
-        target.write_text(console.export_svg(title="bisect-precision"))
+            console.print(line, no_wrap=True)
+        file.write_text(console.export_svg(title="bisect-precision --good A --bad B --stack S --case C"))
+    return file
+
+
+def main() -> None:
+    """Bisect the same demo stack once on each terminal, and write what it showed."""
+    with tempfile.TemporaryDirectory() as name, contextlib.chdir(name):
+        folder = Path(name)
+        words = make_demo(folder)
+        for width in _WIDTHS:
+            environment = {
+                **os.environ,
+                "PRECISION_BISECT_HOME": str(folder / "home"),
+                "TERM": "xterm-256color",
+                "COLUMNS": str(width),
+                "LINES": str(_HEIGHT),
+            }
+            command = [str(_TOOL), *words, "--no-localize", "-o", str(folder / f"report-{width}")]
+            print(write_picture(shown_on(width, command, environment), width))
 
 
 if __name__ == "__main__":

@@ -45,7 +45,10 @@ def what_to_check(request: BisectRequest, good: Sequence[ProbeRow], bad: Sequenc
     others.pop(Verdict.ENVIRONMENT_ERROR, None)
     if bad and not any(probe.judgement is Judgement.BAD for probe in bad):
         for verdict in others.keys() - {Verdict.PASS}:
-            yield f"the bad end shows {verdict}, which is no bad: if it is the failure, say --bad-when {verdict}"
+            yield (
+                f"the bad end shows {verdict}, which does not count as bad: if it is the failure, say "
+                f"--bad-when {verdict}"
+            )
         if others[Verdict.PASS]:
             yield f"the bad end passes on {request.platform}, device {request.device}: did the failure need others?"
             if request.captures_golden:

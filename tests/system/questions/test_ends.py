@@ -89,7 +89,7 @@ def test_a_case_that_fails_otherwise_is_told_what_would_count(small: Small) -> N
     assert done.returncode == 1, done.stderr
     lines = done.stderr.splitlines()
     assert "    broken" in lines
-    assert any("which is no bad: if it is the failure, say --bad-when" in line for line in lines)
+    assert any("which does not count as bad: if it is the failure, say --bad-when" in line for line in lines)
     assert any(line.startswith("  - the case at both ends: case.sh") for line in lines)
 
 
