@@ -22,6 +22,7 @@ def ran(folder: Path) -> set[str]:
     return {probe["commit"] for probe in report["probes"]}
 
 
+@pytest.mark.long
 def test_all_good_ends_count(repository: TestRepository, tmp_path: Path) -> None:
     """What a good side branch holds is no candidate, although only the main line's good end is run."""
     root = repository.commit("root", {"root.txt": "fine"})
@@ -68,6 +69,7 @@ def test_the_merge_base_is_run_for_a_good_end_on_another_branch(
     assert f"{named['culprit']} is the first bad commit" in replayed
 
 
+@pytest.mark.long
 def test_a_merge_base_that_fails_was_fixed_on_the_good_side(
     repository: TestRepository, tmp_path: Path
 ) -> None:
@@ -93,6 +95,7 @@ def dated(repository: TestRepository, monkeypatch: pytest.MonkeyPatch) -> list[s
     return commits
 
 
+@pytest.mark.long
 def test_ends_by_date(repository: TestRepository, dated: list[str], tmp_path: Path) -> None:
     done = bisect(repository, tmp_path, "--good", "2026-06-05", "--bad", "main@{2026-06-10 13:00}")
     assert done.returncode == 0, done.stderr

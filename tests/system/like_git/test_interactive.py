@@ -74,7 +74,7 @@ def test_a_person_finds_it_and_may_stop_and_go_on(
     assert code == 130, shown
     slot = shown.split("built in ")[1].split()[0]
     assert visited.read_text().strip() == slot
-    assert "to resume: " in shown
+    assert "to resume:" in shown
     code, again = at_terminal(repository.path, "--resume", answers=judge)
     assert code == 0, again
     assert found(tmp_path / "out") == line[BROKEN_FROM]
@@ -83,6 +83,7 @@ def test_a_person_finds_it_and_may_stop_and_go_on(
     assert asked <= 4 + 4 + 2
 
 
+@pytest.mark.long
 def test_the_script_that_is_named_runs_the_case(
     repository: TestRepository, line: list[str], tmp_path: Path
 ) -> None:

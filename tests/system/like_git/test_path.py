@@ -46,6 +46,7 @@ def test_only_commits_that_touch_it_are_searched(
     assert f"{culprit} is the first bad commit" in replayed
 
 
+@pytest.mark.long
 def test_a_change_elsewhere_is_not_pinned_on_a_commit_that_touches_it(
     repository: TestRepository, history: list[str], tmp_path: Path
 ) -> None:

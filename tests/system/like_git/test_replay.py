@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.conftest import TestRepository
 from tests.system.like_git.test_ends import ran
 from tests.system.questions.test_predicate import found, run
@@ -46,6 +48,7 @@ def test_what_git_was_told_is_not_run_again(repository: TestRepository, tmp_path
     assert f"{commits[CHANGED_AT]} is the first bad commit" in repository.git("bisect", "replay", str(ours))
 
 
+@pytest.mark.long
 def test_a_log_with_terms_seeks_a_fix(repository: TestRepository, tmp_path: Path) -> None:
     commits = line(repository, before="broken", after="fine")
     repository.git("bisect", "start", "--term-old=broken", "--term-new=fixed", commits[23], commits[0])

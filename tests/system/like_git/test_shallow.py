@@ -45,6 +45,7 @@ def test_both_ends_are_there(repository: TestRepository, line: list[str], tmp_pa
     assert "17 commits in the range" in done.stdout, done.stderr
 
 
+@pytest.mark.long
 def test_what_is_not_there_is_asked_for(repository: TestRepository, line: list[str], tmp_path: Path) -> None:
     repository.git("checkout", "--quiet", "old")
     for n in range(12):

@@ -193,7 +193,7 @@ def git_answers(repository: TestRepository, situation: Situation) -> set[str]:
     return set(_NAMED.findall(repository.git("bisect", "log")))
 
 
-@pytest.mark.parametrize("situation", quick_first(SITUATIONS, 3), ids=str)
+@pytest.mark.parametrize("situation", quick_first(SITUATIONS, 2), ids=str)
 def test_we_answer_as_git_does(situation: Situation, repository: TestRepository, tmp_path: Path) -> None:
     situation.make(repository)
     done = run(repository.path, tmp_path / "home", *situation.ours, "-o", str(tmp_path / "out"), "--", *CHECK)
@@ -205,6 +205,7 @@ def test_we_answer_as_git_does(situation: Situation, repository: TestRepository,
     assert done.returncode == (0 if len(named) == 1 else 3)
 
 
+@pytest.mark.long
 def test_a_merge_base_that_fails_ends_it_here_as_there(repository: TestRepository, tmp_path: Path) -> None:
     """Git exits with 3, and says that it was fixed between the merge base and the good end."""
     line(repository, "m", "breaks", "good")
