@@ -21,6 +21,7 @@ from .words import (
     CANCELLED,
     STYLES,
     Outlook,
+    describe_again,
     describe_commit,
     describe_confidence,
     describe_outlook,
@@ -83,7 +84,7 @@ class LiveProgress(Progress):
             slot = "" if run.slot is None else f"slot {run.slot}: "
             elapsed = duration(time.monotonic() - run.begun)
             yield from _texts(f"{slot}{describe_run(run.probe)}, {run.activity}, {elapsed}", width)
-            if told := describe_commit(run.probe):
+            if told := f"{describe_again(run.probe)} {describe_commit(run.probe)}".strip():
                 yield Text(" " * _INDENT + first_words(told, width - _INDENT), style="dim", no_wrap=True)
 
     @override
@@ -130,13 +131,14 @@ class LiveProgress(Progress):
     def _stay(self, ordinal: int, text: str, *, style: str) -> None:
         """Print which run it was, with its commit, and what came of it below."""
         probe, width = self._runs.pop(ordinal).probe, self._console.width
-        title, told = describe_run(probe), describe_commit(probe)
+        title, commit = describe_run(probe), describe_commit(probe)
         room = width - len(title) - 1
         line = Text(title, no_wrap=True)
-        if told and room > _INDENT:
-            line.append(f" {first_words(told, room)}", style="dim")
+        if commit and room > _INDENT:
+            line.append(f" {first_words(commit, room)}", style="dim")
         self._print(line)
-        for part in fitted(f"{'':{_INDENT}}{text}", width, indent=_INDENT):
+        told = f"{text} {describe_again(probe)}".rstrip()
+        for part in fitted(f"{'':{_INDENT}}{told}", width, indent=_INDENT):
             self._print(Text(part, style=style, no_wrap=True))
 
     def _print(self, line: Text) -> None:

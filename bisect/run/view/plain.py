@@ -17,6 +17,7 @@ from .picture import RangePicture, describe_ends
 from .progress import Progress, StartedProbe
 from .words import (
     CANCELLED,
+    describe_again,
     describe_commit,
     describe_confidence,
     describe_outlook,
@@ -110,7 +111,8 @@ class PlainProgress(Progress):
     @override
     def probe_started(self, probe: StartedProbe) -> None:
         self._runs[probe.ordinal] = _Run()
-        self._print(f"{describe_run(probe)} {describe_commit(probe)}".rstrip())
+        parts = (describe_run(probe), describe_commit(probe), describe_again(probe))
+        self._print(" ".join(filter(None, parts)))
         self._last = probe.ordinal
 
     @override

@@ -47,11 +47,15 @@ def describe_run(probe: StartedProbe) -> str:
 
 
 def describe_commit(probe: StartedProbe) -> str:
-    """When a commit was made and what it says of itself, and why it is run again; empty where nothing is known."""
+    """When a commit was made and what it says of itself; empty where nothing is known."""
     day = "" if probe.date is None else f"{probe.date:%Y-%m-%d}"
     subject = "".join(letter if letter.isprintable() else " " for letter in probe.subject or "")
-    again = f"({probe.again})" if probe.again else ""
-    return " ".join(filter(None, (day, subject, again)))
+    return " ".join(filter(None, (day, subject)))
+
+
+def describe_again(probe: StartedProbe) -> str:
+    """Why it is run again, in brackets; empty where it is not."""
+    return f"({probe.again})" if probe.again else ""
 
 
 def describe_remaining(candidates: int, expected_steps: float) -> str:
@@ -96,7 +100,7 @@ def why_again(known: Known, wanted: WantedProbe) -> str | None:
     always = "fails" if earlier[-1].judgement is Judgement.BAD else "passes"
     match wanted.phase:
         case Phase.ENDPOINT:
-            return f"again: does this end always show that it {always}?"
+            return f"again: to see how surely it {always}"
         case Phase.CONFIRM:
             return f"again: to be sure that it {always}"
         case _:

@@ -70,14 +70,17 @@ def test_verdicts_stay_above_it_whole_and_within_the_width(width: int) -> None:
     console = console_to(written, width)
     progress = LiveProgress(console)
     for ordinal in (7, 8):
-        progress.probe_started(started(ordinal))
+        progress.probe_started(started(ordinal, again="again: to be sure that it fails"))
     progress.probe_finished(7, result())
     progress.probe_cancelled(8)
     progress.notice("[bold]mind[/bold] this " + "and that " * 20)
     lines = [line.rstrip() for line in written.getvalue().splitlines()]
     assert all(len(line) <= width for line in lines)
     text = " ".join(" ".join(lines).split())
-    assert "bad: mismatch (out: 3/512 differ), build built 2.0 s, run 0.5 s" in text
+    assert (
+        "bad: mismatch (out: 3/512 differ), build built 2.0 s, run 0.5 s (again: to be sure that it fails)"
+        in text
+    )
     assert "stopped: its result has become worthless" in text
     assert "note: [bold]mind[/bold] this" in text
     assert lines[0].startswith("run 7   search    tool 0123456789ab 2026-03-31")

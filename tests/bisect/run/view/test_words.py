@@ -6,6 +6,7 @@ from precision_bisect.bisect.engine.probes import Target, WantedProbe
 from precision_bisect.bisect.run.view.progress import StartedProbe
 from precision_bisect.bisect.run.view.words import (
     Outlook,
+    describe_again,
     describe_commit,
     describe_outlook,
     describe_remaining,
@@ -61,7 +62,8 @@ def test_what_is_to_come_names_ends_search_confirmation_builds_and_time() -> Non
 
 def test_a_commit_is_told_by_its_day_and_subject_and_nothing_drives_the_terminal() -> None:
     assert describe_commit(started(1)).startswith("2026-03-31 One rounding mode")
-    assert describe_commit(started(1, again="again: why")).endswith("its runtime (again: why)")
+    assert describe_again(started(1, again="again: why")) == "(again: why)"
+    assert describe_again(started(1)) == ""
     hostile = StartedProbe(
         ordinal=1, phase=Phase.SEARCH, repository="tool", commit="0" * 40, subject="a\x1b[2Jb"
     )
@@ -90,7 +92,7 @@ def test_why_a_commit_is_run_again() -> None:
 
     good, bad, skip = Judgement.GOOD, Judgement.BAD, Judgement.SKIP
     assert why(Phase.SEARCH) is None
-    assert why(Phase.ENDPOINT, good) == "again: does this end always show that it passes?"
+    assert why(Phase.ENDPOINT, good) == "again: to see how surely it passes"
     assert why(Phase.CONFIRM, bad) == "again: to be sure that it fails"
     assert why(Phase.SEARCH, bad) == "again: one run in which it fails may be chance"
     assert why(Phase.SEARCH, bad, good) == "again: its runs contradict each other"
