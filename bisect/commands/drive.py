@@ -79,8 +79,8 @@ def drive(
             raise
         written = ending.write()
         ending.attempt(lambda: leave_builds(sessions, bisection.name, home))
-        by_hand = options.no_localize or bisection.request.interactive
-        if conclusion.outcome is BisectionOutcome.CULPRIT and not by_hand:
+        localizes = not (options.no_localize or bisection.request.interactive)
+        if conclusion.outcome is BisectionOutcome.CULPRIT and localizes:
             _localize(bisection, options, sessions, home=home, begun=begun)
             written = ending.write()
     if conclusion.outcome is BisectionOutcome.BUDGET:

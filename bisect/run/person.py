@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from enum import StrEnum
 from typing import IO
@@ -14,9 +14,12 @@ from ...runner.probe.records import ProbeRequest, ProbeResult
 from ...runner.probe.workers.pool import Event
 from ...runner.probe.workers.worker import Done
 from ...runner.verdict.verdict import Classification
+from ...store.tables.bisections import ProbeRow
 from ...store.vocabulary import Evidence, Judgement, Verdict
 from .loop import Workers
 
+_BY_PERSON = "judged by a person"
+"""The signature of such a run."""
 _VERDICTS = {
     Judgement.GOOD: Verdict.PASS,
     Judgement.BAD: Verdict.MISMATCH,
@@ -65,15 +68,26 @@ def check_person(*, jobs: int) -> None:
 
 
 class PersonWorkers:
-    """Workers whose builds a person judges. What was judged once is not asked again: its answer stands."""
+    """Workers whose builds a person judges. What was judged once, as `judged` says of earlier starts, is not asked
+    again: its answer stands."""
 
-    def __init__(self, workers: Workers, ask: "Callable[[LeftToPerson], PersonAnswer]") -> None:
+    def __init__(
+        self,
+        workers: Workers,
+        ask: "Callable[[LeftToPerson], PersonAnswer]",
+        *,
+        judged: Iterable[ProbeRow] = (),
+    ) -> None:
         self._workers = workers
         self._ask = ask
         self._requests: dict[int, ProbeRequest] = {}
         self._numbers: dict[int, int] = {}
         """By what number the loop knows a probe that was begun anew."""
-        self._answers: dict[frozenset[tuple[str, str]], Judgement] = {}
+        self._answers = {
+            frozenset(probe.revisions.items()): probe.judgement
+            for probe in judged
+            if probe.signature == _BY_PERSON and probe.judgement is not None
+        }
 
     @property
     def jobs(self) -> int:
@@ -121,7 +135,7 @@ def _with_judgement(result: ProbeResult, judgement: Judgement, why: str) -> Prob
         stream="ending", line=0, text=f"{judgement.value}, {why}", why="a person is the judge"
     )
     classification = Classification(
-        verdict=_VERDICTS[judgement], signature="judged by a person", evidence=(evidence,), metrics={}
+        verdict=_VERDICTS[judgement], signature=_BY_PERSON, evidence=(evidence,), metrics={}
     )
     return replace(result, classification=classification, judgement=judgement)
 

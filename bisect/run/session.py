@@ -28,7 +28,7 @@ from ..plan.question import Plan
 from ..plan.request import BisectRequest
 from ..result import Conclusion
 from .driven import DrivenBisection
-from .loop import Loop
+from .loop import Loop, Workers
 from .merge_base import merge_base_finding
 from .person import PersonWorkers, ask_at_terminal
 from .view.progress import Progress
@@ -126,9 +126,7 @@ class StoredBisection:
         alone = _Alone(self, progress, deadline)
         with open_crew(self.request.stack, self._home, jobs=crew.jobs, backend=crew.backend) as workers:
             try:
-                Loop(PersonWorkers(workers, ask_at_terminal) if self.request.interactive else workers).run(
-                    [alone]
-                )
+                Loop(self._judges(workers)).run([alone])
             except EndsError as error:
                 finding = merge_base_finding(self.request, self.journal.probes.finished())
                 if finding is None:
@@ -140,6 +138,12 @@ class StoredBisection:
                 raise UnstoredConclusionError(alone.conclusion, error) from error
         assert alone.conclusion is not None
         return alone.conclusion
+
+    def _judges(self, workers: Workers) -> Workers:
+        """The workers, beside a person where one is to judge."""
+        if not self.request.interactive:
+            return workers
+        return PersonWorkers(workers, ask_at_terminal, judged=self.journal.probes.finished())
 
     def opened(self, progress: Progress) -> DrivenBisection:
         """As it is driven beside others, or alone. The caller holds the lock. Raises `UserError`."""
