@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from precision_bisect.bisect.after.reducible import closest, leave_builds
+from precision_bisect.bisect.report.write import write_report
 from precision_bisect.runner.errors import UserError
 from precision_bisect.runner.localization.compared import read_compared_builds
 from precision_bisect.runner.workspace.home import Home
@@ -42,6 +43,9 @@ def test_a_report_names_the_command_and_the_builds_are_left_for_it(
     assert culprit.report().reduce == (
         f"reduce --bisection {culprit.name} -o {culprit.folder}/report/reduced"
     )
+    write_report(culprit.sessions, culprit.name, tmp_path / "written_report")
+    lines = (tmp_path / "written_report" / "report.md").read_text().splitlines()
+    assert culprit.report().reduce in lines
     leave_builds(culprit.sessions, culprit.name, home)
     found = read_compared_builds(culprit.name, home)
     assert (found.failing.build, found.failing.commit) == (bad, sha("c5"))
