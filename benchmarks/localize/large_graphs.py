@@ -69,7 +69,7 @@ def search(rng: random.Random, wiring: Wiring, tasks: int, share: float) -> tupl
     fault = rng.randrange(tasks)
     diverges = dag.ancestors[:, fault]
     observations = Observations(dag)
-    # What the outputs of the whole run hold is known before anything is dumped (`reduce.final_outputs`).
+    # What the outputs of the whole run hold is known before anything is dumped (`references/final_outputs.py`).
     read = {above for predecessors in dag.predecessors for above in predecessors}
     observations.observe({task: bool(diverges[task]) for task in range(tasks) if task not in read})
     runs = dumped = 0
