@@ -10,9 +10,9 @@ from precision_bisect.bisect.engine.priority.costs import Timings
 from precision_bisect.bisect.engine.probes import ProbeTimes
 from precision_bisect.bisect.run.loop import Loop
 from precision_bisect.bisect.search.evidence.knowledge import Outcome
-from precision_bisect.bisect.search.evidence.posterior import GOOD_END
-from precision_bisect.bisect.search.evidence.rates import Rates
 from precision_bisect.bisect.search.graph.graph import CommitGraph
+from precision_bisect.bisect.search.model.groups import GOOD_END
+from precision_bisect.bisect.search.model.rates import Rates
 from precision_bisect.runner.probe.records import ProbeRequest
 from precision_bisect.runner.probe.workers.pool import Event
 from precision_bisect.store.vocabulary import BuildSource, Judgement, Phase

@@ -8,8 +8,8 @@ from math import log2
 import numpy as np
 
 from precision_bisect.bisect.search.evidence.knowledge import Outcome
-from precision_bisect.bisect.search.evidence.posterior import GOOD_END
 from precision_bisect.bisect.search.graph.graph import CommitGraph
+from precision_bisect.bisect.search.model.groups import GOOD_END
 from tests.bisect.search.search_histories import branching, untestable
 
 BUILD_SECONDS = 600.0

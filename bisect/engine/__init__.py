@@ -2,7 +2,7 @@
 
 - `probes`: what can be built and run (`Target`), and a probe from wanted over running to finished.
 - `log`: all finished probes, and those that are running.
-- `evidence`: what probes tell of the candidates of a range; `contradiction`: what of it the change does not explain.
+- `evidence`: what probes tell of the candidates of a range; `earlier_failures`: what was mended before the change.
 - `history`: questions to git, and their answers.
 - `circumstances`: what a choice depends on beside the bisection itself: workers, costs, other bisections.
 - `needs`: what a bisection waits for: probes, answers, golden data.

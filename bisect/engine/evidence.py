@@ -3,14 +3,13 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain
 
-from ...store.vocabulary import Phase, Seeks
+from ...store.vocabulary import Seeks
 from ..commits.range import LoadedRange, outcome_of
 from ..search.evidence.blamed_file import BlamedFile
 from ..search.evidence.knowledge import Observation, Outcome
-from ..search.evidence.posterior import GOOD_END
 from ..search.graph.graph import CommitGraph
+from ..search.model.groups import GOOD_END
 from .log import ProbeLog
 from .probes import FinishedProbe, Target
 
@@ -72,12 +71,6 @@ class RangeEvidence:
             files = (blamed or {}).get(probe.content, ())
             seen += [replace(each, blamed=files) for each in self.of_probe(probe)]
         return seen
-
-    def confirming(self, log: ProbeLog) -> list[Observation]:
-        """What the probes tell that were made to confirm a culprit."""
-        return [
-            *chain.from_iterable(self.of_probe(probe) for probe in log.ended if probe.phase is Phase.CONFIRM)
-        ]
 
     def of_probe(self, probe: FinishedProbe) -> Iterable[Observation]:
         """What a probe tells of this range: of each candidate that has its content."""

@@ -7,7 +7,7 @@ from ..commits.moved_pin import MovedPin
 from ..commits.range import LoadedRange, Range
 from ..result import PinRecord
 from ..search.evidence.blamed_file import BlamedFile
-from ..search.evidence.rates import Rates
+from ..search.model.rates import Rates
 from .history import (
     AskBlamedFile,
     AskFirstParents,
@@ -49,6 +49,9 @@ class BisectionQuestion:
     """Whether a mismatch is what counts as bad, so that errors have a size."""
     rates: Rates = _UNKNOWN_RATES
     """What is known of the rates of failing before anything was run."""
+    end_runs: int | None = None
+    """How often each end is run before the search; None: until each has once shown what it stands for, as long as the
+    posterior says that it is worth it."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,6 +1,6 @@
 """A range that is being searched: its evidence, and the posterior that follows from it."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ...runner.verdict.compiler_errors import CompilerError
@@ -9,8 +9,8 @@ from ..commits.range import LoadedRange
 from ..search.evidence.blamed_file import BlamedFile
 from ..search.evidence.knowledge import Observation, Outcome
 from ..search.evidence.posterior import Posterior
-from ..search.evidence.rates import Rates
 from ..search.graph.graph import CommitGraph, Floats
+from ..search.model.rates import Rates
 from .evidence import RangeEvidence, failing_end, target_at
 from .history import AskBlamedFile
 from .known import Known
@@ -114,30 +114,17 @@ class RangeSearch:
             if known.has(question) and (file := known.answer(question)) is not None
         )
 
-    def posterior(
-        self,
-        known: Known,
-        around: Circumstances,
-        *,
-        without: Iterable[int] = (),
-        never: Iterable[int] = (),
-        earlier: bool = True,
-    ) -> Posterior:
-        """What the probes say: those of the candidates in `without` are set aside, and the candidates in `never` count
-        as untestable, whatever their probes said. `earlier`: what other bisections could not build is untestable."""
-        untestable = dict.fromkeys(never)
-        aside = {*without, *untestable}
+    def posterior(self, known: Known, around: Circumstances, *, earlier: bool = True) -> Posterior:
+        """What the probes say. `earlier`: what other bisections could not build is untestable."""
         blamed: dict[str, tuple[BlamedFile, ...]] = {}
         for blame in self.blames(known):
             blamed[blame.content] = (*blamed.get(blame.content, ()), blame.file)
-        everything = [
+        observations = [
             Observation(node, Outcome.SKIP, blamed=blamed.get(content, ()))
             for content in (self._earlier_skips(known) if earlier else ())
             for node in self.evidence.nodes_of(content)
         ]
-        everything += self.evidence.observations(known.log, blamed)
-        observations = [seen for seen in everything if seen.commit not in aside]
-        observations += [Observation(node, Outcome.SKIP) for node in untestable]
+        observations += self.evidence.observations(known.log, blamed)
         return self._cache.after(
             self.loaded.graph,
             observations,

@@ -35,7 +35,7 @@ from ..engine.probes import FinishedProbe, RunningProbe, WantedProbe
 from ..plan.question import views
 from ..plan.request import BisectRequest
 from ..result import Conclusion
-from ..search.evidence.rates import Rates
+from ..search.model.rates import Rates
 from .environment_watch import EnvironmentWatch
 from .failure_policy import run_timeout, told_apart
 from .golden import earlier_golden, freeze_golden

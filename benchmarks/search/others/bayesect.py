@@ -7,7 +7,7 @@ import numpy as np
 from benchmarks.search.ours import CONFIDENCE, Answer
 from benchmarks.search.world import World
 from precision_bisect.bisect.search.evidence.knowledge import Outcome
-from precision_bisect.bisect.search.evidence.posterior import GOOD_END
+from precision_bisect.bisect.search.model.groups import GOOD_END
 
 INSTALLED = find_spec("git_bayesect") is not None
 _MOST_PROBES = 1_000

@@ -7,7 +7,7 @@ from typing_extensions import override
 from ....store.vocabulary import Judgement
 from ...commits.descent import Descent, descent, parted
 from ...commits.moved_pin import MovedPin
-from ...search.evidence.posterior import GOOD_END
+from ...search.model.groups import GOOD_END
 from ..evidence import RangeEvidence
 from ..history import AskMergeBase, AskRange, AskTarget
 from ..known import Known

@@ -1,91 +1,118 @@
-"""Both ends are run before anything else: do they differ, how often does each fail, what does a probe take?"""
+"""Both ends are seen once before anything else; more runs of them are the search's choice, as those of any commit."""
 
 from dataclasses import dataclass
-from typing import Literal
 
 from typing_extensions import override
 
 from ....runner.errors import EndsError
-from ....store.vocabulary import Judgement, Phase, Seeks
-from ...result import EndRate
-from ...search.evidence.calibration import ends_differ, next_end
+from ....store.vocabulary import BisectionOutcome, Judgement, Phase, Seeks
+from ...result import Conclusion
+from ...search.choose.bound import worth_waiting
+from ...search.model.groups import GOOD_END
 from ..evidence import failing_end, new_end, old_end, passing_end
 from ..known import Known
-from ..log import ProbeLog
 from ..needs import Needs
 from ..priority.circumstances import Circumstances
-from ..probes import Target, WantedProbe
+from ..probes import Target
 from ..range_search import RangeSearch
+from .answer.concluding import Concluding
 from .answer.enclosing import Enclosing
-from .judging import has_shown, one_probe, require_judged
-from .state import Advance, BeforeEnds, Enter, Wait
+from .judging import never_shown, require_judged, require_pass
+from .state import Advance, BeforeEnds, Enter, Move, Wait
 
 
 @dataclass(frozen=True, kw_only=True)
 class MeasuringEnds(BeforeEnds):
-    """The ends are run until they differ with the asked confidence. `before` is how many probes had ended when it
-    began."""
+    """Each end is run until it has once shown what it stands for: the bad one until it fails, as long as the posterior
+    says that this is worth its runs. `before` is how many probes had ended when it began."""
 
     before: int
 
     @override
     def advance(self, known: Known, around: Circumstances) -> Advance:
-        return self._shown(known) or self._in_turns(known, around) or self._measured(known, around)
-
-    def _shown(self, known: Known) -> Wait | None:
-        """Wait until each end has once shown what it stands for, the good one first."""
-        log, loaded = known.log, self.range_search.loaded
-        good, bad = passing_end(loaded), failing_end(loaded)
-        try:
-            if not has_shown(log, good, Judgement.GOOD):
-                return self._run(known, good)
-        except EndsError:
-            probes = log.of(bad.content)
-            if not probes:
-                return self._run(known, bad)
-            if probes[0].judgement is Judgement.GOOD:
-                raise _swapped(self.range_search) from None
-            raise
-        return None if has_shown(log, bad, Judgement.BAD) else self._run(known, bad)
-
-    def _run(self, known: Known, end: Target) -> Wait:
-        wanted = WantedProbe(target=end, phase=Phase.ENDPOINT, range=self.range_search.ordinal)
-        return one_probe(known, wanted)
-
-    def _in_turns(self, known: Known, around: Circumstances) -> Wait | None:
-        """Wait until the ends have run often enough; with several workers both run at once."""
         loaded = self.range_search.loaded
-        for end in (old_end(loaded), new_end(loaded)):
-            # A resume does not stumble over an end that once could not be judged.
-            fresh = {probe.number for probe in known.log.ended[self.before :]}
-            for probe in known.log.of(end.content):
-                if probe.number in fresh:
-                    require_judged(probe, end)
-        posterior = self.range_search.posterior(known, around)
+        good, bad = passing_end(loaded), failing_end(loaded)
+        self._require_judged(known, good, bad)
+        shown = (
+            known.log.tally(good.content)[Judgement.GOOD] > 0,
+            known.log.tally(bad.content)[Judgement.BAD] > 0,
+        )
         in_flight = self.range_search.in_flight(known)
-        nodes = list(in_flight)
-        while len(nodes) < around.workers:
-            end = next_end(posterior, in_flight=nodes, confidence=self.range_search.confidence)
-            if end is None:
-                break
-            nodes.append(end)
-        start = tuple(self.range_search.wanted(node, Phase.ENDPOINT) for node in nodes[len(in_flight) :])
-        return Wait(Needs(start=start)) if nodes else None
+        if not all(shown) and not in_flight and self._given_up(known, around, shown):
+            return self._give_up(known)
+        wanted = self._wanted(known, shown, in_flight, workers=around.workers)
+        if wanted or in_flight:
+            start = tuple(self.range_search.wanted(node, Phase.ENDPOINT) for node in wanted)
+            return Wait(Needs(start=start))
+        return Enter(self.range_search, Enclosing(good=good, bad=bad))
 
-    def _measured(self, known: Known, around: Circumstances) -> Advance:
-        """Go on to the search. Raises `EndsError` where the ends do not differ."""
+    def _require_judged(self, known: Known, good: Target, bad: Target) -> None:
+        # A resume does not stumble over an end that once could not be judged.
+        fresh = {probe.number for probe in known.log.ended[self.before :]}
+        for end in (good, bad):
+            for place, probe in enumerate(known.log.of(end.content)):
+                if place == 0 or probe.number in fresh:
+                    (require_pass if end is good else require_judged)(probe, end)
+
+    def _wanted(
+        self, known: Known, shown: tuple[bool, bool], in_flight: list[int], *, workers: int
+    ) -> list[int]:
+        """The ends to start now, the good one first: alone with one worker, then in turns."""
         loaded = self.range_search.loaded
+        least = known.question.end_runs or 1
+        ends = (passing_end(loaded), failing_end(loaded))
+        nodes = {old_end(loaded).content: GOOD_END, new_end(loaded).content: loaded.graph.bad}
+        started = {
+            nodes[end.content]: len(known.log.of(end.content)) + in_flight.count(nodes[end.content])
+            for end in ends
+        }
+        unshown = {nodes[end.content] for end, has in zip(ends, shown, strict=True) if not has}
+        wanted: list[int] = []
+        while len(wanted) + len(in_flight) < workers:
+            open_to = [
+                node
+                for node in started
+                if started[node] < least or (node in unshown and node not in (*in_flight, *wanted))
+            ]
+            if not open_to:
+                break
+            node = min(open_to, key=lambda node: started[node])
+            wanted.append(node)
+            started[node] += 1
+        return wanted
+
+    def _given_up(self, known: Known, around: Circumstances, shown: tuple[bool, bool]) -> bool:
+        """Whether more runs of an end that has not shown what it stands for are not worth it: they would be expected to
+        take longer than a search."""
+        loaded = self.range_search.loaded
+        runs = [len(known.log.of(end.content)) for end in (old_end(loaded), new_end(loaded))]
+        if min(runs) == 0:
+            return False
+        if known.question.end_runs is not None:
+            return min(runs) >= known.question.end_runs
+        posterior = self.range_search.posterior(known, around)
+        of_old, of_new = shown if loaded.range.seeks is Seeks.REGRESSION else shown[::-1]
+        return not worth_waiting(posterior, good=not of_old, bad=not of_new)
+
+    def _give_up(self, known: Known) -> Advance:
+        """The ends do not differ, as far as the runs tell. Raises `EndsError` where the good one never passed."""
+        loaded, log = self.range_search.loaded, known.log
         good, bad = passing_end(loaded), failing_end(loaded)
-        rates = _rate(known.log, "good", good), _rate(known.log, "bad", bad)
-        if not ends_differ(
-            self.range_search.posterior(known, around), confidence=self.range_search.confidence
-        ):
-            raise EndsError(
-                f"expected good {good.commit[:12]} and bad {bad.commit[:12]} to differ, found that they fail "
-                f"{rates[0].failures} of {rates[0].runs} and {rates[1].failures} of {rates[1].runs} times; "
-                "name ends that differ, or say what is bad with --bad-when"
-            )
-        return Enter(self.range_search, Enclosing(rates=rates, good=good, bad=bad))
+        tallies = log.tally(good.content), log.tally(bad.content)
+        if not tallies[0][Judgement.GOOD]:
+            if not tallies[1][Judgement.BAD]:
+                raise _swapped(self.range_search)
+            raise never_shown(good, Judgement.GOOD, tallies[0][Judgement.BAD])
+        passes = tallies[1][Judgement.GOOD]
+        conclusion = Conclusion(
+            outcome=BisectionOutcome.BUDGET,
+            message=(
+                f"bad {bad.commit[:12]} passed {passes} times in a row: if the case fails there at all, then in "
+                f"fewer than {min(1.0, 3 / passes):.0%} of its runs (95 %), which is too rare to wait for; check the "
+                "ends, the case, the platform and the golden data"
+            ),
+        )
+        return Move(Concluding(conclusion, Enclosing(good=good, bad=bad), self.range_search))
 
 
 def _swapped(search: RangeSearch) -> EndsError:
@@ -96,13 +123,3 @@ def _swapped(search: RangeSearch) -> EndsError:
     if loaded.range.seeks is Seeks.REGRESSION:
         return EndsError(f"{ends}: did you mean --find-fix, with --bad {old} --good {new}?")
     return EndsError(f"{ends}: did you mean --good {old} --bad {new}, without --find-fix?")
-
-
-def _rate(log: ProbeLog, end: Literal["good", "bad"], target: Target) -> EndRate:
-    tally = log.tally(target.content)
-    return EndRate(
-        end=end,
-        commit=target.commit,
-        runs=tally[Judgement.GOOD] + tally[Judgement.BAD],
-        failures=tally[Judgement.BAD],
-    )

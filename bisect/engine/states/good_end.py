@@ -8,16 +8,19 @@ from typing_extensions import override
 from ....runner.errors import EndsError
 from ....store.vocabulary import Judgement, Phase
 from ....store.words import plural
+from ...search.choose.bound import worth_waiting
 from ...search.choose.gallop import GallopTo, NothingPasses, Passes, gallop
-from ...search.evidence.calibration import FEWEST_RUNS
-from ...search.evidence.knowledge import Outcome
+from ...search.evidence.knowledge import Observation, Outcome
+from ...search.evidence.posterior import Posterior
+from ...search.graph.graph import CommitGraph
+from ...search.model.groups import GOOD_END
 from ..history import AskFirstParents, AskTarget, FirstParents
 from ..known import Known
 from ..needs import GoodEnd, Needs, Notice
 from ..priority.circumstances import Circumstances
 from ..probes import Target, WantedProbe
 from .data import frozen_data
-from .judging import has_shown, judged, one_probe
+from .judging import judged, never_shown, one_probe, require_judged
 from .opening import OpeningRange
 from .state import Advance, BisectionState, Move, Wait, load_all
 
@@ -55,7 +58,8 @@ class FindingGoodEnd(BisectionState):
             raise EndsError(
                 f"bad {question.range.new[:12]}: expected a commit that can be built, found one that pins nothing"
             )
-        if not has_shown(known.log, bad, Judgement.BAD):
+        if not known.log.tally(bad.content)[Judgement.BAD]:
+            _require_worth(known, bad)
             return self._run(known, bad)
         return self._gallop(known, known.answer(line_asked), bad)
 
@@ -92,10 +96,8 @@ class FindingGoodEnd(BisectionState):
         if wait := frozen_data(known, target, ordinal=1):
             told = f"the data are frozen as {commit[:12]} had them; the runs before its own made data of their own"
             return Wait(Needs(start=wait.needs.start, freeze=wait.needs.freeze, notes=(Notice(told),)))
-        # Does the failure come and go? Then one pass proves nothing.
-        if len(known.log.of(bad.content)) < FEWEST_RUNS:
-            return self._run(known, bad)
-        judgement = judged(known.log, target, passes=FEWEST_RUNS)
+        # Where the failure comes and goes, one pass proves nothing.
+        judgement = judged(known.log, target)
         return self._run(known, target) if judgement is None else _OUTCOMES[judgement]
 
     def _run(self, known: Known, target: Target) -> Wait:
@@ -106,6 +108,18 @@ class FindingGoodEnd(BisectionState):
     def _at(self, known: Known, commit: str) -> AskTarget:
         where = known.question.range
         return AskTarget(repository=where.repository, commit=commit, held=where.held)
+
+
+def _require_worth(known: Known, bad: Target) -> None:
+    """Raises `EndsError` where one more run of a bad end that never failed is not worth it: the posterior of a range of
+    that one commit gives it up."""
+    probes = known.log.of(bad.content)
+    for probe in probes:
+        require_judged(probe, bad)
+    passes = [Observation(GOOD_END, Outcome.GOOD), *[Observation(0, Outcome.GOOD)] * len(probes)]
+    posterior = Posterior.start(CommitGraph([[]]), known.question.rates, observations=passes)
+    if probes and not worth_waiting(posterior, good=False, bad=True):
+        raise never_shown(bad, Judgement.BAD, len(probes))
 
 
 def _found(line: FirstParents, place: int) -> Move:

@@ -10,11 +10,6 @@ from ..needs import Needs
 from ..probes import FinishedProbe, Target, WantedProbe
 from .state import Wait
 
-MOST_RUNS_OF_GOOD = 3
-"""Of a good end that has not passed yet."""
-MOST_RUNS_OF_BAD = 8
-"""Of a bad end that has not failed yet."""
-
 _MISSED_FAILURE = 0.002
 """Chance, at most, that a bad commit of a failure that comes and goes is taken for a good one."""
 _SHOULD = {Judgement.GOOD: "passes", Judgement.BAD: "fails"}
@@ -52,24 +47,12 @@ def counterfactual_probe(known: Known, target: Target, *, ordinal: int) -> Wait:
     return one_probe(known, WantedProbe(target=target, phase=Phase.COUNTERFACTUAL, range=ordinal))
 
 
-def has_shown(log: ProbeLog, end: Target, wanted: Judgement) -> bool:
-    """Whether an end has once shown what it stands for: a failure may come only now and then. Where not, it has to run
-    again.
-
-    Raises `EndsError` where it has run often enough, `UserError` where it cannot be judged.
-    """
-    most = MOST_RUNS_OF_GOOD if wanted is Judgement.GOOD else MOST_RUNS_OF_BAD
-    probes = log.of(end.content)[:most]
-    for probe in probes:
-        if probe.judgement is wanted:
-            return True
-        (require_pass if wanted is Judgement.GOOD else require_judged)(probe, end)
-    if len(probes) < most:
-        return False
+def never_shown(end: Target, wanted: Judgement, runs: int) -> EndsError:
+    """The error of an end that showed the other side in so many runs."""
     shown = "failures" if wanted is Judgement.GOOD else "passes"
-    raise EndsError(
+    return EndsError(
         f"{wanted.value} {end.commit[:12]}: expected a commit where the case {_SHOULD[wanted]}, "
-        f"found {most} {shown} in a row; "
+        f"found {runs} {shown} in a row; "
         "the ends do not differ: check the ends, the case, the platform and the golden data"
     )
 

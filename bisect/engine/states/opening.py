@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from typing_extensions import override
 
 from ....runner.errors import EndsError
-from ...search.evidence.calibration import FEWEST_RUNS
 from ..evidence import RangeEvidence, new_end, old_end
 from ..history import AskRange
 from ..known import Known
@@ -57,6 +56,6 @@ class WaitingToBegin(BeforeEnds):
     def promise(self, known: Known, around: Circumstances) -> Promise:
         loaded = self.range_search.loaded
         runs = [len(known.log.of(end.content)) for end in (old_end(loaded), new_end(loaded))]
-        missing = sum(max(0, FEWEST_RUNS - count) for count in runs)
+        missing = sum(max(0, (known.question.end_runs or 1) - count) for count in runs)
         posterior = self.range_search.posterior(known, around)
         return self.range_search.promise(posterior, known, around, before=missing)

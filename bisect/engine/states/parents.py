@@ -5,8 +5,10 @@ being to blame.
 """
 
 import math
+from collections import Counter
 from dataclasses import dataclass, replace
 
+import numpy as np
 from typing_extensions import override
 
 from ....store.vocabulary import BisectionOutcome, Judgement, Phase
@@ -15,6 +17,7 @@ from ...commits.lines import candidates_on_line, without_candidates
 from ...commits.range import outcome_of
 from ...result import Conclusion
 from ...search.evidence.knowledge import Outcome
+from ...search.model.rates import Rates, fit
 from ..evidence import RangeEvidence, failing_end, passing_end
 from ..history import AskTarget
 from ..known import Known
@@ -32,6 +35,8 @@ from .state import Advance, BisectionState, Enter, Move, Wait, load_all
 _ODDS = 99.0
 """At which a parent counts as passing or failing."""
 _MOST_RUNS = 24
+_LEAST_RATE = 0.01
+"""No rate is surely 0 or 1."""
 
 
 @dataclass(frozen=True)
@@ -152,7 +157,7 @@ def like_an_end(log: ProbeLog, content: str, *, good: str, bad: str) -> Judgemen
     """
     tally = log.tally(content)
     fails, passes = tally[Judgement.BAD], tally[Judgement.GOOD]
-    rates = _fail_rate(log, good), _fail_rate(log, bad)
+    rates = _fail_rates(log.tally(good), log.tally(bad))
     evidence = fails * math.log(rates[1] / rates[0]) + passes * math.log((1 - rates[1]) / (1 - rates[0]))
     if evidence >= math.log(_ODDS):
         return Judgement.BAD
@@ -161,8 +166,13 @@ def like_an_end(log: ProbeLog, content: str, *, good: str, bad: str) -> Judgemen
     return Judgement.SKIP if tally[Judgement.SKIP] or fails + passes >= _MOST_RUNS else None
 
 
-def _fail_rate(log: ProbeLog, end: str) -> float:
-    """How often an end fails, by the rule of Krichevsky and Trofimov (1981), which leaves no rate at 0 or 1."""
-    tally = log.tally(end)
-    runs = tally[Judgement.BAD] + tally[Judgement.GOOD]
-    return (tally[Judgement.BAD] + 0.5) / (runs + 1)
+def _fail_rates(good: Counter[Judgement], bad: Counter[Judgement]) -> tuple[float, float]:
+    """The expected fail rates of the ends, as the search takes them to be; neither is surely 0 or 1."""
+    fitted = fit(
+        Rates.unknown(),
+        good_fails=np.array([float(good[Judgement.BAD])]),
+        good_passes=np.array([float(good[Judgement.GOOD])]),
+        bad_fails=np.array([float(bad[Judgement.BAD])]),
+        bad_passes=np.array([float(bad[Judgement.GOOD])]),
+    )
+    return max(_LEAST_RATE, float(fitted.good[0])), min(1 - _LEAST_RATE, float(fitted.bad[0]))

@@ -1,20 +1,17 @@
 """A range is searched, and its culprit confirmed: what tells most is probed next, until one hypothesis has the asked
 confidence."""
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from typing_extensions import override
 
 from ....store.vocabulary import Phase
-from ...search.choose.confirmation import confirmed_at
 from ...search.choose.decision import Undecided, as_if_certain
 from ...search.choose.planner import Found, OnlySkipped
 from ...search.choose.rounds import Answer, Round, next_round
 from ...search.evidence.posterior import Posterior
-from ..contradiction import Contradiction
+from ..earlier_failures import earlier_failures
 from ..known import Known
 from ..needs import Confirming, Narrowed, Needs, Note
 from ..priority.circumstances import Circumstances
@@ -44,26 +41,18 @@ class Searching(BisectionState):
 
     @override
     def promise(self, known: Known, around: Circumstances) -> Promise | None:
-        contradiction = Contradiction.of(self.range_search.evidence, known.log)
-        if contradiction.verifying:
-            return None
-        posterior = _posterior(self.range_search, contradiction, known, around)
-        return self.range_search.promise(posterior, known, around)
+        return self.range_search.promise(self.range_search.posterior(known, around), known, around)
 
     @override
     def advance(self, known: Known, around: Circumstances) -> Advance:
         search = self.range_search
         if wait := load_all(known, *search.blamed_files(known)):
             return wait
-        contradiction = Contradiction.of(search.evidence, known.log)
-        in_flight = search.in_flight(known)
-        if contradiction.verifying:
-            return Wait(Needs(start=self._verify(contradiction.verifying, in_flight, around.workers)))
-        posterior = _posterior(search, contradiction, known, around)
+        posterior = search.posterior(known, around)
         decision = self._decide(posterior, known, around)
         if isinstance(decision, OnlySkipped | Undecided) and search.loaded.earlier_skips:
             # What others could not build may do now, where nothing else is left.
-            posterior = _posterior(search, contradiction, known, around, earlier=False)
+            posterior = search.posterior(known, around, earlier=False)
             decision = self._decide(posterior, known, around)
         numbers = [probe.number for probe in known.log.running]
         if isinstance(decision, Round):
@@ -73,7 +62,10 @@ class Searching(BisectionState):
         if numbers:
             return Wait(Needs(cancel=tuple(numbers)))
         nodes = search.loaded.collapsed.nodes
-        earlier = tuple(nodes[node].commit.sha for node in contradiction.broken_before)
+        culprit = decision.culprit if isinstance(decision, Found) else None
+        earlier = tuple(
+            nodes[node].commit.sha for node in earlier_failures(search.evidence, known.log, culprit=culprit)
+        )
         if isinstance(decision, Found):
             confidence = float(posterior.belief.commits[decision.culprit])
             named = named_commit(search.loaded, decision.culprit, confidence)
@@ -96,7 +88,6 @@ class Searching(BisectionState):
         search = self.range_search
         return next_round(
             posterior,
-            confirming=search.evidence.confirming(known.log),
             in_flight=search.in_flight(known),
             workers=around.workers,
             confidence=search.confidence,
@@ -108,42 +99,13 @@ class Searching(BisectionState):
         phase = Phase.SEARCH if decision.confirming is None else Phase.CONFIRM
         return tuple(self.range_search.wanted(node, phase) for node in decision.start)
 
-    def _verify(
-        self, verifying: Sequence[int], in_flight: Iterable[int], workers: int
-    ) -> tuple[WantedProbe, ...]:
-        """Probe those again, as often as they are named, less what is in flight; what else is in flight goes on."""
-        flying = list(in_flight)
-        wanted = Counter(verifying)
-        wanted.subtract(flying)
-        free = max(0, workers - len(flying))
-        return tuple(self.range_search.wanted(node, Phase.CONFIRM) for node in [*wanted.elements()][:free])
-
-
-def _posterior(
-    search: RangeSearch,
-    contradiction: Contradiction,
-    known: Known,
-    around: Circumstances,
-    *,
-    earlier: bool = True,
-) -> Posterior:
-    """What the probes say of the change that is searched for. What failed on another line is not probed again, nor is,
-    with `earlier`, what other bisections could not build."""
-    return search.posterior(
-        known,
-        around,
-        without=contradiction.broken_before,
-        never=contradiction.on_other_lines,
-        earlier=earlier,
-    )
-
 
 def _told(decision: Round, posterior: Posterior, search: RangeSearch) -> Note:
     if (node := decision.confirming) is not None:
         return Confirming(
             commit=search.loaded.collapsed.nodes[node].commit.sha,
             confidence=float(posterior.belief.commits[node]),
-            wanted=confirmed_at(search.confidence),
+            wanted=search.confidence,
         )
     return Narrowed(_in_play(posterior), decision.expected_steps)
 

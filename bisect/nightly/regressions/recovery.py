@@ -9,7 +9,7 @@ from ....store.vocabulary import Judgement
 from ...engine.log import ProbeLog
 from ...engine.probes import FinishedProbe, Target
 from ...engine.states.judging import judged, passes_needed
-from ...search.evidence.rates import Rates, fit
+from ...search.model.rates import Rates, fit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +64,7 @@ def fewest_passes(*, failures: int, runs: int, error: float) -> int:
 
     failures: of `runs` judged runs of bad commits. The chance of k passes is the posterior predictive probability
     E[(1 - r)^k | failures, runs] (Gelman et al., Bayesian Data Analysis, 3rd ed., section 1.3), with r = P(fail | bad),
-    under the search's own prior (`Rates.unknown`): r is 1 with probability 1/5, else it is of Beta(1/2, 1/2). So a
+    under a prior (`Rates.cautious`) by which r is 1 with probability 1/5, else it is of Beta(1/2, 1/2). So a
     commit that failed in all of its runs may still pass.
 
     >>> [fewest_passes(failures=n, runs=n, error=0.002) for n in (1, 3, 8, 30)]
@@ -77,7 +77,7 @@ def fewest_passes(*, failures: int, runs: int, error: float) -> int:
         passes = np.arange(most + 1.0)
         none = np.zeros_like(passes)
         evidence = fit(
-            Rates.unknown(),
+            Rates.cautious(),
             good_fails=none,
             good_passes=none,
             bad_fails=none + failures,

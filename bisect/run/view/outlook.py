@@ -28,7 +28,7 @@ from ...engine.priority.costs import Timings
 from ...engine.probes import FinishedProbe, ProbeTimes, RunningProbe, WantedProbe
 from ...engine.range_search import RangeSearch
 from ...result import Conclusion
-from ...search.evidence.posterior import GOOD_END
+from ...search.model.groups import GOOD_END
 from .words import Outlook
 
 _MOST_STEPS = 400

@@ -4,14 +4,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..evidence.posterior import GOOD_END, Belief, Posterior
+from ..evidence.posterior import Belief, Posterior
 from ..graph.graph import Floats
-from .decision import rerun_worth, testable_chance
+from ..model.groups import GOOD_END
+from .decision import worth
 from .expectation import expected_bits, planning_belief
 from .information import information_gain
 from .joint_information import JointInformation
 
 _WORTHLESS = 0.05
+"""What tells less than such a part of the best run is not started, or cancelled."""
 _EXCHANGES = 2
 _CONSIDERED = 128
 
@@ -28,17 +30,18 @@ def next_runs(
     Of a large range 128 commits are considered: of each 128th of the belief below them, the best one alone.
     """
     belief = planning_belief(posterior)
-    worth = testable_chance(posterior) * rerun_worth(posterior) / (1.0 if costs is None else costs)
-    considered = [*dict.fromkeys([*_considered(posterior, belief, worth), *in_flight])]
+    weight = worth(posterior) / (1.0 if costs is None else costs)
+    considered = [*dict.fromkeys([*_considered(posterior, belief, weight), *in_flight])]
     if not considered:
         return []
     joint = JointInformation.of(posterior.graph, belief, considered)
-    worth = worth[considered]
+    weight = weight[considered]
+    least = _WORTHLESS * float(np.max(joint.beside([]) * weight))
 
     def best_beside(others: Sequence[int]) -> int | None:
-        value = joint.beside([*in_flight, *others]) * worth
+        value = joint.beside([*in_flight, *others]) * weight
         best = int(np.argmax(value))
-        return considered[best] if value[best] > 0 else None
+        return considered[best] if value[best] > least else None
 
     chosen: list[int] = []
     while len(chosen) < count and (best := best_beside(chosen)) is not None:
@@ -50,9 +53,9 @@ def next_runs(
     return chosen
 
 
-def _considered(posterior: Posterior, belief: Belief, worth: Floats) -> list[int]:
+def _considered(posterior: Posterior, belief: Belief, weight: Floats) -> list[int]:
     """The commits (or `GOOD_END`) among which a batch is chosen: those alone tell most, at any share of belief."""
-    value = information_gain(posterior.graph, belief) * worth
+    value = information_gain(posterior.graph, belief) * weight
     useful = np.flatnonzero(value > 0)
     if len(useful) > _CONSIDERED:
         share = np.append(posterior.graph.ancestor_sums(belief.commits), 0.0)[useful]
@@ -68,11 +71,11 @@ def best_rate(posterior: Posterior, *, costs: Floats, in_flight: Sequence[int] =
     """The most information that one more run adds to those in flight, by its cost. `costs` as of `next_runs`."""
     value = expected_bits(posterior) / costs
     if in_flight:
-        worth = testable_chance(posterior) * rerun_worth(posterior) / costs
+        weight = worth(posterior) / costs
         belief = planning_belief(posterior)
-        considered = [*dict.fromkeys([*_considered(posterior, belief, worth), *in_flight])]
+        considered = [*dict.fromkeys([*_considered(posterior, belief, weight), *in_flight])]
         joint = JointInformation.of(posterior.graph, belief, considered)
-        value = joint.beside(in_flight) * worth[considered]
+        value = joint.beside(in_flight) * weight[considered]
     return float(value.max())
 
 

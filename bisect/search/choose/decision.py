@@ -1,14 +1,16 @@
 """What to run next, or the answer, when runs may be flaky."""
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 
 from ..evidence.knowledge import Knowledge, Outcome
-from ..evidence.posterior import GOOD_END, Belief, Posterior
+from ..evidence.posterior import Belief, Posterior
 from ..evidence.testability import out_of_reach, skip_probability
-from ..graph.graph import CommitGraph, Floats
+from ..graph.graph import CommitGraph, Floats, Mask
+from ..model.groups import GOOD_END
+from .bound import most_runs
 from .information import information_gain
 from .planner import Found, OnlySkipped, Probe, next_step
 
@@ -24,32 +26,49 @@ class EnvironmentMoved:
 
 
 @dataclass(frozen=True)
+class ToShow:
+    """The culprit has the confidence; it is the answer once each commit in `missing` has shown its side."""
+
+    culprit: int
+    missing: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class Undecided:
-    """No run promises enough information. `suspects` hold the culprit with the confidence asked for."""
+    """No run promises enough information. `suspects` hold the culprit with the confidence asked for.
+
+    why: whether no run tells them apart any more, or as many were made as the search may take (`bound.py`).
+    """
 
     suspects: tuple[int, ...]
+    why: Literal["nothing tells", "bound"] = "nothing tells"
 
 
-Decision: TypeAlias = Probe | Found | OnlySkipped | NoCulprit | EnvironmentMoved | Undecided
+Decision: TypeAlias = Probe | ToShow | Found | OnlySkipped | NoCulprit | EnvironmentMoved | Undecided
 
 _LEAST_INFORMATION = 1e-9
-_LEAST_INFORMATION_IN_PLACES = 1e-3
-"""Where places cannot be trusted, a search could go on for ever for less."""
 _IN_PLAY = 0.01
 """Of the likeliest commit's probability: a commit with less is not searched."""
-_MOST_STEPS = 2000.0
-"""Expected still to come, where it may be that no commit is to blame. They grow as the rates of both ends, which
-differed by luck, come together; rates that need as many could not have been measured at the ends either."""
+_LEAST_SHARE = 0.2
+"""A run that tells a smaller part of what the best one does is not taken, however cheap: reruns of a commit whose
+outcome may be its own are cheap and tell less and less."""
+_BESIDE = 0.1
+_NEARLY_ALL = 0.999
+_MOST_TOGETHER = 200
+"""Likely commits among which those are looked for that no test can tell apart."""
 
 
 def next_run(posterior: Posterior, *, confidence: float = 0.99, costs: Floats | None = None) -> Decision:
     """The commit (or `GOOD_END`) whose next run promises the most information by its cost, or the answer.
 
     As long as every run agrees with rates of 0 and 1, and these are not excluded, the search is that of
-    `planner.next_step`; only its answer is then rerun until the confidence is reached. Once runs have
-    contradicted each other, it is the mutual information of the culprit and the run, times the chance
-    that it can be tested, by its cost. `costs`: of one run of each commit and, last, of `GOOD_END`, in any
-    unit; shape [n + 1]; equal by default.
+    `planner.next_step`. Once that has its answer, or runs have contradicted each other, it is the mutual information of
+    the culprit and the run, times the chance that it can be tested, by its cost: of commits that never ran, of reruns,
+    and of the ends alike. A commit is the answer once it has the confidence, has failed itself, and each of its parents
+    that can be tested has passed. `costs`: of one run of each commit and, last, of `GOOD_END`, in any unit; shape
+    [n + 1]; equal by default.
+
+    A search ends with what is known once it has made `most_runs`, or is expected to need more than these allow.
     """
     certain = as_if_certain(posterior)
     if certain is not None:
@@ -57,17 +76,56 @@ def next_run(posterior: Posterior, *, confidence: float = 0.99, costs: Floats | 
         if isinstance(step, Probe):
             return step
     answer = _answer(posterior, confidence)
+    if isinstance(answer, Found):
+        missing = not_shown(posterior, answer.culprit)
+        if missing:
+            return ToShow(answer.culprit, missing)
     if answer is not None:
         return answer
-    information = information_gain(posterior.graph, posterior.guess)
-    information *= testable_chance(posterior) * rerun_worth(posterior)
-    best = int(np.argmax(information if costs is None else information / costs))
-    if information[best] < (_LEAST_INFORMATION_IN_PLACES if posterior.shared else _LEAST_INFORMATION):
-        return Undecided(credible_set(posterior.belief, confidence))
-    expected = _entropy_left(posterior.guess) / float(information[best])
-    if expected > _MOST_STEPS and posterior.belief.no_culprit > 1 - confidence:
-        return Undecided(credible_set(posterior.belief, confidence))
+    gain = information_gain(posterior.graph, posterior.guess)
+    information = gain * worth(posterior)
+    value = information if costs is None else information / costs
+    best = int(np.argmax(np.where(information >= _LEAST_SHARE * information.max(), value, -1.0)))
+    left = most_runs(posterior, confidence=confidence) - sum(
+        seen.outcome is not Outcome.SKIP for seen in posterior.observations
+    )
+    most = float((gain * testable_chance(posterior) * rerun_worth(posterior)).max())
+    expected = _entropy_left(posterior) / max(most, _LEAST_INFORMATION)
+    if expected > left:
+        return Undecided(credible_set(posterior.belief, confidence), "bound" if left < 1 else "nothing tells")
     return Probe(GOOD_END if best == len(posterior.graph) else best, max(1.0, expected))
+
+
+def not_shown(posterior: Posterior, culprit: int) -> tuple[int, ...]:
+    """What must run before a culprit is named with its parents: itself where it never failed, the parents that can be
+    tested and never passed."""
+    parents = [commit for commit in posterior.graph.parents[culprit] if commit not in posterior.skipped]
+    missing = [parent for parent in parents or [GOOD_END] if not posterior.tally(parent)[1]]
+    return (*missing, culprit) if not posterior.tally(culprit)[0] else tuple(missing)
+
+
+def worth(posterior: Posterior) -> Floats:
+    """What the information of one run of each commit and, last, of `GOOD_END` counts for. Shape [n + 1].
+
+    That is the chance that it can be had; less where reruns share their trouble; and little of a commit beside the only
+    suspect's line."""
+    value = testable_chance(posterior) * rerun_worth(posterior)
+    certain = as_if_certain(posterior)
+    if certain is not None and certain.suspects.sum() == 1:
+        value[~_comparable(posterior.graph, int(np.argmax(certain.suspects)))] *= _BESIDE
+    return value
+
+
+def _comparable(graph: CommitGraph, culprit: int) -> Mask:
+    """The commits that tell whether a commit is to blame, whatever lies on lines beside it: its ancestors, itself, its
+    descendants, and `GOOD_END`. Another line may have the same fault, and says little of this one. Shape [n + 1]."""
+    comparable = np.append(graph.ancestors(culprit), True)
+    descends = np.zeros(len(graph), dtype=np.bool_)
+    descends[culprit] = True
+    for commit in range(culprit + 1, len(graph)):
+        descends[commit] = any(descends[parent] for parent in graph.parents[commit])
+    comparable[:-1] |= descends
+    return comparable
 
 
 def testable_chance(posterior: Posterior) -> Floats:
@@ -112,16 +170,16 @@ def credible_set(belief: Belief, confidence: float) -> tuple[int, ...]:
     return tuple(order[:enough].tolist())
 
 
-def _answer(posterior: Posterior, confidence: float) -> Decision | None:
+def _answer(
+    posterior: Posterior, confidence: float
+) -> Found | OnlySkipped | NoCulprit | EnvironmentMoved | None:
     """The hypothesis that has reached the confidence, if any; commits that no test can tell apart count as one.
 
     (Together there can be no more of them than the skipped ones and the next that could be tested.)
     """
     belief = posterior.belief
-    if belief.no_culprit >= confidence:
-        return NoCulprit()
-    if belief.environment >= confidence:
-        return EnvironmentMoved()
+    if belief.no_culprit + belief.environment >= confidence:
+        return NoCulprit() if belief.no_culprit > belief.environment else EnvironmentMoved()
     if belief.commits.sum() < confidence:
         return None
     likeliest = int(np.argmax(belief.commits))
@@ -154,9 +212,17 @@ def _indistinguishable(
     return list(groups.values())
 
 
-def _entropy_left(belief: Belief) -> float:
-    """The entropy over all hypotheses, in bits."""
-    every = np.array([*belief.commits, belief.no_culprit, belief.environment])
+def _entropy_left(posterior: Posterior) -> float:
+    """The entropy over all hypotheses, in bits; commits that no test can tell apart count as one."""
+    belief = posterior.guess
+    commits = belief.commits
+    if posterior.skipped:
+        likely = credible_set(belief, _NEARLY_ALL)
+        if len(likely) <= _MOST_TOGETHER:
+            groups = _indistinguishable(posterior.graph, likely, _out_of_reach(posterior))
+            rest = np.delete(commits, list(likely))
+            commits = np.array([*(commits[together].sum() for together in groups), *rest])
+    every = np.array([*commits, belief.no_culprit, belief.environment])
     every = every[every > 0]
     return float(-(every * np.log2(every)).sum())
 

@@ -4,7 +4,7 @@ import numpy as np
 
 from ..evidence.posterior import Belief, Posterior
 from ..graph.graph import Floats
-from .decision import as_if_certain, rerun_worth, testable_chance
+from .decision import as_if_certain, worth
 from .information import information_gain
 from .planner import suspicion
 
@@ -12,8 +12,7 @@ from .planner import suspicion
 def expected_bits(posterior: Posterior) -> Floats:
     """Of one run of each commit and, last, of `GOOD_END`: its information, by the chance that it can be had. Shape
     [n + 1]."""
-    information = information_gain(posterior.graph, planning_belief(posterior))
-    return information * testable_chance(posterior) * rerun_worth(posterior)
+    return information_gain(posterior.graph, planning_belief(posterior)) * worth(posterior)
 
 
 def planning_belief(posterior: Posterior) -> Belief:

@@ -20,12 +20,19 @@ def information_gain(graph: CommitGraph, belief: Belief) -> Floats:
 
     With b(v) the ancestors of v, a run of v fails with chance m, the sum of P(c) r(c) over c in b(v), of
     P(c) a(c) over the others, and of what the other hypotheses predict. The mutual information is
-    H(m) - H(run | hypothesis), where the second term is the same sum over H(r) and H(a).
+    H(m) - H(run | hypothesis), where the second term is the same sum over H(r) and H(a). Of a commit that ran
+    before, r and a are what its reruns show: where outcomes may belong to commits, less is to be had there.
     """
     commits, bad, good = belief.commits, belief.fail_if_bad, belief.fail_if_good
     others = np.array([belief.no_culprit, belief.environment])
     rates = np.array([belief.fail_if_no_culprit, belief.fail_if_environment])
-    fails = np.append(graph.ancestor_sums(commits * (bad - good)), 0.0) + commits @ good + others @ rates
+    other_fails, other_inherent = float(others @ rates), float(others @ entropy(rates))
+    fails = np.append(graph.ancestor_sums(commits * (bad - good)), 0.0) + commits @ good
     inherent = np.append(graph.ancestor_sums(commits * (entropy(bad) - entropy(good))), 0.0)
-    inherent += commits @ entropy(good) + others @ entropy(rates)
-    return np.maximum(entropy(fails) - inherent, 0)
+    inherent += commits @ entropy(good)
+    if belief.reruns is not None and belief.reruns.fails:
+        run = [*belief.reruns.fails]
+        again = np.array([*belief.reruns.fails.values()])
+        groups = np.bincount(belief.reruns.of_commit, weights=commits, minlength=again.shape[1])
+        fails[run], inherent[run] = again @ groups, entropy(again) @ groups
+    return np.maximum(entropy(fails + other_fails) - inherent - other_inherent, 0)

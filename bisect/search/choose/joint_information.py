@@ -1,12 +1,13 @@
 """Information of several runs together, in bits."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from ..evidence.posterior import GOOD_END, Belief
+from ..evidence.posterior import Belief
 from ..graph.graph import CommitGraph, Floats
+from ..model.groups import GOOD_END
 from .information import entropy
 
 _LEAST_MASS = 1e-3
@@ -28,18 +29,28 @@ class JointInformation:
     def of(cls, graph: CommitGraph, belief: Belief, commits: Sequence[int]) -> "JointInformation":
         """About runs of `commits`, of which one may be `GOOD_END`; none twice."""
         below = _descendants(graph, commits)
-        groups: dict[tuple[int, float, float], int] = {}
+        again: Mapping[int, Floats] = {} if belief.reruns is None else belief.reruns.fails
+        of_group = [0] * len(graph) if belief.reruns is None else belief.reruns.of_commit.tolist()
+        groups: dict[tuple[int, int, float, float], int] = {}
         possible = np.flatnonzero(belief.commits > 0).tolist()
         bad, good = belief.fail_if_bad.tolist(), belief.fail_if_good.tolist()
         of_commit = [
-            groups.setdefault((below[commit], bad[commit], good[commit]), len(groups)) for commit in possible
+            groups.setdefault((below[commit], of_group[commit], bad[commit], good[commit]), len(groups))
+            for commit in possible
         ]
         mass = np.bincount(of_commit, weights=belief.commits[possible], minlength=len(groups))
         fails = np.array(
             [
-                [rates[0] if reached >> place & 1 else rates[1] for reached, *rates in groups]
+                [
+                    again[commit][group]
+                    if commit in again
+                    else rates[0]
+                    if reached >> place & 1
+                    else rates[1]
+                    for reached, group, *rates in groups
+                ]
                 + [belief.fail_if_no_culprit, belief.fail_if_environment]
-                for place in range(len(commits))
+                for place, commit in enumerate(commits)
             ]
         )
         return cls(tuple(commits), np.append(mass, [belief.no_culprit, belief.environment]), fails)

@@ -4,14 +4,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from ..evidence.knowledge import Observation
+from ..evidence.one_place import compared_in_one_place, confirmed_by, next_to_compare
 from ..evidence.posterior import Posterior
 from ..graph.graph import Floats
 from .batch import lost_their_value, next_runs
-from .confirmation import compared_in_one_place, confirmed_by, next_confirming_runs
-from .decision import EnvironmentMoved, NoCulprit, Undecided, as_if_certain, credible_set, next_run
+from .decision import (
+    EnvironmentMoved,
+    NoCulprit,
+    ToShow,
+    Undecided,
+    as_if_certain,
+    credible_set,
+    next_run,
+)
 from .planner import Found, OnlySkipped, Probe, next_step
 from .windows import Window, sidestep, sidestep_beside, undoing
+
+_LIKELY = 0.9
+"""From here on runs confirm a culprit."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,42 +44,38 @@ Answer: TypeAlias = Found | OnlySkipped | NoCulprit | EnvironmentMoved | Undecid
 def next_round(
     posterior: Posterior,
     *,
-    confirming: Sequence[Observation] = (),
     in_flight: Sequence[int] = (),
     workers: int = 1,
     confidence: float = 0.99,
     costs: Floats | None = None,
     windows: Sequence[Window] = (),
 ) -> Round | Answer:
-    """The next runs, or the answer, a culprit only once it is confirmed.
+    """The next runs, or the answer, a culprit only once it and its parents were run, and compared in one place.
 
-    confirming: the runs so far that were started to confirm a culprit, of `posterior.observations`.
     in_flight: the commits whose runs are not finished; with none, at least one run is started.
     costs: as of `decision.next_run`. windows: what the certain search steps around.
     """
     decision = next_run(posterior, confidence=confidence, costs=costs)
     if isinstance(decision, Probe):
         return _search(posterior, decision, in_flight, workers, costs, windows)
-    if isinstance(decision, Found):
-        certain = as_if_certain(posterior)
-        undone = None if certain is None else undoing(windows, certain, decision.culprit)
-        if undone is not None:
-            kept, lost = _split(in_flight, {undone})
-            return Round(start=() if kept else (undone,), cancel=lost, expected_steps=1.0)
-        kept, lost = _split(in_flight, {*confirmed_by(posterior, decision.culprit)})
-        start = next_confirming_runs(
-            posterior,
-            decision.culprit,
-            fresh=confirming,
-            in_flight=kept,
-            count=max(0, workers - len(kept)),
-            confidence=confidence,
-        )
-        if start is not None:
-            return Round(start=tuple(start), cancel=lost, confirming=decision.culprit)
-        if not compared_in_one_place(posterior, decision.culprit):
-            return Undecided(credible_set(posterior.belief, confidence))
-    return decision
+    if not isinstance(decision, ToShow | Found):
+        return decision
+    kept, lost = _split(in_flight, {*confirmed_by(posterior, decision.culprit)})
+    if isinstance(decision, ToShow):
+        missing = [commit for commit in decision.missing if commit not in kept]
+        start = tuple(missing[: max(0, workers - len(kept))])
+        return Round(start=start, cancel=lost, confirming=decision.culprit, expected_steps=1.0)
+    certain = as_if_certain(posterior)
+    undone = None if certain is None else undoing(windows, certain, decision.culprit)
+    if undone is not None:
+        kept, lost = _split(in_flight, {undone})
+        return Round(start=() if kept else (undone,), cancel=lost, expected_steps=1.0)
+    if compared_in_one_place(posterior, decision.culprit):
+        return decision
+    compare = next_to_compare(posterior, decision.culprit, in_flight=kept, count=max(0, workers - len(kept)))
+    if compare is None:
+        return Undecided(credible_set(posterior.belief, confidence))
+    return Round(start=tuple(compare), cancel=lost, confirming=decision.culprit, expected_steps=1.0)
 
 
 def _search(
@@ -98,9 +104,15 @@ def _search(
     return Round(
         start=tuple(start),
         cancel=tuple(lost),
-        confirming=alone.culprit if isinstance(alone, Found) else None,
+        confirming=alone.culprit if isinstance(alone, Found) else _likely(posterior),
         expected_steps=step.expected_steps,
     )
+
+
+def _likely(posterior: Posterior) -> int | None:
+    """A commit that is probably to blame, though runs contradicted each other."""
+    likeliest = int(posterior.belief.commits.argmax())
+    return likeliest if posterior.belief.commits[likeliest] >= _LIKELY else None
 
 
 def _split(in_flight: Sequence[int], wanted: set[int]) -> tuple[list[int], tuple[int, ...]]:

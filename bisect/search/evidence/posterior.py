@@ -1,34 +1,47 @@
 """How probable it is that each commit, none, or the environment is to blame, given runs that may be flaky."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from math import log
-from typing import NamedTuple
+from math import exp, log
 
 import numpy as np
 
-from ..graph.graph import CommitGraph, Floats, Integers, Mask
+from ..graph.graph import CommitGraph, Floats, Integers
+from ..model.explanation import Explanation, explain
+from ..model.groups import GOOD_END, Groups
+from ..model.rates import Rates
 from .blamed_file import BlamedFile
 from .knowledge import Observation, Outcome
 from .places import fresh_runs, log_one_rate, shared_trouble
-from .rates import Fit, Rates, fit
-
-GOOD_END = -1
-"""The commit number of the good end, in observations."""
 
 # What is expected before the first run. At Google four ranges in ten had no culprit (Henderson et al., Flake Aware
-# Culprit Finding, ICST 2023); here both ends were seen to differ once before anyone asks.
-_NO_CULPRIT = 0.2
-_ENVIRONMENT = 0.01
+# Culprit Finding, ICST 2023), but most cases are no flakes, and both ends were seen to differ once before anyone asks.
+_NO_CULPRIT = 0.04
+_ALL_PASS, _ALL_FAIL = 0.01, 0.1
+"""That no run fails, though someone saw the bad end do so; or that each does, for a case or a machine is broken."""
+_ENVIRONMENT = 0.002
+
+
+@dataclass(frozen=True)
+class Reruns:
+    """How one more run of a commit that ran before would end: its earlier outcomes may be its own.
+
+    of_commit: the group of each commit; shape [n]. fails: for each commit that ran (or `GOOD_END`) the chance that one
+    more run fails if the culprit is of each group; shape [g].
+    """
+
+    of_commit: Integers
+    fails: Mapping[int, Floats]
 
 
 @dataclass(frozen=True)
 class Belief:
     """Probabilities of the hypotheses, and the chance that a further run fails under each.
 
-    commits[c] is the probability that c is to blame; then a run fails with chance fail_if_bad[c] at c and
-    its descendants, with fail_if_good[c] elsewhere. Arrays have shape [n]; all probabilities sum to 1.
+    commits[c] is the probability that c is to blame; then a run of a commit that never ran fails with chance
+    fail_if_bad[c] if it is c or a descendant, with fail_if_good[c] elsewhere; for a commit that ran, see `reruns`.
+    Arrays have shape [n]; all probabilities sum to 1.
     """
 
     commits: Floats
@@ -38,55 +51,7 @@ class Belief:
     fail_if_no_culprit: float
     environment: float
     fail_if_environment: float
-
-
-class _Groups(NamedTuple):
-    """The commits in groups that the runs cannot tell apart: each tested commit has all of a group below or none.
-
-    below: for each tested commit, which commits are its ancestors; shape [n].
-    of_commit: the group of each commit; shape [n].
-    representatives, prior: for each group one of its commits, and the probability of all; shape [groups].
-    fails, passes: for each group the runs of tested commits that have it below; shape [groups].
-    """
-
-    below: dict[int, Mask]
-    of_commit: Integers
-    representatives: Integers
-    prior: Floats
-    fails: Floats
-    passes: Floats
-
-    @classmethod
-    def start(cls, graph: CommitGraph) -> "_Groups":
-        """One group."""
-        none = np.zeros(len(graph), dtype=np.int64)
-        return cls({}, none, np.zeros(1, dtype=np.int64), np.ones(1), np.zeros(1), np.zeros(1))
-
-    def split(self, graph: CommitGraph, commit: int) -> "_Groups":
-        """Splits each group by whether it is below `commit`."""
-        below = np.zeros(len(graph), dtype=np.bool_) if commit == GOOD_END else graph.ancestors(commit)
-        _, representatives, of_commit = np.unique(
-            2 * self.of_commit + below, return_index=True, return_inverse=True
-        )
-        prior = np.bincount(of_commit) / len(graph)
-        before = self.of_commit[representatives]
-        return _Groups(
-            below=self.below | {commit: below},
-            of_commit=of_commit,
-            representatives=representatives,
-            prior=prior,
-            fails=self.fails[before],
-            passes=self.passes[before],
-        )
-
-    def with_run(self, commit: int, *, failed: bool, weight: float) -> "_Groups":
-        """With one more run of a tested commit, which counts for `weight` fresh ones."""
-        counted = weight * self.below[commit][self.representatives]
-        return (
-            self._replace(fails=self.fails + counted)
-            if failed
-            else self._replace(passes=self.passes + counted)
-        )
+    reruns: Reruns | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,10 +60,10 @@ class Posterior:
 
     The hypotheses are: commit c broke the case, so that c and its descendants fail at rate r, all others at
     rate a < r; no commit of the range did, and all fail at one rate; some commit did, but at some moment the
-    environment moved, and since then all fail at one rate. Rates are integrated out. A skip says nothing
-    of the culprit. Once places are seen to matter, reruns of a commit in one place count for less than fresh ones
-    (`places.shared_trouble`). Observations must come in the order of the runs, and those of the two ends
-    interleaved: else a moved environment cannot be told from a culprit.
+    environment moved, and since then all fail at one rate. Rates are integrated out, and so is how far outcomes belong
+    to commits (`model/explanation.py`). A skip says nothing of the culprit. Once places are seen to matter, reruns of a
+    commit in one place count for less than fresh ones (`places.shared_trouble`). Observations must come in the order of
+    the runs: else a moved environment cannot be told from a culprit.
 
     weights: how likely each commit is thought to be to blame beforehand, in any unit; shape [n]; None if equally.
     They guide what is run (`guess`) and have no say in what is claimed (`belief`): wrong ones cost runs alone.
@@ -111,10 +76,11 @@ class Posterior:
     weights: Floats | None
     observations: tuple[Observation, ...]
     shared: float
-    _groups: _Groups
-    _fails: tuple[float, ...]
-    _passes: tuple[float, ...]
-    _evidence_before: tuple[float, ...]
+    _groups: Groups
+    _tallies: Mapping[int, tuple[float, float]] = field(default_factory=dict[int, tuple[float, float]])
+    _fails: tuple[float, ...] = ()
+    _passes: tuple[float, ...] = ()
+    _evidence_before: tuple[float, ...] = ()
 
     @classmethod
     def start(
@@ -141,7 +107,7 @@ class Posterior:
         cls, graph: CommitGraph, rates: Rates, weights: Floats | None, *, shared: float
     ) -> "Posterior":
         """The state before any run."""
-        return cls(graph, rates, weights, (), shared, _Groups.start(graph), (), (), ())
+        return cls(graph, rates, weights, (), shared, Groups.start(graph))
 
     def observe(self, observation: Observation) -> "Posterior":
         """The state after one more run, of a commit of the graph or of `GOOD_END`."""
@@ -160,16 +126,16 @@ class Posterior:
             return replace(self, observations=observations)
         failed = observation.outcome is Outcome.BAD
         weight = self.weight_of_rerun(observation.commit, observation.place)
-        groups = self._groups
-        if observation.commit not in groups.below:
-            groups = groups.split(self.graph, observation.commit)
+        fails, passes = (weight, 0.0) if failed else (0.0, weight)
+        before = self._tallies.get(observation.commit, (0.0, 0.0))
         return replace(
             self,
             observations=observations,
-            _groups=groups.with_run(observation.commit, failed=failed, weight=weight),
-            _fails=(*self._fails, weight if failed else 0.0),
-            _passes=(*self._passes, 0.0 if failed else weight),
-            _evidence_before=(*self._evidence_before, self._evidence_of_culprit),
+            _groups=self._groups.split(self.graph, observation.commit),
+            _tallies={**self._tallies, observation.commit: (before[0] + fails, before[1] + passes)},
+            _fails=(*self._fails, fails),
+            _passes=(*self._passes, passes),
+            _evidence_before=(*self._evidence_before, self._explanation.evidence_of_culprit),
         )
 
     def weight_of_rerun(self, commit: int, place: str | None) -> float:
@@ -182,6 +148,20 @@ class Posterior:
             if other.outcome is not Outcome.SKIP
         )
         return fresh_runs(before + 1, self.shared) - fresh_runs(before, self.shared)
+
+    def tally(self, commit: int) -> tuple[float, float]:
+        """How many fails and passes of a commit (or `GOOD_END`) count."""
+        return self._tallies.get(commit, (0.0, 0.0))
+
+    def chance_to_fail(self, commit: int) -> float:
+        """That one more run of a commit (or of `GOOD_END`) that ran before fails."""
+        belief, groups = self.belief, self._groups
+        shares = np.bincount(groups.of_commit, weights=belief.commits)
+        others = (
+            belief.no_culprit * belief.fail_if_no_culprit,
+            belief.environment * belief.fail_if_environment,
+        )
+        return float(shares @ self._explanation.reruns[commit]) + sum(others)
 
     @cached_property
     def skipped(self) -> frozenset[int]:
@@ -197,29 +177,34 @@ class Posterior:
     @cached_property
     def belief(self) -> Belief:
         """What the runs so far tell, all commits alike beforehand."""
-        groups, fitted = self._groups, self._fitted
+        groups, explanation = self._groups, self._explanation
         fails, passes = self._since
-        moments = np.array(self._evidence_before) + _log_one_rate(fails[:-1], passes[:-1])
+        moments = np.array(self._evidence_before) + _log_moved(fails[:-1], passes[:-1])
+        alike = self._alike
+        some = 1 - _NO_CULPRIT - _ALL_PASS - _ALL_FAIL - _ENVIRONMENT
         logs = np.concatenate(
             [
-                log(1 - _NO_CULPRIT - _ENVIRONMENT) + np.log(groups.prior) + fitted.log_evidence,
-                log(_NO_CULPRIT) + _log_one_rate(fails[:1], passes[:1]),
+                log(some) + np.log(groups.share) + explanation.log_evidence,
+                [np.logaddexp(log(_NO_CULPRIT) + log_one_rate(*self._total), alike.log_evidence)],
                 # Before the first run the environment can move unseen: this is the prior then.
                 log(_ENVIRONMENT) + (moments - log(len(moments)) if len(moments) else np.zeros(1)),
             ]
         )
         mass = np.exp(logs - logs.max())
         mass /= mass.sum()
-        commits, no_culprit, moved = np.split(mass, [len(groups.prior), len(groups.prior) + 1])
+        commits, no_culprit, moved = np.split(mass, [len(groups.share), len(groups.share) + 1])
         since = _mean_rate(fails, passes)[: len(moved)]
         return Belief(
-            commits=(commits / groups.prior)[groups.of_commit] / len(self.graph),
-            fail_if_bad=fitted.bad[groups.of_commit],
-            fail_if_good=fitted.good[groups.of_commit],
+            commits=(commits / groups.share)[groups.of_commit] / len(self.graph),
+            fail_if_bad=explanation.fail_if_bad[groups.of_commit],
+            fail_if_good=explanation.fail_if_good[groups.of_commit],
             no_culprit=float(no_culprit[0]),
-            fail_if_no_culprit=float(since[0]),
+            fail_if_no_culprit=alike.mean_with(
+                log(_NO_CULPRIT) + log_one_rate(*self._total), float(since[0])
+            ),
             environment=float(moved.sum()),
             fail_if_environment=float(moved @ since / moved.sum()) if moved.any() else 0.5,
+            reruns=Reruns(groups.of_commit, explanation.reruns),
         )
 
     @cached_property
@@ -231,32 +216,49 @@ class Posterior:
         commits = belief.commits * self.weights
         return replace(belief, commits=commits * (belief.commits.sum() / commits.sum()))
 
+    @property
+    def _total(self) -> tuple[float, float]:
+        """All fails and passes."""
+        return sum(self._fails), sum(self._passes)
+
+    @property
+    def _alike(self) -> "_Alike":
+        fails, passes = self._total
+        return _Alike(0.0 if fails else _ALL_PASS, 0.0 if passes else _ALL_FAIL)
+
     @cached_property
     def _since(self) -> tuple[Floats, Floats]:
         """Fails and passes from each run on, and, last, of no run."""
         return np.cumsum([0.0, *self._fails[::-1]])[::-1], np.cumsum([0.0, *self._passes[::-1]])[::-1]
 
     @cached_property
-    def _fitted(self) -> Fit:
-        """The rates, for each group of commits, if one of it is to blame."""
-        groups = self._groups
-        return fit(
-            self.rates,
-            good_fails=np.maximum(sum(self._fails) - groups.fails, 0),
-            good_passes=np.maximum(sum(self._passes) - groups.passes, 0),
-            bad_fails=groups.fails,
-            bad_passes=groups.passes,
-        )
+    def _explanation(self) -> Explanation:
+        """How each group of commits explains the runs, if one of it is to blame."""
+        return explain(self.graph, self._groups, self._tallies, self.rates)
+
+
+@dataclass(frozen=True)
+class _Alike:
+    """The chances of runs that all pass, or all fail, as far as these are possible."""
+
+    all_pass: float
+    all_fail: float
 
     @property
-    def _evidence_of_culprit(self) -> float:
-        """Log evidence of some commit being to blame, whichever."""
-        return _log_sum(np.log(self._groups.prior) + self._fitted.log_evidence)
+    def log_evidence(self) -> float:
+        total = self.all_pass + self.all_fail
+        return log(total) if total else -np.inf
+
+    def mean_with(self, log_other: float, rate: float) -> float:
+        """The chance that a run fails, where the fail rate is unknown with this log evidence, and this mean."""
+        other = exp(log_other)
+        return (self.all_fail + other * rate) / (self.all_pass + self.all_fail + other)
 
 
-def _log_sum(logs: Floats) -> float:
-    top = float(logs.max())
-    return top + log(np.exp(logs - top).sum()) if np.isfinite(top) else top
+def _log_moved(fails: Floats, passes: Floats) -> Floats:
+    """Log evidence of what came after the environment moved: half of the time it lets everything fail, or pass."""
+    alike = np.where((fails == 0) | (passes == 0), log(0.25), -np.inf)
+    return np.logaddexp(alike, log(0.5) + _log_one_rate(fails, passes))
 
 
 def _log_one_rate(fails: Floats, passes: Floats) -> Floats:

@@ -7,7 +7,6 @@ from functools import cached_property
 from ....store.vocabulary import Phase, Seeks
 from ...commits.lines import candidates_on_line
 from ...commits.range import outcome_of
-from ...engine.contradiction import Contradiction
 from ...engine.evidence import RangeEvidence
 from ...engine.log import ProbeLog
 from ...engine.states.parents import like_an_end
@@ -15,9 +14,10 @@ from ...report.model.rows import Rows
 from ...report.model.standing import Standing
 from ...run.records import finished_probe, in_order_of_ends
 from ...search.evidence.knowledge import Outcome
-from ...search.evidence.posterior import GOOD_END, Posterior
-from ...search.evidence.rates import Rates
+from ...search.evidence.posterior import Posterior
 from ...search.graph.graph import CommitGraph
+from ...search.model.groups import GOOD_END
+from ...search.model.rates import Rates
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,12 +55,7 @@ def _belief(
             evidence = _inheriting(stored, outer, log)
     except ValueError:
         return None
-    mended = set(rows.conclusion.earlier_failures) if rows.conclusion else set[str]()
-    aside = {stored.places.get(stored.standing.of(sha)) for sha in mended}
-    if rows.conclusion is not None and rows.conclusion.culprits:
-        aside |= {*Contradiction.of(evidence, log).on_other_lines}
-    observations = [seen for seen in evidence.observations(log) if seen.commit not in aside]
-    belief = Posterior.start(evidence.graph, Rates.unknown(), observations=observations).belief
+    belief = Posterior.start(evidence.graph, Rates.unknown(), observations=evidence.observations(log)).belief
     return RangeBelief(
         commits=tuple(zip(stored.places, belief.commits.tolist(), strict=True)),
         no_culprit=belief.no_culprit,

@@ -37,9 +37,9 @@ from precision_bisect.bisect.engine.priority.costs import Timings
 from precision_bisect.bisect.engine.probes import FinishedProbe, ProbeTimes, RunningProbe, Target, WantedProbe
 from precision_bisect.bisect.result import Conclusion
 from precision_bisect.bisect.run.loop import PlannedProbe
-from precision_bisect.bisect.search.evidence.posterior import GOOD_END
-from precision_bisect.bisect.search.evidence.rates import Rates
 from precision_bisect.bisect.search.graph.graph import CommitGraph
+from precision_bisect.bisect.search.model.groups import GOOD_END
+from precision_bisect.bisect.search.model.rates import Rates
 from precision_bisect.runner.errors import UserError
 from precision_bisect.runner.probe.records import ProbeRequest, ProbeResult
 from precision_bisect.runner.probe.workers.pool import Event

@@ -63,7 +63,7 @@ def search_of(loaded: LoadedRange | None) -> RangeSearch:
 
 def enclosing(loaded: LoadedRange) -> Enclosing:
     """A range with no other around it."""
-    return Enclosing(rates=(), good=passing_end(loaded), bad=failing_end(loaded))
+    return Enclosing(good=passing_end(loaded), bad=failing_end(loaded))
 
 
 def confirmed(loaded: LoadedRange | None, node: int) -> ConfirmedCulprit:

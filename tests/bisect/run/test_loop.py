@@ -149,7 +149,9 @@ def test_a_known_culprit_is_asked_about_first() -> None:
     alone = task(machine, range(1, 65), 37)
     drive([alone], known_culprits=[("line", "37"), ("another", "3")])
     assert alone.culprit == "37"
-    assert {*alone.simulated.started} == {"0", "64", "37", "36"}
+    # What is run beside the commit and its parent lies around them, to confirm it.
+    assert {*alone.simulated.started} >= {"0", "64", "37", "36"}
+    assert all(abs(int(each) - 37) <= 4 for each in {*alone.simulated.started} - {"0", "64"})
 
 
 def test_a_failure_that_comes_and_goes_does_not_hold_up_others() -> None:

@@ -7,7 +7,9 @@ from hypothesis import strategies as st
 
 from precision_bisect.bisect.search.choose.planner import Found, OnlySkipped, Probe, next_step
 from precision_bisect.bisect.search.evidence.knowledge import Knowledge, Observation, Outcome
+from precision_bisect.bisect.search.evidence.posterior import Posterior
 from precision_bisect.bisect.search.graph.graph import CommitGraph
+from precision_bisect.bisect.search.model.groups import GOOD_END
 
 Parents = list[list[int]]
 
@@ -81,6 +83,17 @@ def search(graph: CommitGraph, test: Callable[[int], Outcome]) -> tuple[Found | 
         tested.append(step.commit)
         knowledge = knowledge.observe(Observation(step.commit, test(step.commit)))
     return step, tested
+
+
+def see_ends(posterior: Posterior, run: Callable[[int], Observation], *, most: int = 200) -> Posterior:
+    """The posterior once each end has shown what it stands for, the good one first, or was run so often."""
+    for end, wanted in ((GOOD_END, Outcome.GOOD), (posterior.graph.bad, Outcome.BAD)):
+        for _ in range(most):
+            seen = run(end)
+            posterior = posterior.observe(seen)
+            if seen.outcome in {wanted, Outcome.SKIP}:
+                break
+    return posterior
 
 
 def count_by_culprit(graph: CommitGraph, skips: set[int]) -> list[int]:

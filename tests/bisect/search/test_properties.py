@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from precision_bisect.bisect.search.choose.information import information_gain
 from precision_bisect.bisect.search.choose.planner import Found, OnlySkipped
 from precision_bisect.bisect.search.choose.rounds import Answer, Round, next_round
-from precision_bisect.bisect.search.evidence.calibration import ends_differ, next_end
 from precision_bisect.bisect.search.evidence.knowledge import Observation, Outcome
-from precision_bisect.bisect.search.evidence.posterior import GOOD_END, Belief, Posterior
-from precision_bisect.bisect.search.evidence.rates import Rates
+from precision_bisect.bisect.search.evidence.posterior import Belief, Posterior
 from precision_bisect.bisect.search.graph.graph import CommitGraph
+from precision_bisect.bisect.search.model.groups import GOOD_END
+from precision_bisect.bisect.search.model.rates import Rates
 from tests.bisect.search.evidence.test_prior import number_of_tests
-from tests.bisect.search.search_histories import branching, graphs, line, untestable
+from tests.bisect.search.search_histories import branching, graphs, line, see_ends, untestable
 from tests.support.quick import examples
 
 
@@ -32,7 +32,7 @@ def ask(
     skips: frozenset[int] | set[int] = frozenset(),
     rng: random.Random,
 ) -> Answer | None:
-    """Calibrates, searches and confirms. None: the ends do not differ, or 300 runs were not enough."""
+    """Sees the ends, searches and confirms. None: 300 runs were not enough."""
 
     def run(commit: int) -> Observation:
         if commit in skips:
@@ -41,18 +41,12 @@ def ask(
         return Observation(commit, Outcome.BAD if rng.random() < rate else Outcome.GOOD)
 
     posterior = Posterior.start(graph, Rates.unknown())
-    while (end := next_end(posterior)) is not None:
-        posterior = posterior.observe(run(end))
-    if not ends_differ(posterior):
-        return None
-    confirming: list[Observation] = []
+    posterior = see_ends(posterior, run)
     while len(posterior.observations) < 300:
-        step = next_round(posterior, confirming=confirming)
+        step = next_round(posterior)
         if not isinstance(step, Round):
             return step
-        seen = run(step.start[0])
-        posterior = posterior.observe(seen)
-        confirming += [seen] if step.confirming is not None else []
+        posterior = posterior.observe(run(step.start[0]))
     return None
 
 
@@ -124,15 +118,13 @@ def test_ends_that_differed_by_luck_end_the_search_before_long(seed: int):
     for _ in range(6):
         posterior = posterior.observe(Observation(GOOD_END, Outcome.GOOD))
         posterior = posterior.observe(Observation(graph.bad, Outcome.BAD))
-    confirming: list[Observation] = []
     while len(posterior.observations) < 1500:
-        step = next_round(posterior, confirming=confirming)
+        step = next_round(posterior)
         if not isinstance(step, Round):
             assert not isinstance(step, Found)
             return
         seen = Observation(step.start[0], Outcome.BAD if rng.random() < 0.4 else Outcome.GOOD)
         posterior = posterior.observe(seen)
-        confirming += [seen] if step.confirming is not None else []
     pytest.fail("no end in 1,500 runs")
 
 

@@ -1,19 +1,22 @@
 """The conclusion is drawn, and completed by what the pins of the stack say at both ends."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from typing_extensions import override
 
-from .....store.vocabulary import BisectionOutcome, Seeks
+from .....store.vocabulary import BisectionOutcome, Judgement, Seeks
 from ....commits.range import LoadedRange
-from ....result import Conclusion
+from ....result import Conclusion, EndRate
 from ....search.choose.decision import EnvironmentMoved, NoCulprit, Undecided
 from ....search.choose.planner import OnlySkipped
 from ....search.evidence.posterior import Posterior
 from ...history import AskPins
 from ...known import Known
+from ...log import ProbeLog
 from ...priority.circumstances import Circumstances
+from ...probes import Target
 from ...range_search import RangeSearch
 from ..state import Advance, BisectionState, Finish, load_all
 from .enclosing import Enclosing
@@ -40,8 +43,32 @@ class Concluding(BisectionState):
             return wait
         conclusion = self.enclosing.around(self.inner)
         return Finish(
-            conclusion.model_copy(update={"rates": self.enclosing.rates, "pins": known.answer(asked)})
+            conclusion.model_copy(
+                update={
+                    "rates": (
+                        _rate(known.log, "good", self.enclosing.good),
+                        _rate(known.log, "bad", self.enclosing.bad),
+                    ),
+                    "pins": known.answer(asked),
+                }
+            )
         )
+
+
+def _rate(log: ProbeLog, end: Literal["good", "bad"], target: Target) -> EndRate:
+    tally = log.tally(target.content)
+    return EndRate(
+        end=end,
+        commit=target.commit,
+        runs=tally[Judgement.GOOD] + tally[Judgement.BAD],
+        failures=tally[Judgement.BAD],
+    )
+
+
+_WHY = {
+    "nothing tells": "no further run tells them apart for what it costs",
+    "bound": "as many runs were made as the search may take",
+}
 
 
 def without_culprit(
@@ -66,9 +93,9 @@ def without_culprit(
             outcome = BisectionOutcome.ONLY_SKIPPED
             message = f"the {what} is one of {len(suspects)} commits of {repository}, of which too few could be tested"
             message += wall
-        case Undecided(suspects=suspects):
+        case Undecided(suspects=suspects, why=why):
             outcome = BisectionOutcome.SUSPECT
-            message = f"the {what} is probably one of {len(suspects)} commits of {repository}"
+            message = f"the {what} is probably one of {len(suspects)} commits of {repository}: {_WHY[why]}"
     return Conclusion(
         outcome=outcome,
         message=message,

@@ -5,7 +5,7 @@ from typing import TypeAlias
 
 from .....store.vocabulary import BisectionOutcome, Seeks
 from ....commits.moved_pin import MovedPin
-from ....result import Conclusion, Counterfactual, EndRate, NamedCommit
+from ....result import Conclusion, Counterfactual, NamedCommit
 from ...probes import Target
 
 
@@ -67,20 +67,18 @@ OuterRange: TypeAlias = Through | TookAway
 
 @dataclass(frozen=True, kw_only=True)
 class Enclosing:
-    """The ends of the whole bisection and how often each failed, and the ranges around the one that is searched, the
-    innermost first."""
+    """The ends of the whole bisection, and the ranges around the one that is searched, the innermost first."""
 
-    rates: tuple[EndRate, ...]
     good: Target
     bad: Target
     outer: tuple[OuterRange, ...] = field(default=())
 
     def within(self, outer: OuterRange) -> "Enclosing":
         """What stands around a range inside of the one that is searched."""
-        return Enclosing(rates=self.rates, good=self.good, bad=self.bad, outer=(outer, *self.outer))
+        return Enclosing(good=self.good, bad=self.bad, outer=(outer, *self.outer))
 
     def around(self, inner: Conclusion) -> Conclusion:
-        """The conclusion of the whole bisection, but for its rates and pins."""
+        """The conclusion of the whole bisection, but for how often its ends failed, and its pins."""
         for outer in self.outer:
             inner = outer.around(inner)
         return inner

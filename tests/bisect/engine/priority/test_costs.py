@@ -7,8 +7,8 @@ from precision_bisect.bisect.engine.probes import ProbeTimes
 from precision_bisect.bisect.search.choose.decision import next_run
 from precision_bisect.bisect.search.choose.planner import Probe as Step
 from precision_bisect.bisect.search.evidence.posterior import Posterior
-from precision_bisect.bisect.search.evidence.rates import Rates
 from precision_bisect.bisect.search.graph.graph import CommitGraph
+from precision_bisect.bisect.search.model.rates import Rates
 from precision_bisect.store.vocabulary import BuildSource
 
 

@@ -11,7 +11,7 @@ from precision_bisect.bisect.engine.states.descending import Descending
 from precision_bisect.bisect.engine.states.opening import OpeningRange
 from precision_bisect.bisect.engine.states.state import Enter, Move
 from precision_bisect.bisect.result import Conclusion
-from precision_bisect.bisect.search.evidence.posterior import GOOD_END
+from precision_bisect.bisect.search.model.groups import GOOD_END
 from precision_bisect.store.vocabulary import BisectionOutcome, Judgement, Phase, Seeks
 from tests.bisect.engine.planted import PlantedStack, bisect, drive, planted_task, question
 from tests.bisect.engine.stepping import B, G, S, about_stack, answers_of, confirmed, shown, started, step

@@ -7,16 +7,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from precision_bisect.bisect.search.choose.confirmation import compared_in_one_place, next_confirming_runs
+from precision_bisect.bisect.search.choose.decision import Undecided
 from precision_bisect.bisect.search.choose.planner import Found, OnlySkipped
 from precision_bisect.bisect.search.choose.rounds import Answer, Round, next_round
 from precision_bisect.bisect.search.choose.windows import Window
-from precision_bisect.bisect.search.evidence.calibration import next_end
 from precision_bisect.bisect.search.evidence.knowledge import Observation, Outcome
-from precision_bisect.bisect.search.evidence.posterior import GOOD_END, Posterior
-from precision_bisect.bisect.search.evidence.rates import Rates
+from precision_bisect.bisect.search.evidence.one_place import compared_in_one_place, next_to_compare
+from precision_bisect.bisect.search.evidence.posterior import Posterior
 from precision_bisect.bisect.search.graph.graph import CommitGraph
-from tests.bisect.search.search_histories import branching, graphs, line
+from precision_bisect.bisect.search.model.groups import GOOD_END
+from precision_bisect.bisect.search.model.rates import Rates
+from tests.bisect.search.search_histories import branching, graphs, line, see_ends
 from tests.support.quick import examples
 
 
@@ -50,15 +51,12 @@ class Crew:
     def search(self, *, together: bool = False) -> Answer:
         """`together`: all runs in flight end at once; else one of them, whichever, at a time."""
         posterior = Posterior.start(self.graph, Rates.unknown())
-        while (end := next_end(posterior)) is not None:
-            posterior = posterior.observe(Observation(end, self.outcome(end)))
-        flying: list[tuple[int, bool]] = []
-        confirming: list[Observation] = []
+        posterior = see_ends(posterior, lambda end: Observation(end, self.outcome(end)))
+        flying: list[int] = []
         while True:
             step = next_round(
                 posterior,
-                confirming=confirming,
-                in_flight=[commit for commit, _ in flying],
+                in_flight=flying,
                 workers=self.workers,
                 windows=self.windows,
             )
@@ -66,7 +64,7 @@ class Crew:
                 return step
             assert len(set(step.cancel)) == len(step.cancel)
             flying = [each for place, each in enumerate(flying) if place not in step.cancel]
-            flying += [(commit, step.confirming is not None) for commit in step.start]
+            flying += step.start
             self.cancelled += len(step.cancel)
             self.started += step.start
             assert 0 < len(flying) <= self.workers
@@ -74,10 +72,8 @@ class Crew:
             self.rounds += step.confirming is None
             if not together:
                 self.rng.shuffle(flying)
-            for commit, confirms in flying if together else flying[:1]:
-                seen = Observation(commit, self.outcome(commit))
-                posterior = posterior.observe(seen)
-                confirming += [seen] if confirms else []
+            for commit in flying if together else flying[:1]:
+                posterior = posterior.observe(Observation(commit, self.outcome(commit)))
             flying = [] if together else flying[1:]
 
 
@@ -95,6 +91,10 @@ def test_any_number_of_workers_ends_at_the_culprit_whatever_ends_first(
         case OnlySkipped(candidates=candidates):
             assert culprit in candidates
             assert skips & {*candidates, *(p for c in candidates for p in graph.parents[c])}
+        case Undecided(suspects=suspects):
+            # Too few could be tested to tell a culprit from a commit that fails for a reason of its own.
+            assert culprit in suspects
+            assert len(skips) >= 2
         case other:
             pytest.fail(f"no answer: {other}")
 
@@ -115,11 +115,15 @@ def test_what_lost_its_value_is_cancelled():
 
 
 def test_four_workers_find_the_culprit_of_flaky_histories():
+    right = 0
     for seed in range(6):
         rng = random.Random(seed)
         graph = CommitGraph(branching(48, 0.2, rng))
         culprit = rng.randrange(48)
-        assert Crew(graph, culprit, workers=4, good=0.1, bad=0.9, seed=seed).search() == Found(culprit)
+        answer = Crew(graph, culprit, workers=4, good=0.1, bad=0.9, seed=seed).search()
+        assert not isinstance(answer, Found) or answer == Found(culprit)
+        right += answer == Found(culprit)
+    assert right >= 4
 
 
 def test_several_workers_step_around_what_was_reverted_too():
@@ -141,18 +145,18 @@ def test_workers_in_step_come_to_compare_culprit_and_parent_in_one_place() -> No
     for _ in range(5):
         for commit, outcome, slot in ((0, Outcome.GOOD, "1"), (1, Outcome.BAD, "0")):
             posterior = posterior.observe(Observation(commit, outcome, slot))
-    fresh: list[Observation] = []
+    fresh = 0
     flying: list[tuple[int, str]] = []
     free = ["1", "0"]
     while not compared_in_one_place(posterior, 1):
-        assert len(fresh) < 6
+        assert fresh < 12
         while free:
             around = [commit for commit, _ in flying]
-            started = next_confirming_runs(posterior, 1, fresh=fresh, in_flight=around)
+            started = next_to_compare(posterior, 1, in_flight=around, count=1)
             assert started
             flying += [(started[0], free.pop())]
         commit, slot = flying.pop(0)
         free.append(slot)
+        fresh += 1
         seen = Observation(commit, Outcome.BAD if commit == 1 else Outcome.GOOD, slot)
-        fresh.append(seen)
         posterior = posterior.observe(seen)

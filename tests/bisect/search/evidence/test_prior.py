@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from precision_bisect.bisect.search.choose.planner import Found, Probe, next_step
 from precision_bisect.bisect.search.evidence import prior
 from precision_bisect.bisect.search.evidence.knowledge import Knowledge, Observation, Outcome
-from precision_bisect.bisect.search.evidence.posterior import GOOD_END, Posterior
+from precision_bisect.bisect.search.evidence.posterior import Posterior
 from precision_bisect.bisect.search.evidence.prior import prior_weights
-from precision_bisect.bisect.search.evidence.rates import Rates
 from precision_bisect.bisect.search.graph.graph import CommitGraph, Floats
+from precision_bisect.bisect.search.model.groups import GOOD_END
+from precision_bisect.bisect.search.model.rates import Rates
 from tests.bisect.search.search_histories import graphs, line, search, truth
 from tests.support.quick import examples
 

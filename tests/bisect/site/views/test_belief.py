@@ -7,9 +7,10 @@ import pytest
 
 from precision_bisect.bisect.report.model.rows import load_rows
 from precision_bisect.bisect.search.evidence.knowledge import Observation, Outcome
-from precision_bisect.bisect.search.evidence.posterior import GOOD_END, Posterior
-from precision_bisect.bisect.search.evidence.rates import Rates
+from precision_bisect.bisect.search.evidence.posterior import Posterior
 from precision_bisect.bisect.search.graph.graph import CommitGraph
+from precision_bisect.bisect.search.model.groups import GOOD_END
+from precision_bisect.bisect.search.model.rates import Rates
 from precision_bisect.bisect.site.views.belief import RangeBelief, range_beliefs
 from precision_bisect.store.vocabulary import Phase, Verdict
 from tests.bisect.report.stored_bisection import StoredBisection, described, pinned_revisions, sha

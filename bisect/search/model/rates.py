@@ -6,15 +6,26 @@ from typing import NamedTuple
 import numpy as np
 
 from ..graph.graph import Floats
+from .outcome_models import OutcomeModel
 
 # Gauss-Chebyshev nodes: with this many, integrals over Beta(1/2, 1/2) are exact up to 127 runs of each kind.
 _NODES = 64
-_DETERMINISTIC = 0.2
+_BOTH_DETERMINISTIC = 0.72
+_GOOD_NEVER_FAILS = 0.13
+_BAD_ALWAYS_FAILS = 0.06
+"""The prior weights of rates 0 and 1, of a = 0 with r unknown, of r = 1 with a unknown; both are unknown else."""
+_SELDOM_DETERMINISTIC = 0.2
+_MODELS = (
+    (OutcomeModel(), 0.9),
+    (OutcomeModel(own=0.25), 0.08),
+    (OutcomeModel(concentration=4.0), 0.02),
+)
 
 
 @dataclass(frozen=True, eq=False)
 class Rates:
-    """A joint distribution of a = P(fail | good) and r = P(fail | bad), on a grid.
+    """What is expected of runs: a joint distribution of a = P(fail | good) and r = P(fail | bad) on a grid, and how
+    outcomes of one commit hang together, each model with its weight.
 
     good: values of a, shape [j]. bad: values of r, shape [k]. weight: their joint probability, shape [j, k].
     """
@@ -22,28 +33,45 @@ class Rates:
     good: Floats
     bad: Floats
     weight: Floats
+    models: tuple[tuple[OutcomeModel, float], ...] = _MODELS
 
     @classmethod
     def unknown(cls) -> "Rates":
         """Nothing is known but that bad commits fail more often than good ones.
 
-        Each rate is deterministic (0 for good, 1 for bad commits) with probability 1/5, else Beta(1/2, 1/2).
+        A mixture: both rates deterministic, a = 0 and r = 1; one of them deterministic, the other Beta(1/2, 1/2);
+        neither, both Beta(1/2, 1/2) with a < r.
         """
         angles = (np.arange(_NODES) + 0.5) * np.pi / (2 * _NODES)
         nodes = np.sin(angles) ** 2
         good, bad = np.concatenate([[0.0], nodes]), np.concatenate([nodes, [1.0]])
-        slab = np.full(_NODES, (1 - _DETERMINISTIC) / _NODES)
-        weight = np.outer(np.concatenate([[_DETERMINISTIC], slab]), np.concatenate([slab, [_DETERMINISTIC]]))
+        weight = np.zeros((_NODES + 1, _NODES + 1))
         # On the diagonal half of the cell has r above a.
-        weight *= 0.5 * ((bad > good[:, None]) + 0.0 + (bad >= good[:, None]))
-        return cls(good, bad, weight / weight.sum())
+        general = 0.5 * ((nodes > nodes[:, None]) + 0.0 + (nodes >= nodes[:, None]))
+        deterministic, never, always = _BOTH_DETERMINISTIC, _GOOD_NEVER_FAILS, _BAD_ALWAYS_FAILS
+        weight[1:, :-1] = (1 - deterministic - never - always) * general / general.sum()
+        weight[0, :-1] = never / _NODES
+        weight[1:, -1] = always / _NODES
+        weight[0, -1] = deterministic
+        return cls(good, bad, weight)
+
+    @classmethod
+    def cautious(cls) -> "Rates":
+        """As `unknown`, where runs tell what may not be told too early: each rate is deterministic with probability 1/5
+        alone, else Beta(1/2, 1/2)."""
+        unknown = cls.unknown()
+        slab = np.full(_NODES, (1 - _SELDOM_DETERMINISTIC) / _NODES)
+        sure = np.array([_SELDOM_DETERMINISTIC])
+        weight = np.outer(np.concatenate([sure, slab]), np.concatenate([slab, sure]))
+        above = (unknown.bad > unknown.good[:, None]) + 0.0 + (unknown.bad >= unknown.good[:, None])
+        return cls(unknown.good, unknown.bad, weight * above / (weight * above).sum())
 
     @classmethod
     def known(cls, *, good: float, bad: float) -> "Rates":
-        """Both rates are given. Raises ValueError unless 0 <= good < bad <= 1."""
+        """Both rates are given, and outcomes belong to no commit. Raises ValueError unless 0 <= good < bad <= 1."""
         if not 0 <= good < bad <= 1:
             raise ValueError(f"expected fail rates 0 <= good < bad <= 1, found good {good}, bad {bad}")
-        return cls(np.array([good]), np.array([bad]), np.ones((1, 1)))
+        return cls(np.array([good]), np.array([bad]), np.ones((1, 1)), ((OutcomeModel(), 1.0),))
 
 
 class Fit(NamedTuple):

@@ -1,0 +1,74 @@
+"""What one change alone does not explain: a second culprit beside it, or an earlier fault that was mended.
+
+A fault may be cherry-picked to a parallel line, and a range may be broken, mended, and broken again. Then commits fail
+that do not have the culprit among their ancestors. Such a hypothesis is a culprit c with a region of further bad
+commits: the descendants of another commit d, on a line beside it; or those of an earlier one that are not yet
+descendants of its mending. It counts for c. A region that no failure asks for is left out: it would explain the runs
+as c alone does.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..graph.graph import Floats, Integers, Mask
+from .groups import Groups
+
+_ANOTHER_LINE = 0.3
+_BROKEN_BEFORE = 0.03
+_MOST = 96
+"""Hypotheses."""
+_MOST_CULPRITS = 32
+_WORSE = 5.0
+"""Hypotheses that explain so many commits less than the best one are left out."""
+
+
+class SecondChanges(NamedTuple):
+    """Hypotheses of two changes. culprit: the group of each; shape [e]. bad: which of the t commits that were run are
+    bad under each; shape [t, e]. log_prior: beside the culprit alone; shape [e]."""
+
+    culprit: Integers
+    bad: Mask
+    log_prior: Floats
+
+
+def second_changes(groups: Groups, bad: Mask, fails: Floats, passes: Floats) -> SecondChanges:
+    """The hypotheses of two changes that explain the runs best, none where each failure has one culprit that explains
+    it. bad: as of `Groups.sides`; fails, passes: of the commits that were run; shape [t]."""
+    unexplained = ((fails > 0)[:, None] & ~bad).sum(axis=0)
+    if not unexplained.size or unexplained.min() == 0:
+        return SecondChanges(np.zeros(0, dtype=np.int64), bad[:, :0], np.zeros(0))
+    told = (fails > 0).astype(np.float64) - (passes > 0)
+    regions, priors = _regions(bad, groups.share, told)
+    culprits = np.argsort(unexplained + ((passes > 0)[:, None] & bad).sum(axis=0), kind="stable")
+    culprits = culprits[:_MOST_CULPRITS]
+    # How many commits each pair calls bad which failed, less those which passed.
+    inside, beside = bad[:, culprits].astype(np.float64), regions.astype(np.float64)
+    score = (told @ inside)[:, None] + (told @ beside)[None] - inside.T @ (told[:, None] * beside)
+    # Each of the two explains failures that the other does not.
+    failed = (fails > 0)[:, None]
+    needed = ((1 - inside).T @ (failed * beside) > 0) & ((failed * inside).T @ (1 - beside) > 0)
+    score = np.where(needed, score, -np.inf)
+    best = np.argsort(-score, axis=None, kind="stable")[:_MOST]
+    best = best[np.isfinite(score.ravel()[best]) & (score.ravel()[best] >= score.max() - _WORSE)]
+    of_culprit, of_region = np.unravel_index(best, score.shape)
+    culprit = culprits[of_culprit]
+    return SecondChanges(culprit, bad[:, culprit] | regions[:, of_region], np.log(priors[of_region]))
+
+
+def _regions(bad: Mask, share: Floats, told: Floats) -> tuple[Mask, Floats]:
+    """Different regions of the commits that were run, those first that hold most failures and least passes, and the
+    chance of each. Shapes [t, k], [k]. told: 1 for a commit that failed, -1 for one that passed; shape [t]."""
+    signatures, place = np.unique(bad, axis=1, return_inverse=True)
+    shares = np.bincount(place.ravel(), weights=share)
+    begun = signatures.astype(np.float64)
+    # The last column: never mended.
+    score = np.append(
+        (told @ begun)[:, None] - begun.T @ (told[:, None] * begun), (told @ begun)[:, None], axis=1
+    )
+    chance = np.append(_BROKEN_BEFORE * np.outer(shares, shares), _ANOTHER_LINE * shares[:, None], axis=1)
+    mended = np.append(signatures, np.zeros((len(bad), 1), dtype=np.bool_), axis=1)
+    best = np.argsort(-score, axis=None, kind="stable")[:_MOST]
+    first, last = np.unravel_index(best, score.shape)
+    masks, of_mask = np.unique(signatures[:, first] & ~mended[:, last], axis=1, return_inverse=True)
+    return masks, np.bincount(of_mask.ravel(), weights=chance.ravel()[best]).astype(np.float64)

@@ -1,0 +1,92 @@
+"""How hypotheses explain runs: against brute force, with outcomes that belong to commits, and with two changes."""
+
+import random
+from math import exp, log
+
+import numpy as np
+import pytest
+
+from precision_bisect.bisect.search.graph.graph import CommitGraph
+from precision_bisect.bisect.search.model.explanation import Explanation, explain
+from precision_bisect.bisect.search.model.groups import GOOD_END, Groups
+from precision_bisect.bisect.search.model.outcome_models import OutcomeModel
+from precision_bisect.bisect.search.model.rates import Rates
+from tests.bisect.search.search_histories import ancestors, branching, line
+
+Tallies = dict[int, tuple[float, float]]
+
+
+def explained(graph: CommitGraph, tallies: Tallies, rates: Rates) -> tuple[Explanation, Groups]:
+    groups = Groups.start(graph)
+    for commit in tallies:
+        groups = groups.split(graph, commit)
+    return explain(graph, groups, tallies, rates), groups
+
+
+def by_hand(graph: CommitGraph, tallies: Tallies, rates: Rates, culprit: int) -> float:
+    """Log evidence of one culprit, model by model and rate by rate."""
+    total = 0.0
+    for model, weight in rates.models:
+        for i, good in enumerate(rates.good):
+            for j, bad in enumerate(rates.bad):
+                logs = 0.0
+                for commit, (fails, passes) in tallies.items():
+                    is_bad = commit != GOOD_END and culprit in ancestors(graph.parents, commit)
+                    told = commit == culprit or commit in graph.parents[culprit]
+                    plain = commit in (GOOD_END, graph.bad)
+                    used = OutcomeModel(concentration=model.concentration) if plain else model
+                    rate = np.array([bad if is_bad else good])
+                    logs += float(used.log_likelihood(rate, fails=fails, passes=passes, told=told)[0])
+                total += weight * float(rates.weight[i, j]) * exp(logs)
+    return log(total)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_evidence_of_each_culprit_is_that_of_all_rates_and_models(seed: int) -> None:
+    rng = random.Random(seed)
+    graph = CommitGraph(branching(7, 0.2, rng))
+    weight = np.array([[0.3, 0.4], [0.1, 0.2]])
+    models = ((OutcomeModel(), 0.6), (OutcomeModel(own=0.3), 0.3), (OutcomeModel(concentration=3.0), 0.1))
+    rates = Rates(np.array([0.05, 0.3]), np.array([0.5, 0.9]), weight, models)
+    # Every failure has the first commit among its ancestors, so that one change explains all.
+    tallies: Tallies = {GOOD_END: (0.0, 2.0), graph.bad: (2.0, 1.0), 3: (1.0, 1.0), 1: (0.0, 3.0)}
+    found, groups = explained(graph, tallies, rates)
+    for culprit in range(len(graph)):
+        expected = by_hand(graph, tallies, rates, culprit)
+        assert found.log_evidence[groups.of_commit[culprit]] == pytest.approx(expected, abs=1e-6)
+
+
+def test_reruns_of_one_commit_prove_no_more_than_that_its_outcome_is_its_own() -> None:
+    graph, rates = CommitGraph(line(9)), Rates.unknown()
+    ends = {GOOD_END: (0.0, 3.0), 8: (3.0, 0.0), 6: (2.0, 0.0), 2: (0.0, 2.0)}
+    odds: list[float] = []
+    for reruns in (1, 4, 16, 64):
+        found, groups = explained(graph, {**ends, 4: (0.0, float(reruns))}, rates)
+        later, earlier = (float(found.log_evidence[groups.of_commit[c]]) for c in (5, 3))
+        odds.append(later - earlier)
+    assert odds == sorted(odds)
+    # However often it passes, that it would fail but for itself stays possible.
+    assert odds[-1] - odds[-2] < 0.5
+    assert odds[-1] < log(1000)
+    wide, groups = explained(graph, {**ends, 4: (0.0, 2.0), 3: (0.0, 2.0)}, rates)
+    apart = wide.log_evidence[groups.of_commit[[5, 3]]]
+    assert apart[0] - apart[1] > odds[0]
+
+
+def test_a_second_change_beside_it_explains_what_fails_on_another_line() -> None:
+    graph = CommitGraph([[], [0], [1], [0], [3], [2, 4]])
+    both = {GOOD_END: (0.0, 1.0), 0: (0.0, 2.0), 1: (2.0, 0.0), 2: (2.0, 0.0), 3: (2.0, 0.0), 4: (2.0, 0.0)}
+    found, groups = explained(graph, {**both, 5: (2.0, 0.0)}, Rates.unknown())
+    either = found.log_evidence[groups.of_commit[[1, 3]]]
+    assert abs(float(either[0] - either[1])) < 1e-6
+    # A commit that all failures build on, or that only the last one is, explains them less well.
+    others = found.log_evidence[groups.of_commit[[0, 5]]]
+    assert float(either[0]) > float(others.max())
+
+
+def test_what_a_rerun_would_show_follows_what_the_commit_showed() -> None:
+    graph = CommitGraph(line(9))
+    tallies: Tallies = {GOOD_END: (0.0, 1.0), 8: (1.0, 0.0), 4: (0.0, 2.0), 6: (3.0, 0.0), 7: (0.0, 3.0)}
+    found, groups = explained(graph, tallies, Rates.unknown())
+    here = groups.of_commit[5]
+    assert found.reruns[7][here] < 0.2 < 0.8 < found.fail_if_bad[here]
