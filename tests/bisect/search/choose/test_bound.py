@@ -1,0 +1,59 @@
+"""How long it is worth to go on: whatever the world does, a search ends within its bound."""
+
+import random
+from math import log2
+
+import numpy as np
+import pytest
+
+from precision_bisect.bisect.search.choose.bound import capacity, most_runs, worth_waiting
+from precision_bisect.bisect.search.choose.decision import Probe, ToShow, next_run
+from precision_bisect.bisect.search.evidence.knowledge import Observation, Outcome
+from precision_bisect.bisect.search.evidence.posterior import Posterior
+from precision_bisect.bisect.search.graph.graph import CommitGraph
+from precision_bisect.bisect.search.model.groups import GOOD_END
+from precision_bisect.bisect.search.model.rates import Rates
+from tests.bisect.search.search_histories import branching, line
+
+MOST = 1000
+
+
+def entropy(p: float) -> float:
+    return -sum(q * log2(q) for q in (p, 1 - p) if q > 0)
+
+
+@pytest.mark.parametrize(("good", "bad"), [(0.0, 1.0), (0.0, 0.5), (0.1, 0.9), (0.0, 0.05), (0.2, 1.0)])
+def test_the_capacity_is_the_most_that_any_share_of_bad_commits_lets_a_run_tell(
+    good: float, bad: float
+) -> None:
+    told = [
+        entropy(b * bad + (1 - b) * good) - b * entropy(bad) - (1 - b) * entropy(good)
+        for b in np.linspace(0, 1, 2001)
+    ]
+    assert capacity(good, bad) == pytest.approx(max(told), abs=1e-5)
+
+
+@pytest.mark.parametrize("number", range(150))
+def test_every_search_ends_within_its_bound_whatever_each_commit_does(number: int) -> None:
+    rng = random.Random(number)
+    graph = CommitGraph(branching(rng.randrange(2, 14), rng.choice([0.0, 0.3]), rng))
+    rates = [rng.choice([0.0, 1.0, rng.random()]) for _ in range(len(graph) + 1)]
+    posterior = Posterior.start(graph, Rates.unknown())
+    for commit, outcome in ((GOOD_END, Outcome.GOOD), (graph.bad, Outcome.BAD)):
+        posterior = posterior.observe(Observation(commit, outcome))
+    while isinstance(decision := next_run(posterior), Probe | ToShow):
+        assert len(posterior.observations) <= MOST
+        commit = decision.commit if isinstance(decision, Probe) else decision.missing[0]
+        failed = rng.random() < rates[commit]
+        posterior = posterior.observe(Observation(commit, Outcome.BAD if failed else Outcome.GOOD))
+    assert most_runs(posterior) <= MOST
+
+
+def test_a_bad_end_is_waited_for_until_its_failure_would_be_too_rare() -> None:
+    posterior = Posterior.start(CommitGraph(line(16)), Rates.unknown())
+    posterior = posterior.observe(Observation(GOOD_END, Outcome.GOOD))
+    for _ in range(100):
+        posterior = posterior.observe(Observation(15, Outcome.GOOD))
+        if not worth_waiting(posterior, good=False, bad=True):
+            break
+    assert 20 <= posterior.tally(15)[1] <= 50
