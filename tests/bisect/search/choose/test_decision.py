@@ -126,7 +126,8 @@ def test_flaky_histories_end_at_the_culprit(good: float, bad: float):
         searched += len(bench.runs)
     # At a confidence of .99 one in a hundred may be wrong.
     assert wrong <= 1
-    assert right >= 10
+    # The rest are told with their suspects: a few runs that contradict each other may belong to their commits.
+    assert right >= 8
     # Twice what the capacity of the channel allows (see the benchmark), and as much again to confirm.
     assert searched / seeds <= 4 * log2(n) / capacity(good, bad) + 6
 
