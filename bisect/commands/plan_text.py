@@ -73,11 +73,11 @@ def _pin_lines(request: BisectRequest) -> Iterator[str]:
 def _probes(plan: Plan) -> Iterator[str]:
     """What will be run, as the engine itself goes about it."""
     if plan.range is None:
-        yield "probes:    to find the good end, then as many as its range takes"
+        yield "runs:      to find the good end, then as many as its range takes"
         return
     outlook = outlook_before(question_of(plan.request), plan.range)
     if outlook is not None:
         builds = outlook.builds if plan.request.stack.steps else 0
-        yield f"probes:    {describe_outlook(replace(outlook, builds=builds))}"
+        yield f"runs:      {describe_outlook(replace(outlook, builds=builds))}"
         yield "           where every run of a commit tells the same; more where not"
     yield f"           until a confidence of {plan.request.confidence:g}"

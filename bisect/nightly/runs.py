@@ -127,13 +127,21 @@ class CaseRunner:
         )
 
 
+def judgement_of(verdict: Verdict) -> Judgement:
+    """What a run of the matrix says of its case: one that got to no result says nothing.
+
+    >>> judgement_of(Verdict.UNKNOWN)
+    <Judgement.SKIP: 'skip'>
+    """
+    if verdict is Verdict.PASS:
+        return Judgement.GOOD
+    return Judgement.BAD if verdict in FAILING else Judgement.SKIP
+
+
 def judged_run(run: CaseRunRow, bad_when: str) -> FinishedProbe:
     """A run of the matrix as the engine knows it, judged for a regression that was opened by a verdict `bad_when`."""
-    if run.verdict is Verdict.PASS:
-        judgement = Judgement.GOOD
-    elif run.verdict in FAILING and (run.verdict not in OF_THE_DEVICE or run.verdict == bad_when):
-        judgement = Judgement.BAD
-    else:
+    judgement = judgement_of(run.verdict)
+    if run.verdict in OF_THE_DEVICE and run.verdict != bad_when:
         judgement = Judgement.SKIP
     return FinishedProbe(
         number=run.id,

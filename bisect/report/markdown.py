@@ -110,8 +110,8 @@ def _linked(commit: AnswerCommit) -> Markdown:
 
 def _some(items: Sequence[object]) -> Sequence[object]:
     """As many as one reads; report.json has all."""
-    return items[:_MOST]
+    return items[: len(items) - _unshown(items)]
 
 
 def _unshown(items: Sequence[object]) -> int:
-    return max(0, len(items) - _MOST)
+    return len(items) - _MOST if len(items) > _MOST + 1 else 0  # a line for one more could be that one

@@ -4,6 +4,7 @@ import shlex
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 from pathlib import Path
+from typing import TypeVar
 
 from rich.console import Console
 from rich.rule import Rule
@@ -40,6 +41,7 @@ _LONGEST = 200
 """Characters of a line of somebody else's."""
 _FOUND = {"culprit": "bold green", "suspect": "bold yellow"}
 
+_Commit = TypeVar("_Commit", bound=CommitReference)
 Entry = tuple[str, Text | Path]
 """A label and what stands beside it; a path stands on a line of its own, whole, to be copied."""
 
@@ -119,11 +121,11 @@ def _answer(report: Report) -> Iterable[Entry]:
         yield "confidence", Text(confidence(culprit, report.asked_confidence))
     if report.through is not None and not report.culprits:
         yield "through", _reference(report.through)
-    for suspect in report.suspects[:_FEW_COMMITS]:
+    for suspect in _few(report.suspects):
         sure = f" {percent(suspect.confidence)}" if suspect.confidence is not None else ""
         yield "suspect", _reference(suspect).append(sure)
     yield from _more(report.suspects)
-    for commit in report.earlier_failures[:_FEW_COMMITS]:
+    for commit in _few(report.earlier_failures):
         yield "earlier", _reference(commit).append(f" ({earlier(report)})")
     for each in report.counterfactuals:
         yield (
@@ -186,7 +188,7 @@ def _skipped(report: Report) -> list[Entry]:
                 shortened(f": {commit.verdict or 'not run'}, {commit.reason}", _LONGEST), "yellow"
             ),
         )
-        for commit in report.skipped[:_FEW_COMMITS]
+        for commit in _few(report.skipped)
     ]
     return [*entries, *_more(report.skipped)]
 
@@ -203,9 +205,14 @@ def _patched(report: Report) -> list[Entry]:
     ]
 
 
+def _few(commits: Sequence[_Commit]) -> Sequence[_Commit]:
+    """The first of them; all where a line for one more could be that one."""
+    return commits if len(commits) <= _FEW_COMMITS + 1 else commits[:_FEW_COMMITS]
+
+
 def _more(commits: Sequence[CommitReference]) -> Iterable[Entry]:
-    if len(commits) > _FEW_COMMITS:
-        yield "", Text(f"and {len(commits) - _FEW_COMMITS} more in report.json")
+    if unshown := len(commits) - len(_few(commits)):
+        yield "", Text(f"and {unshown} more in report.json")
 
 
 def _pins(report: Report) -> list[Entry]:
@@ -230,8 +237,9 @@ def _print_reproduction(directory: Path, console: Console) -> None:
 def _print_places(report: Report, directory: Path, console: Console) -> None:
     timing = report.timing
     runs = sum(len(probe.runs) for probe in report.probes)
-    probes = plural(len(report.probes), "probe")
-    _heading(f"{probes} in {plural(runs, 'run')} and {duration(timing.total)}", console)
+    commits = len({(probe.repository, probe.commit) for probe in report.probes})
+    of = f"{plural(runs, 'run')} of {plural(commits, 'commit')}"
+    _heading(f"{of} in {duration(timing.total)}", console)
     entries: list[Entry] = [("time", Text(f"build {duration(timing.build)}, run {duration(timing.run)}"))]
     if (directory / "report.md").is_file():
         entries.append(("report", Text("with report.json and bisect.log (for git bisect replay):")))

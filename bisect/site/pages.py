@@ -12,7 +12,6 @@ from sqlalchemy.orm import Session
 from ...runner.errors import UserError
 from ...store.tables.bisections import BisectionRow, CommitRow, ProbeRow, StageRow
 from ...store.tables.nights import CellRow, IncidentRow
-from ...store.vocabulary import Judgement, Verdict
 from ..report.model.rows import load_rows
 from ..report.model.sides import both_sides
 from ..report.plain_text import shortened
@@ -191,10 +190,10 @@ class Site:
             plots.Point(
                 place=place,
                 commit=commit,
-                judgement=Judgement.GOOD if verdict is Verdict.PASS else Judgement.BAD,
+                judgement=judgement,
                 value=seconds,
             )
-            for place, (commit, seconds, verdict) in enumerate(view.timings)
+            for place, (commit, seconds, judgement) in enumerate(view.timings)
         ]
         timing = plots.curve("seconds", points, places=len(points))
         return self._render(

@@ -1,4 +1,4 @@
-"""CutBisection of one end, then of the other, as Polygraphy's `debug reduce` does."""
+"""Bisection of one end, then of the other, as Polygraphy's `debug reduce` does."""
 
 from __future__ import annotations
 

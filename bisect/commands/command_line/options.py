@@ -29,7 +29,8 @@ class DemoOptions:
             metavar="NAME",
             default="rounding",
             show_default=True,
-            help="Plant this regression.",
+            help="Plant this regression: rounding, accumulate, reuse, tail, dropped-dep, runtime-bump, "
+            "runtime-rollback, stall, crash, quiet or fixed-and-broken.",
         ),
     ]
     commits: Annotated[

@@ -11,8 +11,9 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session, joinedload, selectinload
 
 from ....store.tables.nights import CaseResultRow, CaseRunRow, CellRow, IncidentRow, NightRow, RegressionRow
-from ....store.vocabulary import BuildSource, CaseStatus, Verdict
+from ....store.vocabulary import BuildSource, CaseStatus, Judgement
 from ...nightly.outcome import could_not_run, night_line, severity
+from ...nightly.runs import judgement_of
 
 SHOWN_NIGHTS = 30
 """Of the newest, on the overview; the others are on the pages of their months."""
@@ -167,8 +168,8 @@ class CaseView:
     counts: Mapping[CaseStatus, int]
     build_seconds: float | None
     run_seconds: float | None
-    timings: Sequence[tuple[str, float, Verdict]]
-    """Commit, seconds and verdict of the newest runs, old to new."""
+    timings: Sequence[tuple[str, float, Judgement]]
+    """Commit, seconds and judgement of the newest runs, old to new."""
     calendar: Sequence[tuple[str, Mapping[int, tuple[CaseResultRow, int | None]]]]
     """Months, newest first, with what the last night of each day found."""
 
@@ -209,7 +210,9 @@ def case_view(session: Session, cell: int) -> CaseView:
         counts={status: statuses.count(status) for status in CaseStatus if status in statuses},
         build_seconds=median(builds) if builds else None,
         run_seconds=median([row.run_seconds for row in timings]) if timings else None,
-        timings=[(row.commit, row.run_seconds, row.verdict) for row in timings[-_MOST_TIMINGS:]],
+        timings=[
+            (row.commit, row.run_seconds, judgement_of(row.verdict)) for row in timings[-_MOST_TIMINGS:]
+        ],
         calendar=[
             (month, {each[0].night.started.day: each for each in reversed(list(group))})
             for month, group in groupby(results, lambda each: f"{each[0].night.started:%Y-%m}")

@@ -12,7 +12,7 @@ from .lone_task import LoneTask
 
 @dataclass(frozen=True, kw_only=True)
 class Cuts:
-    """CutBisection up to the first cut that fails otherwise; then, once, the search for a lone task at fault; then
+    """Bisection up to the first cut that fails otherwise; then, once, the search for a lone task at fault; then
     bisection of what that left, to which a cut that fails otherwise is one that does not fail.
 
     Where failures are rare, or a needed element is known already, it is bisection to the end.

@@ -104,7 +104,7 @@ class Reproducer:
             f"Statements dropped from the kernels of both builds: {len(candidate.statements)}.",
             f"Kernels with a text made smaller by another program: {', '.join(rewritten) or 'none'}.",
             "",
-            "RecordedPair values in place of dropped tasks:",
+            "Recorded values in place of dropped tasks:",
             "",
             *(substituted or ["- none"]),
         ]

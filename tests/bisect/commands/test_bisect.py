@@ -174,8 +174,8 @@ def test_the_lines_of_a_plan(tool: TestRepository, home: Home) -> None:
         "           tool: 1 commit in the range",
     ]
     assert "bad when:  mismatch" in lines
-    (probes,) = (place for place, line in enumerate(lines) if line.startswith("probes:"))
-    assert re.fullmatch(r"probes:    about \d+ runs to come \(\d+ of the ends,.* to confirm\)", lines[probes])
+    (probes,) = (place for place, line in enumerate(lines) if line.startswith("runs:"))
+    assert re.fullmatch(r"runs:      about \d+ runs to come \(\d+ of the ends.*\)", lines[probes])
     assert lines[probes + 2] == "           until a confidence of 0.99"
     without = list(plan_lines(prepare(question_of(options("--bad", bad, "--case", "case.sh")), home)))
     assert without[3:5] == [

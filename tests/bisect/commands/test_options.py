@@ -19,6 +19,7 @@ from precision_bisect.bisect.commands.command_line.options import (
     ServeOptions,
 )
 from precision_bisect.bisect.commands.drive import resume_command
+from precision_bisect.demo.scenarios import Scenario
 from precision_bisect.store.options import STORE_VARIABLE
 
 OF_BISECT: list[tuple[str, list[str], Any]] = [
@@ -208,3 +209,8 @@ def test_the_command_that_goes_on(words: list[str], expected: str, monkeypatch: 
 def test_a_store_of_the_environment_is_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(STORE_VARIABLE, "sqlite:///from-there")
     assert resume_command(parsed(main, BisectOptions, ["--bad", "b"]), "x") == "bisect-precision --resume x"
+
+
+def test_the_help_of_the_demo_lists_its_regressions() -> None:
+    text = " ".join(CliRunner().invoke(demo, ["--help"], terminal_width=1000).output.split())
+    assert f"{', '.join(list(Scenario)[:-1])} or {list(Scenario)[-1]}" in text

@@ -46,9 +46,23 @@ def test_a_culprit_is_told_with_all_that_one_asks_next(culprit: StoredBisection)
         "ptoas v0.57 (frozen at v0.57 in every run)",
         f"sh {culprit.folder}/report/reproduce-bad.sh",
         f"sh {culprit.folder}/report/reproduce-good.sh",
-        " in 13 runs and ",
+        "13 runs of 5 commits in ",
     ):
         assert part in text
+
+
+@pytest.mark.parametrize(("suspects", "unshown"), [(9, 0), (10, 2)])
+def test_a_line_for_one_more_suspect_is_that_suspect(
+    only_skipped: StoredBisection, suspects: int, unshown: int
+) -> None:
+    stored = only_skipped.report()
+    report = stored.model_copy(update={"suspects": (stored.suspects[0],) * suspects})
+    stream = io.StringIO()
+    print_report(report, only_skipped.folder, Console(file=stream, width=200))
+    assert (
+        sum(line.split()[:1] == ["suspect"] for line in stream.getvalue().splitlines()) == suspects - unshown
+    )
+    assert ("more in report.json" in stream.getvalue()) == bool(unshown)
 
 
 def test_a_submodule_culprit_is_told_with_what_brought_it_in(submodule_culprit: StoredBisection) -> None:

@@ -1,5 +1,6 @@
 """Pages of nightly jobs: the grid, months, cases, incidents; hostile names inject nothing."""
 
+import re
 from pathlib import Path
 from statistics import median
 
@@ -17,7 +18,7 @@ from precision_bisect.store.tables.nights import (
     NightRow,
     RegressionRow,
 )
-from precision_bisect.store.vocabulary import BuildSource, CaseStatus
+from precision_bisect.store.vocabulary import BuildSource, CaseStatus, Verdict
 from tests.bisect.report.conftest import culprit  # noqa: F401
 from tests.bisect.report.stored_bisection import StoredBisection, sha
 from tests.bisect.site.test_folder import EVIL, check_pages
@@ -146,6 +147,25 @@ def test_a_case_counts_its_runs_and_takes_seconds_from_real_builds(
         assert view.flaky_nights == view.counts.get(CaseStatus.FLAKY, 0) == view.failures
         assert view.runs == 40 + 3 * view.failures
         assert [(month, len(days)) for month, days in view.calendar] == [("2025-02", 10), ("2025-01", 30)]
+
+
+def test_the_chart_of_a_case_tells_runs_without_a_result_from_those_that_failed(
+    culprit: StoredBisection,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    fill_with_incident(culprit)
+    with culprit.sessions.begin() as session:
+        runs = session.scalars(select(CaseRunRow).where(CaseRunRow.cell_id == 2)).all()
+        verdicts = (Verdict.UNKNOWN, Verdict.BUILD_ERROR, Verdict.MISMATCH)
+        for run, verdict in zip(runs, verdicts, strict=False):
+            run.verdict, run.commit = verdict, sha(verdict)
+    site = tmp_path / "site"
+    write_site(culprit.sessions, site)
+    case = next(site.glob("jobs/*/case-2.html")).read_text(encoding="utf-8")
+    for verdict, judged in zip(
+        verdicts, ("could not be judged", "could not be judged", "failed as asked"), strict=True
+    ):
+        assert re.search(f"<title>{sha(verdict)[:10]}: [0-9.e-]+, {judged}</title>", case)
 
 
 def test_open_incidents_come_before_closed_ones(culprit: StoredBisection) -> None:  # noqa: F811
