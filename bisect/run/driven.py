@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Iterable
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -62,7 +63,9 @@ class DrivenBisection:
         home: Home,
         directory: Path,
         progress: Progress,
+        held: ExitStack,
     ) -> None:
+        """`held` is closed by the caller once nothing is driven any more."""
         content, revisions = views(request, workspace)
         self._request = request
         self._journal = journal
@@ -70,6 +73,7 @@ class DrivenBisection:
         self._golden_store = home.golden
         self._probes = directory / "probes"
         self._progress = progress
+        self._held = held
         self._history = HistoryReader(request, workspace=workspace, content=content, revisions=revisions)
         self._bad_when = None if request.bad_when is None else BadWhen.parse(request.bad_when)
         self._keys: dict[int, ProbeKey] = {}
@@ -134,7 +138,7 @@ class DrivenBisection:
         taken.add(key.run)
         ordinal = self._journal.probes.start(key)
         if wanted.save_golden:
-            load_reader()
+            self._held.callback(load_reader().join)
         request = ProbeRequest(
             revisions=revisions,
             case=self._request.script,

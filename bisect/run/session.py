@@ -145,8 +145,11 @@ class StoredBisection:
             return workers
         return PersonWorkers(workers, ask_at_terminal, judged=self.journal.probes.finished())
 
-    def opened(self, progress: Progress) -> DrivenBisection:
-        """As it is driven beside others, or alone. The caller holds the lock. Raises `UserError`."""
+    def opened(self, progress: Progress, held: ExitStack) -> DrivenBisection:
+        """As it is driven beside others, or alone. The caller holds the lock, and closes `held` at the end.
+
+        Raises `UserError`.
+        """
         request = self.request
         if request.runtime_dir is not None:
             assert request.frozen_runtime_dir is not None
@@ -162,6 +165,7 @@ class StoredBisection:
             home=self._home,
             directory=self.directory,
             progress=progress,
+            held=held,
         )
 
     def conclude(self, conclusion: Conclusion) -> None:
@@ -181,7 +185,7 @@ class _Alone:
         self._progress = progress
 
     def open(self, held: ExitStack) -> DrivenBisection:
-        return self._bisection.opened(self._progress)
+        return self._bisection.opened(self._progress, held)
 
     def permit(self) -> None:
         return None

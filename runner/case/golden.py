@@ -46,15 +46,20 @@ class FrozenGolden:
                 )
 
 
-def load_reader() -> None:
-    """Begin to load what reads tensors, which takes a second, beside what the caller does before it freezes."""
+def load_reader() -> threading.Thread:
+    """Begin to load what reads tensors, which takes a second, beside what the caller does before it freezes.
+
+    The thread is to be joined before the process ends: torch cannot be imported while Python shuts down.
+    """
 
     def load() -> None:
         # What is wrong with it is said where it is needed.
         with contextlib.suppress(ImportError, OSError):
             importlib.import_module("torch")
 
-    threading.Thread(target=load).start()
+    reader = threading.Thread(target=load)
+    reader.start()
+    return reader
 
 
 def freeze(source: Path, store: Path) -> FrozenGolden:

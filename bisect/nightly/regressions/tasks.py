@@ -88,7 +88,7 @@ class RegressionTask(ABC):
         if row.outcome not in (None, BisectionOutcome.BUDGET):
             self._keep(bisection, read_document(Conclusion, row.conclusion))
             return None
-        return bisection.opened(NamedProgress(self._output, cell_label(self.regression.cell)))
+        return bisection.opened(NamedProgress(self._output, cell_label(self.regression.cell)), held)
 
     def permit(self) -> None:
         """Count a probe that is about to start. Raises `BudgetSpentError`."""

@@ -1,7 +1,10 @@
 """One bisection of the small stack beside its effects: what it needs, what is stored, and how it goes on from there."""
 
-from dataclasses import dataclass, field
+import sys
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
 
+import pytest
 from sqlalchemy import select
 from typing_extensions import override
 
@@ -86,6 +89,7 @@ class Driven:
             request=write_document(self.request),
         )
         self.progress = ToldProgress()
+        self.held = ExitStack()
 
     def opened(self) -> DrivenBisection:
         return DrivenBisection(
@@ -95,6 +99,7 @@ class Driven:
             home=self.home,
             directory=self.small.folder / "bisection",
             progress=self.progress,
+            held=self.held,
         )
 
 
@@ -155,6 +160,24 @@ def test_a_probe_whose_worker_was_killed_is_made_again_under_its_number(
     bisection.again(planned)
     assert driven.progress.told[-1] == "a worker was killed in run 1: it is made again"
     assert [probe.number for probe in bisection.bisection.known.log.running] == [1]
+
+
+def test_what_is_loaded_beside_a_probe_is_awaited_before_the_process_may_end(
+    small: SmallStack, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever stops the bisection: torch cannot be imported while Python shuts down."""
+    slow = small.folder / "modules"
+    slow.mkdir()
+    (slow / "torch.py").write_text("import time\ntime.sleep(0.2)\nloaded = True\n")
+    monkeypatch.syspath_prepend(slow)
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    driven = Driven(small, home)
+    with driven.held:
+        bisection = driven.opened()
+        (wanted,) = needs(bisection).start
+        bisection.plan(replace(wanted, save_golden=True))
+    assert sys.modules["torch"].loaded
+    monkeypatch.delitem(sys.modules, "torch")
 
 
 def test_a_notice_is_shown_each_time_and_kept_once(small: SmallStack, home: Home) -> None:
