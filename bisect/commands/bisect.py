@@ -201,4 +201,6 @@ def _predicate(options: BisectOptions, stack: Stack, repository: str) -> Predica
         if given is not None:
             raise UsageError(f"expected either {option} or a command behind --, found both")
     checkout = GitRepository.open(stack.repositories[repository].path, name=repository)
-    return Predicate.typed(options.predicate, here=Path.cwd(), checkout=checkout.path)
+    predicate = Predicate.typed(options.predicate, here=Path.cwd(), checkout=checkout.path)
+    predicate.check_runnable()
+    return predicate

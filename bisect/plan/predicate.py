@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from ...runner.errors import UsageError
 from ...runner.git.repository import GitError, GitRepository
 from ...runner.stack.parts import Case, Platform, Repository
 from ...runner.stack.stack import Stack, is_plain_name
@@ -14,6 +15,9 @@ from ...runner.stack.templates import literal
 PREDICATE_PLATFORM = "host"
 BAD_EXIT_CODES = "the command exits with 1-124"
 _INTERPRETER = re.compile(r"(ba|da|k|z)?sh|python[0-9.]*|perl|ruby|node")
+_CODE = re.compile(r"-[a-z]*c|-m")
+_CODE_OF_OTHERS = re.compile(r"-[a-z]*[eE]|-p|--eval|--print")
+"""The options of `perl`, `ruby` and `node` that code stands behind; of a shell `-e` is another."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,8 +32,8 @@ class Predicate:
         """The command that was typed in the folder `here`, for the repository whose checkout is at `checkout`.
 
         It runs in the same folder of each worktree, so that relative paths mean the commit's own files; so do absolute
-        ones of what git tracks. Paths that lead out of the repository, and a script that git does not track, are the
-        user's own and named in full: a worktree does not have them.
+        ones of what git tracks. Paths that lead out of the repository, whether they exist yet or not, and a script that
+        git does not track, are the user's own and named in full: a worktree does not have them.
         """
         here, root = here.resolve(), checkout.resolve()
         inside = here.is_relative_to(root) and _root_of(here) == root
@@ -42,6 +46,20 @@ class Predicate:
             for index, word in enumerate(words)
         )
         return cls(words=tuple(placed), folder=PurePosixPath(folder))
+
+    def check_runnable(self) -> None:
+        """Raises `UsageError` where the user's own file that is to be run is not there, or may not be executed."""
+        script = _script(self.words)
+        for index in (0,) if script is None or _is_code(self.words, script) else (0, script):
+            file = Path(self.words[index])
+            if not file.is_absolute():
+                continue
+            if not file.exists():
+                raise UsageError(f"-- {file}: expected a file to run, found none; name one that is there")
+            if index == 0 and not (file.is_file() and os.access(file, os.X_OK)):
+                raise UsageError(
+                    f"-- {file}: expected a file that may be executed, found one that may not; run: chmod +x {file}"
+                )
 
     def in_place_of_case(self, stack: Stack, repository: str) -> Stack:
         """The stack with this command, run in a repository's worktree, as its case."""
@@ -76,10 +94,17 @@ def _root_of(folder: Path) -> Path | None:
 
 
 def _script(words: Sequence[str]) -> int | None:
-    """Which word is a script that the first word, an interpreter such as `sh`, is to run."""
+    """Which word is a script, or code, that the first word, an interpreter such as `sh`, is to run."""
     if not _INTERPRETER.fullmatch(PurePosixPath(words[0]).name):
         return None
     return next((index for index, word in enumerate(words[1:], 1) if not word.startswith("-")), None)
+
+
+def _is_code(words: Sequence[str], script: int) -> bool:
+    """Whether the options before the script say that it is code, or a module's name, and no file."""
+    others = PurePosixPath(words[0]).name in ("perl", "ruby", "node")
+    option = _CODE_OF_OTHERS if others else _CODE
+    return any(option.fullmatch(word) for word in words[1:script])
 
 
 def _placed(word: str, *, here: Path, folder: Path, root: Path, runs: bool) -> str:
@@ -87,7 +112,9 @@ def _placed(word: str, *, here: Path, folder: Path, root: Path, runs: bool) -> s
     path = Path(os.path.normpath(here / word))
     path = path.parent.resolve() / path.name
     if not path.exists():
-        return word
+        leads_out = not path.is_relative_to(root) and os.path.normpath(word).startswith("../")
+        # What holds blanks is code of a shell rather than one path.
+        return str(path) if leads_out and not any(map(str.isspace, word)) else word
     if not path.is_relative_to(root):
         return str(path)
     if GitRepository(root).run("--literal-pathspecs", "ls-files", "--", str(path)):

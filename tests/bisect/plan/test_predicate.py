@@ -5,6 +5,7 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from precision_bisect.bisect.plan.predicate import Predicate, predicate_stack
+from precision_bisect.runner.errors import UsageError
 from precision_bisect.runner.stack.templates import fill
 from tests.conftest import TestRepository
 
@@ -47,7 +48,32 @@ def test_the_user_s_own_scripts_are_named_in_full(checkout: TestRepository) -> N
     assert typed(checkout, ".", "sh", "-c", "./mine.sh") == (("sh", "-c", f"{root}/mine.sh"), ".")
     assert typed(checkout, ".", "../beside.sh") == ((beside,), ".")
     assert typed(checkout, ".", beside) == ((beside,), ".")
-    assert typed(checkout, ".", "python3", "../beside.sh", "../none") == (("python3", beside, "../none"), ".")
+    assert typed(checkout, ".", "python3", "../beside.sh", "s/x/y") == (("python3", beside, "s/x/y"), ".")
+
+
+def test_what_leads_out_of_the_repository_is_the_user_s_own_before_it_is_there(
+    checkout: TestRepository,
+) -> None:
+    gone = str(checkout.path.parent / "gone.sh")
+    assert typed(checkout, ".", "../gone.sh") == ((gone,), ".")
+    assert typed(checkout, "sub", "env", "A=1", "../../gone.sh") == (("env", "A=1", gone), "sub")
+    for code in (("sh", "-ec", "../gone.sh 1"), ("perl", "-e", "/x/"), ("python3", "-c", "a/b")):
+        assert typed(checkout, ".", *code) == (code, ".")
+        Predicate(words=code, folder=PurePosixPath()).check_runnable()
+
+
+def test_a_file_of_the_user_s_that_cannot_be_run_is_refused(checkout: TestRepository) -> None:
+    """An interpreter's script needs no x bit."""
+    beside, gone = str(checkout.path.parent / "beside.sh"), str(checkout.path.parent / "gone.sh")
+    for words, message in (
+        ((gone,), f"-- {gone}: expected a file to run, found none"),
+        (("sh", "-e", gone), f"-- {gone}: expected a file to run, found none"),
+        ((beside,), f"-- {beside}: expected a file that may be executed"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            Predicate(words=words, folder=PurePosixPath()).check_runnable()
+    Predicate(words=("sh", beside), folder=PurePosixPath()).check_runnable()
+    Predicate(words=("./gone.sh",), folder=PurePosixPath()).check_runnable()
 
 
 def test_other_words_stay_as_they_were_typed(checkout: TestRepository) -> None:

@@ -159,6 +159,28 @@ def test_a_tracked_script_of_a_folder(repository: TestRepository, tmp_path: Path
         assert says in done.stderr
 
 
+def test_a_script_outside_of_the_repository_can_be_mended_after_the_start(
+    repository: TestRepository, history: list[str], tmp_path: Path
+) -> None:
+    """What is to be run must be there; what it is given may come later, before a resume."""
+    home = tmp_path / "home"
+    words = ("--good", history[0], "--bad", "main", "-o", str(tmp_path / "out"))
+    for more in (("--dry-run",), ()):
+        done = run(repository.path, home, *words, *more, "--", "../gone.sh")
+        assert done.returncode == 2
+        assert done.stderr == (
+            f"error: -- {tmp_path / 'gone.sh'}: expected a file to run, found none; name one that is there\n"
+        )
+    done = run(repository.path, home, *words, "--", "env", "A=1", "../gone.sh")
+    assert (done.returncode, "exit code 127" in done.stderr) == (1, True), done.stderr
+    gone = tmp_path / "gone.sh"
+    gone.write_text(f"#!/bin/sh\n{CHECK}\n")
+    gone.chmod(0o755)
+    done = run(repository.path, home, "--resume")
+    assert done.returncode == 0, done.stderr
+    assert found(tmp_path / "out") == history[BROKEN_FROM]
+
+
 def test_commits_without_the_command_are_skipped(
     repository: TestRepository, history: list[str], tmp_path: Path
 ) -> None:
