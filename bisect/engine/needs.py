@@ -22,10 +22,11 @@ class SavedData:
 
 @dataclass(frozen=True)
 class Narrowed:
-    """So many candidates are left; the search takes about so many more steps, one after the other."""
+    """So many candidates are left; the search takes about so many more steps, one after the other; None
+    where that cannot be told."""
 
     candidates: int
-    expected_steps: float
+    expected_steps: float | None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -65,7 +65,7 @@ class NamedProgress(PlainProgress):
         self._output.write(self._name, Text(text), indent=2)
 
     @override
-    def remaining(self, candidates: int, expected_steps: float) -> None:
+    def remaining(self, candidates: int, expected_steps: float | None) -> None:
         self._print(describe_remaining(candidates, expected_steps))
 
     @override

@@ -104,7 +104,7 @@ class LiveProgress(Progress):
         self._left = ""
 
     @override
-    def remaining(self, candidates: int, expected_steps: float) -> None:
+    def remaining(self, candidates: int, expected_steps: float | None) -> None:
         self._left = describe_remaining(candidates, expected_steps)
 
     @override

@@ -28,6 +28,7 @@ from ...engine.priority.costs import Timings
 from ...engine.probes import FinishedProbe, ProbeTimes, RunningProbe, WantedProbe
 from ...engine.range_search import RangeSearch
 from ...result import Conclusion
+from ...search.choose.decision import as_if_certain
 from ...search.model.groups import GOOD_END
 from .words import Outlook
 
@@ -37,9 +38,12 @@ _COUNTED = (Phase.ENDPOINT, Phase.SEARCH, Phase.CONFIRM)
 
 
 def outlook_of(bisection: Bisection) -> Outlook | None:
-    """What is to come of a bisection whose range is open; None where that cannot be said."""
+    """What is to come of a bisection whose range is open; None where that cannot be said, as where runs contradict each
+    other."""
     search = bisection.state.search
-    return None if search is None else _Rehearsal(bisection, search).run()
+    if search is None or as_if_certain(search.posterior(bisection.known, _ALONE)) is None:
+        return None
+    return _Rehearsal(bisection, search).run()
 
 
 def outlook_before(question: BisectionQuestion, loaded: LoadedRange) -> Outlook | None:

@@ -93,7 +93,7 @@ class PlainProgress(Progress):
         self._print(describe_stage(repository, commits=commits, candidates=candidates))
 
     @override
-    def remaining(self, candidates: int, expected_steps: float) -> None:
+    def remaining(self, candidates: int, expected_steps: float | None) -> None:
         self._print(describe_remaining(candidates, expected_steps))
         search = None if self._standing is None else self._standing.state.search
         if self._standing is None or search is None:

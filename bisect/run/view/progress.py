@@ -33,7 +33,7 @@ class Progress(Protocol):
         """A range is going to be searched: `candidates` of its `commits` are left after the collapse."""
         ...
 
-    def remaining(self, candidates: int, expected_steps: float) -> None:
+    def remaining(self, candidates: int, expected_steps: float | None) -> None:
         """The search has narrowed the range, or begins."""
         ...
 

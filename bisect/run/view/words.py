@@ -58,9 +58,10 @@ def describe_again(probe: StartedProbe) -> str:
     return f"({probe.again})" if probe.again else ""
 
 
-def describe_remaining(candidates: int, expected_steps: float) -> str:
-    """How much of the search is left."""
-    return f"{plural(candidates, 'commit')} left, about {plural(math.ceil(expected_steps), 'step')}"
+def describe_remaining(candidates: int, expected_steps: float | None) -> str:
+    """How much of the search is left; without a number of steps where none is an estimate."""
+    steps = "" if expected_steps is None else f", about {plural(math.ceil(expected_steps), 'step')}"
+    return f"{plural(candidates, 'commit')} left{steps}"
 
 
 def describe_outlook(outlook: Outlook) -> str:
@@ -104,7 +105,9 @@ def why_again(known: Known, wanted: WantedProbe) -> str | None:
         case Phase.CONFIRM:
             return f"again: to be sure that it {always}"
         case _:
-            return f"again: one run in which it {always} may be chance"
+            runs = sum(probe.judgement is not Judgement.SKIP for probe in earlier)
+            many = "one run" if runs == 1 else f"all {runs} runs"
+            return f"again: {many} in which it {always} may be chance"
 
 
 def fitted(text: str, width: int, *, indent: int = 0) -> list[str]:

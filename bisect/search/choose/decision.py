@@ -93,7 +93,7 @@ def next_run(posterior: Posterior, *, confidence: float = 0.99, costs: Floats | 
     expected = _entropy_left(posterior) / max(most, _LEAST_INFORMATION)
     if expected > left:
         return Undecided(credible_set(posterior.belief, confidence), "bound" if left < 1 else "nothing tells")
-    return Probe(GOOD_END if best == len(posterior.graph) else best, max(1.0, expected))
+    return Probe(GOOD_END if best == len(posterior.graph) else best, None)
 
 
 def not_shown(posterior: Posterior, culprit: int) -> tuple[int, ...]:

@@ -15,10 +15,11 @@ from .steps import expected_steps
 
 @dataclass(frozen=True)
 class Probe:
-    """Test this commit. About `expected_steps` tests are left, it included, if none has to be skipped."""
+    """Test this commit. About `expected_steps` tests are left, it included, if none has to be skipped; None where runs
+    decide that contradict each other, or may: no number is an estimate there."""
 
     commit: int
-    expected_steps: float
+    expected_steps: float | None
 
 
 @dataclass(frozen=True)

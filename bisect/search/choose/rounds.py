@@ -35,7 +35,7 @@ class Round:
     start: tuple[int, ...]
     cancel: tuple[int, ...] = ()
     confirming: int | None = None
-    expected_steps: float = 0.0
+    expected_steps: float | None = None
 
 
 Answer: TypeAlias = Found | OnlySkipped | NoCulprit | EnvironmentMoved | Undecided
@@ -64,7 +64,7 @@ def next_round(
     if isinstance(decision, ToShow):
         missing = [commit for commit in decision.missing if commit not in kept]
         start = tuple(missing[: max(0, workers - len(kept))])
-        return Round(start=start, cancel=lost, confirming=decision.culprit, expected_steps=1.0)
+        return Round(start=start, cancel=lost, confirming=decision.culprit)
     certain = as_if_certain(posterior)
     undone = None if certain is None else undoing(windows, certain, decision.culprit)
     if undone is not None:
@@ -75,7 +75,7 @@ def next_round(
     compare = next_to_compare(posterior, decision.culprit, in_flight=kept, count=max(0, workers - len(kept)))
     if compare is None:
         return Undecided(credible_set(posterior.belief, confidence))
-    return Round(start=tuple(compare), cancel=lost, confirming=decision.culprit, expected_steps=1.0)
+    return Round(start=tuple(compare), cancel=lost, confirming=decision.culprit)
 
 
 def _search(

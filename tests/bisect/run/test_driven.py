@@ -41,7 +41,7 @@ class ToldProgress(Progress):
         self.told.append(f"{repository} {commits} {candidates}")
 
     @override
-    def remaining(self, candidates: int, expected_steps: float) -> None:
+    def remaining(self, candidates: int, expected_steps: float | None) -> None:
         self.told.append(f"{candidates} left")
 
     @override

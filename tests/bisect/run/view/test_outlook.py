@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from precision_bisect.bisect.engine.known import BisectionQuestion
-from precision_bisect.bisect.engine.needs import Needs
+from precision_bisect.bisect.engine.needs import Narrowed, Needs
 from precision_bisect.bisect.engine.probes import ProbeTimes
 from precision_bisect.bisect.run.loop import Loop
 from precision_bisect.bisect.run.view.outlook import outlook_before, outlook_of
@@ -73,3 +73,32 @@ def test_the_time_left_counts_builds_ends_and_confirmation() -> None:
     assert first.confirm > 0
     assert first.builds > last.builds == 0
     assert last.runs <= 1
+
+
+def test_nothing_is_foreseen_where_runs_contradict_each_other() -> None:
+    """Neither runs nor steps: what the search then takes depends on rates that nobody knows."""
+    names = [f"c{place}" for place in range(16)]
+    graph = CommitGraph([[place - 1] if place else [] for place in range(16)])
+    loaded = loaded_range(names, graph, "good")
+    runs: Counter[str] = Counter()
+    steps: list[tuple[bool, float | None]] = []
+
+    def look(needs: Needs) -> None:
+        foreseen = outlook_of(simulated.bisection) is not None
+        steps.extend((foreseen, note.expected_steps) for note in needs.notes if isinstance(note, Narrowed))
+
+    def outcome(content: str) -> Judgement:
+        runs[content] += 1
+        # Every commit from the culprit on passes in its second run.
+        fails = content != "good" and int(content[1:]) >= 9 and runs[content] != 2
+        return Judgement.BAD if fails else Judgement.GOOD
+
+    simulated = SimulatedBisection(
+        loaded=loaded, outcome=outcome, machine=(machine := Machine()), on_needs=look
+    )
+    Loop(machine).run([SimulatedTask(simulated=simulated)])
+    told, untold = [each for each in steps if each[0]], [each for each in steps if not each[0]]
+    assert told
+    assert untold
+    assert all(expected is not None and expected <= 4 for _, expected in told)
+    assert all(expected is None for _, expected in untold)

@@ -49,6 +49,7 @@ def test_counts_are_told_in_words() -> None:
     )
     assert describe_remaining(1, 0.2) == "1 commit left, about 1 step"
     assert describe_remaining(4, 2.0) == "4 commits left, about 2 steps"
+    assert describe_remaining(9, None) == "9 commits left"
 
 
 def test_what_is_to_come_names_ends_search_confirmation_builds_and_time() -> None:
@@ -95,5 +96,6 @@ def test_why_a_commit_is_run_again() -> None:
     assert why(Phase.ENDPOINT, good) == "again: to see how surely it passes"
     assert why(Phase.CONFIRM, bad) == "again: to be sure that it fails"
     assert why(Phase.SEARCH, bad) == "again: one run in which it fails may be chance"
+    assert why(Phase.SEARCH, *[good] * 10) == "again: all 10 runs in which it passes may be chance"
     assert why(Phase.SEARCH, bad, good) == "again: its runs contradict each other"
     assert why(Phase.SEARCH, skip) == "again: it could not be judged"
