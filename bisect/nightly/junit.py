@@ -44,7 +44,7 @@ def junit_text(report: NightReport) -> str:
 
 def _add_outcome(element: ElementTree.Element, case: CaseReport, incident: IncidentReport | None) -> None:
     if case.status in _FAILURES:
-        message = _clean(f"{case.status}: {case.message}")
+        message = _clean(f"{case.status}: {case.told}")
         failure = ElementTree.SubElement(
             element, "failure", {"type": str(case.verdict or case.status), "message": message}
         )
@@ -53,9 +53,9 @@ def _add_outcome(element: ElementTree.Element, case: CaseReport, incident: Incid
         )
         failure.text = _clean(f"{message}{culprit}")
     elif case.status in _SKIPPED:
-        ElementTree.SubElement(element, "skipped", {"message": _clean(f"{case.status}: {case.message}")})
+        ElementTree.SubElement(element, "skipped", {"message": _clean(f"{case.status}: {case.told}")})
     elif case.status is CaseStatus.FLAKY:
-        ElementTree.SubElement(element, "system-out").text = _clean(f"flaky: {case.message}")
+        ElementTree.SubElement(element, "system-out").text = _clean(f"flaky: {case.told}")
 
 
 def _clean(text: str) -> str:

@@ -31,7 +31,7 @@ def markdown_text(report: NightReport) -> str:
         "| "
         + " | ".join(
             escape(text)
-            for text in (case.case, case.platform, case.tolerance, case.branch, case.status, case.message)
+            for text in (case.case, case.platform, case.tolerance, case.branch, case.status, case.told)
         )
         + " |"
         for case in failing_first(report.cases)

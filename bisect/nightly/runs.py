@@ -1,7 +1,7 @@
 """Single runs of the matrix, noted in the store as soon as they are finished."""
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ...runner.case.case import CaseName, RunOptions
@@ -10,6 +10,7 @@ from ...runner.probe.probe import Prober
 from ...runner.probe.records import ProbeRequest
 from ...runner.stack.stack import Stack
 from ...runner.verdict.bad_when import BadWhen
+from ...runner.verdict.compiler_errors import compiler_error
 from ...runner.workspace.content import StackContent
 from ...runner.workspace.environment import EnvironmentReader, fingerprint
 from ...runner.workspace.workspace import Workspace
@@ -17,8 +18,8 @@ from ...store.clock import now
 from ...store.journals.nightly.case_runs import CaseRun
 from ...store.journals.nightly.job import JobJournal
 from ...store.journals.shared_rows import storable
-from ...store.tables.nights import CaseRunRow, CellRow
-from ...store.vocabulary import BuildSource, Judgement, Phase, Verdict
+from ...store.tables.nights import CaseResultRow, CaseRunRow, CellRow
+from ...store.vocabulary import BuildSource, CaseStatus, Evidence, Judgement, Phase, Verdict
 from ..engine.probes import FinishedProbe, ProbeTimes
 from .config import NightlyConfig
 from .limits import Limits, QuotaSpentError
@@ -114,7 +115,7 @@ class CaseRunner:
                 verdict=found.verdict,
                 signature=found.signature,
                 metrics=found.metrics,
-                evidence=[storable(line.text)[:1000] for line in found.evidence[:_EVIDENCE_LINES]],
+                evidence=[storable(text)[:1000] for text in evidence_texts(found.evidence)],
                 device=self._config.platforms[cell.platform].device,
                 host=result.host,
                 build_source=result.build_source,
@@ -125,6 +126,26 @@ class CaseRunner:
                 log=str(result.log),
             ),
         )
+
+
+def evidence_texts(evidence: Sequence[Evidence]) -> list[str]:
+    """The lines that a run of the matrix keeps. Where nothing but its end decided, the first says what it printed too:
+    the first error of a compiler, else its last line."""
+    texts = [line.text for line in evidence[:_EVIDENCE_LINES]]
+    printed = [line for line in evidence[1:] if line.stream not in ("ending", "outcome")]
+    if printed and evidence[0].stream == "ending":
+        errors = [line for line in printed if compiler_error(line.text) is not None]
+        texts[0] = f"{texts[0]}, it printed: {(errors[0] if errors else printed[-1]).text.strip()}"
+    return texts
+
+
+def log_of(result: CaseResultRow, runs: Sequence[CaseRunRow]) -> str | None:
+    """The log of the run that tells what a night says of a cell, of `runs` of that night; None where it passed, or was
+    not run."""
+    if result.status is CaseStatus.PASSED:
+        return None
+    telling = [run.log for run in runs if run.commit == result.commit and run.verdict is result.verdict]
+    return telling[-1] if telling else None
 
 
 def judgement_of(verdict: Verdict) -> Judgement:

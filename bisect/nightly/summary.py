@@ -14,6 +14,7 @@ from ...store.documents.versions import without_format
 from ...store.journals.nightly.job import JobJournal
 from ...store.tables.nights import CaseResultRow, IncidentRow, NightRow, RegressionRow
 from ...store.vocabulary import CaseStatus, Verdict
+from .runs import log_of
 
 
 class CaseReport(Model):
@@ -34,6 +35,13 @@ class CaseReport(Model):
     """Of its builds and runs tonight."""
     incident: int | None
     culprit: str | None
+    log: str | None = None
+    """Path of the log that `message` is taken from; null where the cell passed, or was not run tonight."""
+
+    @property
+    def told(self) -> str:
+        """What the night says of the cell, and where more is."""
+        return self.message if self.log is None else f"{self.message}; log: {self.log}"
 
 
 class IncidentCase(Model):
@@ -168,6 +176,7 @@ def _case(journal: JobJournal, result: CaseResultRow) -> CaseReport:
         seconds=round(sum(run.build_seconds + run.run_seconds for run in runs), 3),
         incident=incident.ordinal if incident else None,
         culprit=f"{incident.repository} {incident.culprit}" if incident else None,
+        log=log_of(result, runs),
     )
 
 

@@ -95,6 +95,8 @@ def print_night(report: NightReport, folder: str, console: Console) -> None:
         head = Text("could not be run: ", style="bold red")
         where = f"{case.case} on {case.platform} ({case.tolerance}, {case.branch}): {case.message}"
         say(console, head.append(shortened(where, _LONGEST), "default"))
+        if case.log is not None:
+            say(console, Text(f"log: {case.log}"), indent=2)
     if len(unrun) > _FEW_CASES:
         say(console, Text(f"and {plural(len(unrun) - _FEW_CASES, 'more case')} that could not be run"))
     for incident in report.incidents:

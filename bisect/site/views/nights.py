@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session, joinedload, selectinload
 from ....store.tables.nights import CaseResultRow, CaseRunRow, CellRow, IncidentRow, NightRow, RegressionRow
 from ....store.vocabulary import BuildSource, CaseStatus, Judgement
 from ...nightly.outcome import could_not_run, night_line, severity
-from ...nightly.runs import judgement_of
+from ...nightly.runs import judgement_of, log_of
 
 SHOWN_NIGHTS = 30
 """Of the newest, on the overview; the others are on the pages of their months."""
@@ -172,6 +172,8 @@ class CaseView:
     """Commit, seconds and judgement of the newest runs, old to new."""
     calendar: Sequence[tuple[str, Mapping[int, tuple[CaseResultRow, int | None]]]]
     """Months, newest first, with what the last night of each day found."""
+    logs: Mapping[int, str]
+    """By night, the log of the run that its result is taken from, where it did not pass."""
 
 
 _MOST_TIMINGS = 200
@@ -188,17 +190,13 @@ def case_view(session: Session, cell: int) -> CaseView:
         .options(joinedload(CaseResultRow.night))
     ).all()
     results = [(result, number) for result, number in rows]
-    timings = session.execute(
-        select(
-            CaseRunRow.commit,
-            CaseRunRow.build_source,
-            CaseRunRow.build_seconds,
-            CaseRunRow.run_seconds,
-            CaseRunRow.verdict,
-        )
-        .where(CaseRunRow.cell_id == cell)
-        .order_by(CaseRunRow.id)
+    timings = session.scalars(
+        select(CaseRunRow).where(CaseRunRow.cell_id == cell).order_by(CaseRunRow.id)
     ).all()
+    runs: dict[int, list[CaseRunRow]] = {}
+    for run in timings:
+        runs.setdefault(run.night_id, []).append(run)
+    logs = {result.night_id: log_of(result, runs.get(result.night_id, [])) for result, _ in results}
     builds = [row.build_seconds for row in timings if row.build_source == BuildSource.BUILT]
     statuses = [result.status for result, _ in results]
     return CaseView(
@@ -217,4 +215,5 @@ def case_view(session: Session, cell: int) -> CaseView:
             (month, {each[0].night.started.day: each for each in reversed(list(group))})
             for month, group in groupby(results, lambda each: f"{each[0].night.started:%Y-%m}")
         ],
+        logs={night: log for night, log in logs.items() if log is not None},
     )

@@ -46,7 +46,7 @@ def report(text: str) -> NightReport:
     case = CaseReport(
         case=text, platform=text, tolerance=text, branch=text, commit="a" * 40, status=CaseStatus.REGRESSED,
         verdict=Verdict.MISMATCH, signature=text, message=text, runs=3, failures=3, seconds=1.0, incident=1,
-        culprit=f"{text} {'b' * 40}",
+        culprit=f"{text} {'b' * 40}", log=text,
     )  # fmt: skip
     incident = IncidentReport(
         number=1, event="opened", open=True, repository=text, culprit="b" * 40, subject=text, confidence=0.99,

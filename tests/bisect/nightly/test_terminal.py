@@ -21,7 +21,7 @@ from precision_bisect.bisect.nightly.terminal import (
     say,
 )
 from precision_bisect.bisect.run.view.progress import StartedProbe
-from precision_bisect.store.vocabulary import CaseStatus, Phase
+from precision_bisect.store.vocabulary import CaseStatus, Phase, Verdict
 
 COLUMNS = 60
 
@@ -88,6 +88,16 @@ def test_a_night_counts_its_cases_and_says_what_was_left_undone() -> None:
         "written to /nights/night-0005",
     ]
     assert printed()[2] == "  nothing was judged"
+
+
+def test_a_case_that_could_not_be_run_says_where_its_log_is() -> None:
+    lost = case("lost.py", CaseStatus.UNTESTED).model_copy(
+        update={"verdict": Verdict.UNKNOWN, "message": "unknown: exit code 0", "log": "/l/run.log.gz"}
+    )
+    assert printed(cases=(lost,))[3:5] == [
+        "could not be run: lost.py on sim (default, main): unknown: exit code 0",
+        "  log: /l/run.log.gz",
+    ]
 
 
 def test_an_incident_names_its_culprit_how_surely_and_what_fails() -> None:

@@ -172,6 +172,13 @@ class Month:
         """The commit that undoes a fault."""
         return self.plant(Replace(fault.path, fault.new, fault.old), subject)
 
+    def begin_case(self, case: str, line: str) -> str:
+        """A commit that puts a line above a case's script."""
+        library = self.directory / "stack" / "minilib"
+        file = library / case
+        file.write_text(f"{line}\n{file.read_text()}")
+        return self._commit(library, f"Begin {case} otherwise")
+
     def rewrite(self, commits: int) -> None:
         """Take back the last commits, as a forced push does."""
         subprocess.run(

@@ -110,6 +110,27 @@ def test_a_case_that_cannot_be_run_makes_the_night_fail_with_a_line(
     )
 
 
+def test_a_case_that_gets_to_no_result_says_its_last_line_and_its_log(
+    month: Month, capfd: pytest.CaptureFixture[str]
+) -> None:
+    month.only("round")
+    month.begin_case("cases/small_round.py", "import no_such_module")
+    assert month.night() == 9
+    why = "unknown: exit code 1, it printed: ModuleNotFoundError: No module named 'no_such_module'"
+    said = capfd.readouterr().out.splitlines()
+    (place,) = (place for place, line in enumerate(said) if line.startswith("could not be run: "))
+    assert said[place].endswith(why)
+    log = said[place + 1].removeprefix("  log: ")
+    assert Path(log).is_file()
+    folder = next((month.directory / "nights").glob("night-*"))
+    (told,) = json.loads((folder / "night.json").read_text())["cases"]
+    assert (told["message"], told["log"]) == (why, log)
+    for name in ("night.md", "junit.xml"):
+        text = (folder / name).read_text()
+        assert "No module named" in text
+        assert Path(log).name in text
+
+
 def a_day(month: Month, night: int) -> str:
     """What a team commits before a night; the commit that breaks a case or mends it, where there is one."""
     match night:

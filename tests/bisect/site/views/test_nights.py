@@ -145,6 +145,7 @@ def test_a_case_counts_its_runs_and_takes_seconds_from_real_builds(
         assert sum(view.counts.values()) == 40
         assert view.counts[CaseStatus.REGRESSED] == 1
         assert view.flaky_nights == view.counts.get(CaseStatus.FLAKY, 0) == view.failures
+        assert view.logs[40] == runs[-1].log
         assert view.runs == 40 + 3 * view.failures
         assert [(month, len(days)) for month, days in view.calendar] == [("2025-02", 10), ("2025-01", 30)]
 
