@@ -1,7 +1,6 @@
 """Driving a bisection from the command line: what is shown meanwhile, what is written, and how to go on."""
 
 import os
-import shlex
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from sqlalchemy import make_url
 from sqlalchemy.orm import Session, sessionmaker
 
 from ...runner.errors import EndsError, UserError
-from ...runner.workspace.home import Home
+from ...runner.workspace.home import Home, command_line
 from ...store.database import sqlite_url
 from ...store.documents.document import write_document
 from ...store.options import STORE_VARIABLE
@@ -163,7 +162,7 @@ def resume_command(options: BisectOptions, name: str) -> str:
         words.append("--reduce")
     if options.notify is not None:
         words += ["--notify", options.notify]
-    return shlex.join([*words, "--resume", name])
+    return command_line([*words, "--resume", name])
 
 
 def _conclude(bisection: StoredBisection, options: BisectOptions) -> Conclusion:

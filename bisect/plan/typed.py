@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from sqlalchemy import make_url
 from sqlalchemy.exc import ArgumentError
 
+from ...runner.workspace.home import command_line
+
 _ENDS = ("--good", "--bad")
 _STORE = "--store"
 
@@ -38,4 +40,4 @@ def _held(option: str, value: str, ends: Mapping[str, str]) -> str:
 
 def repeating(folder: str, words: Sequence[str]) -> str:
     """One line for a shell that begins the bisection again, from the folder where it was begun."""
-    return f"cd {shlex.quote(folder)} && {shlex.join(['bisect-precision', *words])}"
+    return f"cd {shlex.quote(folder)} && {command_line(['bisect-precision', *words])}"

@@ -1,6 +1,8 @@
 """Where the tool keeps what is its own: clones, slots, build cache, golden data, logs, locks."""
 
 import os
+import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -62,6 +64,13 @@ def user_home() -> Home:
         cache=platformdirs.user_cache_path("precision-bisect"),
         state=platformdirs.user_state_path("precision-bisect"),
     )
+
+
+def command_line(words: Sequence[str]) -> str:
+    """A command of the tool as it is printed to be typed: in any shell it finds the home that this process uses."""
+    root = os.environ.get(_VARIABLE)
+    home = f"{_VARIABLE}={shlex.quote(str(Path(root).absolute()))} " if root else ""
+    return home + shlex.join(words)
 
 
 def device_locks() -> Path:

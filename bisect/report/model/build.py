@@ -1,6 +1,5 @@
 """From the rows of one bisection to its report."""
 
-import shlex
 from importlib import metadata
 from itertools import pairwise
 from typing import Literal
@@ -9,6 +8,7 @@ from sqlalchemy.orm import Session
 
 from ....runner.git.cherry_picks import CherryPick, patches_in
 from ....runner.workspace.environment import moved
+from ....runner.workspace.home import command_line
 from ....store.vocabulary import Judgement, Phase, Seeks
 from ....store.words import plural
 from ...plan.typed import repeating
@@ -96,12 +96,13 @@ def _reduce_command(rows: Rows) -> str | None:
     except NothingToCompareError:
         return None
     output = rows.request.output / "reduced"
-    return shlex.join(["reduce", "--bisection", rows.bisection.name, "-o", str(output)])
+    return command_line(["reduce", "--bisection", rows.bisection.name, "-o", str(output)])
 
 
 def _unfinished(rows: Rows) -> str:
     so_far = plural(len(rows.probes), "run")
-    return f"{so_far} so far; if it does not run, go on with bisect-precision --resume {rows.bisection.name}"
+    resume = command_line(["bisect-precision", "--resume", rows.bisection.name])
+    return f"{so_far} so far; if it does not run, go on with {resume}"
 
 
 def _reference(rows: Rows, repository: str, sha: str) -> CommitReference:

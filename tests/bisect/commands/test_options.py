@@ -203,11 +203,13 @@ def test_no_question_at_all_prints_the_help() -> None:
 )
 def test_the_command_that_goes_on(words: list[str], expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(STORE_VARIABLE, raising=False)
+    monkeypatch.delenv("PRECISION_BISECT_HOME", raising=False)
     assert resume_command(parsed(main, BisectOptions, ["--bad", "b", *words]), "x") == expected
 
 
 def test_a_store_of_the_environment_is_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(STORE_VARIABLE, "sqlite:///from-there")
+    monkeypatch.delenv("PRECISION_BISECT_HOME", raising=False)
     assert resume_command(parsed(main, BisectOptions, ["--bad", "b"]), "x") == "bisect-precision --resume x"
 
 

@@ -1,5 +1,7 @@
 """The command that repeats a search."""
 
+import pytest
+
 from precision_bisect.bisect.plan.typed import repeating, with_ends_held
 
 ENDS = {"main": "b" * 40, "@{2 weeks ago}": "a" * 40}
@@ -19,6 +21,14 @@ def test_a_password_is_not_kept() -> None:
     )  # fmt: skip
 
 
-def test_a_line_for_a_shell() -> None:
+def test_a_line_for_a_shell(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PRECISION_BISECT_HOME", raising=False)
     line = repeating("/a folder", ("--bad", "b", "--", "sh", "-c", "exit $X"))
     assert line == "cd '/a folder' && bisect-precision --bad b -- sh -c 'exit $X'"
+
+
+def test_a_line_for_a_shell_names_the_home_that_was_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PRECISION_BISECT_HOME", "/a home")
+    assert repeating("/a", ("--bad", "b")) == (
+        "cd /a && PRECISION_BISECT_HOME='/a home' bisect-precision --bad b"
+    )

@@ -176,7 +176,10 @@ def test_a_script_outside_of_the_repository_can_be_mended_after_the_start(
     gone = tmp_path / "gone.sh"
     gone.write_text(f"#!/bin/sh\n{CHECK}\n")
     gone.chmod(0o755)
-    done = run(repository.path, home, "--resume")
+    (resume,) = [line for line in done.stderr.splitlines() if "--resume" in line]
+    elsewhere = {name: value for name, value in os.environ.items() if name != "PRECISION_BISECT_HOME"}
+    elsewhere["PATH"] = f"{Path(sys.executable).parent}:{elsewhere['PATH']}"
+    done = subprocess.run(resume, shell=True, env=elsewhere, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert found(tmp_path / "out") == history[BROKEN_FROM]
 
