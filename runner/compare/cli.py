@@ -20,10 +20,10 @@ _PICTURES = (".html", ".svg", ".png")
 def main(options: CompareOptions) -> None:
     """Compare ACTUAL with EXPECTED: files (.pt, .npy, .npz), golden folders, argument dumps or build directories.
 
-    One line tells of each record that differs, the first in execution order on top; -v tells more. Without --rtol and
-    --atol values must be equal in one type (NaN equals NaN); with one of them torch.allclose decides (the other is 0,
-    NaN equals nothing). With more than two PATHS the last is expected and the others are runs of the same case: do
-    they fail alike, or is it a race?
+    One line tells of each record that differs, the first in execution order on top; -v tells more, and of two single
+    tensors more is always told. Without --rtol and --atol values must be equal in one type (NaN equals NaN); with one
+    of them torch.allclose decides (the other is 0, NaN equals nothing). With more than two PATHS the last is expected
+    and the others are runs of the same case: do they fail alike, or is it a race?
 
     Exit status: 0 equal, 1 different, 2 something could not be read or compared.
     """

@@ -51,7 +51,7 @@ def compare(options: CompareOptions) -> int:
             return _compare_two(sources[0], sources[1], comparison, options)
         return _compare_runs(sources[:-1], sources[-1], tolerance, options)
     except (BuildOutputError, IndexError) as error:
-        click.echo(f"diff-tensors: {error}", err=True)
+        click.echo(f"error: {error}", err=True)
         return UNREADABLE
 
 

@@ -39,7 +39,8 @@ class Difference:
     """One name of the two sources. `reason` says why it is not equal; the rest is None where values were not read.
 
     `identical` means that no element differs at all; a tensor may be equal by tolerance without being it. `kernel` is
-    the one whose argument it is, as far as known; `cast` says what was compared as what, where elements are not
+    the one whose argument it is, as far as known; `actual_name` is the actual side's, where the
+    two single tensors compared have two names; `cast` says what was compared as what, where elements are not
     compared as they are; `only_in` is the path of the one source that has the name.
     """
 
@@ -48,6 +49,7 @@ class Difference:
     reason: str = ""
     identical: bool = False
     kernel: str = ""
+    actual_name: str = ""
     cast: str = ""
     only_in: str = ""
     statistics: Statistics | None = None
@@ -58,8 +60,9 @@ class Difference:
 
     @property
     def label(self) -> str:
-        """How it is called where people read: the kernel first, then the name."""
-        return f"{self.kernel} {self.name}" if self.kernel else self.name
+        """How it is called where people read: the kernel first, then the name, or both names."""
+        name = f"{self.actual_name} against {self.name}" if self.actual_name else self.name
+        return f"{self.kernel} {name}" if self.kernel else name
 
 
 def is_divergent(difference: Difference) -> bool:
@@ -90,8 +93,9 @@ def compare_sources(
     """
     if are_single(actual, expected):
         ((name, theirs),) = expected.tensors.items()
-        (ours,) = actual.tensors.values()
-        yield _tensor(name, ours, theirs, [], how)
+        ((other, ours),) = actual.tensors.items()
+        found = _tensor(name, ours, theirs, [], how)
+        yield found if other == name else replace(found, actual_name=other)
         return
     for name in dict.fromkeys((*expected.names(), *actual.names())):
         kernel = expected.kernels.get(name) or actual.kernels.get(name, "")

@@ -22,6 +22,7 @@ from ..tensor.view import DType, TensorView
 from .surroundings import DumpSurroundings
 
 _SUFFIX = ".pt"
+_GOLDEN = "golden data (in/ and out/, or one of them, with *.pt files; or *.pt files themselves)"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,10 +83,10 @@ def open_source(path: Path) -> Source:
     """
     if path.is_file():
         return _from_file(path)
-    folder = Folder.open(
-        path,
-        expected=f"a file named *{', *'.join(SUFFIXES)}, golden data, an argument dump or a build directory",
-    )
+    expected = f"a file named *{', *'.join(SUFFIXES)}, {_GOLDEN}, an argument dump or a build directory"
+    folder = Folder.open(path, expected=expected)
+    if not folder.names():
+        raise MissingFileError(path=path, expected=expected, found="an empty folder")
     for name in ("in", "out"):
         if folder.is_link(name):
             folder.locate(name)  # one that leads elsewhere is refused as such
@@ -98,7 +99,15 @@ def open_source(path: Path) -> Source:
     named = TensorFolder.open(path)
     if named.names:
         return Source(path=path, tensors=_folder("", named, is_input=False), scalars={}, flawed={})
-    return _from_build(path)
+    if tensors := _golden_half(folder):
+        return Source(path=path, tensors=tensors, scalars={}, flawed={})
+    try:
+        build = BuildDirectory.open(path)
+    except MissingFileError as error:
+        raise MissingFileError(
+            path=path, expected=expected, found="a folder with none of these", remedy="check the path"
+        ) from error
+    return _from_build(path, build)
 
 
 def _from_file(path: Path) -> Source:
@@ -123,6 +132,16 @@ def _from_file(path: Path) -> Source:
 
 def _golden(data: GoldenData) -> dict[str, Entry]:
     return _folder("in/", data.inputs, is_input=True) | _folder("out/", data.outputs, is_input=False)
+
+
+def _golden_half(folder: Folder) -> dict[str, Entry]:
+    """The tensors of golden data that have only `in/`, or only `out/`."""
+    tensors: dict[str, Entry] = {}
+    for name in ("in", "out"):
+        if folder.has_folder(name):
+            half = TensorFolder.open(folder.locate(name))
+            tensors |= _folder(f"{name}/", half, is_input=name == "in")
+    return tensors
 
 
 def _folder(prefix: str, folder: TensorFolder, *, is_input: bool) -> dict[str, Entry]:
@@ -174,8 +193,7 @@ def _unused(name: str, *taken: Mapping[str, object]) -> str:
     return unused
 
 
-def _from_build(path: Path) -> Source:
-    build = BuildDirectory.open(path)
+def _from_build(path: Path, build: BuildDirectory) -> Source:
     contents = build.contents
     if contents.golden_data is None and not contents.dumps:
         raise MissingFileError(

@@ -39,7 +39,7 @@ def load_npy(folder: Folder, relative: PurePath | str) -> TensorView:
     size = folder.size(relative, expected=_WHAT)
     path = folder.locate(relative)
     with _as_malformed(path), path.open("rb") as file:
-        header, start = _read_header(file), file.tell()
+        header, start = _read_header(path, file), file.tell()
         if _bytes_of(header) != size - start:
             raise _unfit(path, header, size - start)
         content = folder.read_part(relative, start=start, size=size - start, expected=_WHAT)
@@ -65,7 +65,7 @@ def load_npz(folder: Folder, relative: PurePath | str) -> dict[str, TensorView]:
             with archive.open(entry) as member:
                 content = io.BytesIO(member.read(entry.file_size))
             name = entry.filename.removesuffix(".npy")
-            header = _read_header(content)
+            header = _read_header(path, content)
             elements = np.frombuffer(content.read(), np.uint8)
             found[name] = _view(path, name, header, elements)
     return found
@@ -84,10 +84,17 @@ def _as_malformed(path: Path) -> Generator[None]:
         ) from error
 
 
-def _read_header(file: IO[bytes]) -> _Header:
+def _read_header(path: Path, file: IO[bytes]) -> _Header:
     version = np.lib.format.read_magic(file)
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     shape, fortran_order, dtype = read(file, max_header_size=_MOST_HEADER)
+    if dtype.hasobject:
+        raise MalformedFileError(
+            path=path,
+            expected=f"{_WHAT}, of numbers",
+            found="pickled objects, which are not read",
+            remedy="save the numbers in it with numpy.save(path, array.astype(float))",
+        )
     return _Header(shape=shape, fortran_order=fortran_order, dtype=dtype)
 
 
@@ -98,7 +105,7 @@ def _view(path: Path, name: str, header: _Header, content: Storage) -> TensorVie
         dtype = DType.parse(spelled)
     except ValueError:
         dtype = None
-    if dtype is None or header.dtype.hasobject or header.dtype.byteorder == ">":
+    if dtype is None or header.dtype.byteorder == ">":
         raise MalformedFileError(
             path=path,
             expected=f"{_WHAT}, of little-endian numbers",

@@ -50,7 +50,7 @@ def load_tensors(folder: Folder, relative: PurePath | str) -> FileContents:
         return FileContents(tensors={name.stem: load_npy(folder, relative)}, scalars={})
     if name.suffix == ".npz":
         return FileContents(tensors=load_npz(folder, relative), scalars={})
-    loaded = load_object(folder, relative)
+    loaded = _saved_by_torch(folder, name)
     path = folder.locate(relative)
     tensors: dict[str, TensorView] = {}
     scalars: dict[str, Scalar] = {}
@@ -60,6 +60,20 @@ def load_tensors(folder: Folder, relative: PurePath | str) -> FileContents:
         else:
             tensors[key or name.stem] = _real_view(path, key or name.stem, dense(path, value))
     return FileContents(tensors=tensors, scalars=scalars)
+
+
+def _saved_by_torch(folder: Folder, name: PurePath) -> object:
+    """What torch saved in a file, whatever its name; one of another name that torch did not save is no tensor file."""
+    try:
+        return load_object(folder, name)
+    except MalformedFileError as error:
+        if name.suffix in SUFFIXES:
+            raise
+        raise MalformedFileError(
+            path=error.path,
+            expected=f"a file of tensors, named *{', *'.join(SUFFIXES)}",
+            found=f"no tensor file: {error.found}",
+        ) from error
 
 
 def load_real_tensor(folder: Folder, relative: PurePath | str) -> TensorView:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...tensor.view import TensorView
 from ..statistics.statistics import Tolerance
-from .finding import PatternMatch
+from .finding import Pattern, PatternMatch
 from .numeric.accumulation import lower_precision, other_order
 from .numeric.arithmetic import offset, saturated, scaled, sign_flipped
 from .numeric.narrowing import narrower_type, quantized
@@ -58,9 +58,18 @@ def recognize(
     if scene is None:
         return []
     with np.errstate(all="ignore"):
-        found = [finding for detector in DETECTORS for finding in detector(scene)]
+        found = _one_of_nan(scene, [finding for detector in DETECTORS for finding in detector(scene)])
     if scene.windowed:
         part = f"; of {actual.numel} elements {scene.wrong.size} from {scene.first} on were looked at, and are counted"
         found = [replace(finding, evidence=finding.evidence + part) for finding in found]
     sure = [finding for finding in found if finding.confidence >= LEAST_CONFIDENCE]
     return sorted(sure, key=lambda finding: -finding.confidence)
+
+
+def _one_of_nan(scene: Scene, found: list[PatternMatch]) -> list[PatternMatch]:
+    """One pattern where all that is wrong is NaN in one area: what else fits says that again."""
+    spreads = [each for each in found if each.pattern is Pattern.NON_FINITE_SPREAD]
+    if not spreads or spreads[0].confidence < LEAST_CONFIDENCE or not np.isnan(scene.wrong_actual).all():
+        return found
+    unwritten = [each.evidence for each in found if each.pattern is Pattern.NEVER_WRITTEN]
+    return [replace(each, evidence="; ".join((each.evidence, *unwritten))) for each in spreads]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from rich.console import Console
 from rich.text import Text
@@ -149,6 +149,7 @@ def _statistics(found: Statistics) -> Text:
     lines = [
         ("tensor", f"{shape} {found.dtype.value}"),
         ("over tolerance", f"{found.over} of {found.numel} ({share:.3%}), {found.unequal} differ at all"),
+        *_non_finite(found),
         ("max abs error", _extreme(found.max_error, found)),
         ("max rel error", _extreme(found.max_relative_error, found)),
         ("max ulp distance", f"{found.max_distance} at {_index(found.max_distance_index)}"),
@@ -160,13 +161,19 @@ def _statistics(found: Statistics) -> Text:
         ("|expected| at", _levels(found.expected_quantiles)),
         ("share beyond", "  ".join(f"{level:g}: {share:.3%}" for level, share in found.beyond.items())),
     ]
+    return Text("\n".join(f"  {name:<20} {value}" for name, value in lines))
+
+
+def _non_finite(found: Statistics) -> Iterator[tuple[str, str]]:
+    """Where NaN and Inf are, and that no figure below counts their pairs; nothing where there are none."""
     for side, nan, inf in (
         ("actual", found.actual_nan, found.actual_inf),
         ("expected", found.expected_nan, found.expected_inf),
     ):
         if nan.count or inf.count:
-            lines.append((f"{side} NaN, Inf", f"{_wild(nan)}, {_wild(inf)}"))
-    return Text("\n".join(f"  {name:<20} {value}" for name, value in lines))
+            yield f"{side} NaN, Inf", f"{_wild(nan)}, {_wild(inf)}"
+    if found.finite < found.numel:
+        yield "all below", f"of the {found.finite} pairs without NaN or Inf alone"
 
 
 def _extreme(largest: Extreme, found: Statistics) -> str:

@@ -351,7 +351,7 @@ def test_a_picture_that_cannot_be_written_is_an_error_line(tmp_path: Path) -> No
     result = run(a, b, "--picture", tmp_path / "nodir" / "x.html")
     assert result.exit_code == 2
     assert result.stderr == (
-        f"diff-tensors: {tmp_path / 'nodir' / 'x.html'}: expected a place to write the picture to, "
+        f"error: {tmp_path / 'nodir' / 'x.html'}: expected a place to write the picture to, "
         "found No such file or directory; name another one with --picture\n"
     )
 
@@ -530,9 +530,56 @@ def test_arrays_that_are_refused(tmp_path: Path, kind: str) -> None:
         bad.write_text("no array")
     result = run(bad, tmp_path / "good.npy")
     assert result.exit_code == 2
-    assert result.stderr.startswith(f"diff-tensors: {bad}: expected ")
+    assert result.stderr.startswith(f"error: {bad}: expected ")
     assert result.stderr.count("\n") == 1
     assert not (tmp_path / "executed").exists()
+
+
+def test_pickled_objects_and_files_of_no_tensors_are_called_so(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", np.array([{}], dtype=object), allow_pickle=True)
+    assert "found pickled objects, which are not read" in run(tmp_path / "a.npy", tmp_path / "a.npy").stderr
+    (tmp_path / "x.txt").write_text("no tensor")
+    refused = run(tmp_path / "x.txt", tmp_path / "a.npy")
+    assert refused.exit_code == 2
+    assert refused.stderr.startswith(
+        f"error: {tmp_path / 'x.txt'}: expected a file of tensors, named *.pt, *.pth, *.npy, *.npz, "
+        "found no tensor file: "
+    )
+
+
+@pytest.mark.parametrize("half", ["in", "out"])
+def test_half_of_golden_data_is_golden_data(tmp_path: Path, half: str) -> None:
+    for name, value in (("a", 0.0), ("b", 1.0)):
+        save(tmp_path / name / half / "y.pt", torch.full((2,), value))
+    result = run(tmp_path / "a", tmp_path / "b")
+    assert result.exit_code == 1
+    assert f"{half}/y: different, " in result.output
+
+
+def test_a_folder_that_holds_nothing_to_compare_is_told_what_it_may_hold(tmp_path: Path) -> None:
+    (tmp_path / "other" / "z").mkdir(parents=True)
+    (tmp_path / "empty").mkdir()
+    for name, found in (
+        ("other", "a folder with none of these; check the path"),
+        ("empty", "an empty folder"),
+    ):
+        result = run(tmp_path / name, tmp_path)
+        assert result.exit_code == 2
+        assert "golden data (in/ and out/, or one of them, with *.pt files; or *.pt files" in result.stderr
+        assert result.stderr.endswith(f"found {found}\n")
+
+
+def test_a_row_of_nan_is_one_pattern_and_no_figure_counts_it(tmp_path: Path) -> None:
+    expected = torch.arange(2048.0).reshape(32, 64)
+    actual = expected.clone()
+    actual[3] = math.nan
+    output = run(save(tmp_path / "nan.pt", actual), save(tmp_path / "a.pt", expected)).output
+    assert output.startswith(
+        "nan against a: different, NaN or Inf spreading: 64 of 2048 elements differ, 64 NaN\n"
+    )
+    assert output.count("(confidence ") == 1
+    told = output.index("of the 1984 pairs without NaN or Inf alone")
+    assert told < output.index("max ulp distance") < output.index("relative L2, cosine")
 
 
 def test_state_dicts_and_lists(tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ def test_exit_codes(tensors: tuple[Path, Path], tmp_path: Path, capsys: pytest.C
     assert compare(options(zeros, ones, zeros)) == DIFFERENT
     capsys.readouterr()
     assert compare(options(zeros, tmp_path / "missing.pt")) == UNREADABLE
-    assert capsys.readouterr().err.startswith("diff-tensors: ")
+    assert capsys.readouterr().err.startswith("error: ")
 
 
 @pytest.mark.parametrize(
