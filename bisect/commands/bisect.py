@@ -1,6 +1,8 @@
 """`bisect-precision` itself: from its options to a bisection that is driven, or to a plan that is printed."""
 
 import sys
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,7 +23,7 @@ from ..plan.predicate import Predicate
 from ..plan.prepare import prepare
 from ..plan.question import Question
 from ..plan.stack import chosen_stack, repository_stack
-from ..report.folder import check_place, check_room, open_report_folder
+from ..report.folder import check_place, check_room, report_folder
 from ..run.person import check_person
 from ..run.session import StoredBisection
 from .command_line.bisect_options import BisectOptions
@@ -47,7 +49,8 @@ def _bisect(options: BisectOptions) -> int:
         raise UsageError("expected --no-localize or --reduce, found both: a reduction begins with localizing")
     if options.resume is not None:
         _check_resume(options)
-        return drive(lambda sessions: _found(options, sessions, home), options, home)
+        with ExitStack() as held:
+            return drive(lambda sessions: _found(options, sessions, home, held), options, home)
     if options.interactive:
         check_person(jobs=options.jobs)
     plan = prepare(question_of(options), home)
@@ -57,8 +60,10 @@ def _bisect(options: BisectOptions) -> int:
         return 0
     for notice in () if options.quiet else plan.notices:
         print(f"note: {notice}", file=sys.stderr)
-    _check_places(plan.request.output, home)
-    return drive(lambda sessions: StoredBisection.begin(plan, sessions=sessions, home=home), options, home)
+    with _places(plan.request.output, home):
+        return drive(
+            lambda sessions: StoredBisection.begin(plan, sessions=sessions, home=home), options, home
+        )
 
 
 def _check_resume(options: BisectOptions) -> None:
@@ -81,13 +86,15 @@ def _check_resume(options: BisectOptions) -> None:
         )
 
 
-def _found(options: BisectOptions, sessions: sessionmaker[Session], home: Home) -> StoredBisection:
-    """The bisection to go on with: of the name that is given, else the newest one."""
+def _found(
+    options: BisectOptions, sessions: sessionmaker[Session], home: Home, held: ExitStack
+) -> StoredBisection:
+    """The bisection to go on with: of the name that is given, else the newest one. `held` holds its places."""
     bisection = StoredBisection.find(options.resume or None, sessions=sessions, home=home)
     request = bisection.request
     if request.interactive:
         check_person(jobs=options.jobs)
-    _check_places(request.output, home)
+    held.enter_context(_places(request.output, home))
     if request.inherited is not None:
         changes = list(changed_since(request.inherited, reaching_cases(request.stack)))
         if changes:
@@ -99,10 +106,12 @@ def _found(options: BisectOptions, sessions: sessionmaker[Session], home: Home) 
     return bisection
 
 
-def _check_places(output: Path, home: Home) -> None:
-    """Before anything is run: whether its result can be kept. Raises `UserError`."""
-    open_report_folder(output)
-    check_room(home.state, mend="set PRECISION_BISECT_HOME to a folder with room")
+@contextmanager
+def _places(output: Path, home: Home) -> Generator[None]:
+    """Where its result can be kept, looked at before anything is run. Raises `UserError`."""
+    with report_folder(output):
+        check_room(home.state, mend="set PRECISION_BISECT_HOME to a folder with room")
+        yield
 
 
 def question_of(options: BisectOptions) -> Question:

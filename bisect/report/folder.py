@@ -3,10 +3,13 @@
 import os
 import shutil
 import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 from ...runner.errors import UserError
 
+_IGNORE = ".gitignore"
 LEAST_ROOM = 64 << 20
 """Bytes that are free before anything is run, so that its result can be kept."""
 
@@ -20,7 +23,7 @@ def open_report_folder(directory: Path) -> None:
     try:
         directory.mkdir(parents=True, exist_ok=True)
         if not any(directory.iterdir()):
-            (directory / ".gitignore").write_text("*\n")
+            (directory / _IGNORE).write_text("*\n")
         with tempfile.TemporaryFile(dir=directory):
             pass
     except OSError as error:
@@ -28,6 +31,21 @@ def open_report_folder(directory: Path) -> None:
             f"{directory}: expected a folder to write the report to: {error.strerror}; name another one with -o"
         ) from error
     check_room(directory, mend="name another folder with -o")
+
+
+@contextmanager
+def report_folder(directory: Path) -> Generator[None]:
+    """The folder of a report as of `open_report_folder`; one that was made for it and not written to is removed at the
+    end. Raises `UserError`."""
+    is_new = not directory.exists()
+    try:
+        open_report_folder(directory)
+        yield
+    finally:
+        ignore = directory / _IGNORE
+        if is_new and directory.is_dir() and [*directory.iterdir()] == [ignore]:
+            ignore.unlink()
+            directory.rmdir()
 
 
 def check_place(directory: Path) -> None:

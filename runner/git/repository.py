@@ -17,7 +17,7 @@ from git.cmd import Git
 from git.exc import GitCommandNotFound
 
 from ...store.commit import Commit, TreeChange
-from ..errors import UserError
+from ..errors import UsageError, UserError
 
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _LONGEST_COMPLAINT = 300
@@ -162,7 +162,7 @@ class GitRepository:
         return f"git -C {self.path} fetch --deepen=200, or --unshallow"
 
     def resolve(self, revision: str, *, option: str) -> str:
-        """The full commit id of a revision. Raises `UserError` that names the option it came from."""
+        """The full commit id of a revision. Raises `UsageError` that names the option it came from."""
         try:
             return self.run("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
         except GitError as error:
@@ -171,7 +171,7 @@ class GitRepository:
                 if self.boundary
                 else "see git log there, or fetch it first"
             )
-            raise UserError(
+            raise UsageError(
                 f"{option} {revision}: expected a revision of {self.path}, found none by that name; {hint}"
             ) from error
 

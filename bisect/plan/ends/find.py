@@ -46,6 +46,8 @@ def find_ends(question: Question, repository: GitRepository) -> Ends:
     if not older:
         return Ends(good=_furthest_good_end(repository, new), bad=new, named=named, notices=tuple(notices))
     olds = tuple(dict.fromkeys(resolve(text, _OLDER[seeks], new) for text in older))
+    if new in olds:
+        raise _same_ends(new, question.bad, named)
     old = _old_end(repository, olds, new, seeks)
     parted = tuple(sha for sha in olds if not repository.is_ancestor(sha, new))
     notices += [_told_of(sha, old, new, parted, seeks) for sha in olds if sha != old]
@@ -69,14 +71,20 @@ def _furthest_good_end(repository: GitRepository, bad: str) -> str:
     return root
 
 
+def _same_ends(sha: str, bad: str, named: Mapping[str, str]) -> EndsError:
+    """That both ends are one commit; `named` tells the commit of each text."""
+    good = " and ".join(text for text, each in named.items() if each == sha and text != bad) or bad
+    return EndsError(
+        f"expected two different ends, found --good {good} and --bad {bad} to name one commit, {sha[:12]}"
+    )
+
+
 def _old_end(repository: GitRepository, olds: Sequence[str], new: str, seeks: Seeks) -> str:
     """The end that is run: one that was named, else the best common ancestor of all and the newer end, as in git.
 
     Raises `EndsError` where one of them builds on the newer end, or there is no common ancestor.
     """
     older, newer = _OLDER[seeks], _NEWER[seeks]
-    if new in olds:
-        raise EndsError(f"expected two different ends, found {new[:12]} as --good and --bad")
     for sha in olds:
         if repository.is_ancestor(new, sha):
             hint = "to find what fixed it, add --find-fix"

@@ -171,11 +171,14 @@ def test_a_script_outside_of_the_repository_can_be_mended_after_the_start(
         assert done.stderr == (
             f"error: -- {tmp_path / 'gone.sh'}: expected a file to run, found none; name one that is there\n"
         )
+    done = run(repository.path, home, "--good", "nope", "--bad", "main", "--", "true")
+    assert (done.returncode, "--good nope: expected a revision of" in done.stderr) == (2, True)
     done = run(repository.path, home, *words, "--", "env", "A=1", "../gone.sh")
     assert (done.returncode, "exit code 127" in done.stderr) == (1, True), done.stderr
     gone = tmp_path / "gone.sh"
     gone.write_text(f"#!/bin/sh\n{CHECK}\n")
     gone.chmod(0o755)
+    assert not (tmp_path / "out").exists(), "nothing was written to it"
     (resume,) = [line for line in done.stderr.splitlines() if "--resume" in line]
     elsewhere = {name: value for name, value in os.environ.items() if name != "PRECISION_BISECT_HOME"}
     elsewhere["PATH"] = f"{Path(sys.executable).parent}:{elsewhere['PATH']}"

@@ -75,7 +75,8 @@ def test_without_a_good_end_the_root_is_the_last_to_look_at(
 @pytest.mark.parametrize(
     ("good", "bad", "says"),
     [
-        ("main", "main", "expected two different ends"),
+        ("main", "main", "expected two different ends, found --good main and --bad main to name one commit"),
+        ("2099-01-01", "main", "found --good 2099-01-01 and --bad main to name one commit"),
         ("main", "main~1", "the ends are swapped; to find what fixed it, add --find-fix"),
         ("alien", "main", "without a common ancestor"),
         ("", "alien", "it is a root"),
