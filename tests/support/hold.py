@@ -23,18 +23,21 @@ class Hold:
         self._held = os.open(self.held, os.O_RDWR)
         self._hold = os.open(self.hold, os.O_RDWR)
 
-    def wait(self, process: subprocess.Popen[Any]) -> str:
-        """Wait until someone is held; the line that was written.
+    def wait(self, process: subprocess.Popen[Any], count: int = 1) -> list[str]:
+        """Wait until `count` more are held; the lines that they wrote.
 
         Raises AssertionError when `process` ends before that.
         """
+        lines: list[str] = []
         ending = os.pidfd_open(process.pid)
         try:
-            ready, _, _ = select.select([self._held, ending], [], [])
+            while len(lines) < count:
+                ready, _, _ = select.select([self._held, ending], [], [])
+                assert self._held in ready, f"it ended, and {len(lines)} were held, not {count}"
+                lines += os.read(self._held, 4096).decode().splitlines()
         finally:
             os.close(ending)
-        assert self._held in ready, "it ended, and nobody was held"
-        return os.read(self._held, 4096).splitlines()[0].decode()
+        return lines
 
     def let_go(self) -> None:
         """Nobody is held any more; a second call does nothing."""

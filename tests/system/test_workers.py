@@ -68,7 +68,7 @@ def test_a_run_that_has_lost_its_value_is_stopped(make: Callable[..., SlowLine])
 def test_a_worker_that_is_killed_is_replaced_and_its_run_made_again(make: Callable[..., SlowLine]) -> None:
     line = make(hangs=(1, 23))
     process = line.start(*line.arguments, "--jobs", "2")
-    wait_for_a_run(process, 12)
+    line.hold.wait(process, 2)
     loky_workers(process)[0].kill()
     line.let_go()
     _, err = process.communicate()
@@ -92,7 +92,7 @@ def test_a_worker_that_is_killed_in_the_same_run_each_time_ends_it(make: Callabl
 def test_killed_at_random_instants_nothing_is_lost_and_nothing_false_is_noted(
     make: Callable[..., SlowLine],
 ) -> None:
-    line = make()
+    line = make(commits=64)
     chance = random.Random(5)
     finished = 0
     process = line.start(*line.arguments, "--jobs", "2")
@@ -114,13 +114,15 @@ def test_killed_at_random_instants_nothing_is_lost_and_nothing_false_is_noted(
 def test_ctrl_c_records_nothing_and_says_how_to_go_on(make: Callable[..., SlowLine]) -> None:
     line = make(hangs=(1, 23))
     process = line.start(*line.arguments, "--jobs", "2")
-    wait_for_a_run(process, 12)
+    line.hold.wait(process, 2)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate()
     assert process.returncode == 130, err
     assert "Traceback" not in err
     assert line.processes() == []
-    assert {probe.state for probe in line.probes()[10:]} == {ProbeState.STARTED}
+    ends = (line.shas[0], line.shas[-1])
+    held = [probe for probe in line.probes() if probe.commit not in ends]
+    assert [probe.state for probe in held] == [ProbeState.STARTED] * 2
     assert "--jobs 2" in err
     line.let_go()
     done = line.run(*resume_words(err), "--jobs", "2")
@@ -133,7 +135,7 @@ def test_a_budget_ends_with_what_is_known(make: Callable[..., SlowLine]) -> None
     line = make(hangs=(1, 23))
     process = line.start(*line.arguments, "--jobs", "2")
     # Of two workers each waits for a commit that does not end: the ends are known by now.
-    wait_for_a_run(process, 12)
+    line.hold.wait(process, 2)
     process.send_signal(signal.SIGINT)
     process.communicate()
     spent = line.run("--resume", "--jobs", "2", "--budget", "0.01s")
@@ -201,13 +203,17 @@ def dask_cluster(tmp_path: Path) -> Generator[tuple[str, Callable[[], list[psuti
             process.wait()
 
 
-def wait_for_a_worker_in_its_case(
-    line: SlowLine, driver: "subprocess.Popen[str]", workers: Callable[[], list[psutil.Process]]
-) -> psutil.Process:
-    """A worker whose case is held: a run is said to start when it is handed out."""
-    case = psutil.Process(int(line.hold.wait(driver)))
-    (worker,) = {*case.parents()} & {*workers()}
-    return worker
+def workers_in_their_cases(
+    line: SlowLine,
+    driver: "subprocess.Popen[str]",
+    workers: Callable[[], list[psutil.Process]],
+    count: int,
+) -> list[psutil.Process]:
+    """The workers whose cases are held, once `count` are: a run is said to start when it is handed out."""
+    cases = [psutil.Process(int(number)) for number in line.hold.wait(driver, count)]
+    inside = [process for process in workers() if any(process in case.parents() for case in cases)]
+    assert len(inside) == count
+    return inside
 
 
 @pytest.mark.long
@@ -218,8 +224,7 @@ def test_a_cluster_of_processes_one_of_which_is_killed(
     line = make(hangs=(1, 23))
     line.variables["DASK_SCHEDULER_ADDRESS"] = address
     process = line.start(*line.arguments, "--jobs", "3", "--backend", "dask")
-    wait_for_a_run(process, 13)
-    wait_for_a_worker_in_its_case(line, process, workers).kill()
+    workers_in_their_cases(line, process, workers, 3)[0].kill()
     line.let_go()
     _, err = process.communicate()
     assert process.returncode == 0, err
