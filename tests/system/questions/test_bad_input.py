@@ -46,8 +46,8 @@ def assert_one_line(stack: DemoStack, arguments: list[str], *, code: int, says: 
 @pytest.mark.parametrize(
     ("options", "code", "says"),
     [
-        ({"good": "no-such-revision"}, 1, "--good no-such-revision"),
-        ({"bad": "--upload-pack=touch /tmp/x"}, 1, "--bad"),
+        ({"good": "no-such-revision"}, 2, "--good no-such-revision"),
+        ({"bad": "--upload-pack=touch /tmp/x"}, 2, "--bad"),
         ({"stack": "/no/such/file.toml"}, 2, "/no/such/file.toml"),
         ({"stack": "nonsense"}, 2, "nonsense"),
         ({"case": "cases/no_such_case.py"}, 2, "cases/no_such_case.py"),
