@@ -96,18 +96,18 @@ def test_a_device_s_runs_are_counted_in_bisections_and_in_a_start_that_was_kille
     month.work("Add: before")
     month.plant(BF16, "Update: narrower accumulators")
     month.work("Add: behind")
-    month.limit_runs("a2a3sim", 9)
+    month.limit_runs("a2a3sim", 8)
     month.kill_in_bisection()
     assert month.night() == 7
     cut = month.report(2)
     assert cut["attempts"] == 2
     (note,) = cut["notes"]
-    assert "3 commits of minipto are left" in note
+    assert "2 commits of minipto are left" in note
     assert "are used up" in note
     assert cut["incidents"] == []
-    # Three runs of the case at the head, its last good commit, and five of the bisection, of which one was killed.
+    # Three runs of the case at the head, its last good commit, and four of the bisection, of which one was killed.
     assert ask(month, "select count(*) from case_runs where night_id = 2")[0][0] == 4
-    assert ask(month, "select count(*), sum(attempt) from probes where state = 'finished'") == [(4, 5)]
+    assert ask(month, "select count(*), sum(attempt) from probes where state = 'finished'") == [(3, 4)]
     assert ask(month, "select outcome from bisections") == [("budget",)]
     month.limit_runs("a2a3sim", 99)
     assert month.night() == 8
