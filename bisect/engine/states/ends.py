@@ -1,12 +1,12 @@
 """Both ends are seen once before anything else; more runs of them are the search's choice, as those of any commit."""
 
 from dataclasses import dataclass
+from typing import NoReturn
 
 from typing_extensions import override
 
 from ....runner.errors import EndsError
-from ....store.vocabulary import BisectionOutcome, Judgement, Phase, Seeks
-from ...result import Conclusion
+from ....store.vocabulary import Judgement, Phase, Seeks
 from ...search.choose.bound import worth_waiting
 from ...search.model.groups import GOOD_END
 from ..evidence import failing_end, new_end, old_end, passing_end
@@ -15,10 +15,9 @@ from ..needs import Needs
 from ..priority.circumstances import Circumstances
 from ..probes import Target
 from ..range_search import RangeSearch
-from .answer.concluding import Concluding
 from .answer.enclosing import Enclosing
 from .judging import never_shown, require_judged, require_pass
-from .state import Advance, BeforeEnds, Enter, Move, Wait
+from .state import Advance, BeforeEnds, Enter, Wait
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +38,7 @@ class MeasuringEnds(BeforeEnds):
         )
         in_flight = self.range_search.in_flight(known)
         if not all(shown) and not in_flight and self._given_up(known, around, shown):
-            return self._give_up(known)
+            self._give_up(known)
         wanted = self._wanted(known, shown, in_flight, workers=around.workers)
         if wanted or in_flight:
             start = tuple(self.range_search.wanted(node, Phase.ENDPOINT) for node in wanted)
@@ -94,8 +93,8 @@ class MeasuringEnds(BeforeEnds):
         of_old, of_new = shown if loaded.range.seeks is Seeks.REGRESSION else shown[::-1]
         return not worth_waiting(posterior, good=not of_old, bad=not of_new)
 
-    def _give_up(self, known: Known) -> Advance:
-        """The ends do not differ, as far as the runs tell. Raises `EndsError` where the good one never passed."""
+    def _give_up(self, known: Known) -> NoReturn:
+        """Raises `EndsError`: as far as the runs tell, the ends do not differ, or are swapped."""
         loaded, log = self.range_search.loaded, known.log
         good, bad = passing_end(loaded), failing_end(loaded)
         tallies = log.tally(good.content), log.tally(bad.content)
@@ -103,16 +102,7 @@ class MeasuringEnds(BeforeEnds):
             if not tallies[1][Judgement.BAD]:
                 raise _swapped(self.range_search)
             raise never_shown(good, Judgement.GOOD, tallies[0][Judgement.BAD])
-        passes = tallies[1][Judgement.GOOD]
-        conclusion = Conclusion(
-            outcome=BisectionOutcome.BUDGET,
-            message=(
-                f"bad {bad.commit[:12]} passed {passes} times in a row: if the case fails there at all, then in "
-                f"fewer than {min(1.0, 3 / passes):.0%} of its runs (95 %), which is too rare to wait for; check the "
-                "ends, the case, the platform and the golden data"
-            ),
-        )
-        return Move(Concluding(conclusion, Enclosing(good=good, bad=bad), self.range_search))
+        raise never_shown(bad, Judgement.BAD, tallies[1][Judgement.GOOD])
 
 
 def _swapped(search: RangeSearch) -> EndsError:

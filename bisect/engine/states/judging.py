@@ -12,7 +12,6 @@ from .state import Wait
 
 _MISSED_FAILURE = 0.002
 """Chance, at most, that a bad commit of a failure that comes and goes is taken for a good one."""
-_SHOULD = {Judgement.GOOD: "passes", Judgement.BAD: "fails"}
 
 
 def passes_needed(log: ProbeLog, *, least: int = 1) -> int:
@@ -48,12 +47,14 @@ def counterfactual_probe(known: Known, target: Target, *, ordinal: int) -> Wait:
 
 
 def never_shown(end: Target, wanted: Judgement, runs: int) -> EndsError:
-    """The error of an end that showed the other side in so many runs."""
-    shown = "failures" if wanted is Judgement.GOOD else "passes"
+    """The error of an end that showed the other side in so many runs, with the rate that these cannot exclude: where
+    none of n runs showed it, its rate is at most 3 / n with 95 % (the rule of three)."""
+    shown, verb = ("failures", "passes") if wanted is Judgement.GOOD else ("passes", "fails")
     return EndsError(
-        f"{wanted.value} {end.commit[:12]}: expected a commit where the case {_SHOULD[wanted]}, "
-        f"found {runs} {shown} in a row; "
-        "the ends do not differ: check the ends, the case, the platform and the golden data"
+        f"{wanted.value} {end.commit[:12]}: expected a commit where the case {verb}, "
+        f"found {runs} {shown} in a row: if it {verb} there at all, then in fewer than "
+        f"{min(1.0, 3 / runs):.0%} of its runs (95 %), so the ends do not differ as far as runs tell; "
+        "check the ends, the case, the platform and the golden data"
     )
 
 

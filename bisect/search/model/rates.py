@@ -10,9 +10,9 @@ from .outcome_models import OutcomeModel
 
 # Gauss-Chebyshev nodes: with this many, integrals over Beta(1/2, 1/2) are exact up to 127 runs of each kind.
 _NODES = 64
-_BOTH_DETERMINISTIC = 0.72
-_GOOD_NEVER_FAILS = 0.13
-_BAD_ALWAYS_FAILS = 0.06
+_BOTH_DETERMINISTIC = 0.6
+_GOOD_NEVER_FAILS = 0.2
+_BAD_ALWAYS_FAILS = 0.08
 """The prior weights of rates 0 and 1, of a = 0 with r unknown, of r = 1 with a unknown; both are unknown else."""
 _SELDOM_DETERMINISTIC = 0.2
 _MODELS = (

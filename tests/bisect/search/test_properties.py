@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from precision_bisect.bisect.search.choose.decision import Undecided
 from precision_bisect.bisect.search.choose.information import information_gain
 from precision_bisect.bisect.search.choose.planner import Found, OnlySkipped
 from precision_bisect.bisect.search.choose.rounds import Answer, Round, next_round
@@ -98,6 +99,8 @@ def test_merges_and_skips_under_noise_end_at_the_culprit_or_say_that_it_cannot_b
         case OnlySkipped(candidates=candidates):
             assert culprit in candidates
             assert not told
+        case Undecided(suspects=suspects):
+            assert culprit in suspects
         case other:
             pytest.fail(f"no answer: {other}")
 

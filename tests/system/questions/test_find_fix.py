@@ -34,7 +34,10 @@ def test_the_first_fixed_commit_is_named(repository: TestRepository, tmp_path: P
     assert report["seeks"] == "fix"
     assert (report["good"], report["bad"]) == (commits[-1], commits[0])
     assert report["culprits"][0]["parent"] == commits[FIXED_FROM - 1]
-    assert {rate["end"]: rate["failures"] for rate in report["rates"]} == {"good": 0, "bad": 5}
+    assert {rate["end"]: rate["failures"] == rate["runs"] for rate in report["rates"]} == {
+        "good": False,
+        "bad": True,
+    }
     assert report["reproduce"]["good"]["commit"] == commits[FIXED_FROM]
     assert report["reproduce"]["bad"]["commit"] == commits[FIXED_FROM - 1]
     assert f"{commits[FIXED_FROM]} fixed it" in report["message"]

@@ -12,34 +12,34 @@ from precision_bisect.bisect.cli import main as bisect_precision
 from precision_bisect.reduce.cli import main as reduce
 from precision_bisect.runner.errors import UsageError
 
-COMMANDS: dict[str, tuple[click.Command, list[str]]] = {
-    "bisect.commands.bisect": (bisect_precision, ["--good", "a", "--bad", "b", "--stack", "pypto"]),
-    "bisect.commands.doctor": (bisect_precision, ["doctor", "--stack", "pypto"]),
-    "reduce.command": (reduce, [".", "--localize-only", "--reference", ".", "--stack", "pypto"]),
+COMMANDS: dict[str, tuple[click.Command, list[str], str]] = {
+    "bisect": (bisect_precision, ["--good", "a", "--bad", "b", "--stack", "pypto"], "bisect.plan.stack"),
+    "doctor": (bisect_precision, ["doctor", "--stack", "pypto"], "bisect.plan.stack"),
+    "reduce": (reduce, [".", "--localize-only", "--reference", ".", "--stack", "pypto"], "reduce.opened"),
 }
-"""By the module that reads the stack."""
+"""With the module that reads the stack."""
 
 
-def call(module: str, override: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Result:
+def call(name: str, override: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Result:
     monkeypatch.setenv("PRECISION_BISECT_HOME", str(folder / "home"))
     monkeypatch.chdir(folder)
-    command, arguments = COMMANDS[module]
+    command, arguments, _ = COMMANDS[name]
     return CliRunner().invoke(command, [*arguments, "--repository", override])
 
 
-@pytest.mark.parametrize("module", COMMANDS)
+@pytest.mark.parametrize("name", COMMANDS)
 @pytest.mark.parametrize("override", ["runtime", "runtime=", "=x"])
 def test_a_name_and_a_path_are_needed(
-    module: str, override: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, override: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    result = call(module, override, tmp_path, monkeypatch)
+    result = call(name, override, tmp_path, monkeypatch)
     assert result.exit_code == 2
     assert f"--repository {override}: expected NAME=PATH" in result.stderr
 
 
-@pytest.mark.parametrize("module", COMMANDS)
+@pytest.mark.parametrize("name", COMMANDS)
 def test_a_path_counts_from_the_current_folder(
-    module: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[Mapping[str, Path]] = []
 
@@ -47,6 +47,7 @@ def test_a_path_counts_from_the_current_folder(
         asked.append(overrides)
         raise UsageError("asked")
 
-    monkeypatch.setattr(import_module(f"precision_bisect.{module}"), "load_stack", load_stack)
-    call(module, "runtime=./x", tmp_path, monkeypatch)
+    module = import_module(f"precision_bisect.{COMMANDS[name][2]}")
+    monkeypatch.setattr(module, "load_stack", load_stack)
+    call(name, "runtime=./x", tmp_path, monkeypatch)
     assert asked == [{"runtime": tmp_path / "x"}]

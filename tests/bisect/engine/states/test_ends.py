@@ -11,7 +11,7 @@ from precision_bisect.bisect.engine.needs import Needs
 from precision_bisect.bisect.engine.states.ends import MeasuringEnds
 from precision_bisect.bisect.engine.states.state import Advance, Enter, Wait
 from precision_bisect.runner.errors import EndsError, UserError
-from precision_bisect.store.vocabulary import BisectionOutcome, Judgement, Phase, Seeks
+from precision_bisect.store.vocabulary import Judgement, Phase, Seeks
 from tests.bisect.engine.planted import PlantedStack, bisect, broken_line, question
 from tests.bisect.engine.stepping import about_stack, answers_of, running, search_of, shown, started, step
 
@@ -50,9 +50,8 @@ def test_an_end_that_does_not_show_it_in_the_runs_that_were_asked_for_is_given_u
     planted = stack(lambda line: GOOD)
     task = bisect(planted, question(planted, end_runs=6))
     assert task.simulated.started.count("8 lib-0") == 6
-    assert task.conclusion is not None
-    assert task.conclusion.outcome is BisectionOutcome.BUDGET
-    assert "passed 6 times in a row" in task.conclusion.message
+    assert isinstance(task.error, EndsError)
+    assert "found 6 passes in a row" in str(task.error)
 
 
 @pytest.mark.parametrize("jobs", [1, 4])
@@ -83,10 +82,9 @@ def test_a_good_end_that_always_fails_is_refused(jobs: int) -> None:
 @pytest.mark.parametrize("jobs", [1, 4])
 def test_a_bad_end_that_never_fails_is_given_up_with_the_rate_that_is_left(jobs: int) -> None:
     task = bisect(stack(lambda line: GOOD), jobs=jobs)
-    assert task.conclusion is not None
-    assert task.conclusion.outcome is BisectionOutcome.BUDGET
-    assert "bad 8 passed" in task.conclusion.message
-    assert "% of its runs" in task.conclusion.message
+    assert isinstance(task.error, EndsError)
+    assert "bad 8: expected a commit where the case fails" in str(task.error)
+    assert "% of its runs" in str(task.error)
     assert 20 <= len(task.simulated.started) <= 50
 
 
@@ -98,8 +96,7 @@ def test_a_bad_end_that_seldom_fails_is_waited_for(rate: float) -> None:
         runs = [chance.random() < rate for _ in range(200)]
         turns = iter(runs)
         task = bisect(stack(lambda line, turns=turns: BAD if line and next(turns) else GOOD, size=2))
-        assert task.error is None
-        refused += task.conclusion is not None and not task.conclusion.culprits
+        refused += task.culprit is None
     assert refused <= 3
 
 

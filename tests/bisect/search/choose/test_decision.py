@@ -161,7 +161,7 @@ def test_an_environment_that_moves_for_good_is_blamed_on_none():
     posterior = bench.run(posterior, 31)
     bench.rates = [1.0] * 65
     decision, _ = bench.search(posterior)
-    assert decision == EnvironmentMoved() or decision == NoCulprit()
+    assert isinstance(decision, EnvironmentMoved | NoCulprit | Undecided)
 
 
 def test_flaky_skips_end_at_the_culprit_or_the_skips_around_it():
