@@ -16,6 +16,7 @@ from precision_bisect.demo.scenarios import Scenario
 from tests.system.conftest import DemoStack
 
 KILLS = 25
+CONFIDENCE = 0.99  # which is asked by default
 
 
 def wait_for_a_run(process: "subprocess.Popen[str]", ordinal: int) -> str:
@@ -58,24 +59,30 @@ def fastest_run(stack: DemoStack) -> float:
 
 
 def essence(report: dict[str, Any]) -> dict[str, Any]:
-    """A report without times, places and names."""
-    probes = [
-        {
-            **{key: probe[key] for key in ("phase", "repository", "commit", "verdict", "signature")},
-            "runs": [(run["ordinal"], run["verdict"], run["signature"]) for run in probe["runs"]],
-        }
-        for probe in report["probes"]
-    ]
+    """A report without times, places and names, nor how often which commit was confirmed: the seconds of runs decide
+    that, and how sure they make it."""
     culprits = [
-        {key: culprit[key] for key in ("repository", "commit", "parent", "confidence")}
-        for culprit in report["culprits"]
+        {key: culprit[key] for key in ("repository", "commit", "parent")} for culprit in report["culprits"]
     ]
     return {
         "outcome": report["outcome"],
         "culprits": culprits,
-        "probes": probes,
+        "searched": [
+            {key: probe[key] for key in ("phase", "repository", "commit", "verdict", "signature")}
+            for probe in report["probes"]
+            if probe["phase"] != "confirm"
+        ],
         "skipped": report["skipped"],
     }
+
+
+def no_commit_has_two_verdicts(report: dict[str, Any]) -> bool:
+    """Whether all runs of each commit showed the same, in whatever phase."""
+    shown: dict[tuple[str, str], set[tuple[str, str | None]]] = {}
+    for probe in report["probes"]:
+        key = (probe["repository"], probe["commit"])
+        shown.setdefault(key, set()).update((run["verdict"], run["signature"]) for run in probe["runs"])
+    return all(len(verdicts) == 1 for verdicts in shown.values())
 
 
 def processes_of(stack: DemoStack) -> list[psutil.Process]:
@@ -121,7 +128,12 @@ def test_killed_at_random_instants_it_reports_the_same(
             latest = min(latest, 2 * fastest_run(stack))
     assert kills == KILLS, f"it ended after {kills} kills: {out}"
     assert process.returncode == 0, err
-    assert essence(stack.report()) == expected
+    disturbed = stack.report()
+    assert essence(disturbed) == expected
+    assert no_commit_has_two_verdicts(disturbed)
+    ordinals = [run["ordinal"] for probe in disturbed["probes"] for run in probe["runs"]]
+    assert sorted(ordinals) == [*range(1, len(ordinals) + 1)]
+    assert disturbed["culprits"][0]["confidence"] >= CONFIDENCE
     assert stack.snapshot() == before
     assert processes_of(stack) == []
 
