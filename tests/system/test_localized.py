@@ -62,15 +62,16 @@ def test_the_report_s_line_reduces_and_needs_nothing_else(
     assert stack.run(*stack.arguments).code == 0
     line = stack.report()["reduce"]
     assert line in (stack.output / "report.md").read_text()
-    program, *words = shlex.split(line)
-    assert program == "reduce"
+    home, program, *words = shlex.split(line)
+    name, _, folder = home.partition("=")
+    assert (name, program) == ("PRECISION_BISECT_HOME", "reduce")
     code = "from precision_bisect.reduce.cli import main; main()"
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     done = subprocess.run(
         [sys.executable, "-c", code, *words],
         cwd=elsewhere,
-        env=stack.environment,
+        env={key: value for key, value in stack.environment.items() if key != name} | {name: folder},
         capture_output=True,
         text=True,
     )
