@@ -93,15 +93,16 @@ def test_cases_with_culprits_of_their_own_are_found_for_less_than_one_by_one() -
     assert together < 0.75 * separate
 
 
-def test_every_probe_of_a_search_is_of_the_best_set_of_all_probes() -> None:
+def test_the_probes_of_searches_are_of_the_best_set_of_all_probes() -> None:
+    """Of all sets of searches that may run a target together; now and then of one that is little worse, since what
+    reruns and ends may still tell counts too."""
     chance = random.Random(13)
-    checked = 0
+    shares: list[float] = []
 
     def promise_of(simulated: SimulatedBisection) -> Promise | None:
         return simulated.bisection.promise(simulated.last)
 
     def check(chosen: SimulatedBisection, wanted: WantedProbe) -> None:
-        nonlocal checked
         own = promise_of(chosen)
         # The others that are asked at the same time: those that wait for a worker, too.
         others = [promise_of(each.simulated) for each in tasks if each.conclusion is None]
@@ -122,8 +123,7 @@ def test_every_probe_of_a_search_is_of_the_best_set_of_all_probes() -> None:
         content = wanted.target.content
         best = max(best_rate(each, runs, chosen) for each, runs in told.items())
         mine = own.bits[[*own.contents].index(content)] / own.runs
-        assert min(mine, best_rate(content, told[content], chosen)) == pytest.approx(best)
-        checked += 1
+        shares.append(min(mine, best_rate(content, told[content], chosen)) / best)
 
     def best_rate(content: str | None, runs: list[tuple[float, float]], chosen: SimulatedBisection) -> float:
         """Over every set of searches that run it."""
@@ -141,7 +141,9 @@ def test_every_probe_of_a_search_is_of_the_best_set_of_all_probes() -> None:
         ]
         drive(tasks)
         assert [each.culprit for each in tasks] == [*map(str, culprits)]
-    assert checked > 20
+    assert len(shares) > 20
+    assert min(shares) > 0.5
+    assert sum(share > 0.999 for share in shares) > 0.8 * len(shares)
 
 
 def test_a_known_culprit_is_asked_about_first() -> None:
