@@ -42,15 +42,7 @@ def main(file: Path) -> int:
 
 def _run(job: LocalizationJob, servers: ForkServers) -> int:
     failing, reference = (
-        Toolchain.of(
-            side.stack,
-            python=side.python,
-            platform=job.platform,
-            device=job.device,
-            slot=side.slot,
-            servers=servers,
-        )
-        for side in (job.failing, job.reference)
+        Toolchain.of_build(side, job.platform, job.device, servers) for side in (job.failing, job.reference)
     )
     divergence = localize(
         LocalizationRequest(

@@ -12,7 +12,6 @@ from ..runner.case.golden import thaw
 from ..runner.compare.statistics.statistics import Tolerance
 from ..runner.errors import UsageError
 from ..runner.localization.compared import read_compared_builds
-from ..runner.localization.job import BuildToRun
 from ..runner.probe.probe import Prober
 from ..runner.process.fork_servers import ForkServers
 from ..runner.stack.file import load_stack
@@ -138,22 +137,13 @@ def _of_bisection(
     def prober() -> Prober:
         return Prober(workspace, content, home, on_activity=lambda _text: None)
 
-    def toolchain(side: BuildToRun) -> Toolchain:
-        return Toolchain.of(
-            side.stack,
-            python=side.python,
-            platform=compared.platform,
-            device=compared.device,
-            slot=side.slot,
-            servers=servers,
-        )
-
     # Two slots at once: each build is run by the toolchain of its own commit.
     with prober() as failing, prober() as reference:
         toolchains: list[Toolchain] = []
         for build, slot in ((compared.failing, failing), (compared.reference, reference)):
             say(f"preparing the toolchain of the {build.role}, {build.repository} {build.commit[:12]}")
-            toolchains.append(toolchain(compared.prepare(build, slot, golden=golden, logs=logs / build.role)))
+            side = compared.prepare(build, slot, golden=golden, logs=logs / build.role)
+            toolchains.append(Toolchain.of_build(side, compared.platform, compared.device, servers))
         told = compared.rtol is not None and compared.atol is not None
         yield OpenedBuilds(
             failing=compared.failing.build,

@@ -10,6 +10,7 @@ from pathlib import Path
 from ...runner.case.scene_tests import with_harness
 from ...runner.errors import UsageError
 from ...runner.git.repository import LOCAL_VARIABLES
+from ...runner.localization.job import BuildToRun
 from ...runner.process.execute import Command, RunningCommand, start_anew
 from ...runner.process.fork_servers import ForkServers
 from ...runner.stack.stack import Stack
@@ -63,6 +64,20 @@ class Toolchain:
             device=device,
             variables=dict(variables or {}),
             slot=slot or Path.cwd(),
+            servers=servers,
+        )
+
+    @classmethod
+    def of_build(
+        cls, build: BuildToRun, platform: str, device: int, servers: ForkServers | None
+    ) -> Toolchain:
+        """What runs a build that a bisection left: the toolchain of its own commit. Raises as `of`."""
+        return cls.of(
+            build.stack,
+            python=build.python,
+            platform=platform,
+            device=device,
+            slot=build.slot,
             servers=servers,
         )
 
