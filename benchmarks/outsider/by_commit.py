@@ -31,15 +31,17 @@ def unlucky_often(rng: Random, share: float) -> World:
     )
 
 
-def flipped_both(rng: Random, share: float) -> World:
+def flipped_both(rng: Random, share: float, history: History | None = None) -> World:
     """Of all commits, this share shows the opposite, always."""
-    return _flipped(rng, lambda bad, middle: {each for each in middle if rng.random() < share})
+    return _flipped(rng, lambda bad, middle: {each for each in middle if rng.random() < share}, history)
 
 
-def own_rates(rng: Random) -> World:
+def own_rates(rng: Random, history: History | None = None) -> World:
     """Each commit has a rate of its own: good ones 0.06 in the mean, bad ones 0.7."""
     return _rated(
-        rng, any_history(rng), lambda bad: rng.betavariate(4, 1.7) if bad else rng.betavariate(1, 15)
+        rng,
+        history or any_history(rng),
+        lambda bad: rng.betavariate(4, 1.7) if bad else rng.betavariate(1, 15),
     )
 
 
@@ -75,9 +77,9 @@ def loud_bad_end(rng: Random) -> World:
     return World(history=history, shows=shows, bad=bad, answers=answers)
 
 
-def growing(rng: Random) -> World:
+def growing(rng: Random, history: History | None = None) -> World:
     """The rate grows from 0.05 at the culprit to 1 at the bad end."""
-    return _sloped(rng, 0.05, 1.0)
+    return _sloped(rng, 0.05, 1.0, history)
 
 
 def mended_by_and_by(rng: Random) -> World:
@@ -90,9 +92,9 @@ def latent(rng: Random) -> World:
     return _stairs(rng, (0.03, 0.9))
 
 
-def two_steps(rng: Random) -> World:
+def two_steps(rng: Random, history: History | None = None) -> World:
     """Two culprits in line: 0, 0.3, 1."""
-    return _stairs(rng, (0.3, 1.0))
+    return _stairs(rng, (0.3, 1.0), history=history)
 
 
 def three_steps(rng: Random) -> World:
@@ -104,9 +106,11 @@ def _one(rng: Random, commits: list[int]) -> set[int]:
     return {rng.choice(commits)} if commits else set()
 
 
-def _flipped(rng: Random, flips: Callable[[frozenset[int], list[int]], set[int]]) -> World:
+def _flipped(
+    rng: Random, flips: Callable[[frozenset[int], list[int]], set[int]], history: History | None = None
+) -> World:
     """A world without chance, some of whose commits show the opposite; never the ends, the culprit or its parents."""
-    history = any_history(rng, 12)
+    history = history or any_history(rng, 12)
     bad, answers = one_culprit(rng, history)
     spared = {history.end, *answers} | {parent for each in answers for parent in history.parents[each]}
     flipped = flips(bad, [commit for commit in range(len(history)) if commit not in spared])
@@ -126,8 +130,8 @@ def _rated(rng: Random, history: History, rate: Callable[[bool], float]) -> Worl
     return World(history=history, shows=lambda run: run.fails(rates[run.commit]), bad=bad, answers=answers)
 
 
-def _sloped(rng: Random, first: float, last: float) -> World:
-    history = line(size(rng, 12, 100))
+def _sloped(rng: Random, first: float, last: float, history: History | None = None) -> World:
+    history = history or line(size(rng, 12, 100))
     culprit = rng.randrange(history.end)
     bad, answers = one_culprit(rng, history, culprit)
 
@@ -138,9 +142,11 @@ def _sloped(rng: Random, first: float, last: float) -> World:
     return World(history=history, shows=shows, bad=bad, answers=answers)
 
 
-def _stairs(rng: Random, steps: tuple[float, ...], good: float = 0.0) -> World:
+def _stairs(
+    rng: Random, steps: tuple[float, ...], good: float = 0.0, history: History | None = None
+) -> World:
     """Each of some culprits in line raises the rate."""
-    history = line(size(rng, 12))
+    history = history or line(size(rng, 12))
     culprits = sorted(rng.sample(range(len(history)), len(steps)))
 
     def shows(run: Run) -> Shown:

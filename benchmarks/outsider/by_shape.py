@@ -9,9 +9,9 @@ _BEFORE = -2
 """A commit from before the good end, where the fault was not mended yet."""
 
 
-def toggled(rng: Random, good: float, bad: float, *, times: int) -> World:
+def toggled(rng: Random, good: float, bad: float, *, times: int, history: History | None = None) -> World:
     """A line that breaks and is mended so many times, and then breaks for good."""
-    history = line(size(rng, 4 * times + 4))
+    history = history or line(size(rng, 4 * times + 4))
     changes = sorted(rng.sample(range(len(history)), 2 * times + 1))
     faulty = frozenset(
         commit for commit in range(len(history)) if sum(change <= commit for change in changes) % 2
@@ -32,9 +32,9 @@ def revert_of_a_revert(rng: Random) -> World:
     return _world(history, faulty, 0.02, 0.95)
 
 
-def picked_twice(rng: Random, good: float, bad: float) -> World:
+def picked_twice(rng: Random, good: float, bad: float, *, most: int = 30) -> World:
     """Two branches from the good end, each of which holds its own copy of the culprit, are merged."""
-    one, other, tail = (rng.randint(3, 30) for _ in range(3))
+    one, other, tail = (rng.randint(3, most) for _ in range(3))
     history = _fork_and_join(one, other, tail)
     culprits = rng.randrange(one), one + rng.randrange(other)
     return _world(history, history.below(*culprits), good, bad)
@@ -72,10 +72,10 @@ def merge_breaks(rng: Random, good: float, bad: float) -> World:
     return _world(history, history.below(one + other), good, bad)
 
 
-def unfixed_branch(rng: Random) -> World:
+def unfixed_branch(rng: Random, *, most: int = 30) -> World:
     """A branch from before the good end still has the fault that was mended there. Its merge passes, for the main line
     has the mend; later the main line breaks."""
-    main, branch, tail = rng.randint(3, 20), rng.randint(4, 30), rng.randint(4, 30)
+    main, branch, tail = rng.randint(3, 2 * most // 3), rng.randint(4, most), rng.randint(4, most)
     history = _fork_and_join(main, branch, tail, forked=True)
     culprit = rng.choice([*range(main), *range(main + branch + 1, len(history))])
     unfixed = frozenset({_BEFORE, *range(main, main + branch)})
@@ -91,12 +91,13 @@ def mend_lost_by_merge(rng: Random) -> World:
     return World(history=history, shows=by_rates(0.0, 1.0, faulty), bad=faulty, answers=frozenset({merge}))
 
 
-def mended_elsewhere(rng: Random) -> World:
+def mended_elsewhere(rng: Random, history: History | None = None) -> World:
     """A graph: one commit breaks it, a later one mends it for what holds that, and a third one breaks it again."""
-    history = feature_branches(rng, size(rng, 24)) if rng.random() < 0.5 else tangle(rng, size(rng, 24))
+    if history is None:
+        history = feature_branches(rng, size(rng, 24)) if rng.random() < 0.5 else tangle(rng, size(rng, 24))
     while True:
         first, mend, last = sorted(rng.sample(range(len(history)), 3))
-        if first in history.ancestors[mend]:
+        if mend in history.below(first):
             break
     faulty = (history.below(first) - history.below(mend)) | history.below(last)
     return _world(history, faulty, 0.0, 0.95)

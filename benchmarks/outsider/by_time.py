@@ -4,18 +4,19 @@ import math
 from collections.abc import Callable
 from random import Random
 
-from benchmarks.outsider.history import any_history
+from benchmarks.outsider.history import History, any_history
 from benchmarks.outsider.world import Ending, Run, Shown, World, one_culprit
 
 _Truth = frozenset[int]
 
 
-def storms(rng: Random, good: float, bad: float) -> World:
+def storms(rng: Random, good: float, bad: float, history: History | None = None) -> World:
     """At times, for some 8 of 50 runs, everything fails in 8 of 10 runs."""
     storm = _spells(rng, calm=42, rough=8)
     return _world(
         rng,
         lambda run, faulty: run.fails(0.8 if storm(run.now) else bad if run.commit in faulty else good),
+        history=history,
     )
 
 
@@ -51,7 +52,7 @@ def daily(rng: Random) -> World:
     return _world(rng, shows)
 
 
-def moves(rng: Random, then: Shown, lasting: int | None = None) -> World:
+def moves(rng: Random, then: Shown, lasting: int | None = None, history: History | None = None) -> World:
     """From some run on, for so many runs or for good, all runs show the same."""
     begin = rng.randrange(10, 40)
     fine = () if lasting else (Ending.NONE, Ending.REFUSED)
@@ -61,7 +62,7 @@ def moves(rng: Random, then: Shown, lasting: int | None = None) -> World:
             return then
         return Shown.FAIL if run.commit in bad else Shown.PASS
 
-    return _world(rng, shows, fine=fine)
+    return _world(rng, shows, fine=fine, history=history)
 
 
 def drifts(rng: Random) -> World:
@@ -113,13 +114,14 @@ def first_run_shows(rng: Random, shown: Shown) -> World:
     return _world(rng, shows)
 
 
-def bad_slot(rng: Random, rate: float) -> World:
+def bad_slot(rng: Random, rate: float, history: History | None = None) -> World:
     """Four runs at once; in one slot all fails. Bad commits fail with a rate elsewhere."""
     slot = rng.randrange(4)
     return _world(
         rng,
         lambda run, bad: Shown.FAIL if run.slot == slot else run.fails(rate if run.commit in bad else 0.0),
         slots=4,
+        history=history,
     )
 
 
@@ -132,9 +134,14 @@ def blind_slot(rng: Random) -> World:
 
 
 def _world(
-    rng: Random, shows: Callable[[Run, _Truth], Shown], *, slots: int = 1, fine: tuple[Ending, ...] = ()
+    rng: Random,
+    shows: Callable[[Run, _Truth], Shown],
+    *,
+    slots: int = 1,
+    fine: tuple[Ending, ...] = (),
+    history: History | None = None,
 ) -> World:
-    history = any_history(rng)
+    history = history or any_history(rng)
     bad, answers = one_culprit(rng, history)
     return World(
         history=history, shows=lambda run: shows(run, bad), bad=bad, answers=answers, slots=slots, fine=fine

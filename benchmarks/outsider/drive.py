@@ -4,6 +4,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from random import Random
 from time import perf_counter
+from typing import Any, Self
 
 from benchmarks.outsider.git import git_bisect
 from benchmarks.outsider.history import GOOD, History
@@ -11,7 +12,7 @@ from benchmarks.outsider.world import Bench, Ending, Shown, World
 from benchmarks.outsider.worlds import WORLDS
 from precision_bisect.bisect.commits.range import LoadedRange
 from precision_bisect.bisect.engine.log import FinishedProbe
-from precision_bisect.bisect.engine.needs import Needs
+from precision_bisect.bisect.engine.priority.costs import Timings
 from precision_bisect.bisect.engine.probes import WantedProbe
 from precision_bisect.bisect.result import Conclusion
 from precision_bisect.bisect.run.budget import BudgetSpentError
@@ -70,12 +71,13 @@ class Row:
 
 
 @dataclass
-class _Slots(Machine):
+class Slots(Machine):
     """Workers that know in which slot of the machine a run is made."""
 
     slots: dict[int, int] = field(default_factory=dict[int, int])
 
     def begin(self, request: ProbeRequest) -> int:
+        """Start a probe in the first free slot."""
         taken = {self.slots[number] for number in self.flying}
         number = super().begin(request)
         self.slots[number] = min({*range(self.jobs)} - taken)
@@ -83,17 +85,31 @@ class _Slots(Machine):
 
 
 @dataclass(eq=False, kw_only=True)
-class _Watched(SimulatedBisection):
-    """A bisection whose runs are a bench's. `trace`, where it is wanted, has all that can be seen of it."""
+class Watched(SimulatedBisection):
+    """A bisection of a world, whose runs are a bench's. `trace`, where it is wanted, has all that can be seen of it."""
 
     bench: Bench
-    workers: _Slots
+    workers: Slots
     phases: Counter[str] = field(default_factory=Counter[str])
     trace: list[str] = field(default_factory=list[str])
 
+    @classmethod
+    def of(cls, bench: Bench, workers: Slots, **asked: Any) -> Self:
+        """A bisection of the world of a bench. `asked`: fields of `SimulatedBisection`."""
+        return cls(
+            loaded=_loaded(bench.world.history),
+            outcome=lambda content: Judgement.SKIP,
+            machine=workers,
+            workers=workers,
+            bench=bench,
+            confidence=CONFIDENCE,
+            **asked,
+        )
+
     def finished(self, number: int, wanted: WantedProbe) -> FinishedProbe:
+        """What a run shows, in the slot where it was made."""
         content, slot = wanted.target.content, self.workers.slots[number]
-        shown = self.bench.run(_commit(content), slot)
+        shown = self.bench.run(commit_number(content), slot)
         self.phases[wanted.phase.value] += 1
         self.trace.append(f"{wanted.phase.value} {content} {shown.value}" + f" slot {slot}" * (slot > 0))
         probe = simulated_probe(
@@ -102,22 +118,53 @@ class _Watched(SimulatedBisection):
         return replace(probe, verdict=_VERDICTS[shown], place=f"host {slot}")
 
 
-def search(name: str, seed: int, trace: list[str] | None = None) -> Row:
-    """One range of a world, by the product and by git bisect."""
-    world = _made(name, seed)
-    before = perf_counter()
-    watched = _watched(world, name, seed)
-    if trace is not None:
-        watched.trace = trace
-    task = SimulatedTask(simulated=watched, on_permit=lambda: _permit(watched), timings=None)
+@dataclass(frozen=True, kw_only=True)
+class Ended:
+    """How a search ended. named, suspects: commits. runs: all that a user waited for."""
+
+    ending: Ending
+    named: tuple[int, ...]
+    confidence: float
+    suspects: tuple[int, ...]
+    runs: int
+    message: str
+
+
+def drive(watched: Watched, *, most_runs: int = MOST_RUNS, timings: Timings | None = None) -> Ended:
+    """The product's loop and bisection, to their end or until so many runs were made."""
+
+    def permit() -> None:
+        if len(watched.started) >= most_runs:
+            raise BudgetSpentError(f"{most_runs} runs were made")
+
+    task = SimulatedTask(simulated=watched, on_permit=permit, timings=timings)
     crash = ""
     try:
         Loop(watched.workers).run([task])
     except Exception as error:
         crash = f"{type(error).__name__}: {error}"
-    ending = Ending.CRASHED if crash else _ending(world, task.conclusion)
     culprits = task.conclusion.culprits if task.conclusion else ()
     suspects = task.conclusion.suspects if task.conclusion else ()
+    return Ended(
+        ending=Ending.CRASHED if crash else _ending(watched.bench.world, task.conclusion),
+        named=tuple(commit_number(each.commit) for each in culprits),
+        confidence=min((each.confidence or 0.0 for each in culprits), default=0.0),
+        suspects=tuple(commit_number(each.commit) for each in suspects),
+        runs=len(watched.started),
+        message=crash or (task.conclusion.message if task.conclusion else str(task.error)),
+    )
+
+
+def search(name: str, seed: int, trace: list[str] | None = None) -> Row:
+    """One range of a world, by the product and by git bisect."""
+    world = _made(name, seed)
+    before = perf_counter()
+    workers = Slots(jobs=world.slots, chance=Random(f"{name} {seed} order"))
+    watched = Watched.of(Bench(world, Random(f"{name} {seed} runs")), workers)
+    watched.on_needs = lambda needs: watched.trace.extend(f"    {note}" for note in needs.notes)
+    if trace is not None:
+        watched.trace = trace
+    ended = drive(watched)
     git_world = _made(name, seed)
     git = git_bisect(git_world.history, Bench(git_world, Random(f"{name} {seed} runs")).run)
     return Row(
@@ -126,16 +173,16 @@ def search(name: str, seed: int, trace: list[str] | None = None) -> Row:
         commits=len(world.history),
         merges=world.history.merges,
         answers=" ".join(map(str, sorted(world.answers))),
-        ending=ending,
-        acceptable=ending in (Ending.RIGHT, Ending.WITH) or ending in world.fine,
-        named=" ".join(each.commit for each in culprits),
-        confidence=min((each.confidence or 0.0 for each in culprits), default=0.0),
-        suspects=" ".join(each.commit for each in suspects),
-        runs=len(watched.started),
+        ending=ended.ending,
+        acceptable=ended.ending in (Ending.RIGHT, Ending.WITH) or ended.ending in world.fine,
+        named=" ".join(map(str, ended.named)),
+        confidence=ended.confidence,
+        suspects=" ".join(map(str, ended.suspects)),
+        runs=ended.runs,
         end_runs=watched.phases["endpoint"],
         confirm_runs=watched.phases["confirm"],
         seconds=round(perf_counter() - before, 3),
-        message=crash or (task.conclusion.message if task.conclusion else str(task.error)),
+        message=ended.message,
         git_tests=git.tests,
         git_named="" if git.culprit is None else str(git.culprit),
         git_right=git.culprit in world.answers,
@@ -146,29 +193,6 @@ def _made(name: str, seed: int) -> World:
     return WORLDS[name](Random(f"{name} {seed}"))
 
 
-def _watched(world: World, name: str, seed: int) -> _Watched:
-    workers = _Slots(jobs=world.slots, chance=Random(f"{name} {seed} order"))
-    watched = _Watched(
-        loaded=_loaded(world.history),
-        outcome=lambda content: Judgement.SKIP,
-        machine=workers,
-        workers=workers,
-        confidence=CONFIDENCE,
-        bench=Bench(world, Random(f"{name} {seed} runs")),
-    )
-
-    def note(needs: Needs) -> None:
-        watched.trace.extend(f"    {note}" for note in needs.notes)
-
-    watched.on_needs = note
-    return watched
-
-
-def _permit(watched: _Watched) -> None:
-    if len(watched.started) >= MOST_RUNS:
-        raise BudgetSpentError(f"{MOST_RUNS} runs were made")
-
-
 def _ending(world: World, conclusion: Conclusion | None) -> Ending:
     """What a conclusion is worth. What is named with less than the confidence is as a suspect."""
     if conclusion is None:
@@ -177,9 +201,9 @@ def _ending(world: World, conclusion: Conclusion | None) -> Ending:
     if conclusion.outcome in _ENDINGS:
         return _ENDINGS[conclusion.outcome]
     if conclusion.culprits and all((each.confidence or 0.0) >= CONFIDENCE for each in conclusion.culprits):
-        named = {_commit(each.commit) for each in conclusion.culprits}
+        named = {commit_number(each.commit) for each in conclusion.culprits}
         return Ending.RIGHT if named <= world.answers else Ending.WRONG
-    listed = {_commit(each.commit) for each in (*conclusion.culprits, *conclusion.suspects)}
+    listed = {commit_number(each.commit) for each in (*conclusion.culprits, *conclusion.suspects)}
     if not listed:
         return Ending.GAVE_UP
     return Ending.WITH if listed & world.answers else Ending.WITHOUT
@@ -195,6 +219,6 @@ def _loaded(history: History) -> LoadedRange:
     )
 
 
-def _commit(name: str) -> int:
+def commit_number(name: str) -> int:
     """The number of a commit in its history."""
     return GOOD if name == _GOOD else int(name)

@@ -40,8 +40,11 @@ class History:
 
     def below(self, *commits: int) -> frozenset[int]:
         """The commits that hold any of these, themselves included."""
-        wanted = {*commits}
-        return frozenset(place for place, held in enumerate(self.ancestors) if held & wanted)
+        below = {*commits}
+        for place, parents in enumerate(self.parents):
+            if not below.isdisjoint(parents):
+                below.add(place)
+        return frozenset(below)
 
     def breaks(self, bad: Collection[int]) -> frozenset[int]:
         """The bad commits all of whose parents are good."""

@@ -8,9 +8,9 @@ from benchmarks.outsider.world import Ending, Run, Shown, World, by_rates, one_c
 _NO_CHANGE = (Ending.REFUSED, Ending.NONE)
 
 
-def rates(rng: Random, good: float, bad: float, *, most: int = 200) -> World:
+def rates(rng: Random, good: float, bad: float, history: History | None = None) -> World:
     """Two rates."""
-    return _simple(rng, any_history(rng, 8, most), good, bad)
+    return _simple(rng, history or any_history(rng), good, bad)
 
 
 def large_tangle(rng: Random) -> World:
@@ -34,10 +34,10 @@ def tiny(rng: Random) -> World:
     return _simple(rng, line(rng.randint(1, 4)), 0.1, 0.8)
 
 
-def nothing_broke(rng: Random, choices: tuple[float, ...]) -> World:
+def nothing_broke(rng: Random, choices: tuple[float, ...], history: History | None = None) -> World:
     """All commits fail with one rate."""
     rate = rng.choice(choices)
-    history = any_history(rng)
+    history = history or any_history(rng)
     return World(
         history=history,
         shows=by_rates(rate, rate, ()),

@@ -1,151 +1,172 @@
 """What the search is to reach, and what a run of the benchmark found."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from math import log2
+from math import ceil, log2
 
-from benchmarks.search.large_range import LargeRange
+from benchmarks.search.natural.compare import Row as NaturalRow
 from benchmarks.search.table import Row
+
+_ASKED_SIZES = (10, 60, 120, 1000)
 
 
 @dataclass(frozen=True)
 class Criterion:
-    """`found` is the worst cell's figure."""
+    """asked: in plain words. found: the figure, where it is worst."""
 
-    name: str
     asked: str
     found: str
     met: bool
 
+    def line(self) -> str:
+        """A row of the table."""
+        return f"| {self.asked} | {self.found} | {'met' if self.met else '**not met**'} |"
 
-def criteria(rows: Sequence[Row], large: Sequence[LargeRange]) -> list[Criterion]:
-    """Each figure over all cells that it speaks of; those whose cells were not run are left out."""
-    ours = [row for row in rows if row.method == "ours"]
-    certain = [row for row in ours if (row.good, row.bad) == (0, 1) and row.workers == 1 and not row.innocent]
-    plain = [row for row in certain if not row.skip_share]
-    noisy = [row for row in ours if (row.good, row.bad) != (0, 1)]
-    long = [row for row in noisy if row.n >= 128 and row.workers == 1 and not row.innocent]
+
+def criteria(rows: Sequence[Row], natural: Sequence[NaturalRow]) -> list[Criterion]:
+    """Each line over all ranges that it speaks of; those whose ranges were not searched are left out."""
+    ours = [each for each in rows if each.method == "ours"]
+
+    def part(name: str) -> list[Row]:
+        return [each for each in ours if each.part == name]
+
+    def plain(name: str) -> list[Row]:
+        return [each for each in part(name) if each.n in _ASKED_SIZES]
+
+    parallel, misfits = part("two branches"), part("misfit")
     found = [
-        _most(
-            "deterministic lines: mean probes less log2(n)",
-            [(row.probes - log2(row.n), row) for row in plain if not row.merge_rate],
-            0.2,
+        _worst(
+            "deterministic, n = 10, 60, 120, 1,000, empty store: mean runs at most ceil(log2 n) + 6",
+            plain("plain"),
+            lambda each: each.runs - ceil(log2(each.n)) - 6,
         ),
-        _most(
-            "deterministic, any history: mean probes less those of git bisect on the same",
-            [(row.probes - git.probes, row) for row in plain for git in _same(rows, row, "git x1")],
-            0.0,
+        _all_right("deterministic, empty store: right in all ranges", plain("plain")),
+        _worst(
+            "the same with a store that knows the case: at most ceil(log2 n) + 3",
+            plain("known case"),
+            lambda each: each.runs - ceil(log2(each.n)) - 3,
         ),
-        _least("noisy: exact culprit, share", [(row.accuracy, row) for row in noisy], 0.99),
-        _most(
-            "noisy, rates known, n >= 128: mean probes / (log2(n) / C)",
-            [(row.ratio, row) for row in long if row.known],
-            1.35,
+        _all_right("the same: right in all ranges", plain("known case")),
+        _worst(
+            "flaky, lines: the culprit named in at least 99 % of each cell",
+            part("flaky"),
+            lambda each: 0.99 - each.right / each.ranges,
+            shown=lambda each: f"{each.right} of {each.ranges}",
         ),
-        _most(
-            "noisy, rates unknown, n >= 128: mean probes / (log2(n) / C)",
-            [(row.ratio, row) for row in long if not row.known],
-            2.0,
+        _worst(
+            "flaky, lines: mean runs at most those of git_bayesect, in every cell",
+            part("flaky"),
+            lambda each: max(
+                (each.runs - other.runs for other in _beside(rows, each, "git_bayesect")), default=-each.runs
+            ),
+            shown=lambda each: _runs_beside(rows, each, "git_bayesect"),
         ),
-        _most(
-            "no culprit in the range: falsely accused, share",
-            [(row.false_innocent, row) for row in ours if row.innocent],
-            0.01,
+        _worst(
+            "flaky, lines: mean runs at most 1.6 x the bound + 6, in every cell",
+            part("flaky"),
+            lambda each: each.runs - 1.6 * each.bound - 6,
         ),
-        _most(
-            "claimed confidence less achieved, either way, confirmed answers",
-            [(abs(row.claimed - row.achieved), row) for row in ours if row.claimed],
-            0.01,
+        _worst(
+            "rates 0/0.1 and 0/0.05: named, suspects, or given up; never 'the ends do not differ'",
+            part("rare"),
+            lambda each: each.refused + each.wrong + each.not_ended,
+            shown=lambda each: f"{each.refused} refused, {each.wrong} wrong of {each.ranges}",
         ),
-        _calibration_unconfirmed(ours),
-        _most(
-            "n = 1024, deterministic: makespan of 4 workers by that of one",
-            _makespans(ours, workers=4),
-            0.55,
+        _share("misfit, lines and graphs: wrong in at most 2 % of all ranges", misfits, 0.02),
+        _worst(
+            "all searches end",
+            ours,
+            lambda each: each.not_ended,
+            shown=lambda each: f"{each.not_ended} of {each.ranges} not ended",
         ),
-        _most(
-            "30 % clustered skips: extra probes by those of git bisect",
-            _extra_probes(rows, certain, plain),
-            0.5,
+        _worst(
+            "two culprits on parallel branches: either one named in at least 98 %",
+            parallel,
+            lambda each: 0.98 - each.right / each.ranges,
+            shown=lambda each: f"{each.right} of {each.ranges}",
         ),
-        *(
-            _most(f"100,000 commits, {size.workers} workers: seconds to choose", [(size.seconds, None)], 1.0)
-            for size in large
+        _worst(
+            "the same: mean runs at most 2 x git's + 8",
+            parallel,
+            lambda each: max(
+                (each.runs - 2 * git.runs - 8 for git in _beside(rows, each, "git x1")), default=0
+            ),
+            shown=lambda each: _runs_beside(rows, each, "git x1"),
         ),
-        *(
-            _most(
-                f"100,000 commits, {size.workers} workers: GB of the process", [(size.gigabytes, None)], 1.0
-            )
-            for size in large
-        ),
+        *_of_natural(natural),
+        *_makespan(part("workers")),
     ]
-    return [criterion for criterion in found if criterion is not None]
+    return [each for each in found if each is not None]
 
 
-def _calibration_unconfirmed(ours: Sequence[Row]) -> Criterion | None:
-    """Over all cells together: a cell's share alone is not known to a hundredth from 300 ranges."""
-    named = [row for row in ours if row.named_claimed]
-    seeds = sum(row.seeds for row in named)
-    if not seeds:
-        return None
-    claimed = sum(row.named_claimed * row.seeds for row in named) / seeds
-    right = sum(row.named_right * row.seeds for row in named) / seeds
-    return Criterion(
-        "claimed confidence less achieved when first reached, all cells together",
-        "<= 0.01",
-        f"{claimed:.4f} claimed, {right:.4f} achieved",
-        abs(claimed - right) <= 0.01,
+def _beside(rows: Iterable[Row], of: Row, method: str) -> list[Row]:
+    return [each for each in rows if each.method == method and each.of_range == of.of_range]
+
+
+def _runs_beside(rows: Iterable[Row], of: Row, method: str) -> str:
+    return "".join(
+        [f"{of.runs:.1f}", *(f", {method} {other.runs:.1f}" for other in _beside(rows, of, method))]
     )
 
 
-def _makespans(ours: Sequence[Row], *, workers: int) -> list[tuple[float, Row | None]]:
-    seconds = {row.workers: row for row in ours if row.part == "workers" and (row.good, row.bad) == (0, 1)}
-    if not {1, workers} <= seconds.keys():
+def _worst(
+    asked: str,
+    rows: Sequence[Row],
+    over: Callable[[Row], float],
+    *,
+    shown: Callable[[Row], str] = lambda each: f"{each.runs:.2f}",
+) -> Criterion | None:
+    """The row that is farthest over what is asked."""
+    if not rows:
+        return None
+    worst = max(rows, key=over)
+    missed = sum(over(each) > 1e-9 for each in rows)
+    where = f"{shown(worst)} ({worst.shape}, n {worst.n}, {worst.name})"
+    return Criterion(
+        asked, where + (f"; {missed} of {len(rows)} cells miss it" if missed else ""), not missed
+    )
+
+
+def _all_right(asked: str, rows: Sequence[Row]) -> Criterion | None:
+    return _share(asked, rows, 0.0, lambda each: each.ranges - each.right)
+
+
+def _share(
+    asked: str, rows: Sequence[Row], most: float, of: Callable[[Row], int] = lambda each: each.wrong
+) -> Criterion | None:
+    if not rows:
+        return None
+    count, ranges = sum(map(of, rows)), sum(each.ranges for each in rows)
+    return Criterion(asked, f"{count} of {ranges} ({count / ranges:.1%})", count <= most * ranges)
+
+
+def _of_natural(natural: Sequence[NaturalRow]) -> list[Criterion]:
+    if not natural:
         return []
-    return [(seconds[workers].seconds / seconds[1].seconds, seconds[workers])]
+    skips = max(
+        natural, key=lambda each: each.mean("ours", "untestable") - each.mean("git", "untestable") / 3
+    )
+    runs = max(natural, key=lambda each: each.mean("ours", "runs") - each.mean("git", "runs"))
+    return [
+        Criterion(
+            "recorded real ranges: untestable commits met at most a third of git's",
+            f"{skips.mean('ours', 'untestable'):.1f}, git {skips.mean('git', 'untestable'):.1f} ({skips.name})",
+            all(each.as_asked[0] for each in natural),
+        ),
+        Criterion(
+            "recorded real ranges: mean runs at most git's + 6",
+            f"{runs.mean('ours', 'runs'):.1f}, git {runs.mean('git', 'runs'):.1f} ({runs.name}); "
+            f"{sum(not each.as_asked[1] for each in natural)} of {len(natural)} ranges miss it",
+            all(each.as_asked[1] for each in natural),
+        ),
+    ]
 
 
-def _extra_probes(
-    rows: Sequence[Row], certain: Sequence[Row], plain: Sequence[Row]
-) -> list[tuple[float, Row | None]]:
-    """On ranges of 128 and more: below, a stretch is one commit."""
-    found: list[tuple[float, Row | None]] = []
-    for row in certain:
-        if row.skip_share != 0.3 or row.skip_cluster == 1:
-            continue
-        without = [other for other in plain if (other.n, other.merge_rate, other.known) == (row.n, 0, True)]
-        for bare in without:
-            for git in _same(rows, row, "git x1"):
-                found += [
-                    ((row.probes - bare.probes) / (git.probes - bare_git.probes), row)
-                    for bare_git in _same(rows, bare, "git x1")
-                ]
-    return found
-
-
-def _same(rows: Iterable[Row], of: Row, method: str) -> list[Row]:
-    """The rows of a method on the ranges of a row: the same cell, the same seeds."""
-
-    def ranges(row: Row) -> tuple[object, ...]:
-        return row.part, row.n, row.good, row.bad, row.merge_rate, row.skip_share, row.skip_cluster, row.seeds
-
-    return [row for row in rows if row.method == method and ranges(row) == ranges(of)]
-
-
-def _most(name: str, values: Sequence[tuple[float, Row | None]], limit: float) -> Criterion | None:
-    if not values:
-        return None
-    worst, where = max(values, key=lambda value: value[0])
-    # Sums of whole numbers: what differs in the last digit is equal.
-    return Criterion(name, f"<= {limit:g}", f"{worst:.4g}{_where(where)}", worst <= limit + 1e-9)
-
-
-def _least(name: str, values: Sequence[tuple[float, Row | None]], limit: float) -> Criterion | None:
-    if not values:
-        return None
-    worst, where = min(values, key=lambda value: value[0])
-    return Criterion(name, f">= {limit:g}", f"{worst:.4g}{_where(where)}", worst >= limit)
-
-
-def _where(row: Row | None) -> str:
-    return f" ({row.part}, n {row.n}, {row.good:g}/{row.bad:g})" if row is not None else ""
+def _makespan(rows: Sequence[Row]) -> list[Criterion]:
+    """Of four workers by that of one, where nothing is flaky."""
+    seconds = {each.workers: each.seconds for each in rows if each.name == "0/1"}
+    if not {1, 4} <= seconds.keys():
+        return []
+    ratio = seconds[4] / seconds[1]
+    asked = "n = 1,024, builds of 600 s: makespan of 4 workers at most half of one's"
+    return [Criterion(asked, f"{ratio:.2f}", ratio <= 0.5)]

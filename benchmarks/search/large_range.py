@@ -1,4 +1,5 @@
-"""How long it takes to choose the next probes in a range of 100,000 commits with 10 % merges, and how much memory."""
+"""python -m benchmarks.search.large_range, from the repository's root: how long it takes to choose the next probes in a
+range of 100,000 commits with 10 % merges, and how much memory."""
 
 import random
 import resource
@@ -115,3 +116,17 @@ def _measured_ends(bad: str, *, flaky: bool) -> ProbeLog:
             for number, (content, judgement) in enumerate(shown, 1)
         )
     )
+
+
+def main() -> None:
+    """Print what was measured."""
+    for each in measure():
+        runs = "flaky" if each.flaky else "deterministic"
+        print(
+            f"{each.workers} workers, {runs}: {each.prepared:.2f} s to prepare and choose first, "
+            f"{each.seconds:.2f} s at most after that, {each.gigabytes:.2f} GB"
+        )
+
+
+if __name__ == "__main__":
+    main()

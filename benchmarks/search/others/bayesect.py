@@ -4,38 +4,27 @@ from importlib.util import find_spec
 
 import numpy as np
 
-from benchmarks.search.ours import CONFIDENCE, Answer
-from benchmarks.search.world import World
-from precision_bisect.bisect.search.evidence.knowledge import Outcome
-from precision_bisect.bisect.search.model.groups import GOOD_END
+from benchmarks.outsider.history import GOOD
+from benchmarks.outsider.world import Bench, Shown
+from benchmarks.search.answer import CONFIDENCE, Answer, answer
 
 INSTALLED = find_spec("git_bayesect") is not None
-_MOST_PROBES = 1_000
+_MOST_RUNS = 1_000
 
 
-def search(world: World) -> Answer:
+def search(bench: Bench) -> Answer:
     """As its `run` does: select, record, until one commit has the confidence. A history is taken as a line.
 
     Number 0 is the newest commit, the last one the good end.
     """
     from git_bayesect import Bisector
 
-    n = world.cell.n
+    n = len(bench.world.history)
     bisector = Bisector(np.ones(n + 1))
-    seconds = 0.0
-    while bisector.distribution.max() < CONFIDENCE and world.probes + world.end_runs < _MOST_PROBES:
+    while bisector.distribution.max() < CONFIDENCE and len(bench.runs) < _MOST_RUNS:
         number = bisector.select()
-        commit = GOOD_END if number == n else n - 1 - number
-        seconds += world.seconds(commit)
-        outcome = world.run(commit)
-        bisector.record(number, outcome is Outcome.BAD)
+        shown = bench.run(GOOD if number == n else n - 1 - number)
+        bisector.record(number, shown is Shown.FAIL)
     best = int(np.argmax(bisector.distribution))
-    claimed = float(bisector.distribution[best])
-    return Answer(
-        culprit=n - 1 - best if claimed >= CONFIDENCE and best < n else None,
-        claimed=claimed,
-        probes=world.probes,
-        end_runs=world.end_runs,
-        builds=len(world.built),
-        seconds=seconds,
-    )
+    sure = bool(bisector.distribution[best] >= CONFIDENCE)
+    return answer(bench, n - 1 - best if sure and best < n else None, ended=sure)

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from benchmarks.search.natural.__main__ import RANGES
+from benchmarks.search.natural.compare import RANGES
 from benchmarks.search.natural.contenders import ours
 from benchmarks.search.natural.real_range import RealRange
 from benchmarks.search.natural.recorded import RecordedRange
