@@ -65,6 +65,7 @@ bench-tensors: $(DEV_INSTALLED)
 bench-localize: $(DEV_INSTALLED)
 	cd $(ROOT) && $(BIN)/python -m benchmarks.localize.large_graphs
 	cd $(ROOT) && $(BIN)/python -m benchmarks.localize.planted_faults $(ROOT)/benchmarks/localize/results
+	cd $(ROOT) && $(BIN)/python -m benchmarks.localize.faults $(ROOT)/benchmarks/localize/results
 
 bench-reduce: $(DEV_INSTALLED)
 	cd $(ROOT) && OMP_NUM_THREADS=1 $(BIN)/python -W ignore -m benchmarks.reduce $(ROOT)/benchmarks/reduce/results

@@ -1,0 +1,1 @@
+"""Kinds of faults, a family a file."""
