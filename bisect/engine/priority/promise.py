@@ -6,7 +6,7 @@ from functools import cached_property
 from math import inf
 
 from ...search.choose.batch import best_rate
-from ...search.choose.decision import as_if_certain, next_run
+from ...search.choose.decision import next_run
 from ...search.choose.expectation import expected_bits
 from ...search.choose.planner import Probe
 from ...search.evidence.posterior import Posterior
@@ -62,7 +62,7 @@ class Promise:
     def rate(self, costs: Floats) -> float:
         """The information by cost of the best probe; infinite where the search is over and its answer is to be
         confirmed: then it is soon known, and tells the others where to look. `costs` has shape [n + 1]."""
-        certain = as_if_certain(self.posterior)
+        certain = self.posterior.certain
         if certain is not None and certain.suspects.sum() == 1:
             return inf
         step = next_run(self.posterior, confidence=self.confidence, costs=costs)

@@ -7,7 +7,7 @@ import numpy as np
 from typing_extensions import override
 
 from ....store.vocabulary import Phase
-from ...search.choose.decision import Undecided, as_if_certain
+from ...search.choose.decision import Undecided
 from ...search.choose.planner import Found, OnlySkipped
 from ...search.choose.rounds import Answer, Round, next_round
 from ...search.evidence.posterior import Posterior
@@ -113,7 +113,7 @@ def _told(decision: Round, posterior: Posterior, search: RangeSearch) -> Note:
 def _in_play(posterior: Posterior) -> int:
     """How many candidates are left: those that may be to blame as long as no two probes contradict each other; then
     those with at least a hundredth of the likeliest one's probability."""
-    certain = as_if_certain(posterior)
+    certain = posterior.certain
     if certain is not None:
         return int(certain.suspects.sum())
     commits = posterior.belief.commits

@@ -28,7 +28,6 @@ from ...engine.priority.costs import Timings
 from ...engine.probes import FinishedProbe, ProbeTimes, RunningProbe, WantedProbe
 from ...engine.range_search import RangeSearch
 from ...result import Conclusion
-from ...search.choose.decision import as_if_certain
 from ...search.model.groups import GOOD_END
 from .words import Outlook
 
@@ -41,7 +40,7 @@ def outlook_of(bisection: Bisection) -> Outlook | None:
     """What is to come of a bisection whose range is open; None where that cannot be said, as where runs contradict each
     other."""
     search = bisection.state.search
-    if search is None or as_if_certain(search.posterior(bisection.known, _ALONE)) is None:
+    if search is None or search.posterior(bisection.known, _ALONE).certain is None:
         return None
     return _Rehearsal(bisection, search).run()
 

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..evidence.posterior import Belief, Posterior
+from ..evidence.belief import Belief
+from ..evidence.posterior import Posterior
 from ..graph.graph import Floats
 from ..model.groups import GOOD_END
 from .decision import worth

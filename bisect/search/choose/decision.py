@@ -5,9 +5,9 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from ..evidence.knowledge import Knowledge, Outcome
-from ..evidence.posterior import Belief, Posterior
-from ..evidence.testability import out_of_reach, skip_probability
+from ..evidence.belief import Belief
+from ..evidence.knowledge import Outcome
+from ..evidence.posterior import Posterior
 from ..graph.graph import CommitGraph, Floats, Mask
 from ..model.groups import GOOD_END
 from .bound import most_runs
@@ -47,8 +47,6 @@ class Undecided:
 Decision: TypeAlias = Probe | ToShow | Found | OnlySkipped | NoCulprit | EnvironmentMoved | Undecided
 
 _LEAST_INFORMATION = 1e-9
-_IN_PLAY = 0.01
-"""Of the likeliest commit's probability: a commit with less is not searched."""
 _LEAST_SHARE = 0.2
 """A run that tells a smaller part of what the best one does is not taken, however cheap: reruns of a commit whose
 outcome may be its own are cheap and tell less and less."""
@@ -70,9 +68,10 @@ def next_run(posterior: Posterior, *, confidence: float = 0.99, costs: Floats | 
 
     A search ends with what is known once it has made `most_runs`, or is expected to need more than these allow.
     """
-    certain = as_if_certain(posterior)
-    if certain is not None:
-        step = next_step(certain, weights=posterior.weights, costs=None if costs is None else costs[:-1])
+    if posterior.certain is not None:
+        step = next_step(
+            posterior.certain, weights=posterior.weights, costs=None if costs is None else costs[:-1]
+        )
         if isinstance(step, Probe):
             return step
     answer = _answer(posterior, confidence)
@@ -89,7 +88,7 @@ def next_run(posterior: Posterior, *, confidence: float = 0.99, costs: Floats | 
     left = most_runs(posterior, confidence=confidence) - sum(
         seen.outcome is not Outcome.SKIP for seen in posterior.observations
     )
-    most = float((gain * testable_chance(posterior) * rerun_worth(posterior)).max())
+    most = float((gain * posterior.testable * rerun_worth(posterior)).max())
     expected = _entropy_left(posterior) / max(most, _LEAST_INFORMATION)
     if expected > left:
         return Undecided(credible_set(posterior.belief, confidence), "bound" if left < 1 else "nothing tells")
@@ -99,9 +98,8 @@ def next_run(posterior: Posterior, *, confidence: float = 0.99, costs: Floats | 
 def not_shown(posterior: Posterior, culprit: int) -> tuple[int, ...]:
     """What must run before a culprit is named with its parents: itself where it never failed, the parents that can be
     tested and never passed."""
-    parents = [commit for commit in posterior.graph.parents[culprit] if commit not in posterior.skipped]
-    missing = [parent for parent in parents or [GOOD_END] if not posterior.tally(parent)[1]]
-    return (*missing, culprit) if not posterior.tally(culprit)[0] else tuple(missing)
+    missing = tuple(parent for parent in posterior.compared_with(culprit) if not posterior.tally(parent)[1])
+    return missing if posterior.tally(culprit)[0] else (*missing, culprit)
 
 
 def worth(posterior: Posterior) -> Floats:
@@ -109,8 +107,8 @@ def worth(posterior: Posterior) -> Floats:
 
     That is the chance that it can be had; less where reruns share their trouble; and little of a commit beside the only
     suspect's line."""
-    value = testable_chance(posterior) * rerun_worth(posterior)
-    certain = as_if_certain(posterior)
+    value = posterior.testable * rerun_worth(posterior)
+    certain = posterior.certain
     if certain is not None and certain.suspects.sum() == 1:
         value[~_comparable(posterior.graph, int(np.argmax(certain.suspects)))] *= _BESIDE
     return value
@@ -126,29 +124,6 @@ def _comparable(graph: CommitGraph, culprit: int) -> Mask:
         descends[commit] = any(descends[parent] for parent in graph.parents[commit])
     comparable[:-1] |= descends
     return comparable
-
-
-def testable_chance(posterior: Posterior) -> Floats:
-    """The chance that each commit and, last, `GOOD_END` can be tested. Shape [n + 1]."""
-    chance = np.ones(len(posterior.graph) + 1)
-    if posterior.skipped:
-        chance[:-1] -= skip_probability(posterior.graph, _tried(posterior), posterior.blamed)
-        chance[[*_out_of_reach(posterior)]] = 0.0
-    return chance
-
-
-def _tried(posterior: Posterior) -> dict[int, bool]:
-    """The commits that were tried, the bad end among them, and whether they had to be skipped."""
-    tried = {seen.commit: False for seen in posterior.observations if seen.commit != GOOD_END}
-    return tried | {posterior.graph.bad: False} | dict.fromkeys(posterior.skipped, True)
-
-
-def _out_of_reach(posterior: Posterior) -> frozenset[int]:
-    """The commits that were skipped, or would all but surely have to be."""
-    commits = posterior.belief.commits
-    among = commits >= _IN_PLAY * commits.max()
-    beyond = out_of_reach(posterior.graph, _tried(posterior), posterior.blamed, among=among)
-    return posterior.skipped | frozenset(np.flatnonzero(beyond).tolist())
 
 
 def rerun_worth(posterior: Posterior) -> Floats:
@@ -186,7 +161,7 @@ def _answer(
     if belief.commits[likeliest] >= confidence and likeliest not in posterior.skipped:
         return Found(likeliest)
     likely = credible_set(belief, 1 - (1 - confidence) / 10)
-    beyond = _out_of_reach(posterior) if posterior.skipped else posterior.skipped
+    beyond = posterior.out_of_reach
     if beyond and len(likely) <= len(beyond) + 2:
         for together in _indistinguishable(posterior.graph, likely, beyond):
             if belief.commits[together].sum() >= confidence:
@@ -219,24 +194,9 @@ def _entropy_left(posterior: Posterior) -> float:
     if posterior.skipped:
         likely = credible_set(belief, _NEARLY_ALL)
         if len(likely) <= _MOST_TOGETHER:
-            groups = _indistinguishable(posterior.graph, likely, _out_of_reach(posterior))
+            groups = _indistinguishable(posterior.graph, likely, posterior.out_of_reach)
             rest = np.delete(commits, list(likely))
             commits = np.array([*(commits[together].sum() for together in groups), *rest])
     every = np.array([*commits, belief.no_culprit, belief.environment])
     every = every[every > 0]
     return float(-(every * np.log2(every)).sum())
-
-
-def as_if_certain(posterior: Posterior) -> Knowledge | None:
-    """The runs as certain knowledge; None if they contradict each other, or the rates are known to be others."""
-    if posterior.rates.good[0] > 0 or posterior.rates.bad[-1] < 1:
-        return None
-    if any(seen.commit == GOOD_END and seen.outcome is Outcome.BAD for seen in posterior.observations):
-        return None
-    try:
-        knowledge = Knowledge.start(
-            posterior.graph, [seen for seen in posterior.observations if seen.commit != GOOD_END]
-        )
-    except ValueError:
-        return None
-    return None if knowledge.unexplained_fails else knowledge

@@ -2,9 +2,10 @@
 
 import numpy as np
 
-from ..evidence.posterior import Belief, Posterior
+from ..evidence.belief import Belief
+from ..evidence.posterior import Posterior
 from ..graph.graph import Floats
-from .decision import as_if_certain, worth
+from .decision import worth
 from .information import information_gain
 from .planner import suspicion
 
@@ -17,7 +18,7 @@ def expected_bits(posterior: Posterior) -> Floats:
 
 def planning_belief(posterior: Posterior) -> Belief:
     """The belief; or, while the runs agree with rates of 0 and 1, what it would be at these rates."""
-    certain = as_if_certain(posterior)
+    certain = posterior.certain
     if certain is None or certain.suspects.sum() == 1:
         return posterior.guess
     weights = suspicion(certain, posterior.weights)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..evidence.posterior import Belief
+from ..evidence.belief import Belief
 from ..graph.graph import CommitGraph, Floats
 
 

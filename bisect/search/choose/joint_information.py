@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..evidence.posterior import Belief
+from ..evidence.belief import Belief
 from ..graph.graph import CommitGraph, Floats
 from ..model.groups import GOOD_END
 from .information import entropy

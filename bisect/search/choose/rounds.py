@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from ..evidence.one_place import compared_in_one_place, confirmed_by, next_to_compare
+from ..evidence.one_place import compared_in_one_place, next_to_compare
 from ..evidence.posterior import Posterior
 from ..graph.graph import Floats
 from .batch import lost_their_value, next_runs
@@ -13,7 +13,6 @@ from .decision import (
     NoCulprit,
     ToShow,
     Undecided,
-    as_if_certain,
     credible_set,
     next_run,
 )
@@ -60,12 +59,12 @@ def next_round(
         return _search(posterior, decision, in_flight, workers, costs, windows)
     if not isinstance(decision, ToShow | Found):
         return decision
-    kept, lost = _split(in_flight, {*confirmed_by(posterior, decision.culprit)})
+    kept, lost = _split(in_flight, {decision.culprit, *posterior.compared_with(decision.culprit)})
     if isinstance(decision, ToShow):
         missing = [commit for commit in decision.missing if commit not in kept]
         start = tuple(missing[: max(0, workers - len(kept))])
         return Round(start=start, cancel=lost, confirming=decision.culprit)
-    certain = as_if_certain(posterior)
+    certain = posterior.certain
     undone = None if certain is None else undoing(windows, certain, decision.culprit)
     if undone is not None:
         kept, lost = _split(in_flight, {undone})
@@ -93,7 +92,7 @@ def _search(
         start = next_runs(posterior, count=max(0, workers - len(kept)), in_flight=kept, costs=costs)
         # A batch leaves out what tells nothing beside the runs in flight; without any, one is run.
         start = start or ([] if kept else [step.commit])
-    certain = as_if_certain(posterior)
+    certain = posterior.certain
     alone = None if certain is None else next_step(certain)
     if certain is not None and isinstance(alone, Probe):
         start = (

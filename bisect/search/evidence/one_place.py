@@ -3,18 +3,11 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from ..model.groups import GOOD_END
 from .knowledge import Outcome
 from .posterior import Posterior
 
 _MOST_TURNS = 24
 """Of each commit, to see them in one place."""
-
-
-def confirmed_by(posterior: Posterior, culprit: int) -> tuple[int, ...]:
-    """The commits that are compared: the culprit, and each parent that can be tested; else `GOOD_END`."""
-    parents = [commit for commit in posterior.graph.parents[culprit] if commit not in posterior.skipped]
-    return (culprit, *(parents or [GOOD_END]))
 
 
 def compared_in_one_place(posterior: Posterior, culprit: int) -> bool:
@@ -23,7 +16,7 @@ def compared_in_one_place(posterior: Posterior, culprit: int) -> bool:
     For each parent: the culprit failed and it passed in one place, or each of them in two; or places are not known.
     """
     fails = _places(posterior, culprit, Outcome.BAD)
-    for parent in confirmed_by(posterior, culprit)[1:]:
+    for parent in posterior.compared_with(culprit):
         passes = _places(posterior, parent, Outcome.GOOD)
         if fails and passes and not fails & passes and min(len(fails), len(passes)) < 2:
             return False
@@ -35,7 +28,7 @@ def next_to_compare(
 ) -> list[int] | None:
     """Up to `count` of the culprit and its parents to run again, those first that ran least often; None once each has
     run 24 times and was not seen in one place with the other."""
-    around = confirmed_by(posterior, culprit)
+    around = (culprit, *posterior.compared_with(culprit))
     runs = Counter(seen.commit for seen in posterior.observations if seen.outcome is not Outcome.SKIP)
     if all(runs[commit] >= _MOST_TURNS for commit in around):
         return None

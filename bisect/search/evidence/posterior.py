@@ -7,13 +7,15 @@ from math import exp, log
 
 import numpy as np
 
-from ..graph.graph import CommitGraph, Floats, Integers
+from ..graph.graph import CommitGraph, Floats
 from ..model.explanation import Explanation, explain
 from ..model.groups import GOOD_END, Groups
 from ..model.rates import Rates
+from .belief import Belief, Reruns
 from .blamed_file import BlamedFile
-from .knowledge import Observation, Outcome
+from .knowledge import Knowledge, Observation, Outcome
 from .places import fresh_runs, log_one_rate, shared_trouble
+from .testability import out_of_reach, skip_probability
 
 # What is expected before the first run. At Google four ranges in ten had no culprit (Henderson et al., Flake Aware
 # Culprit Finding, ICST 2023), but most cases are no flakes, and both ends were seen to differ once before anyone asks.
@@ -21,37 +23,8 @@ _NO_CULPRIT = 0.04
 _ALL_PASS, _ALL_FAIL = 0.01, 0.1
 """That no run fails, though someone saw the bad end do so; or that each does, for a case or a machine is broken."""
 _ENVIRONMENT = 0.002
-
-
-@dataclass(frozen=True)
-class Reruns:
-    """How one more run of a commit that ran before would end: its earlier outcomes may be its own.
-
-    of_commit: the group of each commit; shape [n]. fails: for each commit that ran (or `GOOD_END`) the chance that one
-    more run fails if the culprit is of each group; shape [g].
-    """
-
-    of_commit: Integers
-    fails: Mapping[int, Floats]
-
-
-@dataclass(frozen=True)
-class Belief:
-    """Probabilities of the hypotheses, and the chance that a further run fails under each.
-
-    commits[c] is the probability that c is to blame; then a run of a commit that never ran fails with chance
-    fail_if_bad[c] if it is c or a descendant, with fail_if_good[c] elsewhere; for a commit that ran, see `reruns`.
-    Arrays have shape [n]; all probabilities sum to 1.
-    """
-
-    commits: Floats
-    fail_if_bad: Floats
-    fail_if_good: Floats
-    no_culprit: float
-    fail_if_no_culprit: float
-    environment: float
-    fail_if_environment: float
-    reruns: Reruns | None = None
+_IN_PLAY = 0.01
+"""Of the likeliest commit's probability: a commit with less is not searched."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,6 +146,49 @@ class Posterior:
     def blamed(self) -> dict[int, tuple[BlamedFile, ...]]:
         """The files that the errors of skipped commits name."""
         return {seen.commit: seen.blamed for seen in self.observations if seen.blamed}
+
+    @cached_property
+    def certain(self) -> Knowledge | None:
+        """The runs as certain knowledge; None if they contradict each other, or the rates are known to be others."""
+        if self.rates.good[0] > 0 or self.rates.bad[-1] < 1 or self.tally(GOOD_END)[0]:
+            return None
+        try:
+            known = Knowledge.start(
+                self.graph, [seen for seen in self.observations if seen.commit != GOOD_END]
+            )
+        except ValueError:
+            return None
+        return None if known.unexplained_fails else known
+
+    @cached_property
+    def testable(self) -> Floats:
+        """The chance that each commit and, last, `GOOD_END` can be tested. Shape [n + 1]."""
+        chance = np.ones(len(self.graph) + 1)
+        if self.skipped:
+            chance[:-1] -= skip_probability(self.graph, self._tried, self.blamed)
+            chance[[*self.out_of_reach]] = 0.0
+        return chance
+
+    @cached_property
+    def out_of_reach(self) -> frozenset[int]:
+        """The commits that were skipped, or would all but surely have to be."""
+        if not self.skipped:
+            return self.skipped
+        commits = self.belief.commits
+        among = commits >= _IN_PLAY * commits.max()
+        beyond = out_of_reach(self.graph, self._tried, self.blamed, among=among)
+        return self.skipped | frozenset(np.flatnonzero(beyond).tolist())
+
+    @property
+    def _tried(self) -> dict[int, bool]:
+        """The commits that were tried, the bad end among them, and whether they had to be skipped."""
+        tried = {seen.commit: False for seen in self.observations if seen.commit != GOOD_END}
+        return tried | {self.graph.bad: False} | dict.fromkeys(self.skipped, True)
+
+    def compared_with(self, culprit: int) -> tuple[int, ...]:
+        """The commits that must pass where a culprit fails: its parents that can be tested; else `GOOD_END`."""
+        parents = tuple(commit for commit in self.graph.parents[culprit] if commit not in self.skipped)
+        return parents or (GOOD_END,)
 
     @cached_property
     def belief(self) -> Belief:

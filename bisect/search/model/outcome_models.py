@@ -45,10 +45,6 @@ class OutcomeModel:
         return np.logaddexp(log(1 - own) + side, log(own) + _own(fails, passes))
 
 
-PLAIN = (OutcomeModel(),)
-"""Runs are independent, at the rate of their side."""
-
-
 def _own(fails: float, passes: float) -> float:
     shape = _OWN_SHAPE
     return (

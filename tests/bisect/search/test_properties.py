@@ -14,8 +14,9 @@ from precision_bisect.bisect.search.choose.decision import Undecided
 from precision_bisect.bisect.search.choose.information import information_gain
 from precision_bisect.bisect.search.choose.planner import Found, OnlySkipped
 from precision_bisect.bisect.search.choose.rounds import Answer, Round, next_round
+from precision_bisect.bisect.search.evidence.belief import Belief
 from precision_bisect.bisect.search.evidence.knowledge import Observation, Outcome
-from precision_bisect.bisect.search.evidence.posterior import Belief, Posterior
+from precision_bisect.bisect.search.evidence.posterior import Posterior
 from precision_bisect.bisect.search.graph.graph import CommitGraph
 from precision_bisect.bisect.search.model.groups import GOOD_END
 from precision_bisect.bisect.search.model.rates import Rates
