@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,17 +12,17 @@ from ...runner.build_output.files.errors import BuildOutputError
 from ...runner.build_output.golden_data import GoldenData, TensorFolder
 from ...runner.case.entry_arguments import entry_arguments
 from ...runner.errors import UserError
-from ...runner.tensor.view import TensorView
 from ..replay.comparison import NotWholeError
 from ..replay.load import busy
 from ..replay.recorded_build import RecordedBuild
 from ..replay.replay import Ran, Replayer, ReplayError
-from ..replay.task_replay import TaskAlone, TaskReplayer
+from ..replay.task_replay import LoneResult, TaskAlone, TaskReplayer
 from ..replay.working_copy import WorkingCopy
 from .experiments.experiment import (
     Dump,
     Dumped,
     DumpEverything,
+    DumpWhole,
     Experiment,
     Record,
     RunAlone,
@@ -42,8 +42,10 @@ class Executor:
     folder: Path
     timeout: float
     on_progress: Callable[[str], None]
-    _alone: dict[TaskAlone, TaskReplayer] = field(default_factory=dict[TaskAlone, TaskReplayer])
-    """Copies of builds, each with one task, which all runs of that share."""
+    _alone: dict[tuple[TaskAlone, ...], TaskReplayer] = field(
+        default_factory=dict[tuple[TaskAlone, ...], TaskReplayer]
+    )
+    """Copies of builds, each with some tasks, which all runs of these share."""
 
     def execute(self, steps: Generator[Experiment[Any], Any, T]) -> T:
         """What the steps return, once all that they ask for is done.
@@ -78,6 +80,8 @@ class Executor:
                 return self._run_in_order(experiment)
             case RunAlone():
                 return self._run_alone(experiment)
+            case DumpWhole():
+                return experiment.build.dump(results=frozenset(), whole=experiment.tasks)
             case _:
                 raise TypeError(f"expected an experiment that is known here, found {experiment}")
 
@@ -112,11 +116,12 @@ class Executor:
         with busy() if asked.under_load else nullcontext():
             return tuple(_outputs(asked.failing, asked.schedule) for _ in range(asked.runs))
 
-    def _run_alone(self, asked: RunAlone) -> Mapping[int, TensorView]:
-        if asked.alone not in self._alone:
-            place = self.folder / "alone" / f"{len(self._alone) + 1:03}-task-{asked.alone.task.ordinal}"
-            self._alone[asked.alone] = TaskReplayer(asked.alone, folder=place)
-        return self._alone[asked.alone].run(asked.given, asked.like)
+    def _run_alone(self, asked: RunAlone) -> tuple[LoneResult, ...]:
+        tasks = tuple(each.alone for each in asked.tasks)
+        if tasks not in self._alone:
+            place = self.folder / "alone" / f"{len(self._alone) + 1:03}-task-{tasks[-1].task.ordinal}"
+            self._alone[tasks] = TaskReplayer(tasks, folder=place)
+        return self._alone[tasks].run([each.contents for each in asked.tasks])
 
 
 def _outputs(build: RecordedBuild, schedule: str | None) -> TensorFolder | None:

@@ -13,7 +13,7 @@ from ...runner.build_output.args.records import DumpStage, Kind
 from ...runner.build_output.files.errors import RecordNotWholeError
 from ...runner.compare.statistics.statistics import IncomparableError, Tolerance, measure
 from ...runner.tensor.chunks import decode
-from ...runner.tensor.view import DType, TensorView
+from ...runner.tensor.view import DType, Storage, TensorView
 from ..graph.task_list import KernelTask
 
 
@@ -103,3 +103,14 @@ def alike(actual: TensorView, expected: TensorView) -> tuple[TensorView, TensorV
 def _as(view: TensorView, dtype: DType) -> TensorView:
     values = decode(view.dtype, np.ravel(view.contiguous())).astype(dtype.storage)
     return TensorView.of_contiguous(view.name, dtype, view.shape, values)
+
+
+def in_type(view: TensorView, dtype: DType) -> TensorView:
+    """The tensor with its elements converted to another type; as it is where it has that type."""
+    import torch
+
+    if view.dtype is dtype:
+        return view
+    converted = view.torch().to(getattr(torch, dtype.torch_name)).contiguous()
+    raw: Storage = converted.reshape(-1).view(torch.uint8).numpy()  # pyright: ignore[reportUnknownMemberType]
+    return TensorView.of_contiguous(view.name, dtype, view.shape, raw.view(dtype.storage))

@@ -1,15 +1,17 @@
-"""An orchestration that submits one task of another one, alone, on tensors that are its entry arguments."""
+"""An orchestration that submits one task of another one alone, or some in turn, on tensors that are entry arguments."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from ...runner.build_output.graph.model import ArgumentType
+from ...runner.build_output.graph.model import ArgumentType, Region
 from ...runner.build_output.orchestration.model import Argument, BlockKind, Submit, SubmitKind, Usage
 from ...runner.build_output.orchestration.orchestration import Orchestration
 from ...runner.errors import UserError
 from ..graph.task_list import KernelTask
+from .geometry import view_text
 from .launch import launch_statements
 
 ADD_METHODS = {
@@ -26,6 +28,7 @@ USAGES = {
     ArgumentType.UNKNOWN: Usage.NO_DEPENDENCY,
 }
 _ACCESS = re.compile(r"\b(\w+)\.tensor\(\s*\d+\s*\)\.ref\(\)")
+_BEFORE, _DONE = "precision_bisect_before", "precision_bisect_done"
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _OF_LITERALS = frozenset(
     (
@@ -69,51 +72,99 @@ def _straight_line(orchestration: Orchestration) -> tuple[Submit, ...]:
     return submits if straight else ()
 
 
-def alone(
-    orchestration: Orchestration,
-    submit: Submit,
-    *,
-    scalars: Mapping[int, int | float | bool | None],
-    blocks: int | None,
-) -> bytes:
-    """The source with an entry function that submits one task; tensor i of the entry is tensor i of the task.
+@dataclass(frozen=True, kw_only=True)
+class LoneCall:
+    """One task as it is submitted apart from the others. `tensors` are, in the order of its arguments, the entry's
+    tensor that each is a region of; `scalars` expressions; `blocks` how many it ran in, None where that stays as it is
+    written."""
 
-    `scalars` are the values recorded for the task, by argument index, and `blocks` how many it ran in: they stand in
-    for variables of loops.
+    submit: Submit
+    tensors: tuple[tuple[int, Region], ...]
+    scalars: tuple[str, ...]
+    blocks: int | None
+
+
+def scalars_of(submit: Submit, recorded: Mapping[int, int | float | bool | None]) -> tuple[str, ...]:
+    """The scalar arguments of a task as source text. `recorded` are its values, by argument index: they stand in for
+    variables of loops.
 
     Raises:
-        SingleTaskError: the dialect or the submit is not understood well enough.
+        SingleTaskError: a value was not recorded exactly.
     """
-    if orchestration.entry is None or orchestration.expected_arg_count is None or submit.declaration is None:
-        raise SingleTaskError(
-            "orchestration: expected an entry function, its argument count and a task with arguments of its own"
-        )
-    tensors = submit.tensor_arguments
-    if not all(argument.plain for argument in submit.arguments):
-        raise SingleTaskError(
-            "orchestration: expected arguments that are always added, found some in a branch"
-        )
-    parameters = submit.parameters
-    lines = [entry_tensor(orchestration, index, _name(index)) for index in range(len(tensors))]
-    lines.append(_scope(orchestration, submit) + "{")
-    lines.append(orchestration.text(submit.declaration))
-    lines += [
-        f"{parameters}.{ADD_METHODS[argument.usage]}({_name(index)});"
-        for index, argument in enumerate(tensors)
-    ]
-    lines += _scalars(parameters, submit.arguments, len(tensors), scalars)
-    lines += launch_statements(orchestration, submit, blocks)
-    lines += [orchestration.text(submit.statement), "}"]
+    tensors = len(submit.tensor_arguments)
+    added = [argument for argument in submit.arguments if argument.usage is Usage.SCALAR]
+    return tuple(
+        scalar_text(argument, recorded.get(tensors + position)) for position, argument in enumerate(added)
+    )
+
+
+def in_turn(
+    orchestration: Orchestration, calls: Sequence[LoneCall], shapes: Sequence[tuple[int, ...]]
+) -> bytes:
+    """The source with an entry function that submits some tasks and no other, each once the one before it is done.
+    `shapes` are those of its tensors, in elements.
+
+    Raises:
+        SingleTaskError: the dialect or a submit is not understood well enough.
+        LayoutError: a region is no box of its tensor.
+    """
+    if orchestration.entry is None or orchestration.expected_arg_count is None:
+        raise SingleTaskError("orchestration: expected an entry function and its argument count, found none")
+    lines = [entry_tensor(orchestration, index, entry_name(index)) for index in range(len(shapes))]
+    if len(calls) > 1:
+        lines.append(f"PTO2TaskId {_BEFORE}[1];")
+    for number, call in enumerate(calls):
+        lines += _submitted(orchestration, call, shapes, number=number, of=len(calls))
     entry, count = orchestration.entry, orchestration.expected_arg_count.span
     body = "{\n" + "\n".join(f"    {line}" for line in lines) + "\n}"
-    edits = sorted(((entry, body), (count, str(len(tensors)))), reverse=True)
+    edits = sorted(((entry, body), (count, str(len(shapes)))), reverse=True)
     source = orchestration.source
     for span, text in edits:
         source = source[: span.start] + text.encode() + source[span.end :]
     return source
 
 
-def _name(index: int) -> str:
+def _submitted(
+    orchestration: Orchestration,
+    call: LoneCall,
+    shapes: Sequence[tuple[int, ...]],
+    *,
+    number: int,
+    of: int,
+) -> list[str]:
+    """The lines that submit one of `of` tasks."""
+    submit = call.submit
+    if submit.declaration is None or not all(argument.plain for argument in submit.arguments):
+        raise SingleTaskError(
+            "orchestration: expected a task with arguments of its own that are always added, found "
+            + ("none" if submit.declaration is None else "some in a branch")
+        )
+    parameters = submit.parameters
+    lines = [_scope(orchestration, submit) + "{"]
+    added: list[str] = []
+    for index, (argument, (tensor, region)) in enumerate(
+        zip(submit.tensor_arguments, call.tensors, strict=True)
+    ):
+        views, text = view_text(
+            region, shapes[tensor], tensor=entry_name(tensor), variable=f"argument_{index}"
+        )
+        lines += views
+        added.append(f"{parameters}.{ADD_METHODS[argument.usage]}({text});")
+    lines += [orchestration.text(submit.declaration), *added]
+    lines += [f"{parameters}.add_scalar({scalar});" for scalar in call.scalars]
+    lines += launch_statements(orchestration, submit, call.blocks)
+    lines += [f"{parameters}.set_dependencies({_BEFORE}, 1);"] if number else []
+    statement, result = orchestration.text(submit.statement), submit.result
+    if number + 1 < of:
+        named = statement if result is not None else f"const auto {_DONE} = {statement}"
+        lines += [named, f"{_BEFORE}[0] = {result or _DONE}.task_id();"]
+    else:
+        lines.append(statement)
+    return [*lines, "}"]
+
+
+def entry_name(index: int) -> str:
+    """What the entry function calls a tensor, and what the harness is told."""
     return f"alone_{index}"
 
 
@@ -146,19 +197,6 @@ def _scope(orchestration: Orchestration, submit: Submit) -> str:
         return ""
     head = orchestration.source[scopes[-1].span.start : scopes[-1].body.start].decode("utf-8", "replace")
     return head if head.strip() else ""
-
-
-def _scalars(
-    parameters: str,
-    arguments: Sequence[Argument],
-    tensors: int,
-    recorded: Mapping[int, int | float | bool | None],
-) -> list[str]:
-    added = [argument for argument in arguments if argument.usage is Usage.SCALAR]
-    return [
-        f"{parameters}.add_scalar({scalar_text(argument, recorded.get(tensors + position))});"
-        for position, argument in enumerate(added)
-    ]
 
 
 def scalar_text(argument: Argument, recorded: int | float | bool | None) -> str:

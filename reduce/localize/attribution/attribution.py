@@ -12,6 +12,9 @@ from ...replay.comparison import TaskValues
 from ..experiments.experiment import Steps
 from .task_class import Distances, TaskClass
 
+READS_MORE = "where all memory around its tensors holds zeros it is right: it reads what it was not given"
+"""Of a task that misses its result where that memory is poisoned."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class DivergentTask:

@@ -11,9 +11,10 @@ from ....runner.errors import UserError
 from ....runner.tensor.view import TensorView
 from ...replay.comparison import NotWholeError, differs, distance
 from ...replay.recorded_build import RecordedBuild
-from ...replay.task_replay import TaskAlone
+from ...replay.task_replay import Fill, GivenTask, TaskAlone
 from ..experiments.experiment import RunAlone, Steps, Tell
-from .attribution import Attribution, DivergentTask
+from .attribution import READS_MORE, Attribution, DivergentTask
+from .kept_state import state_kept
 from .task_class import TaskClass
 
 
@@ -32,7 +33,7 @@ class KnownInputs:
         return tuple(attributions)
 
     def attribute(self, divergent: DivergentTask, *, inputs_diverge: bool = False) -> Steps[Attribution]:
-        """Measure a task in up to two runs of it alone; unknown where its right inputs are."""
+        """Measure a task in runs of it alone, two where it is right; unknown where its right inputs are."""
         right = divergent.right_inputs
         if right is None:
             return _verdict(
@@ -42,22 +43,31 @@ class KnownInputs:
         yield from Tell(f"running {divergent.task.name} alone")
         actual, expected = divergent.actual, divergent.expected.after
         try:
-            alone = TaskAlone.of(self.failing, divergent.task, scalars=actual.scalars)
-            results = yield from RunAlone(alone=alone, given=right, like=actual)
-            if missed := self._error(results, expected):
+            alone = TaskAlone.of(self.failing, divergent.task, actual)
+            (left,) = yield from RunAlone(tasks=(GivenTask.of(alone, right, Fill.LOW),))
+            if missed := self._error(left.results, expected):
+                (left,) = yield from RunAlone(tasks=(GivenTask.of(alone, right, Fill.ZERO),))
+                reads = "" if self._error(left.results, expected) else f"; {READS_MORE}"
                 return _verdict(
                     TaskClass.INTRODUCED,
-                    f"alone on the known inputs the kernel misses the known result by {missed:.3g}",
+                    f"alone on the known inputs the kernel misses the known result by {missed:.3g}{reads}",
                 )
-            results = yield from RunAlone(alone=alone, given=actual.before, like=actual)
-            if self._error(results, expected):
+            (left,) = yield from RunAlone(tasks=(GivenTask.of(alone, actual.before, Fill.LOW),))
+            if self._error(left.results, expected):
                 return _verdict(
                     TaskClass.INHERITED,
                     "alone on the known inputs the kernel is right, on those of the run it is not: these bring the "
                     "error",
                 )
+            if (kept := (yield from state_kept(self.failing, alone, divergent, Fill.LOW))) is not None:
+                return kept
         except (UserError, BuildOutputError, NotWholeError) as error:
             return _verdict(TaskClass.UNKNOWN, str(error))
+        if alone.placement.inexact:
+            return _verdict(
+                TaskClass.UNKNOWN,
+                f"alone the kernel is right, but not where its tensors lay: {alone.placement.inexact}",
+            )
         return _verdict(
             TaskClass.INTERACTION, "alone the kernel is right, on the known inputs and on those of the run"
         )

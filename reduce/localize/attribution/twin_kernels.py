@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -14,11 +15,16 @@ from ...graph.overwritten import intruders
 from ...graph.task_list import KernelTask
 from ...replay.comparison import NotWholeError, TaskValues, differs, distance
 from ...replay.recorded_build import RecordedBuild
-from ...replay.task_replay import TaskAlone
+from ...replay.task_replay import Fill, GivenTask, TaskAlone
 from ..experiments.experiment import RunAlone, Steps, Tell
-from .attribution import Attribution, DivergentTask
+from .attribution import READS_MORE, Attribution, DivergentTask
+from .kept_state import state_kept
+from .likeness import Likeness, likeness
 from .task_class import Distances, TaskClass, classify
 from .ulp import moved_by_one_ulp
+
+_MOST_ALONE = 12
+"""Tasks of one kernel that are run alone at most: each takes about five runs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,19 +37,28 @@ class TwinKernels:
     tolerance: Tolerance
 
     def attribute_all(self, divergent: Sequence[DivergentTask]) -> Steps[tuple[Attribution, ...]]:
-        """One verdict a task. Of several with the same kernels, the first is run alone, and speaks for the others."""
-        by_kernels: dict[tuple[str, str], Attribution] = {}
+        """One verdict a task. One that was run alone speaks for others of its kernels only where their inputs, their
+        geometry and the pattern of their errors are alike; of a kernel, no more than a few are run."""
+        spoken: dict[Likeness, Attribution] = {}
+        alone: Counter[str] = Counter()
         verdicts: list[Attribution] = []
         for each in divergent:
-            kernels = each.task.name, _counterpart(each).name
-            if kernels in by_kernels:
-                verdicts.append(by_kernels[kernels])
+            kernels = likeness(each, _counterpart(each), self.tolerance)
+            known = None if kernels is None else spoken.get(kernels)
+            if known is None and alone[each.task.name] == _MOST_ALONE:
+                reason = (
+                    f"{_MOST_ALONE} other tasks of the kernel were run alone, and none is known to be alike"
+                )
+                known = Attribution(task_class=TaskClass.UNKNOWN, distances=None, reason=reason)
+            if known is not None:
+                verdicts.append(known)
                 continue
+            alone[each.task.name] += 1
             verdict = yield from self.attribute(each)
             verdicts.append(verdict)
-            if verdict.task_class is not TaskClass.UNKNOWN:
+            if verdict.task_class is not TaskClass.UNKNOWN and kernels is not None:
                 reason = f"as task {each.task.ordinal} of the same kernel: {verdict.reason}"
-                by_kernels[kernels] = replace(verdict, distances=None, reason=reason)
+                spoken[kernels] = replace(verdict, distances=None, reason=reason)
         return tuple(verdicts)
 
     def attribute(self, divergent: DivergentTask, *, inputs_diverge: bool = False) -> Steps[Attribution]:
@@ -57,38 +72,47 @@ class TwinKernels:
     def _measured(self, divergent: DivergentTask, *, inputs_diverge: bool) -> Steps[Attribution]:
         actual, expected = divergent.actual, divergent.expected
         right = expected.before
-        failing = TaskAlone.of(self.failing, divergent.task, scalars=actual.scalars)
-        reference = TaskAlone.of(self.reference, _counterpart(divergent), scalars=expected.scalars)
-
-        def error(alone: TaskAlone, given: Mapping[int, TensorView], like: TaskValues) -> Steps[float]:
-            results = yield from RunAlone(alone=alone, given=given, like=like)
-            return _error(results, expected.after)
-
-        missed = yield from error(reference, right, expected)
+        failing = TaskAlone.of(self.failing, divergent.task, actual)
+        reference = TaskAlone.of(self.reference, _counterpart(divergent), expected)
+        fill, missed = yield from _harmless_fill(reference, expected)
         if missed > 0:
             return Attribution(
                 task_class=TaskClass.UNKNOWN,
                 distances=None,
                 reason=f"alone, the reference's task misses its own result by {missed:.3g}",
             )
+
+        def error(alone: TaskAlone, given: Mapping[int, TensorView]) -> Steps[float]:
+            return (yield from _missed(GivenTask.of(alone, given, fill), expected))
+
         shared = actual.before.keys() & right.keys()
         inputs = max((distance(actual.before[index], right[index]) for index in shared), default=0.0)
         moved = {index: moved_by_one_ulp(view) for index, view in right.items()}
         distances = Distances(
             out=_error(actual.after, expected.after),
-            introduced=(yield from error(failing, right, actual)),
-            propagated=(yield from error(reference, {**right, **actual.before}, expected)) if inputs else 0.0,
+            introduced=(yield from error(failing, right)),
+            propagated=(yield from error(reference, {**right, **actual.before})) if inputs else 0.0,
             inputs=inputs,
-            floor=(yield from error(reference, moved, expected)),
+            floor=(yield from error(reference, moved)),
         )
         off = [i for i in sorted(shared) if differs(actual.before[i], right[i], self.tolerance)]
         surprising = [] if inputs_diverge else off
         task_class = classify(distances, disturbed=bool(surprising))
+        reason = _reason(task_class, distances, inputs_diverge=inputs_diverge)
+        if task_class is TaskClass.INTRODUCED and fill is not Fill.ZERO:
+            zeroed = GivenTask.of(failing, right, Fill.ZERO)
+            reason += "" if (yield from _missed(zeroed, expected)) else f"; {READS_MORE}"
+        if task_class is TaskClass.INTERACTION and not inputs:
+            kept = yield from state_kept(self.failing, failing, divergent, fill)
+            if kept is not None:
+                return replace(kept, distances=distances)
+        if task_class is TaskClass.INTERACTION and failing.placement.inexact:
+            task_class = TaskClass.UNKNOWN
+            reason = f"{reason}; but it was not run where its tensors lay: {failing.placement.inexact}"
         return Attribution(
             task_class=task_class,
             distances=distances,
-            reason=_reason(task_class, distances, inputs_diverge=inputs_diverge)
-            + self._overwriters(divergent.task, surprising),
+            reason=reason + self._overwriters(divergent.task, surprising),
         )
 
     def _overwriters(self, task: KernelTask, arguments: Sequence[int]) -> str:
@@ -101,6 +125,20 @@ class TwinKernels:
                 named = ", ".join(f"{writer.name} (task {writer.ordinal})" for writer in writers[:4])
                 return f": argument {argument} shares its buffer with what {named} writes"
         return ""
+
+
+def _harmless_fill(reference: TaskAlone, expected: TaskValues) -> Steps[tuple[Fill, float]]:
+    """What may lie around the tensors of the reference's task so that it leaves what it left, and by how much it misses
+    that: poison, or zeros where it reads of what it was not given."""
+    missed = yield from _missed(GivenTask.of(reference, expected.before, Fill.LOW), expected)
+    if missed == 0:
+        return Fill.LOW, missed
+    return Fill.ZERO, (yield from _missed(GivenTask.of(reference, expected.before, Fill.ZERO), expected))
+
+
+def _missed(given: GivenTask, expected: TaskValues) -> Steps[float]:
+    (left,) = yield from RunAlone(tasks=(given,))
+    return _error(left.results, expected.after)
 
 
 def _error(results: Mapping[int, TensorView], expected: Mapping[int, TensorView]) -> float:

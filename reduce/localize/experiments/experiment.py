@@ -19,7 +19,7 @@ from ...replay.comparison import TaskValues
 from ...replay.recorded_build import RecordedBuild
 from ...replay.replay import Ran
 from ...replay.runnable_build import RunnableBuild
-from ...replay.task_replay import TaskAlone
+from ...replay.task_replay import GivenTask, LoneResult
 
 T = TypeVar("T")
 
@@ -130,13 +130,19 @@ class RunInOrder(Experiment[tuple[TensorFolder | None, ...]]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunAlone(Experiment[Mapping[int, TensorView]]):
-    """Run one task and no other. Its arguments hold `given` before it, the others zeros shaped as in `like`; the result
-    is what it leaves, by argument index. It may fail with a `NotWholeError`."""
+class RunAlone(Experiment[tuple[LoneResult, ...]]):
+    """Run some tasks of one build in turn, and no other; the result is what each leaves. It may fail with a
+    `NotWholeError`."""
 
-    alone: TaskAlone
-    given: Mapping[int, TensorView]
-    like: TaskValues
+    tasks: tuple[GivenTask, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DumpWhole(Experiment[ArgsDump]):
+    """Run a build, and dump all arguments of some of its tasks, by their ordinal."""
+
+    build: RecordedBuild
+    tasks: Set[int]
 
 
 @dataclass(frozen=True)

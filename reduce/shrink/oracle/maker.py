@@ -13,10 +13,10 @@ from ....runner.build_output.golden_data import TensorFolder
 from ....runner.build_output.graph.model import Region
 from ....runner.tensor.chunks import decode
 from ....store.vocabulary import Verdict
+from ...rewrite.geometry import elements_of
 from ..program.candidate import Candidate
 from ..program.convert import as_type
 from ..program.cut.cut import Array, Cut, UnfitCutError
-from ..program.geometry import elements_of
 from ..program.made_build import MadeBuild, save
 from ..program.pair import BuildPair
 from .running import BuildRunner

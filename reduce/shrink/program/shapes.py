@@ -10,8 +10,8 @@ import numpy as np
 
 from ....runner.build_output.graph.model import Region
 from ....runner.tensor.view import contiguous_strides
+from ...rewrite.geometry import elements_of
 from .cut.cut import Array, Cut, CutTensor, UnfitCutError
-from .geometry import elements_of
 from .model import ProgramArgument, ProgramTask
 
 

@@ -5,7 +5,7 @@ It stands in for a `RecordedBuild`. Tasks 0 to 4 make a of x0, b of a, x1 of b, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,7 +18,8 @@ from precision_bisect.reduce.graph.races import MissingEdge, missing_edges
 from precision_bisect.reduce.graph.task_list import TaskList
 from precision_bisect.reduce.localize.executor import Executor
 from precision_bisect.reduce.replay.recorded_build import RecordedBuild
-from precision_bisect.reduce.replay.task_replay import TaskAlone
+from precision_bisect.reduce.replay.task_replay import LoneResult, TaskAlone
+from precision_bisect.reduce.rewrite.geometry import region_of
 from precision_bisect.runner.build_output.args.records import DumpStage, Kind
 from precision_bisect.runner.build_output.build_directory import BuildDirectory
 from precision_bisect.runner.build_output.golden_data import TensorFolder
@@ -31,7 +32,7 @@ from precision_bisect.runner.build_output.graph.model import (
 )
 from precision_bisect.runner.build_output.graph.task_graph import TaskGraph
 from precision_bisect.runner.compare.statistics.statistics import Tolerance
-from precision_bisect.runner.tensor.view import DType, TensorView
+from precision_bisect.runner.tensor.view import DType, Storage, TensorView
 from tests.reduce.small_builds import SHIFT, small_build
 
 Array = np.ndarray[Any, Any]
@@ -196,19 +197,27 @@ class SimulatedBuild:
 
 
 class SimulatedTask:
-    """Stands in for a `TaskReplayer`: a task of a simulated build, run alone."""
+    """Stands in for a `TaskReplayer`: tasks of a simulated build, run apart from the others."""
 
     runs = 0
     """Of all tasks; a test sets it back."""
 
-    def __init__(self, alone: TaskAlone, *, folder: Path) -> None:
-        simulated = cast("SimulatedBuild", alone.build)
-        self._kernel = simulated.kernels(simulated.replayer.runs)[alone.task.ordinal]
+    def __init__(self, tasks: Sequence[TaskAlone], *, folder: Path) -> None:
+        self._tasks = tasks
 
-    def run(self, given: Mapping[int, TensorView], like: Any) -> dict[int, TensorView]:
-        """What the task leaves of what it is given."""
+    def run(self, contents: Sequence[Sequence[Storage]]) -> tuple[LoneResult, ...]:
+        """What the tasks leave of what they are given."""
         type(self).runs += 1
-        return {1: view("alone", self._kernel(np.asarray(given[0].contiguous())))}
+        return tuple(self._result(*pair) for pair in zip(self._tasks, contents, strict=True))
+
+    def _result(self, alone: TaskAlone, contents: Sequence[Storage]) -> LoneResult:
+        simulated = cast("SimulatedBuild", alone.build)
+        kernel = simulated.kernels(simulated.replayer.runs)[alone.task.ordinal]
+        read, written = (alone.placement.tensors[index] for index in (0, 1))
+        left = tuple(buffer.copy() for buffer in contents)
+        result = kernel(region_of(contents[read.buffer], read.region).copy())
+        region_of(left[written.buffer], written.region)[...] = result
+        return LoneResult(results={1: view("alone", result)}, left=left)
 
 
 def executor_in(folder: Path, on_progress: Callable[[str], None] = lambda _text: None) -> Executor:

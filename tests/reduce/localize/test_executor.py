@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
+import numpy as np
 import pytest
 
 from precision_bisect.reduce.localize import executor
@@ -18,9 +19,9 @@ from precision_bisect.reduce.localize.experiments.experiment import (
 )
 from precision_bisect.reduce.localize.references.reference_runs import ReferenceRuns
 from precision_bisect.reduce.replay.comparison import NotWholeError, TaskValues
-from precision_bisect.reduce.replay.task_replay import TaskAlone
+from precision_bisect.reduce.replay.task_replay import Fill, GivenTask, TaskAlone
 from precision_bisect.runner.errors import UserError
-from tests.reduce.localize.simulated_build import SimulatedBuild, add, executor_in, view
+from tests.reduce.localize.simulated_build import SimulatedBuild, SimulatedTask, add, executor_in, view
 
 
 @pytest.fixture
@@ -89,14 +90,12 @@ def test_runs_of_one_task_share_a_copy_of_its_build(
 ) -> None:
     folders: list[Path] = []
 
-    class NotedTask:
+    class NotedTask(SimulatedTask):
         """Notes where a task is run."""
 
-        def __init__(self, _alone: TaskAlone, *, folder: Path) -> None:
+        def __init__(self, tasks: Sequence[TaskAlone], *, folder: Path) -> None:
+            super().__init__(tasks, folder=folder)
             folders.append(folder)
-
-        def run(self, given: Any, _like: Any) -> Any:
-            return given
 
     monkeypatch.setattr(executor, "TaskReplayer", NotedTask)
     before, after = bad.values()
@@ -104,9 +103,10 @@ def test_runs_of_one_task_share_a_copy_of_its_build(
 
     def steps() -> Steps[None]:
         task = bad.tasks.tasks[1]
-        first, second = (TaskAlone.of(bad.recorded, task, scalars={}) for _ in range(2))
+        first, second = (TaskAlone.of(bad.recorded, task, like) for _ in range(2))
         for alone in (first, first, second):
-            assert (yield from RunAlone(alone=alone, given=like.before, like=like)) == like.before
+            (left,) = yield from RunAlone(tasks=(GivenTask.of(alone, like.before, Fill.LOW),))
+            assert np.array_equal(left.results[1].contiguous(), after[1])
 
     executor_in(tmp_path).execute(steps())
     assert [folder.name for folder in folders] == ["001-task-1", "002-task-1"]

@@ -14,10 +14,11 @@ import torch
 
 from precision_bisect.reduce.replay import task_replay
 from precision_bisect.reduce.replay.comparison import TaskValues
-from precision_bisect.reduce.replay.task_replay import TaskAlone, TaskReplayer
+from precision_bisect.reduce.replay.placement import Placement
+from precision_bisect.reduce.replay.task_replay import Fill, GivenTask, LoneResult, TaskAlone, TaskReplayer
 from precision_bisect.reduce.replay.working_copy import WorkingCopy
 from precision_bisect.reduce.rewrite.single_task import SingleTaskError
-from precision_bisect.runner.build_output.graph.model import ArgumentType
+from precision_bisect.runner.build_output.graph.model import Region
 from precision_bisect.runner.build_output.kernel_config import Direction
 from precision_bisect.runner.case.entry_arguments import EntryTensor
 from precision_bisect.runner.tensor.view import DType, TensorView
@@ -54,8 +55,11 @@ class ComputedRuns:
         self.runs += 1
         self.given.append(arguments)
         self.data.append(data)
-        read = torch.load(data / "in" / f"{arguments[0].name}.pt", weights_only=True).numpy()
-        return SimpleNamespace(dump=SimulatedDump({0: read}, {0: read + 1}), graph=graph(((1, "a", "b"),)))
+        read = (
+            torch.load(data / "in" / f"{arguments[0].name}.pt", weights_only=True).numpy().ravel()[:ELEMENTS]
+        )
+        dump = SimulatedDump({0: read}, {0: read + 1})
+        return SimpleNamespace(dump=dump, graph=graph(((1, "a", "b"),)), outputs=None)
 
 
 @pytest.fixture
@@ -70,91 +74,123 @@ def recorded(build: SimulatedBuild, ordinal: int) -> TaskValues:
     return TaskValues({0: view("x", before[ordinal])}, {1: view("y", after[ordinal])}, {})
 
 
-def alone(build: SimulatedBuild, ordinal: int, folder: Path, **changes: Any) -> TaskReplayer:
+def alone(build: SimulatedBuild, ordinal: int, **changes: Any) -> TaskAlone:
     task = build.tasks.tasks[ordinal]
     changed = replace(task, task=replace(task.task, **changes))
-    return TaskReplayer(TaskAlone.of(build.recorded, changed, scalars={}), folder=folder)
+    return TaskAlone.of(build.recorded, changed, recorded(build, ordinal))
+
+
+def run(task: TaskAlone, given: dict[int, TensorView], folder: Path, fill: Fill = Fill.LOW) -> LoneResult:
+    contents = GivenTask.of(task, given, fill).contents
+    (result,) = TaskReplayer([task], folder=folder).run([contents])
+    return result
 
 
 def values(tensor: TensorView) -> list[float]:
     return np.asarray(tensor.contiguous()).tolist()
 
 
-def test_its_entry_is_the_task_s_own_tensors_with_recorded_values(
+def saved(index: int, kind: str = "in") -> Any:
+    (data,) = ComputedRuns.made[-1].data
+    return torch.load(data / kind / f"alone_{index}.pt", weights_only=True)
+
+
+def test_its_entry_is_the_task_s_own_buffers_with_recorded_values_and_poison(
     build: SimulatedBuild, tmp_path: Path
 ) -> None:
     like = recorded(build, 1)
-    task = alone(build, 1, tmp_path / "alone")
-    results = task.run(like.before, like)
-    assert {index: values(each) for index, each in results.items()} == {1: (2 * X0 + 1).tolist()}
+    result = run(alone(build, 1), dict(like.before), tmp_path / "alone")
+    assert {index: values(each) for index, each in result.results.items()} == {1: (2 * X0 + 1).tolist()}
     (replayer,) = ComputedRuns.made
     assert (replayer.toolchain, replayer.timeout) == ("the toolchain", 7)
-    first, second = replayer.given[0]
-    assert first == EntryTensor(name="alone_0", dtype="float32", shape=SHAPE, is_output=False, has_input=True)
-    assert second == EntryTensor(
-        name="alone_1", dtype="float32", shape=SHAPE, is_output=True, has_input=False
-    )
-    (data,) = replayer.data
-    assert {str(file.relative_to(data)) for file in data.rglob("*.pt")} == {
-        "in/alone_0.pt",
-        "out/alone_1.pt",
-    }
-    assert torch.load(data / "in/alone_0.pt", weights_only=True).tolist() == (2 * X0).tolist()
-    assert torch.load(data / "out/alone_1.pt", weights_only=True).tolist() == (2 * X0 + 1).tolist()
+    shape = (ELEMENTS + 1024,)
+    assert replayer.given[0] == [
+        EntryTensor(name=f"alone_{index}", dtype="float32", shape=shape, is_output=True, has_input=True)
+        for index in (0, 1)
+    ]
+    poison = np.full(4, 0x3A, np.uint8).view(np.float32)[0]
+    assert saved(0)[:ELEMENTS].tolist() == (2 * X0).tolist()
+    assert (saved(0)[ELEMENTS:] == poison).all()
+    assert (saved(1) == poison).all()
 
 
 def test_its_copy_submits_the_task_and_no_other(build: SimulatedBuild, tmp_path: Path) -> None:
     original = build.orchestration.source
-    alone(build, 1, tmp_path / "alone")
+    TaskReplayer([alone(build, 1)], folder=tmp_path / "alone")
     parts = ComputedRuns.made[0].copy.build()
     orchestration = parts.orchestration()
     (submit,) = orchestration.submits
     assert [each.func_id for each in submit.kernels if each.func_id != -1] == [1]
-    assert [argument.text for argument in submit.arguments] == ["alone_0", "alone_1"]
+    assert [argument.text for argument in submit.arguments] == ["argument_0", "argument_1"]
     assert orchestration.expected_arg_count is not None
     assert orchestration.expected_arg_count.value == 2
-    assert parts.kernel_config().orchestration.signature == (Direction.IN, Direction.OUT)
+    assert parts.kernel_config().orchestration.signature == (Direction.INOUT, Direction.INOUT)
     assert SimulatedBuild(build.build, build.kernels).orchestration.source == original
 
 
-def test_every_run_has_data_of_its_own_in_the_type_of_the_recorded_ones(
+def test_what_it_is_given_is_converted_to_the_type_of_its_buffer(
     build: SimulatedBuild, tmp_path: Path
 ) -> None:
-    like = recorded(build, 1)
-    task = alone(build, 1, tmp_path / "alone")
-    task.run(like.before, like)
     wide = TensorView.of_contiguous("wide", DType.FLOAT64, SHAPE, np.full(ELEMENTS, 3.0))
-    results = task.run({0: wide}, like)
-    assert values(results[1]) == [4.0] * ELEMENTS
-    before, after = ComputedRuns.made[0].data
-    assert before != after
-    assert torch.load(before / "in/alone_0.pt", weights_only=True).tolist() == (2 * X0).tolist()
-    assert torch.load(after / "in/alone_0.pt", weights_only=True).dtype == torch.float32
+    result = run(alone(build, 1), {0: wide}, tmp_path / "alone", Fill.ZERO)
+    assert values(result.results[1]) == [4.0] * ELEMENTS
+    assert saved(0).dtype == torch.float32
+    assert saved(1).count_nonzero() == 0
 
 
-def test_a_task_that_accumulates_starts_from_what_it_was_given(build: SimulatedBuild, tmp_path: Path) -> None:
-    source = build.build / "orchestration" / "main.cpp"
-    source.write_text(source.read_text().replace("p1.add_output(b)", "p1.add_inout(b)"))
-    build = SimulatedBuild(build.build, build.kernels, replayer=build.replayer)
+def test_a_tensor_lies_where_the_run_had_it(build: SimulatedBuild, tmp_path: Path) -> None:
+    """Rows of 2 in a buffer of rows of 4: what lies between them is poison."""
+    region = Region(dtype=DType.FLOAT32, shape=(4, 2), strides=(4, 1), start_offset=5)
     first, second = build.tasks.tasks[1].task.arguments
-    arguments = (first, replace(second, type=ArgumentType.INOUT))
-    task = alone(build, 1, tmp_path / "alone", arguments=arguments)
-    like = recorded(build, 1)
-    task.run({**like.before, 1: view("b", 5 + X0)}, like)
-    (replayer,) = ComputedRuns.made
-    config = replayer.copy.build().kernel_config()
-    assert config.orchestration.signature == (Direction.IN, Direction.INOUT)
-    assert [(each.is_output, each.has_input) for each in replayer.given[0]] == [(False, True), (True, True)]
-    assert torch.load(replayer.data[0] / "in/alone_1.pt", weights_only=True).tolist() == (5 + X0).tolist()
+    build.task_graph.tensors[first.tensor_id or 0].__dict__["buffer_numel"] = 24
+    task = alone(build, 1, arguments=(replace(first, region=region), second))
+    run(task, dict(recorded(build, 1).before), tmp_path / "alone", Fill.ZERO)
+    rows = saved(0).reshape(-1, 4)[:6]
+    assert rows[1:5, 1:3].flatten().tolist() == (2 * X0).tolist()
+    assert rows.sum() == 2 * X0.sum()
+    source = ComputedRuns.made[0].copy.build().orchestration().source.decode()
+    assert "argument_0_shapes[2] = {4, 2}" in source
+    assert "argument_0_offsets[2] = {1, 1}" in source
 
 
-def test_a_task_that_several_submits_may_have_made_is_refused(build: SimulatedBuild, tmp_path: Path) -> None:
+def test_two_tensors_of_one_buffer_share_it(build: SimulatedBuild, tmp_path: Path) -> None:
+    first, second = build.tasks.tasks[1].task.arguments
+    task = alone(build, 1, arguments=(first, replace(second, tensor_id=first.tensor_id)))
+    assert len(task.placement.buffers) == 1
+    assert [placed.buffer for placed in task.placement.tensors.values()] == [0, 0]
+
+
+def test_with_a_guard_before_it_a_tensor_only_moves(build: SimulatedBuild) -> None:
+    exact = Placement.of(build.tasks, build.tasks.tasks[1], recorded(build, 1))
+    moved = exact.behind_a_guard()
+    assert [buffer.start for buffer in moved.buffers] == [1024, 1024]
+    assert [placed.region.start_offset for placed in moved.tensors.values()] == [1024, 1024]
+    assert moved.buffers[0].elements == ELEMENTS + 2 * 1024
+
+
+def test_a_layout_that_no_view_makes_is_packed_and_said(build: SimulatedBuild) -> None:
+    region = Region(dtype=DType.FLOAT32, shape=(2, 4), strides=(6, 4), start_offset=0)
+    first, second = build.tasks.tasks[1].task.arguments
+    task = alone(build, 1, arguments=(replace(first, region=region), second))
+    assert task.placement.inexact.startswith("expected regions of one row-major buffer")
+    assert task.placement.tensors[0].region.strides == (4, 1)
+
+
+def test_several_tasks_are_submitted_in_turn(build: SimulatedBuild, tmp_path: Path) -> None:
+    TaskReplayer([alone(build, 1), alone(build, 1)], folder=tmp_path / "both")
+    orchestration = ComputedRuns.made[0].copy.build().orchestration()
+    assert len(orchestration.submits) == 2
+    assert orchestration.expected_arg_count is not None
+    assert orchestration.expected_arg_count.value == 4
+    assert orchestration.source.decode().count("set_dependencies") == 1
+
+
+def test_a_task_that_several_submits_may_have_made_is_refused(build: SimulatedBuild) -> None:
     """In a loop the order of the submits says nothing; kernel 1 has one, kernel 0 has four."""
     source = build.build / "orchestration" / "main.cpp"
     text = source.read_text().replace("PTO2_SCOPE() {", "for (int i = 0; i < 1; ++i) { PTO2_SCOPE() {")
     source.write_text(text.replace("rt_submit_aiv_task(0, p4);\n}", "rt_submit_aiv_task(0, p4);\n}}"))
     looped = SimulatedBuild(build.build, build.kernels, replayer=build.replayer)
-    alone(looped, 1, tmp_path / "one")
+    alone(looped, 1)
     with pytest.raises(SingleTaskError, match="expected one way to submit scale alone, found 4"):
-        alone(looped, 0, tmp_path / "four")
-    assert not (tmp_path / "four").exists()
+        alone(looped, 0)

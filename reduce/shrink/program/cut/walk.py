@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from .....runner.tensor.view import TensorView
 from ....replay.comparison import TaskValues
-from ..geometry import elements_of
+from ....rewrite.geometry import elements_of
 from ..model import Buffer, Program, ProgramArgument, ProgramTask, private_name
 from .cut import Array, Boundary, Cut, CutTensor, TrustedValues, UnfitCutError
 

@@ -16,9 +16,9 @@ from .....runner.case.entry_arguments import EntryArgument, EntryTensor
 from .....runner.tensor.view import contiguous_strides
 from ....graph.task_list import KernelTask, TaskList
 from ....graph.tensor_names import tensor_name
+from ....rewrite.geometry import LayoutError, buffer_shape, view_of
 from ....rewrite.launch import tells_blocks
 from ....rewrite.single_task import scalar_text, submits_of
-from ..geometry import buffer_shape, view_of
 from ..model import Buffer, NotReducibleError, Program, ProgramArgument, ProgramTask
 from .allocated import allocated_buffers
 
@@ -33,8 +33,8 @@ def extract(
     """The straight-line program of one run.
 
     Raises:
-        NotReducibleError: tasks in manual scopes, submits that cannot be told from the text, or buffers whose layout
-            cannot be told.
+        NotReducibleError: tasks in manual scopes, or submits that cannot be told from the text.
+        LayoutError: the layout of a buffer cannot be told.
     """
     submits = _submits(orchestration, tasks)
     allocated = allocated_buffers(orchestration, tasks, submits)
@@ -190,7 +190,7 @@ def _fit(regions: Sequence[Region], shape: tuple[int, ...]) -> bool:
     try:
         for region in regions:
             view_of(region, shape)
-    except NotReducibleError:
+    except LayoutError:
         return False
     return True
 

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from .....runner.build_output.kernel_config import Direction
 from .....runner.case.entry_arguments import EntryTensor
+from ....rewrite.geometry import view_text
 from ....rewrite.launch import launch_statements
 from ....rewrite.single_task import ADD_METHODS, USAGES, entry_tensor
 from ..cut.cut import Cut, CutTensor
-from ..geometry import view_of
-from ..model import Buffer, NotReducibleError, ProgramArgument, ProgramTask
+from ..model import Buffer, NotReducibleError, ProgramTask
 from .standing import standing_dependencies
 
 
@@ -76,7 +76,12 @@ def _task(cut: Cut, task: ProgramTask, buffers: dict[int, Buffer], names: dict[i
     lines = [f"{{  // task {task.ordinal} of the original: {task.name}"]
     added: list[str] = []
     for argument in task.arguments:
-        views, text = _view(argument, buffers[argument.buffer], names[argument.buffer])
+        views, text = view_text(
+            argument.region,
+            buffers[argument.buffer].shape,
+            tensor=names[argument.buffer],
+            variable=f"argument_{argument.index}",
+        )
         lines += [f"    {line}" for line in views]
         added.append(f"    {submit.parameters}.{ADD_METHODS[USAGES[argument.type]]}({text});")
     lines.append(f"    {original.text(submit.declaration)}")
@@ -85,18 +90,3 @@ def _task(cut: Cut, task: ProgramTask, buffers: dict[int, Buffer], names: dict[i
     lines += [f"    {text}" for text in launch_statements(original, submit, task.blocks)]
     lines += [f"    {text}" for text in standing_dependencies(original, submit)]
     return [*lines, f"    {original.text(submit.statement)}", "}"]
-
-
-def _view(argument: ProgramArgument, buffer: Buffer, name: str) -> tuple[list[str], str]:
-    """Statements that make the view, and its name."""
-    view = view_of(argument.region, buffer.shape)
-    if view.shape == buffer.shape and view.swap is None:
-        return [], name
-    variable = f"argument_{argument.index}"
-    rank = len(view.shape)
-    swap = "" if view.swap is None else f".transpose({view.swap[0]}, {view.swap[1]})"
-    return [
-        f"uint32_t {variable}_shapes[{rank}] = {{{', '.join(map(str, view.shape))}}};",
-        f"uint32_t {variable}_offsets[{rank}] = {{{', '.join(map(str, view.offsets))}}};",
-        f"const auto {variable} = {name}.view({variable}_shapes, {variable}_offsets){swap};",
-    ], variable

@@ -89,7 +89,7 @@ def test_a_kernel_that_is_wrong_on_right_inputs(
     assert verdict.distances is not None
     assert verdict.distances.inputs == 0
     assert verdict.above_floor
-    assert SimulatedTask.runs == 3
+    assert SimulatedTask.runs == 4
 
 
 def test_an_error_that_came_with_the_inputs(
@@ -108,13 +108,24 @@ def test_wrong_inputs_after_right_tasks_are_an_interaction(
     assert "not what the tasks before it left" in verdict.reason
 
 
-def test_of_several_tasks_with_one_kernel_the_first_speaks(tmp_path: Path, good: SimulatedBuild) -> None:
-    bad = SimulatedBuild.of(tmp_path / "both", {0: add(3), 3: add(3)})
+def test_of_several_tasks_that_are_alike_the_first_speaks(tmp_path: Path, good: SimulatedBuild) -> None:
+    bad = SimulatedBuild.of(tmp_path / "both", {0: lambda x: 2 * x + 3, 3: lambda x: 2 * x + 3})
     first, other = twins(bad, good, tmp_path).attribute_all([divergent(bad, good, i) for i in (0, 3)])
     assert (first.task_class, other.task_class) == (TaskClass.INTRODUCED, TaskClass.INTRODUCED)
     assert other.distances is None
     assert other.reason.startswith("as task 0 of the same kernel: ")
-    assert SimulatedTask.runs == 3
+    assert SimulatedTask.runs == 4
+
+
+def test_of_a_kernel_two_tasks_that_go_wrong_otherwise_are_each_run_alone(
+    tmp_path: Path, good: SimulatedBuild
+) -> None:
+    """The first gets the sign wrong, the other nothing itself: its input is."""
+    bad = SimulatedBuild.of(tmp_path / "both", {0: lambda values: -2 * values})
+    found = [divergent(bad, good, i) for i in (0, 2)]
+    first, other = twins(bad, good, tmp_path).attribute_all(found)
+    assert (first.task_class, other.task_class) == (TaskClass.INTRODUCED, TaskClass.INTERACTION)
+    assert not other.reason.startswith("as task")
 
 
 def test_a_reference_that_misses_its_own_result_tells_nothing(
@@ -140,7 +151,7 @@ def test_a_task_that_cannot_be_run_alone_is_unknown(
 @pytest.mark.parametrize(
     ("wrong", "known", "expected", "runs"),
     [
-        ({1: add(1.5)}, True, TaskClass.INTRODUCED, 1),
+        ({1: add(1.5)}, True, TaskClass.INTRODUCED, 2),
         ({0: add(1)}, True, TaskClass.INHERITED, 2),
         ({}, True, TaskClass.INTERACTION, 2),
         ({1: add(1.5)}, False, TaskClass.UNKNOWN, 0),

@@ -9,11 +9,19 @@ import pytest
 
 from precision_bisect.reduce.graph.task_list import TaskList
 from precision_bisect.reduce.replay.working_copy import WorkingCopy
-from precision_bisect.reduce.rewrite.single_task import SingleTaskError, alone, entry_tensor
+from precision_bisect.reduce.rewrite.single_task import (
+    LoneCall,
+    SingleTaskError,
+    entry_tensor,
+    in_turn,
+    scalars_of,
+)
 from precision_bisect.reduce.rewrite.tagging import UntaggableError, tagged
 from precision_bisect.runner.build_output.build_directory import BuildDirectory
+from precision_bisect.runner.build_output.graph.model import Region
 from precision_bisect.runner.build_output.kernel_config import Direction
 from precision_bisect.runner.build_output.orchestration.orchestration import Orchestration
+from precision_bisect.runner.tensor.view import DType
 from tests.demo.minirt_support import (
     ACCUMULATE,
     SCALE,
@@ -95,10 +103,19 @@ def test_a_submit_that_is_no_statement_of_a_block_is_refused() -> None:
         tagged(Orchestration.parse(source.encode()), results={0}, whole=set())
 
 
+def alone(source: Orchestration, *, scalars: dict[int, int | float | bool | None], blocks: int | None) -> str:
+    """The first submit alone, on whole tensors of 4 elements."""
+    submit = source.submits[0]
+    whole = Region(dtype=DType.FLOAT32, shape=(4,), strides=(1,), start_offset=0)
+    tensors = tuple((index, whole) for index in range(len(submit.tensor_arguments)))
+    call = LoneCall(submit=submit, tensors=tensors, scalars=scalars_of(submit, scalars), blocks=blocks)
+    return in_turn(source, [call], [(4,)] * len(tensors)).decode()
+
+
 def test_one_task_alone(tmp_path: Path) -> None:
     copy = WorkingCopy.of(build(tmp_path / "build", LOOP.replace("MARKER", "")), tmp_path / "copy")
     source = copy.orchestration()
-    copy.write_orchestration(alone(source, source.submits[0], scalars={}, blocks=None))
+    copy.write_orchestration(alone(source, scalars={}, blocks=None).encode())
     refresh(copy.path)
     given, kept = np.arange(4, dtype=np.float32), np.full(4, 10, np.float32)
     execute(copy.path, given, kept, dump_args=0, dep_gen=True)
@@ -109,11 +126,11 @@ def test_one_task_alone(tmp_path: Path) -> None:
 def test_a_scalar_that_is_a_variable_takes_its_recorded_value() -> None:
     body = "for (long n = 0; n < 3; ++n) { CoreTaskArgs p; p.add_scalar(n, to_u64(0.5f)); rt_submit_aiv_task(0, p); }"
     source = Orchestration.parse(orchestration(body, 1).encode())
-    text = alone(source, source.submits[0], scalars={0: 2, 1: 0.5}, blocks=None).decode()
+    text = alone(source, scalars={0: 2, 1: 0.5}, blocks=None)
     assert "p.add_scalar(static_cast<uint64_t>(2ull));" in text
     assert "p.add_scalar(to_u64(0.5f));" in text
     with pytest.raises(SingleTaskError, match="exact value"):
-        alone(source, source.submits[0], scalars={0: 2.5}, blocks=None)
+        alone(source, scalars={0: 2.5}, blocks=None)
 
 
 @pytest.mark.parametrize("method", ["set_block_num", "set_core_num"])
@@ -121,11 +138,11 @@ def test_a_number_of_blocks_that_is_an_expression_takes_its_recorded_value(metho
     told = f"p.launch_spec.{method}((rows / 8) * 4);"
     body = f"CoreTaskArgs p; {told} p.launch_spec.set_require_sync_start(true); rt_submit_aiv_task(0, p);"
     source = Orchestration.parse(orchestration(body, 1).encode())
-    text = alone(source, source.submits[0], scalars={}, blocks=12).decode()
+    text = alone(source, scalars={}, blocks=12)
     assert f"    p.launch_spec.{method}(12);\n" in text
     assert "    p.launch_spec.set_require_sync_start(true);\n" in text
     assert "rows" not in text
-    assert told in alone(source, source.submits[0], scalars={}, blocks=None).decode()
+    assert told in alone(source, scalars={}, blocks=None)
 
 
 def test_the_copy_is_edited_and_not_the_build(tmp_path: Path) -> None:

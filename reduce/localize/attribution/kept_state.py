@@ -1,0 +1,63 @@
+"""Whether a kernel keeps state from one of its tasks to the next, as a static variable does: right alone, it goes wrong
+after the tasks of the same kernel that ran before it."""
+
+from __future__ import annotations
+
+from ...graph.task_list import KernelTask
+from ...replay.comparison import distance, values_of
+from ...replay.recorded_build import RecordedBuild
+from ...replay.task_replay import Fill, GivenTask, TaskAlone
+from ..experiments.experiment import DumpWhole, RunAlone, Steps, Tell
+from .attribution import Attribution, DivergentTask
+from .task_class import TaskClass
+
+_MOST_TASKS = 16
+_MOST_BYTES = 64 << 20
+"""Of the tasks of the kernel before the one in question, the last ones that are this few, and take this little."""
+
+
+def state_kept(
+    build: RecordedBuild, alone: TaskAlone, divergent: DivergentTask, fill: Fill
+) -> Steps[Attribution | None]:
+    """The verdict on a task that is right alone, where it is not after earlier tasks of its kernel; None where it is
+    right then too, or is the kernel's first.
+
+    Raises:
+        UserError: a task cannot be taken alone, or does not run.
+        NotWholeError: not all of its values were recorded.
+    """
+    earlier = _earlier(build, divergent.task)
+    if not earlier:
+        return None
+    yield from Tell(f"running {divergent.task.name} after {len(earlier)} earlier tasks of it")
+    dump = yield from DumpWhole(build=build, tasks={task.ordinal for task in earlier})
+    before: list[GivenTask] = []
+    for task in earlier:
+        values = values_of(dump, task)
+        before.append(GivenTask.of(TaskAlone.of(build, task, values), values.before, fill))
+    right = divergent.right_inputs
+    itself = GivenTask.of(alone, divergent.expected.before if right is None else right, fill)
+    (once,) = yield from RunAlone(tasks=(itself,))
+    *_, after = yield from RunAlone(tasks=(*before, itself))
+    changed = max((distance(after.results[index], view) for index, view in once.results.items()), default=0.0)
+    if changed == 0:
+        return None
+    return Attribution(
+        task_class=TaskClass.INTRODUCED,
+        distances=None,
+        reason=f"its kernel keeps state from task to task: alone the task is right, after {len(earlier)} earlier "
+        f"{'task' if len(earlier) == 1 else 'tasks'} of the kernel its result is off by {changed:.3g}",
+    )
+
+
+def _earlier(build: RecordedBuild, task: KernelTask) -> list[KernelTask]:
+    chosen: list[KernelTask] = []
+    left = _MOST_BYTES
+    for other in reversed(build.tasks.tasks[: task.ordinal]):
+        if other.kernels != task.kernels:
+            continue
+        left -= other.all_bytes
+        if left < 0 or len(chosen) == _MOST_TASKS:
+            break
+        chosen.append(other)
+    return chosen[::-1]
