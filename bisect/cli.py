@@ -70,7 +70,7 @@ def report(options: ReportOptions) -> None:
     NAME is a bisection's, as `history` lists it.
     """
     if options.html is not None:
-        if options.name is not None or options.output is not None or options.issue:
+        if options.name is not None or options.output is not None or options.issue or options.as_json:
             raise click.UsageError("expected --html alone: the site shows all bisections")
         from .commands.site import write_html
 
@@ -79,12 +79,18 @@ def report(options: ReportOptions) -> None:
         raise click.UsageError(
             "expected the NAME of a bisection, or --html DIR; see bisect-precision history"
         )
+    if [options.issue, options.as_json, options.output is not None].count(True) > 1:
+        raise click.UsageError(
+            "expected one of --issue, --json and -o DIR: the first two print, and write nothing"
+        )
     if options.issue:
-        if options.output is not None:
-            raise click.UsageError("expected --issue or -o DIR, found both: an issue's text is printed")
         from .commands.history import print_issue
 
         sys.exit(print_issue(options.name, store=options.store))
+    if options.as_json:
+        from .commands.history import show_history
+
+        sys.exit(show_history(options.name, store=options.store, as_json=True))
     from .commands.history import write_report
 
     sys.exit(write_report(options.name, output=options.output, store=options.store))
@@ -135,6 +141,7 @@ def nightly(options: NightlyOptions) -> None:
             budget=options.budget,
             jobs=options.jobs,
             fail_on=FailOn(options.fail_on),
+            quiet=options.quiet,
             as_json=options.as_json,
         )
     )

@@ -9,13 +9,11 @@ from rich.console import Console
 
 from ...runner.workspace.home import user_home
 from ...store.database import sqlite_url
-from ...store.journals.nightly.case_runs import CellKey
-from ...store.tables.nights import CaseResultRow
 from ..nightly.config import load_config
 from ..nightly.limits import Limits
 from ..nightly.night import folder_of, run_night
 from ..nightly.outcome import FailOn, exit_code
-from ..nightly.terminal import print_night, result_line, say
+from ..nightly.terminal import print_night
 from ..run.session import open_sessions
 from .errors import run_command
 from .signals import terminated_like_interrupted
@@ -28,6 +26,7 @@ def run_nightly(
     budget: float | None,
     jobs: int = 1,
     fail_on: FailOn = FailOn.ANY,
+    quiet: bool = False,
     as_json: bool = False,
 ) -> int:
     """Run a night, or go on with one that was cut short, and print what it showed; the exit code."""
@@ -46,7 +45,7 @@ def run_nightly(
                     home=home,
                     limits=Limits(config, begun=datetime.now().astimezone(), budget=budget),
                     jobs=jobs,
-                    on_result=_print_result,
+                    progress=Console(stderr=True, quiet=quiet),
                 )
         except Timeout:
             print(f"{config.job}: another start of this job is at work; nothing was done", file=sys.stderr)
@@ -58,8 +57,3 @@ def run_nightly(
         return exit_code(report, fail_on=fail_on)
 
     return run_command(body)
-
-
-def _print_result(key: CellKey, result: CaseResultRow) -> None:
-    rest = f"{key.tolerance}, {key.branch}"
-    say(Console(stderr=True), result_line(key.case, key.platform, rest, result.status))

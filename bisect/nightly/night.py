@@ -1,9 +1,10 @@
 """One night: the matrix is run, what regressed is bisected, incidents are told of, and all of it is written."""
 
 import platform
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from pathlib import Path
 
+from rich.console import Console
 from sqlalchemy.orm import Session, sessionmaker
 
 from ...runner.errors import UserError
@@ -15,7 +16,7 @@ from ...runner.workspace.workspace import Workspace
 from ...store.files import write_whole
 from ...store.journals.nightly.case_runs import CellKey
 from ...store.journals.nightly.job import JobJournal
-from ...store.tables.nights import CaseResultRow, NightRow
+from ...store.tables.nights import NightRow
 from ..after.hooks import call_hook
 from .config import NightlyConfig
 from .examine import Examiner
@@ -27,9 +28,7 @@ from .regressions.context import NightContext
 from .regressions.incidents import close_incidents, localize_incidents
 from .runs import CaseRunner
 from .summary import HookReport, IncidentReport, NightReport, incident_report, night_report
-
-OnResult = Callable[[CellKey, CaseResultRow], None]
-"""Told what a cell of the matrix showed."""
+from .terminal import result_line, say
 
 
 def run_night(
@@ -40,9 +39,11 @@ def run_night(
     home: Home,
     limits: Limits,
     jobs: int,
-    on_result: OnResult,
+    progress: Console,
 ) -> NightReport:
     """Run a night, or go on with one that was cut short, and write it to its folder below the job's output.
+
+    What it does meanwhile is told on `progress`.
 
     Raises `UserError` where a branch is not there, or the folder cannot be written.
     """
@@ -64,9 +65,10 @@ def run_night(
         night=night,
         limits=limits,
         workspace=workspace,
+        progress=progress,
     )
     try:
-        _run_matrix(config, workspace, journal, night, home=home, limits=limits, on_result=on_result)
+        _run_matrix(config, workspace, journal, night, home=home, limits=limits, progress=progress)
         notes += bisect_regressions(context, jobs=jobs)
         notes += localize_incidents(context)
     except OutOfTimeError as error:
@@ -93,7 +95,7 @@ def _run_matrix(
     *,
     home: Home,
     limits: Limits,
-    on_result: OnResult,
+    progress: Console,
 ) -> None:
     stack = workspace.stack
     content = StackContent(stack, workspace)
@@ -112,7 +114,9 @@ def _run_matrix(
             config=config, journal=journal, runner=runner, night=night, searched=stack.searched
         )
         for key in matrix(config, night.heads):
-            on_result(key, examiner.examine(journal.runs.cell(key), night.heads[key.branch]))
+            result = examiner.examine(journal.runs.cell(key), night.heads[key.branch])
+            rest = f"{key.tolerance}, {key.branch}"
+            say(progress, result_line(key.case, key.platform, rest, result.status))
 
 
 def matrix(config: NightlyConfig, heads: Collection[str]) -> list[CellKey]:

@@ -104,6 +104,7 @@ class ReportOptions:
         ),
     ]
     store: Annotated[str | None, STORE]
+    as_json: Annotated[bool, JSON]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,4 +185,5 @@ class NightlyOptions:
             help="Fail for new failures alone, or for known ones too, by another exit code.",
         ),
     ]
+    quiet: Annotated[bool, QUIET]
     as_json: Annotated[bool, JSON]

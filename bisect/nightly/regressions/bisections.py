@@ -6,8 +6,6 @@ suspects, or an open incident names, is looked at early by those whose range hol
 
 from collections.abc import Iterable
 
-from rich.console import Console
-
 from ....store.documents.document import read_document
 from ....store.tables.nights import IncidentRow
 from ...result import Conclusion
@@ -21,7 +19,7 @@ from .tasks import FindCulprit, FindFix, RegressionTask
 def bisect_regressions(context: NightContext, *, jobs: int) -> list[str]:
     """Name the culprit of every open regression that has none, and what fixed every one that has recovered, with
     `jobs` runs at once; what could not be done, a sentence each."""
-    output, problems = SharedOutput(Console(stderr=True)), list[str]()
+    output, problems = SharedOutput(context.progress), list[str]()
     journal = context.journal
     culprits = [
         FindCulprit(context, regression, output=output, problems=problems)

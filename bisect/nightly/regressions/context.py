@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from rich.console import Console
 from sqlalchemy.orm import Session, sessionmaker
 
 from ....runner.stack.stack import Stack
@@ -26,6 +27,7 @@ class NightContext:
     night: NightRow
     limits: Limits
     workspace: Workspace
+    progress: Console
 
     def bisection(self, identity: int) -> StoredBisection:
         """A bisection of the store."""

@@ -1,6 +1,6 @@
 """Incidents: regressions with one culprit. Localized once, and closed when all of them have recovered."""
 
-import sys
+from rich.text import Text
 
 from ....store.documents.document import read_document, write_document
 from ....store.tables.nights import IncidentRow
@@ -8,6 +8,7 @@ from ...after.hand_over import localize_culprit
 from ...after.reducible import leave_builds
 from ...report.write import write_report
 from ...result import Conclusion
+from ..terminal import say
 from .context import NightContext
 
 
@@ -29,7 +30,7 @@ def localize_incidents(context: NightContext) -> list[str]:
                 home=context.home,
                 reduce=True,
                 seconds=context.limits.left(),
-                say=lambda text: print(text, file=sys.stderr),
+                say=lambda text: say(context.progress, Text(text)),
             )
             # One that the night's end cut short is begun again tomorrow.
             context.limits.check()

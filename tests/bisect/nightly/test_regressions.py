@@ -63,6 +63,7 @@ class Recovered:
             night=self.night,
             limits=cast(Any, NoTimeLeft()),
             workspace=nothing,
+            progress=nothing,
         )
 
     def waiting(self) -> list[RegressionRow]:

@@ -207,14 +207,16 @@ class Month:
         process.send_signal(signal.SIGKILL)
         process.communicate()
 
-    def night(self, *, device: bool = True, budget: float | None = None, fail_on: str = "any") -> int:
+    def night(
+        self, *, device: bool = True, budget: float | None = None, fail_on: str = "any", quiet: bool = False
+    ) -> int:
         """Run a night to its end in this process (what it runs are processes all the same); its exit code."""
         with pytest.MonkeyPatch.context() as patch:
             for name in ("PRECISION_BISECT_HOME", "MONTH_STATE", "ASCEND_HOME_PATH"):
                 patch.setenv(name, self.environment[name])
             if not device:
                 patch.delenv("ASCEND_HOME_PATH")
-            return run_nightly(self.config, store=None, budget=budget, fail_on=FailOn(fail_on))
+            return run_nightly(self.config, store=None, budget=budget, fail_on=FailOn(fail_on), quiet=quiet)
 
     def flaky_runs(self, platform: str) -> int:
         """How often the flaky case has really run there; every third run of it fails."""

@@ -139,17 +139,23 @@ def test_of_two_starts_one_runs_and_nights_that_were_missed_do_no_harm(month: Mo
     assert [incident["culprit"] for incident in report["incidents"]] == [culprit]
 
 
-def test_a_good_end_is_looked_for_where_history_was_rewritten(month: Month) -> None:
+def test_a_good_end_is_looked_for_where_history_was_rewritten(
+    month: Month, capsys: pytest.CaptureFixture[str]
+) -> None:
     month.only("matmul")
     month.work("Add: what will be taken back")
     assert month.night() == 0
+    capsys.readouterr()
     month.rewrite(1)
     for day in range(2):
         month.work(f"Add: before {day}")
     culprit = month.plant(BF16, "Update: narrower accumulators")
     for day in range(2):
         month.work(f"Add: behind {day}")
-    assert month.night() == 7
+    assert month.night(quiet=True) == 7
+    said = capsys.readouterr()
+    assert said.err == ""
+    assert "night 2 of" in said.out
     report = month.report(2)
     assert [incident["culprit"] for incident in report["incidents"]] == [culprit]
     # 0, 1 and 2 commits back fail, 4 passes: the range is what lies between.

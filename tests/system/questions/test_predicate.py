@@ -109,7 +109,9 @@ def test_the_end_is_told_and_the_commit_is_linked(
     assert url in commit.read_text()
     wrong = run(repository.path, home, "report", report["name"], "--issue", "-o", str(out))
     assert wrong.returncode == 2
-    assert "expected --issue or -o DIR, found both" in wrong.stderr
+    assert "expected one of --issue, --json and -o DIR" in wrong.stderr
+    printed = run(repository.path, home, "report", report["name"], "--json")
+    assert json.loads(printed.stdout) == report
 
 
 def script(file: Path, text: str) -> Path:
