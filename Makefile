@@ -55,7 +55,6 @@ test-all: $(DEV_INSTALLED)
 bench-search: $(DEV_INSTALLED)
 	-$(PIP) git-bayesect==1.2
 	cd $(ROOT) && OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.search $(ROOT)/benchmarks/search/results
-	cd $(ROOT) && OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.search.natural
 
 bench-tensors: $(DEV_INSTALLED)
 	cd $(ROOT) && $(BIN)/python -m benchmarks.tensors.compare_2gib

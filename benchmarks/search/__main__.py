@@ -15,9 +15,8 @@ from benchmarks.search import ours
 from benchmarks.search.answer import Answer
 from benchmarks.search.cells import Cell, all_cells
 from benchmarks.search.criteria import criteria
-from benchmarks.search.natural.compare import RANGES, compare
+from benchmarks.search.natural.__main__ import publish
 from benchmarks.search.natural.compare import Row as NaturalRow
-from benchmarks.search.natural.recorded import RecordedRange
 from benchmarks.search.others import bayesect, facf, git_runs
 from benchmarks.search.table import Row, markdown, row, write_csv
 from precision_bisect.bisect.run import loop
@@ -87,10 +86,6 @@ def _cells(parts: list[str] | None, *, quick: bool) -> list[Cell]:
     return [cell for cell in cells if not quick or cell.n <= _QUICK_SIZE]
 
 
-def _natural() -> list[NaturalRow]:
-    return [compare(path.stem, RecordedRange.read(path)) for path in sorted(RANGES.glob("*.json"))]
-
-
 def _write(rows: list[Row], natural: list[NaturalRow], out: Path) -> None:
     write_csv(rows, out / "table.csv")
     lines = ["# Results of the search benchmark", "", "| it is done when | found, where it is worst | |"]
@@ -120,7 +115,8 @@ def main() -> None:
     rows = Parallel(n_jobs=asked.jobs, verbose=1)(
         delayed(_row)(cell, method, seeds, kept) for cell, method in todo
     )
-    _write(rows, [] if asked.quick or asked.part else _natural(), asked.out)
+    natural = [] if asked.quick or asked.part else publish(asked.out / "natural.md")
+    _write(rows, natural, asked.out)
 
 
 if __name__ == "__main__":

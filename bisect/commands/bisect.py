@@ -76,6 +76,7 @@ def _check_resume(options: BisectOptions) -> None:
         "--bad-when": options.bad_when,
         "--golden-data": options.golden_data,
         "--runtime-dir": options.runtime_dir,
+        "--end-runs": options.end_runs,
         "--dry-run": options.dry_run or None,
         "a command behind --": options.predicate,
     }
@@ -148,6 +149,7 @@ def question_of(options: BisectOptions) -> Question:
         first_parent=options.first_parent or (log is not None and log.first_parent),
         timeout=options.timeout,
         confidence=options.confidence,
+        end_runs=options.end_runs,
         output=options.output,
         gallop=options.gallop or "commits",
         cherry_picks=options.cherry_pick,

@@ -166,7 +166,12 @@ def resume_command(options: BisectOptions, name: str) -> str:
 
 
 def _conclude(bisection: StoredBisection, options: BisectOptions) -> Conclusion:
-    crew = CrewOptions(jobs=options.jobs, backend=options.backend, budget=options.budget)
+    crew = CrewOptions(
+        jobs=options.jobs,
+        backend=options.backend,
+        budget=options.budget,
+        budget_runs=options.budget_runs,
+    )
     err = Console(stderr=True, quiet=options.quiet)
     live = err.is_terminal and not options.quiet and not bisection.request.interactive
     with LiveProgress(err) if live else PlainProgress(err) as progress:

@@ -135,6 +135,7 @@ def _request(
         commit_pages=_commit_pages(workspace),
         timeout=question.timeout,
         confidence=question.confidence,
+        end_runs=question.end_runs,
         output=(question.output or Path(f"bisect-precision-{name}")).resolve(),
         inherited=reaching_cases(stack),
     )

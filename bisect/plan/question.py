@@ -34,6 +34,7 @@ class Question:
     timeout: float | None
     confidence: float
     output: Path | None
+    end_runs: int | None = None
     gallop: Literal["commits", "days"] = "commits"
     """How far back in each step, where the good end is looked for."""
     seeks: Seeks = Seeks.REGRESSION

@@ -14,6 +14,7 @@ from ...runner.workspace.inherited import InheritedVariables
 from ...store.documents.document import Document
 from ...store.vocabulary import Seeks
 from ..commits.range import Range
+from ..search.model.learned_rates import EarlierRuns
 
 
 class BisectRequest(Document):
@@ -68,6 +69,10 @@ class BisectRequest(Document):
     timeout: float | None
     """Seconds for one run; None: ten times what the ends took."""
     confidence: float
+    end_runs: int | None = None
+    """How often each end is run before the search; None: once, and then as the search chooses."""
+    earlier_runs: EarlierRuns | None = None
+    """What the store knew of the case when the bisection began; None: nothing, or what counts as bad is no verdict."""
     output: Path
     inherited: InheritedVariables | None = None
     """Variables of the shell that reach the case, as they were at the start; None: begun before that was kept."""

@@ -36,6 +36,7 @@ from ..engine.probes import FinishedProbe, RunningProbe, WantedProbe
 from ..plan.question import views
 from ..plan.request import BisectRequest
 from ..result import Conclusion
+from ..search.model.learned_rates import learned_rates
 from ..search.model.rates import Rates
 from .environment_watch import EnvironmentWatch
 from .failure_policy import run_timeout, told_apart
@@ -286,6 +287,7 @@ class DrivenBisection:
 def question_of(request: BisectRequest) -> BisectionQuestion:
     """What the engine has to know of a request."""
     golden = "given" if request.golden_data is not None else "captured" if request.captures_golden else "none"
+    shipped, earlier = Rates.unknown(), request.earlier_runs
     question = BisectionQuestion(
         range=request.range,
         confidence=request.confidence,
@@ -295,5 +297,7 @@ def question_of(request: BisectRequest) -> BisectionQuestion:
         patched=bool(request.cherry_picks),
         case=request.case,
         mismatch=request.bad_when is not None and BadWhen.parse(request.bad_when).verdict is Verdict.MISMATCH,
+        rates=shipped if earlier is None else learned_rates(shipped, earlier),
+        end_runs=request.end_runs,
     )
     return replace(question, rates=_RATES_OF_A_PERSON) if request.interactive else question

@@ -22,11 +22,15 @@ from ...runner.workspace.workspace import Workspace
 from ...store.database import StoreError, open_store
 from ...store.documents.document import read_document, write_document
 from ...store.journals.bisections import BisectionJournal
+from ...store.journals.earlier_runs import EarlierRunJournal
 from ...store.vocabulary import BisectionOutcome
+from ...store.words import plural
 from ..engine.priority.costs import Timings
+from ..plan.earlier_runs import earlier_runs, told
 from ..plan.question import Plan
 from ..plan.request import BisectRequest
 from ..result import Conclusion
+from .budget import BudgetSpentError
 from .driven import DrivenBisection
 from .loop import Loop, Workers
 from .merge_base import merge_base_finding
@@ -36,11 +40,12 @@ from .view.progress import Progress
 
 @dataclass(frozen=True, kw_only=True)
 class CrewOptions:
-    """Who works on a bisection this time, and for how many seconds at most."""
+    """Who works on a bisection this time, and for how many seconds and runs at most."""
 
     jobs: int = 1
     backend: Backend = "loky"
     budget: float | None = None
+    budget_runs: int | None = None
 
 
 class UnstoredConclusionError(Exception):
@@ -63,8 +68,9 @@ class StoredBisection:
 
     @classmethod
     def begin(cls, plan: Plan, *, sessions: sessionmaker[DatabaseSession], home: Home) -> "StoredBisection":
-        """Note a new one."""
-        request = plan.request
+        """Note a new one, with what the store knows of its case."""
+        earlier = earlier_runs(plan.request, EarlierRunJournal(sessions))
+        request = plan.request.model_copy(update={"earlier_runs": earlier})
         journal = BisectionJournal.begin(
             sessions,
             name=plan.name,
@@ -73,7 +79,7 @@ class StoredBisection:
             bad=request.bad,
             request=write_document(request),
         )
-        for notice in plan.notices:
+        for notice in (*plan.notices, *([] if earlier is None else [told(earlier)])):
             journal.add_notice(notice)
         return cls(journal, plan.name, home)
 
@@ -123,7 +129,7 @@ class StoredBisection:
         Raises `UserError`, and `UnstoredConclusionError`.
         """
         deadline = None if crew.budget is None else time.monotonic() + crew.budget
-        alone = _Alone(self, progress, deadline)
+        alone = _Alone(self, progress, deadline, most_runs=crew.budget_runs)
         with open_crew(self.request.stack, self._home, jobs=crew.jobs, backend=crew.backend) as workers:
             try:
                 Loop(self._judges(workers)).run([alone])
@@ -178,8 +184,17 @@ class _Alone:
 
     timings: Timings | None = None
 
-    def __init__(self, bisection: StoredBisection, progress: Progress, deadline: float | None) -> None:
+    def __init__(
+        self,
+        bisection: StoredBisection,
+        progress: Progress,
+        deadline: float | None,
+        *,
+        most_runs: int | None,
+    ) -> None:
         self.deadline = deadline
+        self._most_runs = most_runs
+        self._runs = 0
         self.conclusion: Conclusion | None = None
         self._bisection = bisection
         self._progress = progress
@@ -188,7 +203,9 @@ class _Alone:
         return self._bisection.opened(self._progress, held)
 
     def permit(self) -> None:
-        return None
+        if self._runs == self._most_runs:
+            raise BudgetSpentError(f"its budget of {plural(self._runs, 'run')} is spent")
+        self._runs += 1
 
     def concluded(self, conclusion: Conclusion) -> None:
         self.conclusion = conclusion

@@ -34,19 +34,24 @@ def markdown(rows: Sequence[tuple[Row, str]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def main() -> None:
-    """Searches all recorded ranges, and writes the table."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("out", type=Path, nargs="?", default=_OUT)
-    out = parser.parse_args().out
+def publish(out: Path) -> list[Row]:
+    """Search all recorded ranges, and write the table."""
     rows: list[tuple[Row, str]] = []
     for path in sorted(RANGES.glob("*.json")):
         recorded = RecordedRange.read(path)
         rows.append((compare(path.stem, recorded), recorded.about))
         print(rows[-1][0].line(), flush=True)
     out.write_text(markdown(rows), encoding="utf-8")
+    return [row for row, _ in rows]
+
+
+def main() -> None:
+    """Search all recorded ranges, and write the table."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("out", type=Path, nargs="?", default=_OUT)
+    publish(parser.parse_args().out)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from ....store.options import JSON, QUIET, STORE, VERBOSE
 _PATH = PathType()
 _SECONDS = NumberType(min=0, min_open=True)
 _CONFIDENCE = NumberType(0.5, 1, max_open=True)
+_RUNS = click.IntRange(min=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -216,6 +217,16 @@ class BisectOptions:
             help="Name a culprit only when its probability reaches this.",
         ),
     ]
+    end_runs: Annotated[
+        int | None,
+        option(
+            "--end-runs",
+            group=OptionGroup.SEARCH,
+            metavar="N",
+            type=_RUNS,
+            help="Run each end this often before the search; the default is once, and then whenever that tells most.",
+        ),
+    ]
     output: Annotated[
         Path | None,
         option(
@@ -253,6 +264,16 @@ class BisectOptions:
         ),
     ]
     budget: Annotated[float | None, BUDGET]
+    budget_runs: Annotated[
+        int | None,
+        option(
+            "--budget-runs",
+            group=OptionGroup.RESOURCES,
+            metavar="N",
+            type=_RUNS,
+            help="Start at most this many runs, then report what is known; --resume goes on with as many again.",
+        ),
+    ]
     no_localize: Annotated[
         bool,
         option(

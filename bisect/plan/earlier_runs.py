@@ -1,0 +1,134 @@
+"""What the store tells of a case before it is bisected: how commits did that were taken for good, and its faults."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from ...store.documents.document import read_document
+from ...store.journals.earlier_runs import EarlierRunJournal
+from ...store.tables.bisections import BisectionRow, ProbeRow, StageRow
+from ...store.vocabulary import CaseStatus, Judgement, Phase, Seeks, Verdict
+from ...store.words import plural
+from ..result import Conclusion, NamedCommit
+from ..search.model.learned_rates import EarlierRuns, FlakyShare, RunTally
+from .request import BisectRequest
+
+_TAKEN_FOR_GOOD = frozenset({CaseStatus.PASSED, CaseStatus.FLAKY})
+_MOST_OF_CASE = 20
+"""Bisections of the case whose runs are read one by one."""
+
+
+@dataclass
+class _History:
+    """The runs of one case: of each content that was taken for good, and of each fault where it was taken for bad."""
+
+    good: defaultdict[str, Counter[Judgement]] = field(default_factory=lambda: defaultdict(Counter))
+    faults: defaultdict[str, Counter[Judgement]] = field(default_factory=lambda: defaultdict(Counter))
+
+    def tallies(self) -> tuple[RunTally, ...]:
+        """The contents that were taken for good."""
+        counts = Counter((runs[Judgement.BAD], runs[Judgement.GOOD]) for runs in self.good.values())
+        return tuple(
+            RunTally(failures=failures, passes=passes, commits=commits)
+            for (failures, passes), commits in sorted(counts.items())
+        )
+
+    @property
+    def flaky_faults(self) -> FlakyShare:
+        """Of the faults, those with a pass."""
+        passed = sum(runs[Judgement.GOOD] > 0 for runs in self.faults.values())
+        return FlakyShare(flaky=passed, all=len(self.faults))
+
+
+def earlier_runs(request: BisectRequest, journal: EarlierRunJournal) -> EarlierRuns | None:
+    """What is remembered of a case; None where nothing is, or where more than the verdict tells that a run is bad."""
+    if request.interactive or request.case is None or request.bad_when not in {*Verdict}:
+        return None
+    case = request.case.split()[0]
+    histories = defaultdict[str, _History](_History)
+    for run in journal.of_nights(repository=request.repository, platform=request.platform):
+        judgement = Judgement.GOOD if run.verdict is Verdict.PASS else Judgement.BAD
+        if run.status in _TAKEN_FOR_GOOD and run.verdict in (Verdict.PASS, request.bad_when):
+            histories[run.case].good[run.content][judgement] += 1
+    read = 0
+    for row in journal.that_named(repository=request.repository):
+        if _alike(row, request):
+            of_row = row.request["case"].split()[0]
+            whole = of_row == case and read < _MOST_OF_CASE
+            read += whole
+            (_add_probes if whole else _add_ends)(histories[of_row], row, journal)
+    this = histories.pop(case, _History())
+    others = [history for history in histories.values() if history.good]
+    if not this.good and not this.faults and not others:
+        return None
+    flaky = sum(any(runs[Judgement.BAD] for runs in history.good.values()) for history in others)
+    faults = [history.flaky_faults for history in others]
+    return EarlierRuns(
+        good=this.tallies(),
+        faults=this.flaky_faults,
+        other_cases=FlakyShare(flaky=flaky, all=len(others)),
+        other_faults=FlakyShare(flaky=sum(of.flaky for of in faults), all=sum(of.all for of in faults)),
+    )
+
+
+def told(earlier: EarlierRuns) -> str:
+    """One sentence for the report."""
+    passes = sum(tally.passes * tally.commits for tally in earlier.good)
+    failures = sum(tally.failures * tally.commits for tally in earlier.good)
+    faults, others = earlier.faults, earlier.other_cases
+    of_case = f"{passes} {'pass' if passes == 1 else 'passes'}, {plural(failures, 'failure')} at commits taken for good"
+    if faults.all:
+        of_case += f", {plural(faults.all, 'fault')}, {faults.flaky} of which passed at times"
+    of_stack = ""
+    if others.all:
+        of_stack = f"; {plural(others.all, 'other case')} of its stack, {others.flaky} of them flaky"
+    return f"earlier runs of this case: {of_case}{of_stack}; the search began from that"
+
+
+def _alike(row: BisectionRow, request: BisectRequest) -> bool:
+    """Whether a bisection asked the same of some case of the same stack and platform."""
+    asked = row.request
+    same = (asked["stack"]["name"], asked["platform"], asked["bad_when"])
+    wanted = (request.stack.name, request.platform, request.bad_when)
+    return same == wanted and asked["case"] is not None and not asked.get("interactive", False)
+
+
+def _add_ends(history: _History, row: BisectionRow, journal: EarlierRunJournal) -> None:
+    """Its ends alone, as its conclusion has them."""
+    for rate in read_document(Conclusion, row.conclusion).rates:
+        runs = Counter({Judgement.BAD: rate.failures, Judgement.GOOD: rate.runs - rate.failures})
+        side = history.good if rate.end == "good" else history.faults
+        side[f"{rate.commit} {row.id}"] += runs
+
+
+def _add_probes(history: _History, row: BisectionRow, journal: EarlierRunJournal) -> None:
+    """All its runs in the ranges whose culprit it has named."""
+    conclusion = read_document(Conclusion, row.conclusion)
+    named = [*conclusion.culprits[:1], *filter(None, [conclusion.through])]
+    probes = journal.probes(row.id)
+    for stage in journal.ranges(row.id):
+        for culprit in named:
+            if culprit.repository == stage.repository:
+                _add_range(history, stage, probes, culprit)
+
+
+def _add_range(history: _History, stage: StageRow, probes: Iterable[ProbeRow], culprit: NamedCommit) -> None:
+    changed = _descendants(stage, culprit.commit)
+    bad_if_changed = stage.seeks is Seeks.REGRESSION
+    for probe in probes:
+        counts = (
+            probe.judgement in (Judgement.GOOD, Judgement.BAD) and probe.phase is not Phase.COUNTERFACTUAL
+        )
+        if probe.stage_id != stage.id or probe.judgement is None or not counts:
+            continue
+        is_bad = (probe.commit in changed) is bad_if_changed
+        side = history.faults[culprit.commit] if is_bad else history.good[probe.content]
+        side[probe.judgement] += 1
+
+
+def _descendants(stage: StageRow, commit: str) -> set[str]:
+    found = {commit}
+    for candidate in stage.candidates:
+        if not found.isdisjoint(candidate.commit.parents):
+            found.add(candidate.commit.sha)
+    return found
