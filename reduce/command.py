@@ -77,14 +77,16 @@ def _tolerance(options: ReduceOptions, *, default: float = 0.0) -> Tolerance:
 
 
 def _localize(options: ReduceOptions, builds: OpenedBuilds, say: Say) -> int:
+    # Against a good build, any difference of a task counts, and the case's own tolerance tells what fails.
+    told = _tolerance(options)
     divergence = localize(
         LocalizationRequest(
             failing=builds.failing,
             toolchain=builds.failing_toolchain,
             reference=_reference(options, builds),
             golden_data=builds.golden_data,
-            tolerance=_tolerance(options),
-            harness=builds.harness,
+            tolerance=Tolerance() if options.has_twin else told,
+            harness=told if options.has_twin and options.has_tolerance else builds.harness,
             budget=options.dump_budget,
             attempts=options.attempts,
             timeout=builds.timeout,
@@ -113,7 +115,7 @@ def _print_divergence(divergence: Divergence, options: ReduceOptions) -> int:
     else:
         print_summary(divergence, Console())
         print(options.output / DIVERGENCE)
-    return FOUND if divergence.first_divergent or divergence.stall else NOTHING_DIVERGES
+    return FOUND if divergence.explained else NOTHING_DIVERGES
 
 
 def _shrink(options: ReduceOptions, builds: OpenedBuilds, say: Say) -> int:

@@ -59,7 +59,7 @@ def _run(job: LocalizationJob, servers: ForkServers) -> int:
         ),
         on_progress=_say,
     )
-    if not divergence.first_divergent and divergence.stall is None:
+    if not divergence.explained:
         return NOTHING_DIVERGES
     if job.reduce_to is not None and divergence.stall is None:
         shrink(

@@ -55,7 +55,7 @@ class ReduceOptions:
             "--localize-only",
             group=OptionGroup.QUESTION,
             is_flag=True,
-            help="Find the first divergent tensor, and stop there.",
+            help="Find what makes the build fail, and the first wrong tensor, and stop there.",
         ),
     ]
     wrap_only: Annotated[
@@ -179,7 +179,7 @@ class ReduceOptions:
             group=OptionGroup.QUESTION,
             metavar="R",
             type=_TOLERANCE,
-            help="Let values differ by this relative tolerance; against a reference any difference counts by default.",
+            help="The case's own relative tolerance, by which its outputs are judged.",
         ),
     ]
     atol: Annotated[
@@ -189,7 +189,7 @@ class ReduceOptions:
             group=OptionGroup.QUESTION,
             metavar="A",
             type=_TOLERANCE,
-            help="Let values differ by this absolute tolerance; against a reference any difference counts by default.",
+            help="The case's own absolute tolerance, by which its outputs are judged.",
         ),
     ]
     attempts: Annotated[

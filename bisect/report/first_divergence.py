@@ -3,12 +3,16 @@
 from collections.abc import Iterator
 
 from ...runner.localization.answer import Localization
+from ...runner.localization.causes import FailureCause
 from ...runner.localization.divergence import Divergence
 from ...runner.localization.stall import Stall
 from ...runner.localization.tensors import FirstDivergent
 
 _MOST = 4
 """Tensors, and missing edges, that are told of; divergence.json has all."""
+
+_MOST_LINES = 4
+"""Of a change that is shown."""
 
 
 def localization_lines(found: Localization) -> Iterator[tuple[str, str]]:
@@ -29,17 +33,18 @@ def localization_lines(found: Localization) -> Iterator[tuple[str, str]]:
 
 
 def _divergence(found: Divergence) -> Iterator[tuple[str, str]]:
+    for cause in found.causes[:_MOST]:
+        yield from _cause(cause)
     if found.stall is not None:
         yield from _stall(found.stall)
-    elif not found.first_divergent:
-        yield "none", "no task of the culprit's build was seen to leave other values than its parent's"
-    alike: dict[tuple[str, int], list[FirstDivergent]] = {}
-    for each in found.first_divergent:
-        alike.setdefault((each.kernel, each.argument), []).append(each)
-    for group in list(alike.values())[:_MOST]:
-        yield from _tensor(group[0], others=len(group) - 1)
-    if len(alike) > _MOST:
-        yield "", f"and {len(alike) - _MOST} more first divergent tensors in divergence.json"
+    elif not found.explained:
+        yield (
+            "none",
+            "the outputs of the culprit's build are within the tolerance: what differs is rounding"
+            if found.passes
+            else "no task of the culprit's build was seen to leave other values than its parent's",
+        )
+    yield from _tensors(found)
     for edge in [edge for edge in found.missing_edges if edge.ordered_in_reference is not False][:_MOST]:
         yield (
             "no edge",
@@ -50,6 +55,26 @@ def _divergence(found: Divergence) -> Iterator[tuple[str, str]]:
         yield "due to", f"{found.generated.origin or 'compiler or runtime: open'}: {found.generated.shown}"
         if (first := found.generated.first_pass) is not None:
             yield "pass", f"{first.name} ({first.number}), the first after which the program differs"
+
+
+def _tensors(found: Divergence) -> Iterator[tuple[str, str]]:
+    """The first divergent tensors, one a kernel and argument."""
+    alike: dict[tuple[str, int], list[FirstDivergent]] = {}
+    for each in found.first_divergent:
+        alike.setdefault((each.kernel, each.argument), []).append(each)
+    for group in list(alike.values())[:_MOST]:
+        yield from _tensor(group[0], others=len(group) - 1)
+    if len(alike) > _MOST:
+        yield "", f"and {len(alike) - _MOST} more first divergent tensors in divergence.json"
+
+
+def _cause(cause: FailureCause) -> Iterator[tuple[str, str]]:
+    """What changed, and the lines of the first place."""
+    share = f"; alone it makes {cause.effect:.0%} of the wrong elements wrong" if cause.confirmed else ""
+    yield "cause" if cause.confirmed else "candidate", f"{cause.what}{share}"
+    for change in cause.changes[:1]:
+        place = f"{change.file or change.part}{'' if change.line is None else f':{change.line}'}"
+        yield "changed", f"{place}  {'  '.join(change.diff[:_MOST_LINES])}".rstrip()
 
 
 def _orders(found: Divergence) -> Iterator[tuple[str, str]]:

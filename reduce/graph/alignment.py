@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
+import numpy as np
+
 from .task_list import KernelTask, TaskList
+
+_MOST_PAIRS = 250_000
+"""Tasks times tasks that are compared one by one; larger stretches are told apart by kernels and shapes alone."""
+_SAME_KERNEL = 4.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,23 +27,19 @@ class Alignment:
 def align(failing: TaskList, reference: TaskList) -> Alignment:
     """Match tasks in submission order.
 
-    Tasks of one kernel name with arguments of the same use and shape are the anchors; between two anchors, equally many
-    tasks are paired if the shapes of their arguments agree one by one: a compiler may have renamed a kernel, changed a
-    type or a direction. Nothing else is paired.
+    Tasks of one kernel name with arguments of the same use and place are the anchors. Between two anchors, tasks are
+    paired in order so that as much as possible of kernels, uses, shapes and places agrees: a compiler may have renamed
+    a kernel, or narrowed or moved a view. A pair has the same kernels or the same shapes.
     """
-    failing_signatures = [_signature(task) for task in failing.tasks]
-    reference_signatures = [_signature(task) for task in reference.tasks]
     pairs: dict[int, int] = {}
-    for kind, first, last, start, stop in SequenceMatcher(
-        None, failing_signatures, reference_signatures, autojunk=False
-    ).get_opcodes():
-        between = zip(failing.tasks[first:last], reference.tasks[start:stop], strict=False)
-        if kind == "equal" or (
-            kind == "replace"
-            and last - first == stop - start
-            and all(_same_shapes(*pair) for pair in between)
-        ):
+    for kind, first, last, start, stop in _opcodes(
+        [_placed(task) for task in failing.tasks], [_placed(task) for task in reference.tasks]
+    ):
+        if kind == "equal":
             pairs.update(zip(range(first, last), range(start, stop), strict=True))
+        elif kind == "replace":
+            between = _between(failing.tasks[first:last], reference.tasks[start:stop])
+            pairs.update({first + task: start + counterpart for task, counterpart in between})
     matched = set(pairs.values())
     return Alignment(
         reference_of=pairs,
@@ -46,16 +48,69 @@ def align(failing: TaskList, reference: TaskList) -> Alignment:
     )
 
 
-def _signature(task: KernelTask) -> tuple[object, ...]:
+def _opcodes(
+    failing: Sequence[object], reference: Sequence[object]
+) -> Sequence[tuple[str, int, int, int, int]]:
+    return SequenceMatcher(None, failing, reference, autojunk=False).get_opcodes()
+
+
+def _between(failing: Sequence[KernelTask], reference: Sequence[KernelTask]) -> Iterator[tuple[int, int]]:
+    """Pairs of places in two stretches that have no task in common as it stands."""
+    if len(failing) * len(reference) <= _MOST_PAIRS:
+        yield from _best_pairs(failing, reference)
+        return
+    for kind, first, last, start, stop in _opcodes(
+        [(task.kernels, tuple(_shapes(task))) for task in failing],
+        [(task.kernels, tuple(_shapes(task))) for task in reference],
+    ):
+        if kind == "equal":
+            yield from zip(range(first, last), range(start, stop), strict=True)
+
+
+def _best_pairs(failing: Sequence[KernelTask], reference: Sequence[KernelTask]) -> Iterator[tuple[int, int]]:
+    """The pairs in the order of both with the most agreement (S. Needleman and C. Wunsch, J. Mol. Biol. 48, 1970,
+    without a cost for gaps)."""
+    agreement = np.array([[_agreement(task, other) for other in reference] for task in failing])
+    best = np.zeros((len(failing) + 1, len(reference) + 1))
+    for task in range(len(failing) - 1, -1, -1):
+        for other in range(len(reference) - 1, -1, -1):
+            best[task, other] = max(
+                best[task + 1, other],
+                best[task, other + 1],
+                agreement[task, other] + best[task + 1, other + 1],
+            )
+    task = other = 0
+    while task < len(failing) and other < len(reference):
+        together = agreement[task, other] + best[task + 1, other + 1]
+        if agreement[task, other] > 0 and together >= best[task, other]:
+            yield task, other
+            task, other = task + 1, other + 1
+        elif best[task + 1, other] >= best[task, other + 1]:
+            task += 1
+        else:
+            other += 1
+
+
+def _agreement(task: KernelTask, other: KernelTask) -> float:
+    """How much speaks for two tasks being the same; 0 where neither kernels nor shapes agree."""
+    same_kernels, same_shapes = task.kernels == other.kernels, _shapes(task) == _shapes(other)
+    if not (same_kernels or same_shapes):
+        return 0.0
+    arguments = zip(task.task.arguments, other.task.arguments, strict=False)
+    agreeing = sum(
+        (first.type == second.type) + (first.region == second.region) for first, second in arguments
+    )
+    most = 2 * max(len(task.task.arguments), len(other.task.arguments), 1)
+    return _SAME_KERNEL * same_kernels + same_shapes + agreeing / most
+
+
+def _placed(task: KernelTask) -> tuple[object, ...]:
+    """Kernels, and how and where the arguments are used: what stays from run to run."""
     return (
         task.kernels,
-        *((argument.type, shape) for argument, shape in zip(task.task.arguments, _shapes(task), strict=True)),
+        *((argument.type, argument.region) for argument in task.task.arguments),
     )
 
 
 def _shapes(task: KernelTask) -> list[tuple[int, ...] | None]:
     return [None if argument.region is None else argument.region.shape for argument in task.task.arguments]
-
-
-def _same_shapes(first: KernelTask, second: KernelTask) -> bool:
-    return _shapes(first) == _shapes(second)

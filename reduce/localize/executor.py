@@ -16,6 +16,7 @@ from ..replay.comparison import NotWholeError
 from ..replay.load import busy
 from ..replay.recorded_build import RecordedBuild
 from ..replay.replay import Ran, Replayer, ReplayError
+from ..replay.runnable_build import RunnableBuild
 from ..replay.task_replay import LoneResult, TaskAlone, TaskReplayer
 from ..replay.working_copy import WorkingCopy
 from .experiments.experiment import (
@@ -24,6 +25,7 @@ from .experiments.experiment import (
     DumpEverything,
     DumpWhole,
     Experiment,
+    MakeBuild,
     Record,
     RunAlone,
     RunInOrder,
@@ -70,6 +72,8 @@ class Executor:
                 return self.on_progress(experiment.text)
             case Record():
                 return self._record(experiment)
+            case MakeBuild():
+                return self._make_build(experiment)
             case RunOnce():
                 return self._run_once(experiment)
             case Dump():
@@ -93,6 +97,11 @@ class Executor:
             folder=self.folder / asked.name,
             timeout=self.timeout,
         )
+
+    def _make_build(self, asked: MakeBuild) -> RunnableBuild:
+        folder = self.folder / asked.name
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        return asked.make(folder)
 
     def _run_once(self, asked: RunOnce) -> Ran:
         folder = self.folder / asked.name

@@ -9,6 +9,7 @@ from pydantic import ConfigDict
 
 from ...store.documents.document import Document
 from ...store.documents.json_schema import published_schema
+from .causes import BuildChange, CaseFailure, FailureCause
 from .orders import Race, UnorderedTasks
 from .part import DocumentPart
 from .stall import Stall
@@ -76,11 +77,19 @@ class Divergence(Document):
     passed; null where it ran as it is."""
     tasks: int = 0
     runs: int = 0
-    """Of the failing build, the one that recorded its graph included, until the first divergent tasks were shown."""
+    """Of the failing build and of the good one with changes of it, the one that recorded the graph included, until the
+    first divergent tasks were shown."""
     reference_runs: int = 0
     bytes_dumped: int = 0
     """By the failing build, in all runs."""
+    failure: CaseFailure | None = None
+    """Null where no harness tells what a run puts out, and in documents that do not tell."""
+    causes: tuple[FailureCause, ...] = ()
+    """By their effect on the failing outputs. None without a good build to put changes into."""
+    cleared: tuple[BuildChange, ...] = ()
+    """Changes from the good build that are no cause."""
     first_divergent: tuple[FirstDivergent, ...] = ()
+    """Those of the first cause first; none where the case passes."""
     candidates: tuple[NamedTask, ...] = ()
     """Compared with values: tasks before those of which not all results are known. The error may be theirs."""
     not_compared: tuple[str, ...] = ()
@@ -102,6 +111,16 @@ class Divergence(Document):
     unaligned_reference: tuple[NamedTask, ...] = ()
     unvisited: tuple[NamedTask, ...] = ()
     """Tasks that may hold a further first divergence and were not looked at."""
+
+    @property
+    def passes(self) -> bool:
+        """Whether the outputs of the failing build are within the tolerance, in every order that was tried."""
+        return self.failure is not None and not self.failure.outputs and not self.first_divergent
+
+    @property
+    def explained(self) -> bool:
+        """Whether there is something to look at: a cause, a divergent tensor, or a stall."""
+        return bool(self.causes or self.first_divergent or self.stall)
 
 
 def schema_text() -> str:

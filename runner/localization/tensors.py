@@ -95,6 +95,8 @@ class FirstDivergent(DocumentPart):
     orchestration_source: str
     orchestration_lines: tuple[int, ...] = ()
     """Lines of the submits that may have made the task."""
+    cause: int | None = None
+    """The number, from 1, of the cause that it shows; null where none is known."""
     argument: int
     tensor: str | None = None
     """Its name in the orchestration; null where the text does not settle it."""

@@ -227,7 +227,7 @@ def test_json_for_machines_and_no_progress(tmp_path: Path, monkeypatch: pytest.M
     words = ["failing", "--reference", "good", "--localize-only", "--stack", demo_stack(tmp_path)]
     plain = CliRunner().invoke(main, words)
     assert (plain.exit_code, plain.stderr) == (3, "looking\n")
-    assert "nothing diverges" in plain.stdout
+    assert "no task was seen to leave other values" in plain.stdout
     quiet = CliRunner().invoke(main, [*words, "-q", "--json"])
     assert (quiet.exit_code, quiet.stderr) == (3, "")
     assert Divergence.model_validate(json.loads(quiet.stdout)) == found

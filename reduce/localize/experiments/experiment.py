@@ -8,8 +8,9 @@ what came of it.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Set
+from collections.abc import Callable, Generator, Mapping, Set
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 from ....runner.build_output.args.dump import ArgsDump
@@ -80,6 +81,16 @@ class Record(Experiment[RecordedBuild]):
     """Copy a build, and run it once for its task graph. It may fail with a `ReplayError`."""
 
     build: RunnableBuild
+    name: str
+    """Of the folder for it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MakeBuild(Experiment[RunnableBuild]):
+    """Make a build directory; nothing is run."""
+
+    make: Callable[[Path], RunnableBuild]
+    """Takes a folder that is not there yet."""
     name: str
     """Of the folder for it."""
 

@@ -14,20 +14,24 @@ from ...replay.recorded_build import RecordedBuild
 from ...replay.replay import ReplayError
 from ...replay.runnable_build import RunnableBuild
 from ..attribution.attribution import Attribution, Attributor, DivergentTask
+from ..causes.explain import explain, judge_of
 from ..experiments.experiment import Record, Steps, Tell
 from ..references.reference import ExpectedValues
 from ..references.request import LocalizationRequest
+from ..report.explained import ExplainedFindings
 from ..report.findings import Findings, Spent, StallFindings
 from ..search.first_divergences import AttributedDivergences, FirstDivergences
 from ..search.search import DivergenceSearch
 from ..stalls.stall import examine_stall
-from .orders import OrderTrials
+from .failing_run import FailingRun, failing_run
 
+_MOST_CAUSES = 4
+"""Causes whose tasks are localized, each in two runs or more; the others are named by what changed alone."""
 _MOST_BELOW = 3
 """Kernels of tasks below the first divergent ones that are run alone: each takes up to five runs."""
 
 
-def investigate(request: LocalizationRequest) -> Steps[Findings | StallFindings]:
+def investigate(request: LocalizationRequest) -> Steps[ExplainedFindings | StallFindings]:
     """Record the failing build and open its reference; compare them, or examine why it stalls.
 
     Raises:
@@ -49,19 +53,43 @@ def investigate(request: LocalizationRequest) -> Steps[Findings | StallFindings]
 
 def compare(
     request: LocalizationRequest, failing: RecordedBuild, expected: ExpectedValues
-) -> Steps[Findings]:
-    """Search for the first divergent tasks, attribute their errors, and look beyond, below and at the order.
+) -> Steps[ExplainedFindings]:
+    """Judge the outputs, find the changes that make them wrong, and localize what each of these does; what differs at
+    all, where no change is known to be at fault.
 
     Raises:
         UserError: the budget holds no task, or a run fails.
         BuildOutputError: what a run recorded cannot be read.
     """
-    suspected = any(
-        expected.orders(edge.before.ordinal, edge.after.ordinal) is not False
-        for edge in failing.missing_edges
-    )
-    orders = OrderTrials.of(failing, expected.outputs, request.tolerance)
-    schedule = (yield from orders.provoke()) if orders is not None and suspected else None
+    judge = judge_of(request, failing, expected)
+    run = yield from failing_run(failing, expected, judge)
+    explanation = yield from explain(request, run, expected)
+    if explanation is None or not explanation.causes:
+        findings = yield from _localize(request, failing, expected, run)
+        return ExplainedFindings(request=request, explanation=explanation, parts=(findings,))
+    parts: list[Findings] = []
+    # What no task writes is wrong though no task is: it need not be looked for again and again.
+    attempts = 1 if explanation.unwritten else None
+    for cause in explanation.causes[:_MOST_CAUSES]:
+        subject, values, alone = cause.subject, expected, run
+        if subject is not failing:
+            values = expected.against(subject)
+            alone = yield from failing_run(subject, values, judge)
+        parts.append((yield from _localize(request, subject, values, alone, attempts=attempts, caused=True)))
+    return ExplainedFindings(request=request, explanation=explanation, parts=tuple(parts))
+
+
+def _localize(
+    request: LocalizationRequest,
+    failing: RecordedBuild,
+    expected: ExpectedValues,
+    run: FailingRun,
+    *,
+    attempts: int | None = None,
+    caused: bool = False,
+) -> Steps[Findings]:
+    """Search for the first divergent tasks, attribute their errors, and look beyond, below and at the order. `attempts`
+    are as many as were asked for by default; `caused` says that a change is known to make what is looked for."""
     harness = request.harness or failing.tolerance
     search = DivergenceSearch(
         failing=failing,
@@ -69,8 +97,8 @@ def compare(
         tolerance=request.tolerance,
         harness=harness,
         budget=request.budget,
-        attempts=request.attempts,
-        schedule=schedule,
+        attempts=attempts or request.attempts,
+        schedule=run.schedule,
     )
     attributor = expected.attributor(request.tolerance)
     first = yield from search.first_divergences()
@@ -86,12 +114,14 @@ def compare(
     )
     below = _chosen_below(attributed.first, search) if expected.complete else ()
     downstream = (yield from _attribute_each(attributor, (yield from search.show(below)))) if below else ()
-    looks_like_a_race = suspected or attributed.points_to_a_race
+    # What a change does by itself, in the order in which the good build passes, needs no other order.
+    looks_like_a_race = run.unordered or (not caused and attributed.points_to_a_race) or bool(first.vanished)
+    orders = run.orders
     return Findings(
         request=request,
         failing=failing,
         expected=expected,
-        schedule=schedule,
+        schedule=run.schedule,
         attributed=attributed,
         spent=spent,
         downstream=downstream,

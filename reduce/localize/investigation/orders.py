@@ -31,6 +31,8 @@ class OrderTrials:
     tolerance: Tolerance
     _first: dict[str, OrderTrial] = field(default_factory=dict[str, OrderTrial])
     """The first run under each schedule of the stack file."""
+    _outputs: dict[str, TensorFolder] = field(default_factory=dict[str, TensorFolder])
+    """What that run put out."""
 
     @classmethod
     def of(
@@ -58,6 +60,10 @@ class OrderTrials:
             if wrong and right:
                 return wrong
         return None
+
+    def outputs_under(self, schedule: str) -> TensorFolder | None:
+        """What the first run under a schedule put out; None where there was none, or it did not tell."""
+        return self._outputs.get(schedule)
 
     def look_for_race(self) -> Steps[Race]:
         """What became of the failing build under each schedule, and whether the order decides."""
@@ -107,6 +113,8 @@ class OrderTrials:
         outputs = yield from RunInOrder(
             failing=self.failing, schedule=schedule, runs=runs, under_load=name == UNDER_LOAD
         )
+        if schedule is not None and outputs and outputs[0] is not None:
+            self._outputs.setdefault(schedule, outputs[0])
         outcomes = [None if each is None else self._fails(each) for each in outputs]
         return OrderTrial(
             schedule=name,

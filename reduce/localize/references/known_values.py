@@ -31,12 +31,14 @@ class KnownValues:
 
     failing: RecordedBuild
     expected: Mapping[int, Mapping[int, TensorView]]
+    recorded: TensorFolder | None
     not_compared: tuple[str, ...]
     """Recorded tensors with which nothing can be compared, and why."""
     compared: tuple[int, ...]
     dag: Dag
     complete: bool = False
     runs: int = 0
+    good: None = None
     unaligned: tuple[KernelTask, ...] = ()
     unaligned_reference: tuple[KernelTask, ...] = ()
 
@@ -58,6 +60,7 @@ class KnownValues:
         return cls(
             failing=failing,
             expected=expected,
+            recorded=recorded,
             not_compared=matched.not_compared,
             compared=compared,
             dag=graph_of(failing.tasks, compared),
@@ -72,6 +75,10 @@ class KnownValues:
     def outputs(self) -> TensorFolder:
         """The golden outputs."""
         return GoldenData.open(self.failing.data).outputs
+
+    def against(self, failing: RecordedBuild) -> KnownValues:
+        """The same values, as results of another failing build. Raises as `of`."""
+        return KnownValues.of(failing, self.recorded)
 
     def orders(self, before: int, after: int) -> None:
         """None: there is no other build that could."""

@@ -77,6 +77,11 @@ class ExpectedValues(Protocol):
         ...
 
     @property
+    def good(self) -> RecordedBuild | None:
+        """The recorded run of a good build; None where values alone, or the failing build itself, are compared with."""
+        ...
+
+    @property
     def runs(self) -> int:
         """Runs of the reference so far."""
         ...
@@ -94,6 +99,10 @@ class ExpectedValues(Protocol):
     @property
     def not_compared(self) -> tuple[str, ...]:
         """Values that say nothing of the failing build, and why."""
+        ...
+
+    def against(self, failing: RecordedBuild) -> ExpectedValues:
+        """What another failing build should leave, by what is known already."""
         ...
 
     def orders(self, before: int, after: int) -> bool | None:

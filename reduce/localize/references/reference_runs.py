@@ -65,6 +65,12 @@ class ReferenceRuns:
         return self.reference.outputs
 
     @property
+    def good(self) -> RecordedBuild | None:
+        """The reference, where it is another build."""
+        same = self.failing.build.resolve() == self.reference.build.resolve()
+        return None if same else self.reference
+
+    @property
     def runs(self) -> int:
         """Runs of the reference so far."""
         return self.reference.replayer.runs
@@ -79,10 +85,14 @@ class ReferenceRuns:
         """Tasks that the reference alone has."""
         return tuple(self.reference.tasks.tasks[ordinal] for ordinal in self.alignment.only_reference)
 
+    def against(self, failing: RecordedBuild) -> ReferenceRuns:
+        """The same runs beside another failing build. Raises as `of`."""
+        return ReferenceRuns.of(failing, self.reference)
+
     def orders(self, before: int, after: int) -> bool | None:
         """Whether the reference has the second task wait for the first; None where it cannot tell: it is the same
         build, or one of the two has no counterpart."""
-        if self.failing.build.resolve() == self.reference.build.resolve():
+        if self.good is None:
             return None
         pair = self.alignment.reference_of.get(before), self.alignment.reference_of.get(after)
         return None if None in pair else pair not in self._unordered

@@ -12,6 +12,7 @@ from ....runner.localization.divergence import Divergence, Generated, ReferenceU
 from ....runner.localization.orders import Race, UnorderedTasks
 from ....runner.localization.stall import Stall
 from ....runner.localization.tensors import FirstDivergent
+from .cause_lines import print_failure
 
 _SHOWN = 8
 Line = Callable[..., None]
@@ -23,6 +24,7 @@ def print_summary(divergence: Divergence, console: Console) -> None:
     def line(text: str, style: str = "") -> None:
         console.print(Text(printable(text), style=style), soft_wrap=True)
 
+    print_failure(divergence, line)
     _print_first_divergences(divergence, line)
     for below in divergence.downstream:
         line(f"below: task {below.position} {below.kernel}: {below.task_class}, {below.reason}")
@@ -43,15 +45,22 @@ def _print_first_divergences(divergence: Divergence, line: Line) -> None:
     if divergence.stall is not None:
         _print_stall(divergence.stall, line)
     elif not divergence.first_divergent:
-        line("nothing diverges from the reference", "bold yellow")
+        if not divergence.passes and not divergence.causes:
+            line("no task was seen to leave other values than it should", "bold yellow")
         if any(edge.ordered_in_reference is not False for edge in divergence.missing_edges):
             line("candidates, should it fail in some orders only, are the tasks that do not wait:", "yellow")
-    for entry in divergence.first_divergent[:_SHOWN]:
-        _print_first(entry, line)
-    if len(divergence.first_divergent) > _SHOWN:
-        line(
-            f"... and {len(divergence.first_divergent) - _SHOWN} more first divergent tensors, see divergence.json"
-        )
+    alike: dict[tuple[int | None, str, int, str], list[FirstDivergent]] = {}
+    for entry in divergence.first_divergent:
+        key = entry.cause, entry.kernel, entry.argument, entry.task_class
+        alike.setdefault(key, []).append(entry)
+    for group in list(alike.values())[:_SHOWN]:
+        _print_first(group[0], line)
+        if others := group[1:]:
+            tasks = ", ".join(str(entry.position) for entry in others[:_SHOWN])
+            more = f" and {len(others) - _SHOWN} more" if len(others) > _SHOWN else ""
+            line(f"  the same in {len(others)} more tasks of {group[0].kernel}: {tasks}{more}")
+    if len(alike) > _SHOWN:
+        line(f"... and {len(alike) - _SHOWN} more kinds of divergent tensors, see divergence.json")
 
 
 def _print_orders(divergence: Divergence, line: Line) -> None:
@@ -76,7 +85,7 @@ def _print_other_tasks(divergence: Divergence, line: Line) -> None:
             divergence.candidates,
             "before them have results of which no value is known: the error may be theirs",
         ),
-        (divergence.rounding, "before them differ within rounding"),
+        (divergence.rounding, "differ by rounding, and do not make it fail"),
         (divergence.vanished, "diverged only in some runs: a race?"),
         (divergence.unaligned, "of the failing build have no counterpart and were not compared"),
         (divergence.unaligned_reference, "of the reference have no counterpart"),

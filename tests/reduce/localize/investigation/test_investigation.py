@@ -15,7 +15,8 @@ from precision_bisect.reduce.localize.references.reference_runs import Reference
 from precision_bisect.reduce.localize.references.request import LocalizationRequest
 from precision_bisect.reduce.localize.references.values import GoldenOutputs
 from precision_bisect.reduce.localize.report.divergent_tensors import first_divergent
-from precision_bisect.reduce.localize.report.findings import Findings, StallFindings
+from precision_bisect.reduce.localize.report.explained import ExplainedFindings
+from precision_bisect.reduce.localize.report.findings import StallFindings
 from precision_bisect.reduce.output_folder import OutputFolder
 from precision_bisect.runner.compare.statistics.statistics import Tolerance
 from precision_bisect.runner.errors import UsageError
@@ -63,7 +64,7 @@ def request_of(failing: SimulatedBuild, folder: Path, tolerance: Tolerance) -> L
 
 def investigate(
     folder: Path, failing: SimulatedBuild, good: SimulatedBuild | None, tolerance: Tolerance | None = None
-) -> Findings:
+) -> ExplainedFindings:
     """Against the good build; None: against the golden outputs alone."""
     recorded = failing.recorded
     expected = KnownValues.of(recorded, None) if good is None else ReferenceRuns.of(recorded, good.recorded)
@@ -114,7 +115,7 @@ def test_golden_outputs_alone_leave_candidates(tmp_path: Path) -> None:
 def test_a_tensor_within_the_tolerance_is_no_entry(tmp_path: Path, good: SimulatedBuild) -> None:
     bad = SimulatedBuild.of(tmp_path / "bad", {1: add(1.5)})
     findings = investigate(tmp_path, bad, good)
-    ((divergent, verdict),) = findings.attributed.pairs
+    ((divergent, verdict),) = findings.parts[0].attributed.pairs
     assert list(first_divergent(divergent, verdict, bad.recorded, Tolerance(atol=1))) == []
 
 

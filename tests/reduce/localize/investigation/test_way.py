@@ -98,8 +98,8 @@ def calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Stop, S
     made: list[tuple[Stop, Stop]] = []
     with noted(made):
         findings = executor_in(tmp_path).execute(compare(request, bad.recorded, expected))
-    assert [task.ordinal for task in findings.attributed.rounding] == [0]
-    assert findings.race is not None
+    assert [task.ordinal for task in findings.parts[0].attributed.rounding] == [0]
+    assert findings.parts[0].race is not None
     return made
 
 

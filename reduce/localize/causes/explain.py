@@ -1,0 +1,119 @@
+"""The steps from a failing run to what makes it fail: its outputs first, then the changes that can be told apart."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+
+from ....runner.build_output.golden_data import GoldenData, TensorFolder
+from ...replay.recorded_build import RecordedBuild
+from ...replay.runnable_build import RunnableBuild
+from ..experiments.experiment import Steps, Tell
+from ..references.reference import ExpectedValues
+from ..references.request import LocalizationRequest
+from .changes import BuildChanges
+from .coverage import NOBODY, output_owners, unwritten
+from .explanation import FailureExplanation
+from .failure import OutputJudge, WrongOutputs
+from .interventions import Interventions
+from .suspicion import reached_from, suspected
+
+
+class JudgedRun(Protocol):
+    """A run of the failing build with its outputs, None where no harness tells them."""
+
+    @property
+    def build(self) -> RecordedBuild:
+        """The build that was run."""
+        ...
+
+    @property
+    def judge(self) -> OutputJudge:
+        """What tells which outputs are wrong."""
+        ...
+
+    @property
+    def outputs(self) -> TensorFolder | None:
+        """What the run put out."""
+        ...
+
+    @property
+    def schedule(self) -> str | None:
+        """The schedule of the stack file that it ran under."""
+        ...
+
+
+def explain(
+    request: LocalizationRequest, run: JudgedRun, expected: ExpectedValues
+) -> Steps[FailureExplanation | None]:
+    """Judge the outputs; where a good build tells what else could be, find the changes that make the failure. None
+    where no harness tells what a run puts out.
+
+    Raises:
+        BuildOutputError: a source, or an expected output, cannot be read.
+    """
+    if run.outputs is None:
+        return None
+    failing, judge = run.build, run.judge
+    failure = judge.failure(run.outputs)
+    if not failure:
+        return FailureExplanation(judge=judge, failure=failure)
+    yield from Tell(_in_words(failure))
+    good = expected.good
+    uncovered = unwritten(failure, failing, good)
+    if good is None or request.reference.build is None:
+        return FailureExplanation(judge=judge, failure=failure, unwritten=uncovered)
+    changes = BuildChanges.of(
+        RunnableBuild(path=request.failing, toolchain=request.toolchain), request.reference.build
+    )
+    interventions = Interventions(
+        changes=changes,
+        failing=failing,
+        outputs=run.outputs,
+        failure=failure,
+        judge=judge,
+        schedule=run.schedule,
+    )
+    sets = suspected(changes.changes, failing.tasks, good.tasks, _reaching(failure, failing))
+    causes = yield from interventions.causes(sets)
+    blamed = {change for cause in causes for change in cause.changes}
+    return FailureExplanation(
+        judge=judge,
+        failure=failure,
+        causes=causes,
+        cleared=tuple(change for change in changes.changes if change not in blamed),
+        trials=tuple(interventions.trials.values()),
+        unwritten=uncovered,
+        identical=not changes.of_sources,
+    )
+
+
+def judge_of(request: LocalizationRequest, failing: RecordedBuild, expected: ExpectedValues) -> OutputJudge:
+    """What tells which outputs of a run are wrong. Raises `BuildOutputError` where an expected one cannot be read."""
+    compared = request.tolerance if request.tolerance.rtol or request.tolerance.atol else None
+    return OutputJudge.of(
+        GoldenData.open(failing.data).outputs,
+        request.harness or compared,
+        expected.outputs if expected.runs else None,
+        default=failing.tolerance,
+    )
+
+
+def _reaching(failure: WrongOutputs, failing: RecordedBuild) -> set[int]:
+    """The tasks whose results reach a wrong element; none where not all writers are known."""
+    owners = output_owners(failing, {name: each.wrong.size for name, each in failure.outputs.items()})
+    if owners.keys() != failure.outputs.keys():
+        return set()
+    wrong = {
+        int(owner) for name, each in failure.outputs.items() for owner in np.unique(owners[name][each.wrong])
+    }
+    return set() if NOBODY in wrong else reached_from(failing.tasks, wrong)
+
+
+def _in_words(failure: WrongOutputs) -> str:
+    outputs = ", ".join(
+        f"{output.name} ({output.elements} of {output.wrong.size} elements)"
+        for output in failure.outputs.values()
+    )
+    return f"the case fails in {outputs}"

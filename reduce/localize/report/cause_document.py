@@ -1,0 +1,216 @@
+"""A cause as it is written down: what changed, how its tasks differ, and which of them goes wrong."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ....runner.localization.causes import (
+    BuildChange,
+    CaseFailure,
+    FailingOutput,
+    FailureCause,
+    RowRun,
+    UnwrittenRows,
+)
+from ....runner.localization.tensors import FirstDivergent
+from ...graph.static_difference.buffers import NameOf
+from ...graph.static_difference.difference import DifferenceKind, TaskDifference
+from ...graph.static_difference.programs import program_differences
+from ...graph.task_list import KernelTask
+from ...graph.tensor_names import tensor_name
+from ...replay.recorded_build import RecordedBuild
+from ...rewrite.single_task import submits_of
+from ..attribution.attribution import DivergentTask
+from ..causes.changes import Change, ChangedPart
+from ..causes.explanation import Cause, FailureExplanation
+from .findings import Findings
+
+_MOST_ROWS = 8
+_MOST_DIFFERENCES = 40
+_MOST_LINES = 12
+_MOST_NAMED = 6
+
+
+@dataclass(frozen=True, kw_only=True)
+class CauseInTasks:
+    """How the tasks of the build that has a cause alone differ from the good build's."""
+
+    cause: Cause
+    differences: tuple[TaskDifference, ...]
+
+    @classmethod
+    def of(cls, cause: Cause, part: Findings, explanation: FailureExplanation) -> CauseInTasks:
+        """Compare the two task graphs, and the scalars of the tasks that were dumped whole."""
+        good = part.expected.good
+        scalars = [each for pair in part.attributed.pairs for each in _scalars(pair[0])]
+        graphs = (
+            ()
+            if good is None
+            else program_differences(
+                part.failing.tasks,
+                good.tasks,
+                name_of=_namer(part.failing),
+                reference_name_of=_namer(good),
+            )
+        )
+        return cls(cause=cause, differences=(*scalars, *graphs))
+
+    @property
+    def kernel(self) -> str | None:
+        """The kernel that is at fault, or whose task is submitted otherwise."""
+        named = next((change.kernel for change in self.cause.changes if change.kernel), None)
+        return named or next((difference.kernel for difference in self.differences), None)
+
+    def classified(self, tensors: Sequence[FirstDivergent]) -> tuple[FirstDivergent, ...]:
+        """The tensors that show the cause, those of its own tasks first. What a task that is submitted otherwise leaves
+        wrong is its own error, whatever it reads."""
+        told = [self._classified(tensor) for tensor in tensors]
+        return tuple(sorted(told, key=lambda tensor: tensor.kernel != self.kernel))
+
+    def _classified(self, tensor: FirstDivergent) -> FirstDivergent:
+        given = [
+            each
+            for each in self.differences
+            if each.task is not None and each.task.ordinal == tensor.position and not each.kind.is_order
+        ]
+        if not given or any(change.part is ChangedPart.KERNEL for change in self.cause.changes):
+            return tensor
+        reason = f"it is submitted otherwise: {given[0].text}"
+        return tensor.model_copy(update={"task_class": "introduced", "reason": reason})
+
+
+def told_cause(
+    cause: Cause,
+    in_tasks: CauseInTasks | None,
+    tensors: Sequence[FirstDivergent],
+    explanation: FailureExplanation,
+) -> FailureCause:
+    """What is written down of a cause; `in_tasks` is None where its tasks were not looked at."""
+    shown = () if in_tasks is None else in_tasks.classified(tensors)
+    texts = tuple(each.text for each in in_tasks.differences) if in_tasks is not None else ()
+    first = shown[0] if shown else None
+    kernel = _missing_writer(in_tasks, explanation) or (in_tasks.kernel if in_tasks is not None else None)
+    return FailureCause(
+        what=_what(cause, () if in_tasks is None else in_tasks.differences, explanation),
+        confirmed=cause.shown,
+        effect=cause.effect,
+        changes=tuple(changed_part(change) for change in cause.changes),
+        differences=texts[:_MOST_DIFFERENCES],
+        kernel=kernel or (first.kernel if first is not None else None),
+        position=None if first is None else first.position,
+        task_class=None if first is None else first.task_class,
+        tensor=None if first is None else first.tensor,
+    )
+
+
+def _missing_writer(in_tasks: CauseInTasks | None, explanation: FailureExplanation) -> str | None:
+    """The kernel of a task that the good build alone submits, and that writes what nobody writes here."""
+    missing = {
+        each.counterpart.ordinal: each.counterpart.name
+        for each in (() if in_tasks is None else in_tasks.differences)
+        if each.kind is DifferenceKind.PRESENCE and each.counterpart is not None
+    }
+    writers = (task.ordinal for each in explanation.unwritten for task in each.written_by)
+    return next((missing[ordinal] for ordinal in writers if ordinal in missing), None)
+
+
+def _what(cause: Cause, differences: Sequence[TaskDifference], explanation: FailureExplanation) -> str:
+    kernels = [change for change in cause.changes if change.part is ChangedPart.KERNEL]
+    if any(change.part is ChangedPart.RUNTIME for change in cause.changes):
+        return (
+            "all sources are identical, only the runtimes differ"
+            if explanation.identical
+            else "the good build fails when it is run by the failing build's runtime"
+        )
+    if kernels:
+        named = ", ".join(change.kernel for change in kernels)
+        return f"the source of {'kernel' if len(kernels) == 1 else 'kernels'} {named}"
+    missing = [each.counterpart for each in differences if each.task is None and each.counterpart is not None]
+    if len(missing) > 1 and len(missing) == len(differences):
+        names = ", ".join(f"{task.ordinal} {task.name}" for task in missing[:_MOST_NAMED])
+        more = f" and {len(missing) - _MOST_NAMED} more" if len(missing) > _MOST_NAMED else ""
+        return f"{len(missing)} tasks of the good build are not submitted: {names}{more}"
+    if differences:
+        return differences[0].text
+    parts = dict.fromkeys(change.part.value for change in cause.changes)
+    return f"the {' and the '.join(parts)}"
+
+
+def changed_part(change: Change) -> BuildChange:
+    """A change with the lines that differ, the first ones of many."""
+    lines = [line for text in change.texts for line in text.lines()]
+    return BuildChange(
+        part=change.part.value,
+        file=change.file,
+        line=change.texts[0].first_line if change.texts else None,
+        kernel=change.kernel or None,
+        diff=tuple(lines[:_MOST_LINES]),
+    )
+
+
+def case_failure(explanation: FailureExplanation) -> CaseFailure:
+    """What the case fails for."""
+    tolerance = explanation.judge.tolerance
+    return CaseFailure(
+        rtol=tolerance.rtol,
+        atol=tolerance.atol,
+        told=explanation.judge.told,
+        outputs=tuple(
+            FailingOutput(
+                name=output.name,
+                shape=output.shape,
+                elements=output.wrong.size,
+                wrong=output.elements,
+                rows=_runs(output.rows),
+                worst=output.worst if math.isfinite(output.worst) else None,
+            )
+            for output in explanation.failure.outputs.values()
+        ),
+        unwritten=tuple(
+            UnwrittenRows(
+                output=each.output,
+                rows=_runs(each.rows),
+                written_by=tuple(f"task {task.ordinal} {task.name}" for task in each.written_by),
+            )
+            for each in explanation.unwritten
+        ),
+    )
+
+
+def _runs(rows: Sequence[range]) -> tuple[RowRun, ...]:
+    return tuple(RowRun(first=run.start, last=run.stop - 1) for run in rows[:_MOST_ROWS])
+
+
+def _namer(build: RecordedBuild) -> NameOf:
+    def name_of(task: KernelTask, argument: int) -> str | None:
+        return tensor_name(build.orchestration, submits_of(build.orchestration, task), argument)
+
+    return name_of
+
+
+def _scalars(divergent: DivergentTask) -> Iterator[TaskDifference]:
+    """Scalars of a task that are others than its counterpart's."""
+    ours, theirs = divergent.actual.scalars, divergent.expected.scalars
+    first = min((*ours, *theirs), default=0)
+    for index in sorted(ours.keys() & theirs.keys()):
+        if ours[index] != theirs[index]:
+            text = f"scalar {index - first} is {_number(ours[index])}, was {_number(theirs[index])}"
+            task = divergent.task
+            yield TaskDifference(
+                kind=DifferenceKind.SCALAR,
+                task=task,
+                counterpart=divergent.counterpart,
+                argument=index,
+                text=f"task {task.ordinal} {task.name}: {text}",
+            )
+
+
+def _number(value: float | bool | None) -> str:
+    """A scalar as it was recorded; what can only be the bits of a float32, as that."""
+    if isinstance(value, int) and not isinstance(value, bool) and 1 << 23 <= value < 1 << 32:
+        number: float = struct.unpack("<f", struct.pack("<I", value))[0]
+        return f"{number:.9g}"
+    return str(value)

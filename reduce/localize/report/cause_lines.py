@@ -1,0 +1,79 @@
+"""Why a case fails, on the terminal: its wrong outputs, then what makes them wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ....runner.localization.causes import BuildChange, CaseFailure, FailureCause, RowRun
+from ....runner.localization.divergence import Divergence
+
+Line = Callable[..., None]
+_MOST = 4
+_MOST_LINES = 6
+
+
+def print_failure(divergence: Divergence, line: Line) -> None:
+    """Print the failing outputs and the causes, the first one first; nothing where none was told."""
+    failure = divergence.failure
+    if failure is None:
+        return
+    if divergence.passes:
+        line(f"the case passes: its outputs are within {_tolerance(failure)}", "bold green")
+        if not failure.told:
+            line("if it fails by a tolerance of its own, give that: --rtol R --atol A", "yellow")
+        return
+    for number, cause in enumerate(divergence.causes[:_MOST], start=1):
+        _print_cause(number, cause, line)
+    if len(divergence.causes) > _MOST:
+        line(f"... and {len(divergence.causes) - _MOST} more causes, see divergence.json")
+    for output in failure.outputs[:_MOST]:
+        worst = "NaN, Inf or missing" if output.worst is None else f"{output.worst:.3g} times the tolerance"
+        line(
+            f"fails in {output.name}: {output.wrong} of {output.elements} elements, rows {_rows(output.rows)}, up to "
+            f"{worst}"
+        )
+    for each in failure.unwritten:
+        by = f"; in the good build {', '.join(each.written_by[:_MOST])} did" if each.written_by else ""
+        line(f"rows {_rows(each.rows)} of {each.output} are wrong and no task writes them{by}", "bold yellow")
+    line(f"judged by {_tolerance(failure)}", "dim")
+    if divergence.cleared:
+        names = dict.fromkeys(_name(change) for change in divergence.cleared)
+        line(f"differ too, and do not make it fail: {', '.join([*names][:_MOST])}", "dim")
+
+
+def _print_cause(number: int, cause: FailureCause, line: Line) -> None:
+    shown = (
+        f"put alone into the good build, it makes {cause.effect:.0%} of the wrong elements wrong"
+        if cause.confirmed
+        else "a candidate: runs do not tell it apart"
+    )
+    line(f"cause {number}: {cause.what}", "bold red")
+    line(f"  {shown}")
+    for change in cause.changes[:_MOST]:
+        line(f"  {_name(change)}{'' if change.line is None else f':{change.line}'}")
+        for text in change.diff[:_MOST_LINES]:
+            line(f"    {text}", "dim")
+    for text in cause.differences[:_MOST]:
+        if text != cause.what:
+            line(f"  {text}")
+    if len(cause.differences) > _MOST:
+        line(f"  ... and {len(cause.differences) - _MOST} more differences of tasks, see divergence.json")
+
+
+def _name(change: BuildChange) -> str:
+    return change.file or change.part
+
+
+def _rows(rows: Sequence[RowRun]) -> str:
+    return ", ".join(f"{run.first}:{run.last + 1}" for run in rows[:_MOST]) + (
+        "..." if len(rows) > _MOST else ""
+    )
+
+
+def _tolerance(failure: CaseFailure) -> str:
+    own = (
+        "the case's own tolerance"
+        if failure.told
+        else "the harness's default, widened to what the good build is off"
+    )
+    return f"rtol={failure.rtol:g} atol={failure.atol:g}, {own}"

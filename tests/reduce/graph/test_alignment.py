@@ -1,0 +1,42 @@
+"""Which tasks correspond, though some were moved, narrowed, left out or given another kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from precision_bisect.reduce.graph.alignment import align
+from tests.reduce.graph.small_graphs import Call, task_list
+
+
+def pairs(failing: Sequence[Call], reference: Sequence[Call]) -> dict[int, int]:
+    return dict(align(task_list(failing), task_list(reference)).reference_of)
+
+
+ROWS = [Call("load", reads=[("x", 8 * row)], writes=[("y", 8 * row)]) for row in range(4)]
+
+
+def test_a_missing_first_iteration_is_the_missing_one() -> None:
+    assert pairs(ROWS[1:], ROWS) == {0: 1, 1: 2, 2: 3}
+
+
+def test_a_moved_view_stays_with_its_task() -> None:
+    moved = Call("load", reads=[("x", 9)], writes=[("y", 8)])
+    assert pairs([ROWS[0], moved, *ROWS[2:]], ROWS) == {0: 0, 1: 1, 2: 2, 3: 3}
+
+
+def test_a_narrower_view_stays_with_its_task() -> None:
+    narrow = Call("load", reads=[("x", 8)], writes=[("y", 8)], size=4)
+    assert pairs([ROWS[0], narrow, *ROWS[2:]], ROWS) == {0: 0, 1: 1, 2: 2, 3: 3}
+
+
+def test_another_kernel_of_the_same_shape_stays_with_its_task() -> None:
+    other = Call("store", reads=[("x", 8)], writes=[("y", 8)])
+    assert pairs([ROWS[0], other, *ROWS[2:]], ROWS) == {0: 0, 1: 1, 2: 2, 3: 3}
+
+
+def test_tasks_without_anything_in_common_are_no_pair() -> None:
+    found = align(
+        task_list([Call("a", reads=[("x", 0)], writes=[("y", 0)], size=3)]),
+        task_list([Call("b", reads=[("x", 0)], writes=[("y", 0)])]),
+    )
+    assert (found.reference_of, found.only_failing, found.only_reference) == ({}, (0,), (0,))

@@ -1,0 +1,86 @@
+"""From outputs to what is wrong in them, on a build that is simulated: what nobody writes, and what passes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import torch
+
+from precision_bisect.reduce.localize.causes.coverage import output_owners, unwritten
+from precision_bisect.reduce.localize.causes.explain import explain, judge_of
+from precision_bisect.reduce.localize.causes.interventions import Interventions
+from precision_bisect.reduce.localize.investigation.failing_run import FailingRun
+from precision_bisect.reduce.localize.references.known_values import KnownValues
+from precision_bisect.reduce.localize.report.cause_document import case_failure
+from precision_bisect.runner.build_output.golden_data import TensorFolder
+from precision_bisect.runner.compare.statistics.statistics import Tolerance
+from tests.reduce.localize.investigation.test_investigation import request_of
+from tests.reduce.localize.simulated_build import TASKS, SimulatedBuild, add, executor_in, graph
+
+CLOSE = Tolerance(rtol=1e-5, atol=1e-5)
+
+
+def explained(folder: Path, failing: SimulatedBuild) -> Any:
+    expected = KnownValues.of(failing.recorded, None)
+    request = request_of(failing, folder, CLOSE)
+    judge = judge_of(request, failing.recorded, expected)
+    run = FailingRun(
+        build=failing.recorded,
+        judge=judge,
+        outputs=failing.outputs,
+        orders=None,
+        unordered=False,
+        schedule=None,
+    )
+    return executor_in(folder).execute(explain(request, run, expected))
+
+
+def test_wrong_outputs_are_told_by_the_golden_data_alone(tmp_path: Path) -> None:
+    bad = SimulatedBuild.of(tmp_path / "bad", {1: add(1.5)}).with_outputs(tmp_path / "left")
+    found = explained(tmp_path, bad)
+    assert set(found.failure.outputs) == {"x1"}
+    assert (found.causes, found.unwritten, found.passes) == ((), (), False)
+    told = case_failure(found)
+    assert told.told
+    assert [(output.name, output.wrong) for output in told.outputs] == [("x1", 8)]
+
+
+def test_a_build_within_the_tolerance_passes(tmp_path: Path) -> None:
+    bad = SimulatedBuild.of(tmp_path / "bad", {1: add(1 + 1e-6)}).with_outputs(tmp_path / "left")
+    assert explained(tmp_path, bad).passes
+
+
+def test_an_output_that_no_task_writes_is_named_with_who_did(tmp_path: Path) -> None:
+    good = SimulatedBuild.of(tmp_path / "good")
+    shorter = SimulatedBuild.of(tmp_path / "bad", task_graph=graph(TASKS[:4]))
+    owners = output_owners(shorter.recorded, {"x1": 8})
+    assert np.unique(owners["x1"]).tolist() == [2]
+    (tmp_path / "left").mkdir()
+    for name in ("x1", "x2"):
+        torch.save(torch.zeros(8), tmp_path / "left" / f"{name}.pt")
+    judge = judge_of(request_of(shorter, tmp_path, CLOSE), good.recorded, KnownValues.of(good.recorded, None))
+    failure = judge.failure(TensorFolder.open(tmp_path / "left"))
+    assert unwritten(failure, good.recorded, None) == ()
+    (found,) = unwritten(failure, shorter.recorded, good.recorded)
+    assert (found.output, found.rows) == ("x2", (range(1),))
+    assert [task.ordinal for task in found.written_by] == [4]
+
+
+def test_changes_that_are_all_that_differs_need_no_run() -> None:
+    change = cast("Any", "the only change")
+    interventions = Interventions(
+        changes=cast("Any", type("Changes", (), {"changes": (change,)})()),
+        failing=cast("Any", None),
+        outputs=cast("Any", None),
+        failure=cast("Any", None),
+        judge=cast("Any", None),
+        schedule=None,
+    )
+    steps = interventions.causes([frozenset({change})])
+    try:
+        next(steps)
+    except StopIteration as finished:
+        (cause,) = finished.value
+        assert (cause.changes, cause.shown, cause.effect) == ((change,), True, 1.0)

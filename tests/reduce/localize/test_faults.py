@@ -1,0 +1,125 @@
+"""Faults planted in the text of a small build, of each family one: the cause is named, and what changed."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Generator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from precision_bisect.reduce.localize.pipeline import localize
+from precision_bisect.runner.compare.statistics.statistics import Tolerance
+from precision_bisect.runner.localization.divergence import Divergence
+from tests.reduce.demo_builds import Trees, Twins
+from tests.reduce.quick_runs import quick_runs
+
+pytestmark = pytest.mark.xdist_group("localize")
+ORCHESTRATION = "orchestration/elementwise_chain.cpp"
+GROWN, Y = (f"kernels/aiv/{name}.cpp" for name in ("grown", "y"))
+ROUNDED = {GROWN: ("row, column), ", "row, column), 1.0000001f * ")}
+WRONG = {Y: ("row, column), y_value", "row, column), 1.01f * y_value")}
+BOUND = {ORCHESTRATION: ("r0 < 128", "r0 < 96")}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _quick() -> Generator[None]:
+    with quick_runs():
+        yield
+
+
+@pytest.fixture(scope="module")
+def chain(tmp_path_factory: pytest.TempPathFactory, good_trees: Trees) -> Path:
+    return good_trees.build(
+        "cases/elementwise_chain.py", tmp_path_factory.mktemp("chain") / "build", "--save-data"
+    )
+
+
+def localized(folder: Path, good: Path, trees: Trees, *edits: Mapping[str, tuple[str, str]]) -> Divergence:
+    """What is found in a copy of the good build with some texts replaced."""
+    bad = shutil.copytree(good, folder / "bad")
+    for edit in edits:
+        for name, (old, new) in edit.items():
+            file = bad / name
+            text = file.read_text()
+            assert old in text, text
+            # The last one: a store is what a kernel ends with.
+            head, _, tail = text.rpartition(old)
+            file.write_text(head + new + tail)
+    twins = Twins(good=good, bad=bad, good_trees=trees, bad_trees=trees)
+    request = replace(twins.request(folder / "out"), harness=Tolerance(rtol=1e-5, atol=1e-5), attempts=1)
+    return localize(request, on_progress=lambda _text: None)
+
+
+def test_a_loop_that_runs_once_too_few_beside_rounding(
+    tmp_path: Path, good_trees: Trees, chain: Path
+) -> None:
+    found = localized(tmp_path, chain, good_trees, BOUND, ROUNDED)
+    (cause,) = found.causes
+    assert cause.confirmed
+    assert cause.effect == 1
+    assert cause.what == "3 tasks of the good build are not submitted: 9 total, 10 grown, 11 y"
+    assert cause.kernel == "y"
+    assert [change.file for change in found.cleared] == [GROWN]
+    assert found.failure is not None
+    (unwritten,) = found.failure.unwritten
+    assert (unwritten.output, unwritten.written_by) == ("y", ("task 11 y",))
+    assert [(run.first, run.last) for run in unwritten.rows] == [(96, 127)]
+    assert found.runs <= 4
+
+
+def test_rounding_alone_passes_and_blames_nobody(tmp_path: Path, good_trees: Trees, chain: Path) -> None:
+    found = localized(tmp_path, chain, good_trees, ROUNDED)
+    assert found.passes
+    assert not found.explained
+    assert (found.causes, found.first_divergent) == ((), ())
+    assert {task.kernel for task in found.rounding} == {"grown"}
+
+
+@pytest.mark.long
+def test_a_kernel_beside_rounding(tmp_path: Path, good_trees: Trees, chain: Path) -> None:
+    found = localized(tmp_path, chain, good_trees, WRONG, ROUNDED)
+    (cause,) = found.causes
+    assert (cause.what, cause.kernel, cause.tensor, cause.task_class) == (
+        "the source of kernel y",
+        "y",
+        "y",
+        "introduced",
+    )
+    assert {entry.kernel for entry in found.first_divergent} == {"y"}
+    assert found.runs <= 4
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("old", "new", "what"),
+    [
+        ("to_u64(0.5f)", "to_u64(0.25f)", "task 1 grown: scalar 0 is 0.25, was 0.5"),
+        (
+            "uint32_t gain_view_offsets[2] = {static_cast<uint32_t>(r0)",
+            "uint32_t gain_view_offsets[2] = {static_cast<uint32_t>(r0 / 2)",
+            "task 5 y: argument 1 (gain) is rows 32:64, columns 0:1 in the good build and rows 16:48, columns 0:1 here",
+        ),
+        (
+            "rt_submit_aiv_task(1, params_t1);",
+            "if (r0 != 64) rt_submit_aiv_task(1, params_t1);",
+            "task 7 grown of the good build is not submitted; it writes grown (rows 0:32, columns 0:160)",
+        ),
+    ],
+)
+def test_a_submission_that_changed(
+    tmp_path: Path, good_trees: Trees, chain: Path, old: str, new: str, what: str
+) -> None:
+    found = localized(tmp_path, chain, good_trees, {ORCHESTRATION: (old, new)})
+    (cause,) = found.causes
+    assert cause.what == what
+    assert found.runs <= 2
+
+
+@pytest.mark.long
+def test_two_faults_at_once_are_two_causes(tmp_path: Path, good_trees: Trees, chain: Path) -> None:
+    found = localized(tmp_path, chain, good_trees, WRONG, BOUND)
+    assert [cause.kernel for cause in found.causes] == ["y", "y"]
+    assert [round(cause.effect, 2) for cause in found.causes] == [1.0, 0.25]
+    assert {entry.cause for entry in found.first_divergent} == {1}
