@@ -7,21 +7,29 @@ from dataclasses import dataclass, replace
 
 from .ancestors import Ancestors
 from .answer import Answer, Query, Subset
+from .chunks import Chunks
 from .cuts import Cuts
 from .graph import DependencyGraph
 from .patience import passes_to_reject
 from .state import MinimizerState
 from .sweep import Sweep
 
-Phase = Callable[[Subset], MinimizerState[Subset]]
+Phase = Callable[[Subset, bool], MinimizerState[Subset]]
+"""Begins with the best candidate so far; told whether an interesting one was found inside one that is not."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Phases:
-    """The phase under way, and those that follow it."""
+    """The phase under way, and those that follow it.
+
+    rejected: candidates after which the failure was gone; `seen` says that one of them holds an interesting one, so
+    that keeping more is not always as good.
+    """
 
     state: MinimizerState[Subset]
     following: tuple[Phase, ...]
+    rejected: frozenset[Subset] = frozenset()
+    seen: bool = False
 
     @staticmethod
     def of(first: MinimizerState[Subset], *following: Phase) -> Phases:
@@ -45,17 +53,27 @@ class Phases:
 
     def after(self, answer: Answer) -> Phases:
         """The phase's next state, or the next phase."""
-        return replace(self, state=self.state.after(answer))._settled()
+        query = self.query
+        rejected, seen = self.rejected, self.seen
+        if query is not None and answer is Answer.NOT:
+            rejected |= {query.candidate}
+        if query is not None and answer is Answer.INTERESTING:
+            seen = seen or any(query.candidate < candidate for candidate in rejected)
+        return replace(self, state=self.state.after(answer), rejected=rejected, seen=seen)._settled()
 
     def _settled(self) -> Phases:
         state, following = self.state, self.following
         while state.query is None and following:
-            state, following = following[0](state.best), following[1:]
-        return Phases(state=state, following=following)
+            state, following = following[0](state.best, self.seen), following[1:]
+        return replace(self, state=state, following=following)
 
 
 ERROR = 0.01
 """The chance that a candidate is interesting which was rejected."""
+
+
+ROUNDS = 2
+"""Of larger steps, each followed by a sweep; what was asked before is known."""
 
 
 def minimize(
@@ -66,7 +84,8 @@ def minimize(
     rate: float = 1.0,
     error: float = ERROR,
 ) -> MinimizerState[Subset]:
-    """The whole search: ancestors of the failing output, closed cuts, a sweep to 1-minimality.
+    """The whole search: ancestors of the failing output, closed cuts, a sweep to 1-minimality, and larger steps (with
+    another sweep) where a failure is sure.
 
     Args:
         best: what to start from, interesting; all elements if not given.
@@ -76,10 +95,19 @@ def minimize(
     """
     runs = passes_to_reject(rate, error)
     best = graph.everything if best is None else best
+
+    def swept(left: Subset, _seen: bool) -> Sweep:
+        return Sweep.start(graph, left, runs=runs)
+
+    def in_chunks(left: Subset, seen: bool) -> Chunks:
+        return Chunks.start(graph, left, runs=runs, seen=seen)
+
     return Phases.of(
         Ancestors.start(graph, best, best if targets is None else targets, runs=runs),
-        lambda left: Cuts.start(graph, left, rate=rate),
-        lambda left: Sweep.start(graph, left, runs=runs),
+        lambda left, _seen: Cuts.start(graph, left, rate=rate),
+        swept,
+        # A flaky failure that stays away looks like one that keeping more has ended.
+        *((in_chunks, swept) * ROUNDS if rate == 1 else ()),
     )
 
 

@@ -232,7 +232,7 @@ def test_window_keeps_a_prefix_and_then_a_suffix() -> None:
 
 def test_a_schedule_skips_phases_with_nothing_to_ask() -> None:
     one = DependencyGraph.free(1)
-    assert Phases.of(Ddmin.start(one), lambda best: Sweep.start(one, best)).best == {0}  # pyright: ignore[reportArgumentType]
+    assert Phases.of(Ddmin.start(one), lambda best, _seen: Sweep.start(one, best)).best == {0}  # pyright: ignore[reportArgumentType]
     assert Caller(needing(0)).minimize(minimize(one)) == {0}
     assert Minimizer(minimize(DependencyGraph.free(0))).done
 
