@@ -19,8 +19,9 @@ def main(options: ReduceOptions) -> None:
     """Shrink FAILING_BUILD to the fewest tasks and kernels that still fail where a good build passes, or (with
     --localize-only) find what makes it fail: the change, the task and kernel, and the tensor that shows it.
 
-    A smaller build counts only if it fails as the whole does (in a tensor that was wrong before; with the same signal,
-    stall or compile error), and the same tasks of the good build pass. Without a good build, the golden data alone
+    A smaller build counts only if it fails as the whole does (in a tensor that was wrong before, by as much within a
+    factor of 100, and in kernels that make the whole good build fail so, too; with the same signal, stall or compile
+    error), and the same tasks of the good build pass. Without a good build, the golden data alone
     judge it: no task's result can be replaced then, and what the failing outputs are made of stays. The builds are
     copied, run again on frozen data, and never changed. In place of a build directory, the script of a scene test is
     taken, and written as one beside the output folder. Exit code: 0 found, 1 error, 2 usage, 3 the case

@@ -27,7 +27,8 @@ from .harness_tolerance import read_tolerance
 from .toolchain import Toolchain
 from .working_copy import WorkingCopy
 
-_OUTPUTS = "outputs"
+OUTPUTS = "outputs"
+"""What a run put out, in its folder, where that was saved."""
 
 
 class ReplayError(UserError):
@@ -82,7 +83,7 @@ class Ran:
     @property
     def outputs(self) -> TensorFolder | None:
         """What it put out, where that was saved."""
-        folder = self.folder / _OUTPUTS
+        folder = self.folder / OUTPUTS
         return TensorFolder.open(folder) if folder.is_dir() else None
 
     @property
@@ -163,7 +164,7 @@ class Replayer:
         outcome = folder / "outcome.json"
         command = case_command(
             stack,
-            _replay_case(specs, outputs=folder / _OUTPUTS if save_outputs else None, tolerance=tolerance),
+            _replay_case(specs, outputs=folder / OUTPUTS if save_outputs else None, tolerance=tolerance),
             RunOptions(golden_data=data, dump_level=dump_level, dep_gen=dep_gen, runtime_dir=self.copy.path),
             offered=frozenset(),
             outcome=outcome,
@@ -209,7 +210,7 @@ class Replayer:
             dump=kept.build().args_dump() if dump_level else None,
             graph=kept.build().task_graph() if dep_gen else None,
             outputs=ran.outputs,
-            tolerance=read_tolerance(ran.folder / _OUTPUTS),
+            tolerance=read_tolerance(ran.folder / OUTPUTS),
             seconds=ran.seconds,
             log=ran.log,
         )

@@ -20,7 +20,9 @@ from .gate import Gate
 from .minimize.patience import passes_to_reject
 from .minimize.phases import ERROR
 from .oracle.expected import Expected
+from .oracle.failure import WrongValues
 from .oracle.journal import TrialJournal
+from .oracle.kernel_swap import KernelSwap
 from .oracle.maker import Maker
 from .oracle.oracle import Differential, Oracle
 from .oracle.running import BuildRunner
@@ -59,7 +61,7 @@ def _shrunk(request: ShrinkRequest, work: Path, on_progress: Callable[[str], Non
         request = replace(request, budget=max(0.0, request.budget - (time.monotonic() - begun)))
     pair = recorded.pair
     differing = _differing_kernels(request, pair)
-    oracle, reproducer = _oracle(request, recorded, work)
+    oracle, reproducer = _oracle(request, recorded, differing, work)
     shrinker = _shrinker(
         request=request, pair=pair, oracle=oracle, reproducer=reproducer, work=work, on_progress=on_progress
     )
@@ -143,7 +145,7 @@ def _differing_kernels(request: ShrinkRequest, pair: BuildPair) -> tuple[str, ..
 
 
 def _oracle(
-    request: ShrinkRequest, recorded: RecordedPair, work: Path
+    request: ShrinkRequest, recorded: RecordedPair, differing: Sequence[str], work: Path
 ) -> tuple[Differential | Script, Reproducer]:
     """What judges candidates, and what writes the best of them down."""
     pair = recorded.pair
@@ -163,7 +165,22 @@ def _oracle(
         timeout=request.timeout,
     )
     if request.interesting is None:
-        return Differential(pair=pair, failure=recorded.failure, maker=maker, runner=runner), reproducer
+        swap = KernelSwap(
+            pair=pair,
+            differing=differing,
+            tolerance=request.tolerance,
+            folder=work / "swapped",
+            timeout=timeout,
+        )
+        by_value = pair.has_twin and isinstance(recorded.failure, WrongValues)
+        oracle = Differential(
+            pair=pair,
+            failure=recorded.failure,
+            maker=maker,
+            runner=runner,
+            swap=swap if by_value else None,
+        )
+        return oracle, reproducer
     kept = request.output / "kept"
     script = Script(path=request.interesting, pair=pair, make=reproducer.make, runner=runner, kept=kept)
     return script, reproducer

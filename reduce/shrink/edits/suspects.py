@@ -28,15 +28,17 @@ class KeepSuspects:
 
 
 def suspects(pair: BuildPair, first: int | None, differing: Sequence[str]) -> Iterator[tuple[int, ...]]:
-    """Ordinals of tasks, the smallest set first: the task that went wrong first, alone; with the task that a missing
-    edge leaves it unordered to; with those whose results it reads. Where `first` is not known, the first task of each
-    kernel that differs between the builds."""
+    """Ordinals of tasks, the smallest set first: the task that went wrong first, alone, and the first one that did of
+    each kernel that differs between the builds; then the first with the task that a missing edge leaves it unordered
+    to, and with those whose results it reads. Where `first` is not known, the first task of each such kernel."""
     tasks = pair.failing.tasks
+    wrong = [tasks.tasks[ordinal] for ordinal in pair.diverged] if first is not None else tasks.tasks
+    if first is not None:
+        yield (first,)
+    for kernel in differing:
+        yield from [(task.ordinal,) for task in wrong if kernel in task.kernels][:1]
     if first is None:
-        for kernel in differing:
-            yield from [(task.ordinal,) for task in tasks.tasks if kernel in task.kernels][:1]
         return
-    yield (first,)
     for edge in missing_edges(tasks):
         if first in (edge.before.ordinal, edge.after.ordinal):
             yield (edge.before.ordinal, edge.after.ordinal)

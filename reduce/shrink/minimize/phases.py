@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from .ancestors import Ancestors
 from .answer import Answer, Query, Subset
 from .chunks import Chunks
-from .cuts import Cuts
+from .cuts.cuts import Cuts
 from .graph import DependencyGraph
 from .patience import passes_to_reject
 from .state import MinimizerState

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
@@ -13,10 +15,12 @@ from ....runner.tensor.chunks import decode
 from ....runner.tensor.view import TensorView
 from ....store.vocabulary import Verdict
 from ...graph.races import missing_edges
+from ...replay.comparison import distance
 from ...replay.replay import Ran
 from ..minimize.answer import Answer
 from ..program.made_build import MadeBuild
 from ..program.pair import BuildPair
+from .error_size import same_size
 
 _OUTPUT = re.compile(r"(?P<name>[^,\[\]]+)(?:\[(?P<marks>[^\]]*)\])?")
 _OTHER_FAILURES = frozenset((Verdict.STALL, Verdict.CRASH, Verdict.DEVICE_ERROR, Verdict.MISMATCH))
@@ -48,7 +52,8 @@ class WrongValues:
     """Outputs miss what they should be, where the whole run was wrong too.
 
     An output is allowed to be wrong if one of its last writers left something wrong in the whole run, and to hold NaN
-    or infinity only if such a writer left one there. Where no race is possible, nothing else may be wrong.
+    or infinity only if such a writer left one there. Where no race is possible, nothing else may be wrong, and its
+    relative error is that of such a writer in the whole run, within `error_size.FACTOR`.
     """
 
     pair: BuildPair
@@ -65,21 +70,41 @@ class WrongValues:
             return Answer.NOT
         if shown.verdict is not Verdict.MISMATCH:
             return Answer.SLIPPED if shown.verdict in _OTHER_FAILURES else Answer.INVALID
+        wrong = set(self.pair.diverged)
+        writers = {tensor.buffer.name: tensor.writers & wrong for tensor in made.cut.tensors}
         right = [
-            name in (allowed := self._allowed(made)) and marks <= allowed[name]
+            self._is_as_before(writers.get(name, frozenset()), marks, shown.metrics.get(name, {}))
             for name, marks in outputs_in(shown.signature).items()
         ]
         return Answer.INTERESTING if any(right) and (all(right) or self._may_race) else Answer.SLIPPED
 
-    def _allowed(self, made: MadeBuild) -> dict[str, frozenset[str]]:
-        """Outputs that may be wrong, and how else than by a finite number."""
-        wrong = set(self.pair.diverged)
+    def _is_as_before(
+        self, writers: frozenset[int], marks: frozenset[str], measured: Mapping[str, float]
+    ) -> bool:
+        """Whether an output that these tasks wrote last is as wrong as one of them was in the whole run."""
+        if not writers or not marks <= frozenset[str]().union(*(self._marks[task] for task in writers)):
+            return False
+        error = measured.get("relative_l2")
+        # No relative error is known where the expected values are zeros, or where the harness told none.
+        if self._may_race or not self.pair.has_twin or (error is None and not measured.get("not_finite")):
+            return True
+        return same_size(math.inf if error is None else error, (self._errors[task] for task in writers))
+
+    @cached_property
+    def _errors(self) -> dict[int, float]:
+        """Of the tasks that went wrong, the largest relative error of a tensor that they left."""
+        values, expected = self.pair.failing.values, self.pair.reference_values
         return {
-            tensor.buffer.name: frozenset[str]().union(
-                *(self._marks[task] for task in tensor.writers & wrong)
+            task: max(
+                (
+                    distance(view, reference.after[index])
+                    for index, view in values(task).after.items()
+                    if index in reference.after
+                ),
+                default=math.inf,
             )
-            for tensor in made.cut.tensors
-            if tensor.writers & wrong
+            for task in self.pair.diverged
+            for reference in [expected(task)]
         }
 
     @cached_property

@@ -16,6 +16,7 @@ from ..program.candidate import Candidate
 from ..program.cut.cut import UnfitCutError
 from ..program.pair import BuildPair
 from .failure import Failure, WrongValues
+from .kernel_swap import KernelSwap
 from .maker import Maker
 from .running import BuildRunner
 
@@ -30,13 +31,17 @@ class Oracle(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Differential:
-    """Interesting: the failing build fails as the whole did, and the same tasks of the reference pass. Where they do
-    not, the failure is not that of the build: it has slipped."""
+    """Interesting: the failing build fails as the whole did, the same tasks of the reference pass, and the kernels
+    that differ make the whole reference fail so, too. Where they do not, the failure is another one: it has slipped.
+
+    `swap` is None where something else than wrong values is looked for.
+    """
 
     pair: BuildPair
     failure: Failure
     maker: Maker
     runner: BuildRunner
+    swap: KernelSwap | None = None
 
     @property
     def text(self) -> str:
@@ -59,7 +64,8 @@ class Differential:
                 return outcome
             twin = self.runner.run(passing, self.pair.reference.toolchain, folder / "runs-passing")
             passed = twin.classification.verdict is Verdict.PASS
-            return Answer.INTERESTING if passed else Answer.SLIPPED
+            explains = passed and (self.swap is None or self.swap.may_explain(candidate))
+            return Answer.INTERESTING if explains else Answer.SLIPPED
 
 
 @contextmanager

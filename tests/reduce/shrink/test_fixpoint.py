@@ -81,7 +81,7 @@ def test_a_program_that_needs_everything_costs_its_single_edits_and_few_more(tmp
         loop = shrinker(program, oracle, tmp_path / str(tasks))
         loop.shrink(program.kinds())
         assert loop.best == whole
-        assert len(oracle.asked) <= 1.4 * len(program.smaller_by_one(whole))
+        assert len(oracle.asked) <= 1.6 * len(program.smaller_by_one(whole))
 
 
 def test_workers_change_nothing(tmp_path: Path) -> None:

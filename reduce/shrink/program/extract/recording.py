@@ -11,7 +11,7 @@ import numpy as np
 
 from .....runner.build_output.args.dump import ArgsDump
 from .....runner.build_output.args.records import DumpStage
-from .....runner.build_output.golden_data import GoldenData
+from .....runner.build_output.golden_data import GoldenData, TensorFolder
 from .....runner.build_output.graph.task_graph import TaskGraph
 from .....runner.case.entry_arguments import EntryArgument, entry_arguments
 from .....runner.errors import UserError
@@ -19,7 +19,7 @@ from .....store.files import making_folder
 from .....store.vocabulary import Verdict
 from ....graph.task_list import TaskList
 from ....replay.comparison import TaskValues, values_of
-from ....replay.replay import Replayer
+from ....replay.replay import OUTPUTS, Replayer
 from ....replay.toolchain import Toolchain
 from ....replay.working_copy import WorkingCopy
 from ..model import NotReducibleError, Program
@@ -39,6 +39,8 @@ class Recording:
     tasks: TaskList
     data: GoldenData
     seconds: float
+    outputs: TensorFolder | None = None
+    """What the run put out; None where it ended before, or the harness does not tell."""
 
     @cached_property
     def program(self) -> Program:
@@ -140,6 +142,7 @@ class Recorder:
                 tasks=TaskList.of(_annotated(kept.task_graph(), self.build), parts.kernel_config()),
                 data=data,
                 seconds=seconds,
+                outputs=TensorFolder.open(done / OUTPUTS) if (done / OUTPUTS).is_dir() else None,
             )
         return Attempt(verdict=Verdict(verdict), signature=signature, why=why, recording=recording)
 

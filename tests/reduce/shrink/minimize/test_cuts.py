@@ -7,9 +7,9 @@ import random
 import pytest
 
 from precision_bisect.reduce.shrink.minimize.answer import Answer
-from precision_bisect.reduce.shrink.minimize.cuts import Cuts
+from precision_bisect.reduce.shrink.minimize.cuts.cuts import Cuts
+from precision_bisect.reduce.shrink.minimize.cuts.lone_task import LoneTask
 from precision_bisect.reduce.shrink.minimize.graph import DependencyGraph
-from precision_bisect.reduce.shrink.minimize.lone_task import LoneTask
 from precision_bisect.reduce.shrink.minimize.phases import minimize
 from tests.reduce.shrink.minimize.oracles import Caller, needing, random_graph, trapped
 

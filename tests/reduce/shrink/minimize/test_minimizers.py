@@ -14,8 +14,8 @@ from benchmarks.reduce.minimizers.ddmin import Ddmin
 from benchmarks.reduce.minimizers.probdd import ProbDD
 from benchmarks.reduce.minimizers.window import Window
 from precision_bisect.reduce.shrink.minimize.answer import Answer, Query, Subset, Trial
-from precision_bisect.reduce.shrink.minimize.bisection import CutBisection
-from precision_bisect.reduce.shrink.minimize.cuts import Cuts
+from precision_bisect.reduce.shrink.minimize.cuts.bisection import CutBisection
+from precision_bisect.reduce.shrink.minimize.cuts.cuts import Cuts
 from precision_bisect.reduce.shrink.minimize.graph import DependencyGraph
 from precision_bisect.reduce.shrink.minimize.memory import Memory
 from precision_bisect.reduce.shrink.minimize.minimizer import Minimizer

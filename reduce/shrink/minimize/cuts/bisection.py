@@ -17,8 +17,8 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from .answer import Answer, Query, Subset
-from .graph import DependencyGraph
+from ..answer import Answer, Query, Subset
+from ..graph import DependencyGraph
 
 Floats = npt.NDArray[np.float64]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from .answer import Answer, Query, Subset
+from ..answer import Answer, Query, Subset
+from ..graph import DependencyGraph
 from .bisection import CutBisection
-from .graph import DependencyGraph
 from .lone_task import LoneTask
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from .answer import Answer, Query, Subset
-from .graph import DependencyGraph
+from ..answer import Answer, Query, Subset
+from ..graph import DependencyGraph
 
 GROUPS = 4
 LEAST = 0.2  # share of the suspects left, below which a lone task at fault is no longer believed in
