@@ -12,12 +12,17 @@ from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
+from rich.text import Text
 
 from ..runner.build_output.files.errors import BuildOutputError
+from ..runner.compare.report.diff_text import printable
 from ..runner.compare.statistics.statistics import Tolerance
 from ..runner.errors import UsageError, UserError
 from ..runner.localization.divergence import DIVERGENCE, Divergence
+from ..runner.localization.footprints import FOOTPRINTS
 from ..runner.process.fork_servers import ForkServers
+from .localize.footprints.pipeline import FootprintRequest, footprints
+from .localize.footprints.summary import print_footprints
 from .localize.pipeline import localize
 from .localize.references.builds import GoodBuild, SameBuild
 from .localize.references.reference import Reference
@@ -26,6 +31,7 @@ from .localize.references.values import GoldenOutputs, RecordedValues
 from .localize.report.summary import print_summary
 from .opened import OpenedBuilds, failing_build, open_builds
 from .options import ReduceOptions
+from .replay.runnable_build import RunnableBuild
 from .scene.test import wrap
 from .shrink.oracle.failure import Printed
 from .shrink.oracle.script import CONVENTION, Script
@@ -59,6 +65,8 @@ def reduce(options: ReduceOptions) -> int:
                 # The toolchains of a bisection's builds may have had to be built.
                 left = max(_LEAST_LEFT, options.budget - (time.monotonic() - begun))
                 options = replace(options, budget=left)
+            if options.footprints:
+                return _footprints(options, builds, say)
             return _localize(options, builds, say) if options.localize_only else _shrink(options, builds, say)
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
@@ -67,7 +75,11 @@ def reduce(options: ReduceOptions) -> int:
         print(f"error: {error}", file=sys.stderr)
         return ERROR
     except KeyboardInterrupt:
-        how = "begins anew" if options.localize_only else "with --resume goes on and repeats no test"
+        how = (
+            "begins anew"
+            if options.localize_only or options.footprints
+            else "with --resume goes on and repeats no test"
+        )
         print(f"interrupted; the same command {how}", file=sys.stderr)
         return INTERRUPTED
 
@@ -95,6 +107,30 @@ def _localize(options: ReduceOptions, builds: OpenedBuilds, say: Say) -> int:
         on_progress=say,
     )
     return _print_divergence(divergence, options)
+
+
+def _footprints(options: ReduceOptions, builds: OpenedBuilds, say: Say) -> int:
+    found = footprints(
+        FootprintRequest(
+            build=RunnableBuild(path=builds.failing, toolchain=builds.failing_toolchain),
+            golden_data=builds.golden_data,
+            budget=options.dump_budget,
+            timeout=builds.timeout,
+            output=options.output.absolute(),
+        ),
+        on_progress=say,
+    )
+    if options.as_json:
+        print(found.model_dump_json(indent=2))
+    else:
+        console = Console()
+
+        def line(text: str, style: str = "") -> None:
+            console.print(Text(printable(text), style=style), soft_wrap=True)
+
+        print_footprints(found, line)
+        print(options.output / FOOTPRINTS)
+    return FOUND if found.found else NOTHING_DIVERGES
 
 
 def _reference(options: ReduceOptions, builds: OpenedBuilds) -> Reference:

@@ -58,6 +58,16 @@ class ReduceOptions:
             help="Find what makes the build fail, and the first wrong tensor, and stop there.",
         ),
     ]
+    footprints: Annotated[
+        bool,
+        option(
+            "--footprints",
+            group=OptionGroup.QUESTION,
+            is_flag=True,
+            help="Without any reference, run the build's tasks alone in poisoned and guarded buffers, and name those "
+            "that write or read what they were not declared to.",
+        ),
+    ]
     wrap_only: Annotated[
         bool,
         option(

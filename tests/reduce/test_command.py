@@ -36,6 +36,7 @@ OPTIONS: list[tuple[str, list[str], Any]] = [
     ("failing_build", [], Path("build")),
     ("bisection", ["--bisection", "20260101-120000-abcd"], "20260101-120000-abcd"),
     ("localize_only", ["--localize-only"], True),
+    ("footprints", ["--footprints"], True),
     ("wrap_only", ["--wrap-only"], True),
     ("reference", ["--reference", "good"], Path("good")),
     ("reference_data", ["--reference-data", "values"], Path("values")),
