@@ -119,6 +119,8 @@ def _answer(report: Report) -> Iterable[Entry]:
         if report.lost is not None:
             yield f"lost {lost(report)}", _reference(report.lost)
         yield "confidence", Text(confidence(culprit, report.asked_confidence))
+    if report.confidence_basis is not None:
+        yield "rests on", Text(report.confidence_basis.text)
     if report.through is not None and not report.culprits:
         yield "through", _reference(report.through)
     for suspect in _few(report.suspects):

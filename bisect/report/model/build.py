@@ -13,6 +13,7 @@ from ....store.vocabulary import Judgement, Phase, Seeks
 from ....store.words import plural
 from ...plan.typed import repeating
 from ...result import EndRate, NamedCommit
+from .basis import confidence_basis
 from .compared import NothingToCompareError, compared_pair
 from .model import (
     UNFINISHED,
@@ -68,6 +69,7 @@ def report_of_rows(rows: Rows) -> Report:
         device=request.device,
         bad_when=request.says_bad,
         asked_confidence=request.confidence,
+        confidence_basis=confidence_basis(rows),
         golden=bisection.golden,
         ranges=tuple(_range(standing) for standing in rows.ranges),
         rates=_rates(rows),

@@ -45,6 +45,27 @@ class AnswerCommit(CommitReference):
     """Paths that differ from the first parent."""
 
 
+class RunCount(Model):
+    """Runs that could be judged, and how many of them failed."""
+
+    runs: int
+    failures: int
+
+
+class ConfidenceBasis(Model):
+    """On what the confidence in a culprit rests: the runs of its range, each counted once. ends: those that are neither
+    the culprit nor a parent of it. learned: whether the search began from earlier runs of the case and its stack."""
+
+    culprit: RunCount
+    parents: RunCount
+    others: RunCount
+    other_commits: int
+    ends: RunCount
+    learned: bool
+    text: str
+    """The same in two sentences, with what is taken for granted."""
+
+
 class SkippedCommit(CommitReference):
     """A commit that could not be judged."""
 
@@ -234,6 +255,8 @@ class Report(Document):
     bad_when: str | None
     """None: the case's exit code says."""
     asked_confidence: float
+    confidence_basis: ConfidenceBasis | None = None
+    """None where no culprit is named."""
     golden: str | None
     """SHA-256 of the manifest of the data that every probe ran with."""
 

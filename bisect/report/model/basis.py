@@ -1,0 +1,66 @@
+"""On what the confidence in a culprit rests: which runs, which prior, and what is taken for granted."""
+
+from collections.abc import Iterable
+
+from ....store.vocabulary import Judgement
+from ....store.words import plural
+from .model import ConfidenceBasis, RunCount
+from .rows import Rows
+
+_GRANTED = "one change, or two, explains all runs, and that nothing unseen changed beside the commits"
+
+
+def confidence_basis(rows: Rows) -> ConfidenceBasis | None:
+    """Of the first culprit, in the range where it was named; None where none was named with a confidence."""
+    named = next(iter(rows.conclusion.culprits), None) if rows.conclusion else None
+    if named is None or named.confidence is None:
+        return None
+    standing = next((each for each in reversed(rows.ranges) if named.commit in each), None)
+    if standing is None:
+        return None
+    stage, culprit = standing.stage, standing.of(named.commit)
+    parents = (
+        {standing.of(parent) for parent in standing.parents(culprit)} if culprit in standing else set[str]()
+    )
+    ends = {standing.of(stage.old), standing.of(stage.new)} - parents - {culprit}
+    judged = {
+        commit: [probe.judgement for probe in probes if probe.judgement in (Judgement.GOOD, Judgement.BAD)]
+        for commit, probes in standing.runs.items()
+    }
+    others = [
+        commit
+        for commit, judgements in judged.items()
+        if judgements and commit not in {culprit, *parents, *ends}
+    ]
+
+    def count(commits: Iterable[str]) -> RunCount:
+        judgements = [judgement for commit in commits for judgement in judged.get(commit, [])]
+        return RunCount(runs=len(judgements), failures=judgements.count(Judgement.BAD))
+
+    learned = rows.request.earlier_runs is not None
+    counts = count([culprit]), count(parents), count(others), count(ends)
+    return ConfidenceBasis(
+        culprit=counts[0],
+        parents=counts[1],
+        others=counts[2],
+        other_commits=len(others),
+        ends=counts[3],
+        learned=learned,
+        text=_text(*counts, other_commits=len(others), learned=learned),
+    )
+
+
+def _text(
+    culprit: RunCount,
+    parents: RunCount,
+    others: RunCount,
+    ends: RunCount,
+    *,
+    other_commits: int,
+    learned: bool,
+) -> str:
+    runs = f"{plural(culprit.runs, 'run')} of it ({culprit.failures} failed)"
+    runs += f", {parents.runs} of its parents ({parents.failures} failed)"
+    runs += f", {others.runs} of {plural(other_commits, 'other commit')}, {ends.runs} of ends that are none of these"
+    prior = "earlier runs of the case and its stack" if learned else "the prior that is shipped"
+    return f"{runs}. Fail rates were inferred from all runs, from {prior} on; granted is that {_GRANTED}."

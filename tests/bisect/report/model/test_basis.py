@@ -1,0 +1,26 @@
+"""What a report says its confidence rests on."""
+
+from precision_bisect.bisect.report.markdown import render_markdown
+from precision_bisect.store.vocabulary import Verdict
+from tests.bisect.report.stored_bisection import StoredBisection, sha
+
+
+def test_the_runs_that_a_confidence_rests_on_are_counted_once_each(culprit: StoredBisection) -> None:
+    culprit.probe(1, sha("c1"), Verdict.PASS)
+    report = culprit.report()
+    basis = report.confidence_basis
+    assert basis is not None
+    counts = (basis.culprit, basis.parents, basis.others, basis.ends)
+    assert [(count.runs, count.failures) for count in counts] == [(3, 3), (3, 0), (1, 0), (6, 3)]
+    assert basis.other_commits == 1
+    assert not basis.learned
+    assert basis.text == (
+        "3 runs of it (3 failed), 3 of its parents (0 failed), 1 of 1 other commit, 6 of ends that are none of these. "
+        "Fail rates were inferred from all runs, from the prior that is shipped on; granted is that one change, or "
+        "two, explains all runs, and that nothing unseen changed beside the commits."
+    )
+    assert "| it rests on | 3 runs of it" in render_markdown(report)
+
+
+def test_nothing_is_said_of_a_confidence_where_nobody_is_named(only_skipped: StoredBisection) -> None:
+    assert only_skipped.report().confidence_basis is None
