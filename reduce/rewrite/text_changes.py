@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
 _COMMENT = re.compile(rb"//[^\n]*|/\*.*?\*/|(\"(?:\\.|[^\"\\])*\")", re.DOTALL)
+
+_ARGUMENTS = re.compile(
+    rb"\b(\w+)\.(?:add_\w+|launch_spec|set_dependencies|dump)\b|\brt_submit_\w+\([^;]*?(\w+)\)\s*;"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +64,31 @@ def text_changes(reference: bytes, failing: bytes) -> tuple[TextChange, ...]:
         if kind != "equal"
     )
     return tuple(change for change in changes if change.changes_code)
+
+
+def connected(changes: Sequence[TextChange]) -> tuple[tuple[TextChange, ...], ...]:
+    """The changes of an orchestration in groups that are made together: lines that were moved, taken out of one place
+    and put into another, and all that is said of one task's arguments.
+
+    >>> [len(group) for group in connected(text_changes(b"a;\\nb;\\nc;\\n", b"b;\\na;\\nc;\\nd;\\n"))]
+    [2, 1]
+    """
+    groups: list[tuple[set[bytes], set[bytes], list[TextChange]]] = []
+    for change in changes:
+        was, now = _moved(change.was), _moved(change.now)
+        found = _ARGUMENTS.findall(b"".join((*change.was, *change.now)))
+        names = {b"arguments " + (added or submitted) for added, submitted in found}
+        was, now, members = was | names, now | names, [change]
+        for group in [each for each in groups if each[0] & now or each[1] & was]:
+            groups.remove(group)
+            was, now, members = was | group[0], now | group[1], [*group[2], *members]
+        groups.append((was, now, members))
+    return tuple(tuple(members) for _, _, members in groups)
+
+
+def _moved(lines: tuple[bytes, ...]) -> set[bytes]:
+    """The statements of some lines, which may be found elsewhere again."""
+    return {code for line in lines if (code := _code((line,))) not in (b"", b"{", b"}", b"};")}
 
 
 def with_changes(reference: bytes, chosen: Collection[TextChange]) -> bytes:

@@ -50,7 +50,7 @@ class CaseFailure(DocumentPart):
 class BuildChange(DocumentPart):
     """A part in which the failing build is not the good one."""
 
-    part: Literal["kernel", "orchestration", "kernel list", "runtime"]
+    part: Literal["kernel", "orchestration", "kernel list", "runtime", "data"]
     file: str = ""
     line: int | None = None
     """Of the failing build's file, from 1."""
@@ -59,11 +59,29 @@ class BuildChange(DocumentPart):
     """Lines of the good build with `-` before them, of the failing one with `+`."""
 
 
+CauseKind = Literal[
+    "kernel",
+    "out of place",
+    "submission",
+    "missing or extra task",
+    "order",
+    "shared buffer",
+    "orchestration",
+    "kernel list",
+    "runtime",
+    "data",
+]
+"""What is at fault: what a kernel computes, or where it reads or writes; what a task is given (arguments, scalars,
+kernel, blocks), which tasks there are, what they wait for, where tensors lie; the orchestration where tasks do not tell
+more."""
+
+
 class FailureCause(DocumentPart):
     """Changes that make the good build fail, and no fewer of them do."""
 
     what: str
     """What changed, in one line."""
+    kind: CauseKind = "orchestration"
     confirmed: bool
     """Whether runs showed it; else it is a candidate."""
     effect: float

@@ -105,6 +105,8 @@ class Divergence(Document):
     """Null where nothing points to one, or the harness does not tell what a run put out."""
     stall: Stall | None = None
     """Null where the failing build ends. Else nothing was compared."""
+    ended: str | None = None
+    """How the failing build ended, where it did not get to its outputs, nor stalled; null where it did."""
     generated: Generated | None = None
     """Null where the failing build is its own reference."""
     unaligned: tuple[NamedTask, ...] = ()

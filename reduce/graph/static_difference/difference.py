@@ -13,6 +13,8 @@ class DifferenceKind(Enum):
 
     PRESENCE = "presence"
     """A task that one of the builds alone submits."""
+    ORDER = "order"
+    """The same task, submitted at another place."""
     KERNEL = "kernel"
     """Another kernel."""
     DIRECTION = "direction"
@@ -33,7 +35,17 @@ class DifferenceKind(Enum):
     @property
     def is_order(self) -> bool:
         """Whether it is about when tasks run and where values lie, not about what a task is given."""
-        return self in (DifferenceKind.DIRECTION, DifferenceKind.PLACEMENT, DifferenceKind.DEPENDENCY)
+        return self in _OF_ORDER
+
+
+_OF_ORDER = frozenset(
+    {
+        DifferenceKind.ORDER,
+        DifferenceKind.DIRECTION,
+        DifferenceKind.PLACEMENT,
+        DifferenceKind.DEPENDENCY,
+    }
+)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -50,10 +50,18 @@ class _Comparison:
     reference_name_of: NameOf
 
     def differences(self) -> Iterator[TaskDifference]:
+        left = [self.reference.tasks[ordinal] for ordinal in self.alignment.only_reference]
         for ordinal in self.alignment.only_failing:
-            yield self._alone(self.failing.tasks[ordinal], here=True)
-        for ordinal in self.alignment.only_reference:
-            yield self._alone(self.reference.tasks[ordinal], here=False)
+            task = self.failing.tasks[ordinal]
+            elsewhere = next((other for other in left if _is_the_same(task, other)), None)
+            if elsewhere is None:
+                yield self._alone(task, here=True)
+                continue
+            left.remove(elsewhere)
+            text = f"task {task.ordinal} {task.name} is submitted there, was task {elsewhere.ordinal}"
+            yield _difference(DifferenceKind.ORDER, task, elsewhere, text)
+        for other in left:
+            yield self._alone(other, here=False)
         for ordinal, counterpart in self.alignment.reference_of.items():
             task, other = self.failing.tasks[ordinal], self.reference.tasks[counterpart]
             yield from self._of_pair(task, other)
@@ -136,6 +144,13 @@ class _Comparison:
         if same or fed_alike:
             return DifferenceKind.PLACEMENT, f"{label} lies in a buffer that holds another tensor too"
         return DifferenceKind.TENSOR, f"{label} was {was or 'another tensor'}"
+
+
+def _is_the_same(task: KernelTask, other: KernelTask) -> bool:
+    """Whether two tasks run the same kernel on the same parts."""
+    return task.kernels == other.kernels and [
+        (argument.type, argument.region) for argument in task.task.arguments
+    ] == [(argument.type, argument.region) for argument in other.task.arguments]
 
 
 def _difference(

@@ -12,7 +12,7 @@ from ....runner.build_output.kernel_config import FILE_NAME, Kernel, KernelConfi
 from ...replay.runnable_build import RunnableBuild
 from ...replay.toolchain import Toolchain
 from ...replay.working_copy import WorkingCopy
-from ...rewrite.text_changes import TextChange, text_changes, with_changes
+from ...rewrite.text_changes import TextChange, connected, text_changes, with_changes
 
 
 class ChangedPart(Enum):
@@ -21,11 +21,13 @@ class ChangedPart(Enum):
     KERNEL = "kernel"
     """The source of one kernel, as a whole."""
     ORCHESTRATION = "orchestration"
-    """One place of the orchestration's source."""
+    """One place of the orchestration's source, with the places that make no sense without it."""
     KERNEL_LIST = "kernel list"
     """The kernel list as a whole, with the kernels that only the failing build has."""
     RUNTIME = "runtime"
     """The toolchain that the build is run by."""
+    DATA = "data"
+    """A frozen tensor, an input or an expected output. It is the case's and not the build's."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,8 +108,8 @@ class BuildChanges:
 def _orchestration(bad: BuildDirectory, good: BuildDirectory) -> list[Change]:
     file = str(bad.kernel_config().orchestration.source)
     return [
-        Change(part=ChangedPart.ORCHESTRATION, file=file, texts=(text,))
-        for text in text_changes(_program(good), _program(bad))
+        Change(part=ChangedPart.ORCHESTRATION, file=file, texts=texts)
+        for texts in connected(text_changes(_program(good), _program(bad)))
     ]
 
 

@@ -7,17 +7,22 @@ from typing import Protocol
 import numpy as np
 
 from ....runner.build_output.golden_data import GoldenData, TensorFolder
+from ....store.vocabulary import Verdict
 from ...replay.recorded_build import RecordedBuild
 from ...replay.runnable_build import RunnableBuild
 from ..experiments.experiment import Steps, Tell
 from ..references.reference import ExpectedValues
 from ..references.request import LocalizationRequest
-from .changes import BuildChanges
+from .changes import BuildChanges, Change
 from .coverage import NOBODY, output_owners, unwritten
-from .explanation import FailureExplanation
+from .data_changes import data_changes
+from .explanation import Cause, FailureExplanation
 from .failure import OutputJudge, WrongOutputs
-from .interventions import Interventions
+from .interventions import OnEnding, OnOutputs
 from .suspicion import reached_from, suspected
+
+_SAME_FAILURE = 0.5
+"""A build that shows more than this share of a failure fails alike."""
 
 
 class JudgedRun(Protocol):
@@ -64,16 +69,17 @@ def explain(
     uncovered = unwritten(failure, failing, good)
     if good is None or request.reference.build is None:
         return FailureExplanation(judge=judge, failure=failure, unwritten=uncovered)
-    changes = BuildChanges.of(
-        RunnableBuild(path=request.failing, toolchain=request.toolchain), request.reference.build
-    )
-    interventions = Interventions(
+    if data := _data_at_fault(request, judge, failure, good):
+        cause = Cause(changes=data, effect=1.0, subject=failing, shown=True)
+        return FailureExplanation(judge=judge, failure=failure, causes=(cause,), unwritten=uncovered)
+    changes = _changes(request, request.reference.build)
+    interventions = OnOutputs(
         changes=changes,
+        schedule=run.schedule,
         failing=failing,
         outputs=run.outputs,
         failure=failure,
         judge=judge,
-        schedule=run.schedule,
     )
     sets = suspected(changes.changes, failing.tasks, good.tasks, _reaching(failure, failing))
     causes = yield from interventions.causes(sets)
@@ -83,19 +89,54 @@ def explain(
         failure=failure,
         causes=causes,
         cleared=tuple(change for change in changes.changes if change not in blamed),
-        trials=tuple(interventions.trials.values()),
+        made=tuple(interventions.made.values()),
         unwritten=uncovered,
         identical=not changes.of_sources,
     )
 
 
+def explain_ending(
+    request: LocalizationRequest, reference: RunnableBuild, verdict: Verdict
+) -> Steps[tuple[Cause, ...]]:
+    """The changes that make the good build end as the failing one does, by `verdict`, before it gets to its outputs.
+
+    Raises `BuildOutputError` where a source cannot be read.
+    """
+    changes = _changes(request, reference)
+    interventions = OnEnding(changes=changes, verdict=verdict)
+    return (yield from interventions.causes([frozenset({change}) for change in changes.changes]))
+
+
+def _changes(request: LocalizationRequest, reference: RunnableBuild) -> BuildChanges:
+    return BuildChanges.of(RunnableBuild(path=request.failing, toolchain=request.toolchain), reference)
+
+
+def _data_at_fault(
+    request: LocalizationRequest, judge: OutputJudge, failure: WrongOutputs, good: RecordedBuild
+) -> tuple[Change, ...]:
+    """Frozen data that the good build has otherwise, where it shows the same failure on the failing build's."""
+    if request.golden_data is not None or good.outputs is None:
+        return ()
+    data = data_changes(request.failing / "data", good.build / "data")
+    return data if data and failure.share_in(judge.failure(good.outputs)) > _SAME_FAILURE else ()
+
+
 def judge_of(request: LocalizationRequest, failing: RecordedBuild, expected: ExpectedValues) -> OutputJudge:
-    """What tells which outputs of a run are wrong. Raises `BuildOutputError` where an expected one cannot be read."""
+    """What tells which outputs of a run are wrong. Raises `BuildOutputError` where an expected one cannot be read.
+
+    The tolerance is not fitted to a good build whose frozen data are others: what it is off by is theirs.
+    """
+    good = expected.good
+    other_data = (
+        good is not None
+        and request.golden_data is None
+        and bool(data_changes(request.failing / "data", good.build / "data"))
+    )
     compared = request.tolerance if request.tolerance.rtol or request.tolerance.atol else None
     return OutputJudge.of(
         GoldenData.open(failing.data).outputs,
         request.harness or compared,
-        expected.outputs if expected.runs else None,
+        expected.outputs if expected.runs and not other_data else None,
         default=failing.tolerance,
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ....store.vocabulary import Verdict
 from ...replay.recorded_build import RecordedBuild
 from .changes import Change
 from .coverage import Unwritten
@@ -14,13 +15,13 @@ from .failure import OutputJudge, WrongOutputs
 class Intervention:
     """The good build with some of the changes, run: what is wrong in its outputs.
 
-    `build` is None where the run did not get to its outputs: `why` says how it ended.
+    `build` is None where the run did not get to its outputs: `ended` says how it ended, None where that is not known.
     """
 
     changes: frozenset[Change]
     build: RecordedBuild | None
     failure: WrongOutputs
-    why: str = ""
+    ended: Verdict | None = None
 
     @property
     def fails(self) -> bool:
@@ -33,13 +34,13 @@ class Cause:
     """Changes that make the good build fail, and no fewer of them do.
 
     `effect` is the share of the failing build's wrong elements that they make wrong. `subject` is the build that has
-    these changes alone; the failing one itself, where there are no others. `shown` says that a run showed it: else they
-    are all that differs, and no run tells them apart.
+    these changes alone; the failing one itself, where there are no others; None where it does not get to its outputs.
+    `shown` says that a run showed it: else they are all that differs, and no run tells them apart.
     """
 
     changes: tuple[Change, ...]
     effect: float
-    subject: RecordedBuild
+    subject: RecordedBuild | None
     shown: bool
 
 
@@ -47,7 +48,7 @@ class Cause:
 class FailureExplanation:
     """Why a build fails, as far as outputs tell.
 
-    `causes` are ranked by their effect, `cleared` are changes that are none. `trials` are the builds that were run for
+    `causes` are ranked by their effect, `cleared` are changes that are none. `made` are the builds that were run for
     it. `identical` says that all sources are the same in both builds.
     """
 
@@ -55,7 +56,7 @@ class FailureExplanation:
     failure: WrongOutputs
     causes: tuple[Cause, ...] = ()
     cleared: tuple[Change, ...] = ()
-    trials: tuple[Intervention, ...] = ()
+    made: tuple[Intervention, ...] = ()
     unwritten: tuple[Unwritten, ...] = ()
     identical: bool = False
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ....runner.build_output.files.errors import BuildOutputError
 from ....runner.build_output.golden_data import TensorFolder
 from ....runner.errors import UserError
+from ....store.vocabulary import Verdict
 from ...replay.recorded_build import RecordedBuild
+from ...replay.replay import ReplayError
 from ..experiments.experiment import MakeBuild, Record, Steps, Tell
 from .changes import BuildChanges, Change, ChangedPart
 from .explanation import Cause, Intervention
@@ -21,18 +24,12 @@ Tied = frozenset[Change]
 
 @dataclass(kw_only=True)
 class Interventions:
-    """Asks for runs of the good build with some of the changes. `failure` is that of the `failing` build, which put out
-    `outputs`, under a `schedule` of the stack file; None: as its toolchain has it."""
+    """Asks for runs of the good build with some of the changes, under a `schedule` of the stack file; None: as its
+    toolchain has it."""
 
     changes: BuildChanges
-    failing: RecordedBuild
-    outputs: TensorFolder
-    failure: WrongOutputs
-    judge: OutputJudge
-    schedule: str | None
-    trials: dict[frozenset[Change], Intervention] = field(
-        default_factory=dict[frozenset[Change], Intervention]
-    )
+    schedule: str | None = None
+    made: dict[frozenset[Change], Intervention] = field(default_factory=dict[frozenset[Change], Intervention])
 
     def causes(self, suspected: Sequence[Tied]) -> Steps[tuple[Cause, ...]]:
         """The smallest sets of changes that make the failure, by their effect; `suspected` are all changes, the most
@@ -48,31 +45,21 @@ class Interventions:
         return tuple(sorted(causes, key=lambda cause: -cause.effect))
 
     def _cause(self, changes: frozenset[Change]) -> Cause:
-        trial = self.trials.get(changes)
+        intervention = self.made.get(changes)
         ordered = tuple(change for change in self.changes.changes if change in changes)
-        if trial is None or trial.build is None:
-            return Cause(changes=ordered, effect=1.0, subject=self.failing, shown=len(ordered) == 1)
-        return Cause(
-            changes=ordered, effect=self.failure.share_in(trial.failure), subject=trial.build, shown=True
-        )
+        if intervention is None:
+            return Cause(changes=ordered, effect=1.0, subject=self._whole, shown=len(ordered) == 1)
+        effect = self._effect(intervention)
+        return Cause(changes=ordered, effect=effect, subject=intervention.build, shown=True)
 
     def _fails(self, chosen: frozenset[Change]) -> Steps[bool]:
         """Whether the good build with these changes shows some of the failure."""
         if self._adds_nothing(chosen):
             return False
-        trial = yield from self._trial(chosen)
-        return self.failure.share_in(trial.failure) > 0
-
-    def _adds_nothing(self, chosen: frozenset[Change]) -> bool:
-        """Whether the other changes alone have left the very outputs of the failing build."""
-        others = self.trials.get(frozenset(self.changes.changes) - chosen)
-        return others is not None and others.build is not None and _same(others.build.outputs, self.outputs)
-
-    def _trial(self, chosen: frozenset[Change]) -> Steps[Intervention]:
-        if chosen not in self.trials:
+        if chosen not in self.made:
             yield from Tell(f"running the good build with {_named(chosen)}")
-            self.trials[chosen] = yield from self._run(chosen, f"with-{len(self.trials) + 1:02}")
-        return self.trials[chosen]
+            self.made[chosen] = yield from self._run(chosen, f"with-{len(self.made) + 1:02}")
+        return self._effect(self.made[chosen]) > 0
 
     def _run(self, chosen: frozenset[Change], name: str) -> Steps[Intervention]:
         try:
@@ -80,11 +67,73 @@ class Interventions:
                 make=lambda folder: self.changes.make(chosen, folder, self.schedule), name=f"{name}/made"
             )
             recorded = yield from Record(build=build, name=f"{name}/recorded")
-            outputs = recorded.outputs
-            failure = WrongOutputs({}) if outputs is None else self.judge.failure(outputs)
+            wrong = self._wrong_in(recorded.outputs)
         except (UserError, BuildOutputError) as error:
-            return Intervention(changes=chosen, build=None, failure=WrongOutputs({}), why=str(error))
-        return Intervention(changes=chosen, build=recorded, failure=failure)
+            ended = error.verdict if isinstance(error, ReplayError) else None
+            return Intervention(changes=chosen, build=None, failure=WrongOutputs({}), ended=ended)
+        return Intervention(changes=chosen, build=recorded, failure=wrong)
+
+    @property
+    @abstractmethod
+    def _whole(self) -> RecordedBuild | None:
+        """The failing build."""
+
+    @abstractmethod
+    def _effect(self, intervention: Intervention) -> float:
+        """The share of the failure that it shows, 0 to 1."""
+
+    @abstractmethod
+    def _wrong_in(self, outputs: TensorFolder | None) -> WrongOutputs:
+        """What is wrong in the outputs of a run; nothing where they are not told."""
+
+    @abstractmethod
+    def _adds_nothing(self, chosen: frozenset[Change]) -> bool:
+        """Whether it is known without a run that the changes have no effect beside the others."""
+
+
+@dataclass(kw_only=True)
+class OnOutputs(Interventions):
+    """Interventions on a failure of the outputs: that of the `failing` build, which put out `outputs`."""
+
+    failing: RecordedBuild
+    outputs: TensorFolder
+    failure: WrongOutputs
+    judge: OutputJudge
+
+    @property
+    def _whole(self) -> RecordedBuild:
+        return self.failing
+
+    def _effect(self, intervention: Intervention) -> float:
+        return self.failure.share_in(intervention.failure)
+
+    def _wrong_in(self, outputs: TensorFolder | None) -> WrongOutputs:
+        return WrongOutputs({}) if outputs is None else self.judge.failure(outputs)
+
+    def _adds_nothing(self, chosen: frozenset[Change]) -> bool:
+        # The other changes alone have left the very outputs of the failing build.
+        others = self.made.get(frozenset(self.changes.changes) - chosen)
+        return others is not None and others.build is not None and _same(others.build.outputs, self.outputs)
+
+
+@dataclass(kw_only=True)
+class OnEnding(Interventions):
+    """Interventions on a build that crashes, stalls, or does not compile: it ends with `verdict`."""
+
+    verdict: Verdict
+
+    @property
+    def _whole(self) -> None:
+        return None
+
+    def _effect(self, intervention: Intervention) -> float:
+        return float(intervention.ended is self.verdict)
+
+    def _wrong_in(self, outputs: TensorFolder | None) -> WrongOutputs:
+        return WrongOutputs({})
+
+    def _adds_nothing(self, chosen: frozenset[Change]) -> bool:
+        return False
 
 
 def _united(sets: frozenset[Tied]) -> frozenset[Change]:
@@ -95,7 +144,7 @@ def _named(chosen: frozenset[Change]) -> str:
     names = sorted(
         change.kernel if change.part is ChangedPart.KERNEL else change.part.value for change in chosen
     )
-    return f"{len(chosen)} changes ({', '.join(dict.fromkeys(names))})" if names else "no change"
+    return f"{len(chosen)} changes ({', '.join(dict.fromkeys(names))})"
 
 
 def _same(first: TensorFolder | None, second: TensorFolder) -> bool:

@@ -8,16 +8,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from ....runner.build_output.files.errors import BuildOutputError
+from ....runner.errors import UserError
 from ....store.vocabulary import Verdict
 from ...graph.task_list import KernelTask
 from ...replay.recorded_build import RecordedBuild
 from ...replay.replay import ReplayError
 from ...replay.runnable_build import RunnableBuild
 from ..attribution.attribution import Attribution, Attributor, DivergentTask
-from ..causes.explain import explain, judge_of
+from ..causes.explain import explain, explain_ending, judge_of
+from ..causes.explanation import Cause
 from ..experiments.experiment import Record, Steps, Tell
 from ..references.reference import ExpectedValues
 from ..references.request import LocalizationRequest
+from ..report.ending import EndingFindings
 from ..report.explained import ExplainedFindings
 from ..report.findings import Findings, Spent, StallFindings
 from ..search.first_divergences import AttributedDivergences, FirstDivergences
@@ -31,8 +35,10 @@ _MOST_BELOW = 3
 """Kernels of tasks below the first divergent ones that are run alone: each takes up to five runs."""
 
 
-def investigate(request: LocalizationRequest) -> Steps[ExplainedFindings | StallFindings]:
-    """Record the failing build and open its reference; compare them, or examine why it stalls.
+def investigate(
+    request: LocalizationRequest,
+) -> Steps[ExplainedFindings | StallFindings | EndingFindings]:
+    """Record the failing build and open its reference; compare them, or examine why it does not get to its outputs.
 
     Raises:
         UserError: a build cannot be run, nothing can be compared, or the budget holds no task.
@@ -43,12 +49,28 @@ def investigate(request: LocalizationRequest) -> Steps[ExplainedFindings | Stall
     try:
         failing = yield from Record(build=build, name="failing")
     except ReplayError as error:
-        control = request.reference.build
-        if error.verdict is not Verdict.STALL or control is None:
-            raise
-        return StallFindings(request=request, stall=(yield from examine_stall(build, control)))
+        return (yield from _examine_ending(request, build, error))
     expected = yield from request.reference.open(failing)
     return (yield from compare(request, failing, expected))
+
+
+def _examine_ending(
+    request: LocalizationRequest, build: RunnableBuild, error: ReplayError
+) -> Steps[StallFindings | EndingFindings]:
+    """Which changes make the good build stall, crash or fail to compile too. Raises the error where there is no other
+    build, or none of them does."""
+    control = request.reference.build
+    if control is None:
+        raise error
+    causes: tuple[Cause, ...] = ()
+    if control.path.resolve() != request.failing.resolve():
+        causes = yield from explain_ending(request, control, error.verdict)
+    if error.verdict is Verdict.STALL:
+        stall = yield from examine_stall(build, control)
+        return StallFindings(request=request, stall=stall, causes=causes)
+    if not causes:
+        raise error
+    return EndingFindings(request=request, ended=str(error), causes=causes)
 
 
 def compare(
@@ -71,11 +93,18 @@ def compare(
     # What no task writes is wrong though no task is: it need not be looked for again and again.
     attempts = 1 if explanation.unwritten else None
     for cause in explanation.causes[:_MOST_CAUSES]:
-        subject, values, alone = cause.subject, expected, run
+        subject, values, alone = cause.subject or failing, expected, run
         if subject is not failing:
             values = expected.against(subject)
             alone = yield from failing_run(subject, values, judge)
-        parts.append((yield from _localize(request, subject, values, alone, attempts=attempts, caused=True)))
+        try:
+            part = yield from _localize(request, subject, values, alone, attempts=attempts, caused=True)
+        except (UserError, BuildOutputError) as error:
+            # The cause is known, though its tasks cannot be compared: a direction may be wrong, so that they do not
+            # write the same arguments.
+            yield from Tell(f"tensors cannot be compared: {error}")
+            part = _without_tensors(request, subject, values, alone)
+        parts.append(part)
     return ExplainedFindings(request=request, explanation=explanation, parts=tuple(parts))
 
 
@@ -126,6 +155,27 @@ def _localize(
         spent=spent,
         downstream=downstream,
         race=(yield from orders.look_for_race()) if orders is not None and looks_like_a_race else None,
+    )
+
+
+def _without_tensors(
+    request: LocalizationRequest, failing: RecordedBuild, expected: ExpectedValues, run: FailingRun
+) -> Findings:
+    """What is known of a build before any task is compared."""
+    nothing = FirstDivergences(divergent=(), vanished=(), seen={}, unvisited=())
+    return Findings(
+        request=request,
+        failing=failing,
+        expected=expected,
+        schedule=run.schedule,
+        attributed=AttributedDivergences(first=nothing, attributions=()),
+        spent=Spent(
+            runs=failing.replayer.runs,
+            reference_runs=expected.runs,
+            bytes_dumped=failing.replayer.dumped_bytes,
+        ),
+        downstream=(),
+        race=None,
     )
 
 

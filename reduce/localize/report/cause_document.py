@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ....runner.localization.causes import (
     BuildChange,
     CaseFailure,
+    CauseKind,
     FailingOutput,
     FailureCause,
     RowRun,
@@ -25,8 +26,8 @@ from ...replay.recorded_build import RecordedBuild
 from ...rewrite.single_task import submits_of
 from ..attribution.attribution import DivergentTask
 from ..causes.changes import Change, ChangedPart
+from ..causes.coverage import Unwritten
 from ..causes.explanation import Cause, FailureExplanation
-from .findings import Findings
 
 _MOST_ROWS = 8
 _MOST_DIFFERENCES = 40
@@ -42,18 +43,20 @@ class CauseInTasks:
     differences: tuple[TaskDifference, ...]
 
     @classmethod
-    def of(cls, cause: Cause, part: Findings, explanation: FailureExplanation) -> CauseInTasks:
-        """Compare the two task graphs, and the scalars of the tasks that were dumped whole."""
-        good = part.expected.good
-        scalars = [each for pair in part.attributed.pairs for each in _scalars(pair[0])]
+    def of(
+        cls,
+        cause: Cause,
+        build: RecordedBuild,
+        good: RecordedBuild | None,
+        divergent: Sequence[DivergentTask],
+    ) -> CauseInTasks:
+        """Compare the task graphs of the two builds, and the scalars of the tasks that were dumped whole."""
+        scalars = [difference for each in divergent for difference in _scalars(each)]
         graphs = (
             ()
             if good is None
             else program_differences(
-                part.failing.tasks,
-                good.tasks,
-                name_of=_namer(part.failing),
-                reference_name_of=_namer(good),
+                build.tasks, good.tasks, name_of=_namer(build), reference_name_of=_namer(good)
             )
         )
         return cls(cause=cause, differences=(*scalars, *graphs))
@@ -86,19 +89,27 @@ def told_cause(
     cause: Cause,
     in_tasks: CauseInTasks | None,
     tensors: Sequence[FirstDivergent],
-    explanation: FailureExplanation,
+    *,
+    unwritten: Sequence[Unwritten] = (),
+    identical: bool = False,
 ) -> FailureCause:
-    """What is written down of a cause; `in_tasks` is None where its tasks were not looked at."""
+    """What is written down of a cause. `in_tasks` is None where its tasks were not looked at; `unwritten` is what no
+    task of the failing build writes, `identical` says that all sources are the same."""
     shown = () if in_tasks is None else in_tasks.classified(tensors)
-    texts = tuple(each.text for each in in_tasks.differences) if in_tasks is not None else ()
+    differences = () if in_tasks is None else in_tasks.differences
     first = shown[0] if shown else None
-    kernel = _missing_writer(in_tasks, explanation) or (in_tasks.kernel if in_tasks is not None else None)
+    kernel = _missing_writer(differences, unwritten) or (
+        in_tasks.kernel
+        if in_tasks is not None
+        else next((change.kernel for change in cause.changes if change.kernel), None)
+    )
     return FailureCause(
-        what=_what(cause, () if in_tasks is None else in_tasks.differences, explanation),
+        what=what_changed(cause, differences, identical=identical),
+        kind=_kind(cause, differences, shown),
         confirmed=cause.shown,
         effect=cause.effect,
         changes=tuple(changed_part(change) for change in cause.changes),
-        differences=texts[:_MOST_DIFFERENCES],
+        differences=tuple(each.text for each in differences[:_MOST_DIFFERENCES]),
         kernel=kernel or (first.kernel if first is not None else None),
         position=None if first is None else first.position,
         task_class=None if first is None else first.task_class,
@@ -106,28 +117,31 @@ def told_cause(
     )
 
 
-def _missing_writer(in_tasks: CauseInTasks | None, explanation: FailureExplanation) -> str | None:
+def _missing_writer(differences: Sequence[TaskDifference], unwritten: Sequence[Unwritten]) -> str | None:
     """The kernel of a task that the good build alone submits, and that writes what nobody writes here."""
     missing = {
         each.counterpart.ordinal: each.counterpart.name
-        for each in (() if in_tasks is None else in_tasks.differences)
+        for each in differences
         if each.kind is DifferenceKind.PRESENCE and each.counterpart is not None
     }
-    writers = (task.ordinal for each in explanation.unwritten for task in each.written_by)
+    writers = (task.ordinal for each in unwritten for task in each.written_by)
     return next((missing[ordinal] for ordinal in writers if ordinal in missing), None)
 
 
-def _what(cause: Cause, differences: Sequence[TaskDifference], explanation: FailureExplanation) -> str:
-    kernels = [change for change in cause.changes if change.part is ChangedPart.KERNEL]
-    if any(change.part is ChangedPart.RUNTIME for change in cause.changes):
+def what_changed(cause: Cause, differences: Sequence[TaskDifference], *, identical: bool) -> str:
+    """The cause in one line."""
+    parts = {change.part for change in cause.changes}
+    if ChangedPart.DATA in parts:
+        files = ", ".join(change.file for change in cause.changes)
+        return f"frozen data that the good build has otherwise, on which it fails too: {files}"
+    if ChangedPart.RUNTIME in parts:
         return (
             "all sources are identical, only the runtimes differ"
-            if explanation.identical
+            if identical
             else "the good build fails when it is run by the failing build's runtime"
         )
-    if kernels:
-        named = ", ".join(change.kernel for change in kernels)
-        return f"the source of {'kernel' if len(kernels) == 1 else 'kernels'} {named}"
+    if kernels := [change.kernel for change in cause.changes if change.part is ChangedPart.KERNEL]:
+        return f"the source of {'kernel' if len(kernels) == 1 else 'kernels'} {', '.join(kernels)}"
     missing = [each.counterpart for each in differences if each.task is None and each.counterpart is not None]
     if len(missing) > 1 and len(missing) == len(differences):
         names = ", ".join(f"{task.ordinal} {task.name}" for task in missing[:_MOST_NAMED])
@@ -135,8 +149,46 @@ def _what(cause: Cause, differences: Sequence[TaskDifference], explanation: Fail
         return f"{len(missing)} tasks of the good build are not submitted: {names}{more}"
     if differences:
         return differences[0].text
-    parts = dict.fromkeys(change.part.value for change in cause.changes)
-    return f"the {' and the '.join(parts)}"
+    return f"the {' and the '.join(dict.fromkeys(change.part.value for change in cause.changes))}"
+
+
+_KINDS: Mapping[DifferenceKind, CauseKind] = {
+    DifferenceKind.PRESENCE: "missing or extra task",
+    DifferenceKind.KERNEL: "submission",
+    DifferenceKind.TENSOR: "submission",
+    DifferenceKind.REGION: "submission",
+    DifferenceKind.BLOCKS: "submission",
+    DifferenceKind.SCALAR: "submission",
+    DifferenceKind.ORDER: "order",
+    DifferenceKind.DIRECTION: "order",
+    DifferenceKind.DEPENDENCY: "order",
+    DifferenceKind.PLACEMENT: "shared buffer",
+}
+"""What says most first."""
+_OF_PARTS: Mapping[ChangedPart, CauseKind] = {
+    ChangedPart.DATA: "data",
+    ChangedPart.RUNTIME: "runtime",
+    ChangedPart.KERNEL_LIST: "kernel list",
+}
+
+
+def _kind(
+    cause: Cause, differences: Sequence[TaskDifference], tensors: Sequence[FirstDivergent]
+) -> CauseKind:
+    kernels = {change.kernel for change in cause.changes if change.part is ChangedPart.KERNEL}
+    if kernels:
+        # A kernel that leaves its own results right makes those of others wrong by where it writes.
+        own = [tensor for tensor in tensors if kernels & set(tensor.kernel.split("+"))]
+        return "kernel" if own or not tensors else "out of place"
+    parts = {change.part for change in cause.changes}
+    for part, kind in _OF_PARTS.items():
+        if part in parts:
+            return kind
+    found = {each.kind for each in differences}
+    for difference, kind in _KINDS.items():
+        if difference in found:
+            return kind
+    return "orchestration"
 
 
 def changed_part(change: Change) -> BuildChange:

@@ -12,20 +12,24 @@ _MOST = 4
 _MOST_LINES = 6
 
 
-def print_failure(divergence: Divergence, line: Line) -> None:
-    """Print the failing outputs and the causes, the first one first; nothing where none was told."""
-    failure = divergence.failure
-    if failure is None:
-        return
+def print_causes(divergence: Divergence, line: Line) -> None:
+    """Print the causes, the first one first, and what fails by them; nothing where neither is known."""
+    for number, cause in enumerate(divergence.causes[:_MOST], start=1):
+        _print_cause(number, cause, line)
+    if len(divergence.causes) > _MOST:
+        line(f"... and {len(divergence.causes) - _MOST} more causes, see divergence.json")
+    if divergence.ended is not None:
+        line(f"it does not get to its outputs: {divergence.ended}")
+    if divergence.failure is not None:
+        _print_failure(divergence, divergence.failure, line)
+
+
+def _print_failure(divergence: Divergence, failure: CaseFailure, line: Line) -> None:
     if divergence.passes:
         line(f"the case passes: its outputs are within {_tolerance(failure)}", "bold green")
         if not failure.told:
             line("if it fails by a tolerance of its own, give that: --rtol R --atol A", "yellow")
         return
-    for number, cause in enumerate(divergence.causes[:_MOST], start=1):
-        _print_cause(number, cause, line)
-    if len(divergence.causes) > _MOST:
-        line(f"... and {len(divergence.causes) - _MOST} more causes, see divergence.json")
     for output in failure.outputs[:_MOST]:
         worst = "NaN, Inf or missing" if output.worst is None else f"{output.worst:.3g} times the tolerance"
         line(
@@ -43,11 +47,11 @@ def print_failure(divergence: Divergence, line: Line) -> None:
 
 def _print_cause(number: int, cause: FailureCause, line: Line) -> None:
     shown = (
-        f"put alone into the good build, it makes {cause.effect:.0%} of the wrong elements wrong"
+        f"alone in the good build, it makes {cause.effect:.0%} of what is wrong"
         if cause.confirmed
         else "a candidate: runs do not tell it apart"
     )
-    line(f"cause {number}: {cause.what}", "bold red")
+    line(f"cause {number}, {cause.kind}: {cause.what}", "bold red")
     line(f"  {shown}")
     for change in cause.changes[:_MOST]:
         line(f"  {_name(change)}{'' if change.line is None else f':{change.line}'}")
@@ -72,8 +76,6 @@ def _rows(rows: Sequence[RowRun]) -> str:
 
 def _tolerance(failure: CaseFailure) -> str:
     own = (
-        "the case's own tolerance"
-        if failure.told
-        else "the harness's default, widened to what the good build is off"
+        "the case's own tolerance" if failure.told else "the harness's default, or what the good build needs"
     )
     return f"rtol={failure.rtol:g} atol={failure.atol:g}, {own}"

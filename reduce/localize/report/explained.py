@@ -55,9 +55,20 @@ class ExplainedFindings:
             (cause, part, part.document())
             for cause, part in zip(explanation.causes, self.parts, strict=False)
         ]
-        in_tasks = [CauseInTasks.of(cause, part, explanation) for cause, part, _ in shown]
+        in_tasks = [
+            CauseInTasks.of(
+                cause, part.failing, part.expected.good, [divergent for divergent, _ in part.attributed.pairs]
+            )
+            for cause, part, _ in shown
+        ]
         causes = [
-            told_cause(cause, each, found.first_divergent, explanation)
+            told_cause(
+                cause,
+                each,
+                found.first_divergent,
+                unwritten=explanation.unwritten,
+                identical=explanation.identical,
+            )
             for (cause, _, found), each in zip(shown, in_tasks, strict=True)
         ]
         tensors: list[FirstDivergent] = []
@@ -71,7 +82,7 @@ class ExplainedFindings:
             update={
                 "failure": failure,
                 "generated": _due_to(document.generated, explanation.causes[0]),
-                "causes": (*causes, *(told_cause(cause, None, (), explanation) for cause in others)),
+                "causes": (*causes, *(told_cause(cause, None, ()) for cause in others)),
                 "cleared": tuple(changed_part(change) for change in explanation.cleared),
                 "first_divergent": tuple(tensors),
                 "downstream": tuple(task for _, _, found in shown for task in found.downstream),
@@ -84,9 +95,11 @@ class ExplainedFindings:
         explanation = self.explanation
         assert explanation is not None
         made = {id(cause.subject) for cause in causes}
-        others = sum(1 for trial in explanation.trials if trial.build is None or id(trial.build) not in made)
+        others = sum(1 for trial in explanation.made if trial.build is None or id(trial.build) not in made)
         searched = sum(document.runs for document in documents)
-        failing_apart = all(cause.subject.build != self.request.failing.resolve() for cause in causes)
+        failing_apart = all(
+            cause.subject is None or cause.subject.build != self.request.failing.resolve() for cause in causes
+        )
         return searched + others + (1 if failing_apart else 0)
 
 

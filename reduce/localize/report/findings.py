@@ -16,10 +16,12 @@ from ...graph.races import MissingEdge
 from ...graph.task_list import KernelTask
 from ...replay.recorded_build import RecordedBuild
 from ..attribution.attribution import Attribution, DivergentTask
+from ..causes.explanation import Cause
 from ..references.reference import ExpectedValues
 from ..references.request import LocalizationRequest
 from ..search.first_divergences import AttributedDivergences
 from ..stalls.stall import RUNS_OF_A_STALL
+from .cause_document import told_cause
 from .divergent_tensors import downstream_task, first_divergent
 from .origin import origin_of_fault
 from .page import page
@@ -97,6 +99,7 @@ class StallFindings:
 
     request: LocalizationRequest
     stall: Stall
+    causes: tuple[Cause, ...] = ()
 
     def document(self) -> Divergence:
         """What `divergence.json` holds."""
@@ -110,6 +113,7 @@ class StallFindings:
             runs=1 + RUNS_OF_A_STALL,
             reference_runs=1,
             stall=self.stall,
+            causes=tuple(told_cause(cause, None, ()) for cause in self.causes),
             generated=_generated(request, ()),
         )
 

@@ -12,7 +12,7 @@ from ....runner.localization.divergence import Divergence, Generated, ReferenceU
 from ....runner.localization.orders import Race, UnorderedTasks
 from ....runner.localization.stall import Stall
 from ....runner.localization.tensors import FirstDivergent
-from .cause_lines import print_failure
+from .cause_lines import print_causes
 
 _SHOWN = 8
 Line = Callable[..., None]
@@ -24,7 +24,7 @@ def print_summary(divergence: Divergence, console: Console) -> None:
     def line(text: str, style: str = "") -> None:
         console.print(Text(printable(text), style=style), soft_wrap=True)
 
-    print_failure(divergence, line)
+    print_causes(divergence, line)
     _print_first_divergences(divergence, line)
     for below in divergence.downstream:
         line(f"below: task {below.position} {below.kernel}: {below.task_class}, {below.reason}")
@@ -85,7 +85,7 @@ def _print_other_tasks(divergence: Divergence, line: Line) -> None:
             divergence.candidates,
             "before them have results of which no value is known: the error may be theirs",
         ),
-        (divergence.rounding, "differ by rounding, and do not make it fail"),
+        (divergence.rounding, "differ, and do not make it fail"),
         (divergence.vanished, "diverged only in some runs: a race?"),
         (divergence.unaligned, "of the failing build have no counterpart and were not compared"),
         (divergence.unaligned_reference, "of the reference have no counterpart"),

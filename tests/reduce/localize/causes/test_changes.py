@@ -6,7 +6,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import torch
+
 from precision_bisect.reduce.localize.causes.changes import BuildChanges, ChangedPart
+from precision_bisect.reduce.localize.causes.data_changes import data_changes
 from precision_bisect.reduce.replay.runnable_build import RunnableBuild
 from tests.reduce.small_builds import SHIFT, WRONG, small_build
 
@@ -55,3 +58,24 @@ def test_parts_are_put_into_the_good_build_one_by_one(tmp_path: Path) -> None:
         made = found.make(chosen, tmp_path / f"made-{number}", None).path
         assert text(made, "middle.cpp") == text(bad if kernel in chosen else good, "middle.cpp")
         assert ("set_block_num" in text(made, source)) is (orchestration in chosen)
+
+
+def test_a_statement_that_was_moved_is_one_change(tmp_path: Path) -> None:
+    good = small_build(tmp_path / "good", SHIFT)
+    bad = small_build(tmp_path / "bad", SHIFT)
+    (source,) = (bad / "orchestration").glob("*.cpp")
+    added = "    p0.add_input(x0);\n    p0.add_output(a);\n"
+    swapped = "    p0.add_output(a);\n    p0.add_input(x0);\n"
+    assert added in source.read_text()
+    source.write_text(source.read_text().replace(added, swapped))
+    (change,) = changes(bad, good).changes
+    assert len(change.texts) == 2
+
+
+def test_frozen_data_that_differ_are_named(tmp_path: Path) -> None:
+    good, bad = (small_build(tmp_path / name, SHIFT) for name in ("good", "bad"))
+    assert data_changes(bad / "data", good / "data") == ()
+    torch.save(torch.zeros(8), bad / "data" / "out" / "x1.pt")
+    (change,) = data_changes(bad / "data", good / "data")
+    assert (change.part, change.file) == (ChangedPart.DATA, "data/out/x1.pt")
+    assert data_changes(bad / "data", tmp_path / "nowhere") == ()

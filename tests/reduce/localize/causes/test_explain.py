@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
 import torch
 
+from precision_bisect.reduce.localize.causes.changes import Change, ChangedPart
 from precision_bisect.reduce.localize.causes.coverage import output_owners, unwritten
 from precision_bisect.reduce.localize.causes.explain import explain, judge_of
-from precision_bisect.reduce.localize.causes.interventions import Interventions
+from precision_bisect.reduce.localize.causes.interventions import OnEnding, OnOutputs
+from precision_bisect.reduce.localize.experiments.experiment import Record, Tell
 from precision_bisect.reduce.localize.investigation.failing_run import FailingRun
 from precision_bisect.reduce.localize.references.known_values import KnownValues
 from precision_bisect.reduce.localize.report.cause_document import case_failure
+from precision_bisect.reduce.replay.replay import ReplayError
 from precision_bisect.runner.build_output.golden_data import TensorFolder
 from precision_bisect.runner.compare.statistics.statistics import Tolerance
+from precision_bisect.store.vocabulary import Verdict
 from tests.reduce.localize.investigation.test_investigation import request_of
 from tests.reduce.localize.simulated_build import TASKS, SimulatedBuild, add, executor_in, graph
 
@@ -68,19 +73,58 @@ def test_an_output_that_no_task_writes_is_named_with_who_did(tmp_path: Path) -> 
     assert [task.ordinal for task in found.written_by] == [4]
 
 
-def test_changes_that_are_all_that_differs_need_no_run() -> None:
-    change = cast("Any", "the only change")
-    interventions = Interventions(
-        changes=cast("Any", type("Changes", (), {"changes": (change,)})()),
-        failing=cast("Any", None),
-        outputs=cast("Any", None),
-        failure=cast("Any", None),
-        judge=cast("Any", None),
-        schedule=None,
-    )
-    steps = interventions.causes([frozenset({change})])
+def all_changes(*names: str) -> Any:
+    return cast("Any", type("Changes", (), {"changes": names})())
+
+
+def found_by(steps: Any, *answers: Any) -> Any:
+    """What steps return when their experiments have these results."""
+    left = list(answers)
     try:
-        next(steps)
+        experiment = next(steps)
+        while True:
+            experiment = steps.send(None if isinstance(experiment, Tell) else left.pop(0))
     except StopIteration as finished:
-        (cause,) = finished.value
-        assert (cause.changes, cause.shown, cause.effect) == ((change,), True, 1.0)
+        return finished.value
+
+
+def test_changes_that_are_all_that_differs_need_no_run() -> None:
+    anything = cast("Any", None)
+    interventions = OnOutputs(
+        changes=all_changes("the only one"),
+        failing=anything,
+        outputs=anything,
+        failure=anything,
+        judge=anything,
+    )
+    only = cast("Any", "the only one")
+    (cause,) = found_by(interventions.causes([frozenset({only})]))
+    assert (cause.changes, cause.shown, cause.effect) == ((only,), True, 1.0)
+
+
+def test_a_build_that_crashes_is_told_by_how_others_end() -> None:
+    first, second = (
+        Change(part=ChangedPart.KERNEL, file=f"{name}.cpp", kernel=name) for name in ("right", "wrong")
+    )
+    interventions = OnEnding(
+        changes=all_changes(cast("Any", first), cast("Any", second)), verdict=Verdict.CRASH
+    )
+
+    steps = interventions.causes([frozenset({first}), frozenset({second})])
+    experiment, done = next(steps), None
+    while done is None:
+        try:
+            if isinstance(experiment, Record):
+                made = [*interventions.made]
+                # The first that is asked for is the good build with `right`, which does not crash.
+                experiment = (
+                    steps.send(cast("Any", SimpleNamespace(outputs=None)))
+                    if not made
+                    else steps.throw(ReplayError("it died", Verdict.CRASH))
+                )
+            else:
+                experiment = steps.send(None)
+        except StopIteration as finished:
+            done = finished.value
+    (cause,) = done
+    assert (cause.changes, cause.subject, cause.shown) == ((second,), None, True)
