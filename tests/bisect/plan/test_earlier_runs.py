@@ -5,9 +5,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from precision_bisect.bisect.plan.earlier_runs import earlier_runs, told
+from precision_bisect.bisect.plan.question import Plan
 from precision_bisect.bisect.plan.request import BisectRequest
 from precision_bisect.bisect.result import Conclusion, EndRate, NamedCommit
+from precision_bisect.bisect.run import session
+from precision_bisect.bisect.run.driven import question_of
 from precision_bisect.bisect.search.model.learned_rates import EarlierRuns, FlakyShare, RunTally
+from precision_bisect.runner.workspace.home import Home
 from precision_bisect.store.journals.earlier_runs import EarlierRunJournal
 from precision_bisect.store.journals.nightly.case_results import CaseResult
 from precision_bisect.store.journals.nightly.case_runs import CaseRun, CellKey
@@ -143,8 +147,19 @@ def test_nights_tell_of_what_passed_and_was_flaky_and_not_of_what_had_regressed(
     )
 
 
-def test_a_request_keeps_what_was_remembered(tmp_path: Path) -> None:
+def test_a_bisection_keeps_what_was_remembered_as_it_began_and_a_resume_searches_by_the_same(
+    tmp_path: Path, home: Home
+) -> None:
     stored = bisection(tmp_path)
-    earlier = remembered(stored)
-    request = stored.request.model_copy(update={"earlier_runs": earlier})
-    assert BisectRequest.model_validate_json(request.model_dump_json()) == request
+    plan = Plan(name="new", request=stored.request, range=None, notices=())
+    begun = session.StoredBisection.begin(plan, sessions=stored.sessions, home=home)
+    bisection(tmp_path, "meanwhile")
+    found = session.StoredBisection.find("new", sessions=stored.sessions, home=home)
+    assert found.request.earlier_runs is not None
+    assert found.request.earlier_runs.faults == FlakyShare(flaky=1, all=1)
+    assert (
+        question_of(found.request).rates.weight.tolist() == question_of(begun.request).rates.weight.tolist()
+    )
+    assert (
+        question_of(found.request).rates.weight.tolist() != question_of(stored.request).rates.weight.tolist()
+    )

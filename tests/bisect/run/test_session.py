@@ -2,13 +2,17 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 from sqlalchemy.orm import Session, sessionmaker
 
 from precision_bisect.bisect.plan.question import Plan
 from precision_bisect.bisect.result import Conclusion
-from precision_bisect.bisect.run.session import StoredBisection, open_sessions
+from precision_bisect.bisect.run.budget import BudgetSpentError
+from precision_bisect.bisect.run.driven import question_of
+from precision_bisect.bisect.run.session import StoredBisection, _Alone, open_sessions
+from precision_bisect.bisect.run.view.progress import Progress
 from precision_bisect.runner.errors import UserError
 from precision_bisect.runner.workspace.home import Home
 from precision_bisect.store.database import sqlite_url
@@ -89,3 +93,19 @@ def test_a_store_that_cannot_be_opened_is_the_users_error(tmp_path: Path) -> Non
     for url in (sqlite_url(tmp_path), "no store"):
         with pytest.raises(UserError):
             open_sessions(url)
+
+
+def test_a_budget_of_runs_is_spent_after_as_many(
+    plan: Plan, sessions: sessionmaker[Session], home: Home
+) -> None:
+    begun = StoredBisection.begin(plan, sessions=sessions, home=home)
+    alone = _Alone(begun, cast(Progress, None), None, most_runs=2)
+    alone.permit()
+    alone.permit()
+    with pytest.raises(BudgetSpentError, match="its budget of 2 runs is spent"):
+        alone.permit()
+
+
+def test_how_often_ends_are_run_reaches_the_engine(plan: Plan) -> None:
+    assert question_of(plan.request).end_runs is None
+    assert question_of(plan.request.model_copy(update={"end_runs": 5})).end_runs == 5
