@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -20,6 +20,7 @@ from ...runner.process.execute import Command, execute
 from ...runner.stack.templates import fill
 from ...runner.verdict.ending import Ending
 from ...runner.verdict.harness_outcome import read_harness_outcome
+from ...runner.verdict.rules import VerdictRule
 from ...runner.verdict.verdict import Classification, Classifier
 from ...runner.workspace.targets import lease
 from ...store.vocabulary import Verdict
@@ -184,6 +185,7 @@ class Replayer:
                     cwd=Path(fill(stack.case.cwd, values)),
                     environment=toolchain.environment,
                     timeout=self.timeout,
+                    tells_its_end=_tells_a_stall(stack.verdicts),
                 ),
                 log=log,
                 on_line=lambda stream, line: classifier.feed(
@@ -214,6 +216,17 @@ class Replayer:
             seconds=ran.seconds,
             log=ran.log,
         )
+
+
+def _tells_a_stall(rules: Sequence[VerdictRule]) -> Callable[[str], bool]:
+    """Whether a line says that the runtime gave up, however the process ends: a kernel that never returns keeps that
+    alive."""
+    patterns = [
+        rule.pattern
+        for rule in rules
+        if rule.verdict is Verdict.STALL and {"exit", "timeout"} <= set(rule.endings)
+    ]
+    return lambda line: any(pattern.search(line) for pattern in patterns)
 
 
 def _closeness(tolerance: Tolerance | None) -> tuple[str, ...]:

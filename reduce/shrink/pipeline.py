@@ -85,6 +85,7 @@ def _shrunk(request: ShrinkRequest, work: Path, on_progress: Callable[[str], Non
     )
     chosen = _verified(shrinker.stages or [shrinker.best], reproducer, verifier, on_progress)
     reproducer.explain(chosen.candidate, chosen.failing, verifier.worst_rows(chosen.failing))
+    reproducer.tell_rate(chosen.failing, chosen.verified, always=failures == runs)
     result = summarize(
         request=request,
         pair=pair,

@@ -19,6 +19,9 @@ _CHUNK = 1 << 16
 _LONGEST_LINE = 1 << 16
 """Bytes of a line that are kept; a line without end must not fill memory or disk."""
 
+_GRACE = 10.0
+"""Seconds for a command to end by itself once it has told its end and printed nothing more."""
+
 OnLine = Callable[[str, str], None]
 """Called with the stream (`stdout` or `stderr`) and the line without its end, in order of arrival."""
 
@@ -36,6 +39,9 @@ class Command:
     holds: Sequence[ProcessLock] = ()
     interrupt: Interrupt | None = None
     """Stops the command early where this is asked for."""
+    tells_its_end: Callable[[str], bool] | None = None
+    """Whether a line tells how the command ends: from then on it is stopped, as at its timeout, once it has printed
+    nothing for a while."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,13 +96,19 @@ def execute(
     """
     begun = time.monotonic()
     timed_out = False
+    deadline = _Deadline(begun + command.timeout)
+    tells = command.tells_its_end
+
+    def hear(stream: str, line: str) -> None:
+        on_line(stream, line)
+        if deadline.told or (tells is not None and tells(line)):
+            deadline.end_soon()
+
     started = start(command)
     try:
         log.parent.mkdir(parents=True, exist_ok=True)
         with gzip.open(log, "wb", compresslevel=3) as sink:
-            timed_out = not _pump(
-                started, sink, on_line, deadline=begun + command.timeout, interrupt=command.interrupt
-            )
+            timed_out = not _pump(started, sink, hear, deadline=deadline, interrupt=command.interrupt)
     finally:
         code = started.finish()
     if code is None and not timed_out:
@@ -106,12 +118,25 @@ def execute(
     return FinishedCommand(ending=_ending(code, timed_out=timed_out), seconds=time.monotonic() - begun)
 
 
+class _Deadline:
+    """When a command is stopped, by the monotonic clock."""
+
+    def __init__(self, latest: float) -> None:
+        self._latest = self.at = latest
+        self.told = False
+
+    def end_soon(self) -> None:
+        """The command has told its end, and printed something just now."""
+        self.told = True
+        self.at = min(self._latest, time.monotonic() + _GRACE)
+
+
 def _pump(
     started: RunningCommand,
     sink: gzip.GzipFile,
     on_line: OnLine,
     *,
-    deadline: float,
+    deadline: _Deadline,
     interrupt: Interrupt | None,
 ) -> bool:
     """Copy both streams until they end. False when the deadline came first. Raises `InterruptedWorkError`."""
@@ -123,7 +148,7 @@ def _pump(
             os.set_blocking(pipe.fileno(), False)
             selector.register(pipe, selectors.EVENT_READ, _Lines(name, sink, on_line))
         while streams:
-            remaining = deadline - time.monotonic()
+            remaining = deadline.at - time.monotonic()
             if remaining <= 0:
                 for key in selector.get_map().values():
                     if key.fileobj is not interrupt:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from ....runner.build_output.files.errors import BuildOutputError
 from ....runner.compare.statistics.statistics import Tolerance
 from ....runner.errors import UserError
+from ....runner.localization.footprints import TaskFootprint
 from ....runner.tensor.view import TensorView
 from ...graph.alignment import Alignment
 from ...graph.overwritten import intruders
@@ -17,6 +18,9 @@ from ...replay.comparison import NotWholeError, TaskValues, differs, distance
 from ...replay.recorded_build import RecordedBuild
 from ...replay.task_replay import Fill, GivenTask, TaskAlone
 from ..experiments.experiment import RunAlone, Steps, Tell
+from ..footprints.choice import representatives
+from ..footprints.examine import Examination, examine
+from ..footprints.writers import writers_into
 from .attribution import READS_MORE, Attribution, DivergentTask
 from .kept_state import state_kept
 from .likeness import Likeness, likeness
@@ -25,6 +29,8 @@ from .ulp import moved_by_one_ulp
 
 _MOST_ALONE = 12
 """Tasks of one kernel that are run alone at most: each takes about five runs."""
+_FOOTPRINT_BUDGET = 64 << 20
+"""Bytes that a run may dump to see what tasks touch."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +41,7 @@ class TwinKernels:
     reference: RecordedBuild
     alignment: Alignment
     tolerance: Tolerance
+    _examined: list[Examination] = field(default_factory=list[Examination])
 
     def attribute_all(self, divergent: Sequence[DivergentTask]) -> Steps[tuple[Attribution, ...]]:
         """One verdict a task. One that was run alone speaks for others of its kernels only where their inputs, their
@@ -109,11 +116,19 @@ class TwinKernels:
         if task_class is TaskClass.INTERACTION and failing.placement.inexact:
             task_class = TaskClass.UNKNOWN
             reason = f"{reason}; but it was not run where its tensors lay: {failing.placement.inexact}"
-        return Attribution(
-            task_class=task_class,
-            distances=distances,
-            reason=reason + self._overwriters(divergent.task, surprising),
-        )
+        reason += self._overwriters(divergent.task, surprising)
+        if task_class is TaskClass.INTERACTION:
+            writers = writers_into((yield from self._footprints()), divergent.task)
+            reason += f": {writers}" if writers else ""
+        return Attribution(task_class=task_class, distances=distances, reason=reason)
+
+    def _footprints(self) -> Steps[Sequence[TaskFootprint]]:
+        """Of the failing build, examined once."""
+        if not self._examined:
+            yield from Tell("looking for tasks that write outside of their tensors")
+            tasks = representatives(self.failing.tasks.tasks)
+            self._examined.append((yield from examine(self.failing, tasks, budget=_FOOTPRINT_BUDGET)))
+        return self._examined[0].found
 
     def _overwriters(self, task: KernelTask, arguments: Sequence[int]) -> str:
         """Who may have written over the arguments, in words."""

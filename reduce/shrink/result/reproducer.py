@@ -21,6 +21,8 @@ from ..oracle.maker import Maker
 from ..program.candidate import Candidate
 from ..program.made_build import MadeBuild
 from ..program.pair import BuildPair
+from .check_script import CheckScript, runs_to_show
+from .reduction import Verified
 from .worst_rows import WorstRow
 
 _SAME_FAILURE = Path(__file__).with_name("same_failure.py")
@@ -112,6 +114,27 @@ class Reproducer:
             why += ["", "Worst rows (the last axis), in a run of the result:", "", *_table(worst)]
         (failing.path.parent / "why.md").write_text("\n".join(why) + "\n", encoding="utf-8")
 
+    def tell_rate(self, failing: MadeBuild, verified: Verified, *, always: bool) -> None:
+        """Has `check.sh` beside the failing build run it as often as it takes, and says so there; `always` says that it
+        is not known to pass."""
+        folder = failing.path.parent
+        runs = runs_to_show(verified, always=always)
+        _script(folder / "check.sh", *self._check.lines(runs=runs))
+        with (folder / "README.md").open("a", encoding="utf-8") as readme:
+            readme.write(
+                f"\nThe failing build failed in {verified.failures} of {verified.runs} runs that verified it: "
+                f"`./check.sh` runs it up to {runs} times, which shows the failure with a chance of 99 %.\n"
+            )
+
+    @property
+    def _check(self) -> CheckScript:
+        return CheckScript(
+            python=self.pair.failing.toolchain.python,
+            timeout=self.timeout,
+            has_twin=self.pair.has_twin,
+            script=self.script,
+        )
+
     def _runnable(self, made: MadeBuild, toolchain: Toolchain) -> None:
         debug = made.path / "debug"
         shutil.rmtree(debug, ignore_errors=True)
@@ -140,30 +163,7 @@ class Reproducer:
         debug = folder / "failing" / "debug"
         shutil.copyfile(_SAME_FAILURE, debug / "same_failure.py")
         (debug / "expected.json").write_text(json.dumps(vars(self.expected)), encoding="utf-8")
-        python = shlex.quote(str(self.pair.failing.toolchain.python))
-        limit = f"timeout {self.timeout:g}"
-        twin = [
-            f"{limit} ./passing/run.sh >passing.log 2>&1 || {{ echo 'the twin does not pass: passing.log'; exit 2; }}"
-        ]
-        failing = [
-            f"{limit} ./failing/run.sh >failing.log 2>&1; code=$?",
-            "[ $code != 0 ] || { echo 'passed: not reproduced'; exit 1; }",
-            f"{python} failing/debug/same_failure.py failing.log $code || "
-            "{ echo 'another failure: failing.log'; exit 2; }",
-        ]
-        if self.script is not None:
-            twin = []
-            failing = [
-                f"(cd failing && {shlex.quote(str(self.script))}) >failing.log 2>&1 || "
-                "{ echo 'not interesting: failing.log'; exit 1; }"
-            ]
-        _script(
-            folder / "check.sh",
-            'cd "$(dirname "$0")" || exit',
-            *(twin if self.pair.has_twin else ()),
-            *failing,
-            "echo reproduced",
-        )
+        _script(folder / "check.sh", *self._check.lines(runs=1))
         passing = (
             "- `failing/`: a build that fails; `passing/`: the same tasks of the good build, which pass."
         )

@@ -192,3 +192,26 @@ def test_two_at_once_do_not_hold_each_other(tmp_path: Path) -> None:
     thread.join()
     assert results["short"].ending.exit_code == 0
     assert results["long"].ending.exit_code == 0
+
+
+def test_a_command_that_has_told_its_end_and_goes_on_is_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would go on for a minute; what it prints after is heard."""
+    monkeypatch.setattr("precision_bisect.runner.process.execute._GRACE", 0.2)
+    script = "import signal; print('stalled', flush=True); print('dumped', flush=True); signal.pause()"
+    lines: list[str] = []
+    finished = execute(
+        Command(
+            argv=[sys.executable, "-c", script],
+            cwd=tmp_path,
+            environment=dict(os.environ),
+            timeout=60,
+            tells_its_end=lambda line: line == "stalled",
+        ),
+        log=tmp_path / "run.log.gz",
+        on_line=lambda _stream, line: lines.append(line),
+    )
+    assert lines == ["stalled", "dumped"]
+    assert finished.ending.timed_out
+    assert finished.seconds < 30

@@ -1,0 +1,74 @@
+"""`check.sh` of a result: whether the twin passes and the failing build fails, in as many runs as that takes."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from math import ceil, log
+from pathlib import Path
+
+from .reduction import Verified
+
+_MISSED = 0.01
+"""The chance that no run of a check shows the failure, though the build has it."""
+_Z = 1.2816
+"""Of the normal distribution: 90 % lie below."""
+
+
+def runs_to_show(verified: Verified, *, always: bool) -> int:
+    """Runs in which a build fails at least once with a chance of 99 %, by those that verified it.
+
+    The rate is Wilson's lower bound at 90 % (E. B. Wilson, 1927), or 1 where it is known to fail `always`.
+
+    >>> runs_to_show(Verified(runs=2, failures=2, passes=2), always=True)
+    1
+    >>> runs_to_show(Verified(runs=13, failures=5, passes=13), always=False)
+    18
+    """
+    if always and verified.failures == verified.runs:
+        return 1
+    share, z2 = verified.failures / verified.runs, _Z * _Z / verified.runs
+    half = _Z * ((share * (1 - share) + z2 / 4) / verified.runs) ** 0.5
+    rate = (share + z2 / 2 - half) / (1 + z2)
+    return max(1, ceil(log(_MISSED) / log(1 - rate)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckScript:
+    """What a check runs: `python` judges the failing run's log, or the user's `script` the build. `timeout` is seconds
+    of a run."""
+
+    python: Path
+    timeout: float
+    has_twin: bool
+    script: Path | None
+
+    def lines(self, *, runs: int) -> list[str]:
+        """Of a shell script that exits with 0 where one of up to `runs` runs shows the failure."""
+        limit = f"timeout {self.timeout:g}"
+        python = shlex.quote(str(self.python))
+        twin = [
+            f"{limit} ./passing/run.sh >passing.log 2>&1 || {{ echo 'the twin does not pass: passing.log'; exit 2; }}"
+        ]
+        once = [
+            f"{limit} ./failing/run.sh >failing.log 2>&1; code=$?",
+            "[ $code != 0 ] || return 1",
+            f"{python} failing/debug/same_failure.py failing.log $code || "
+            "{ echo 'another failure: failing.log'; exit 2; }",
+        ]
+        if self.script is not None:
+            once = [f"(cd failing && {shlex.quote(str(self.script))}) >failing.log 2>&1"]
+        said = "passed: not reproduced" if self.script is None else "not interesting: failing.log"
+        return [
+            'cd "$(dirname "$0")" || exit',
+            *(twin if self.has_twin and self.script is None else ()),
+            "fails() {",
+            *(f"    {line}" for line in once),
+            "}",
+            f"runs={runs}  # as often as it takes to see the failure with a chance of 99 %, by its measured rate",
+            "for run in $(seq $runs); do",
+            '    fails && { echo "reproduced in run $run of up to $runs"; exit 0; }',
+            "done",
+            f'echo "{said}, in $runs runs"',
+            "exit 1",
+        ]
