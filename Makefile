@@ -15,6 +15,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 PYTEST := cd $(ROOT) && $(BIN)/python -m pytest --numprocesses 2 --dist loadgroup
 
 DEMO := $(ROOT)/.demo
+DEMO_HOME = PRECISION_BISECT_HOME=$${PRECISION_BISECT_HOME:-$(DEMO)/home}
 SCENARIO ?= rounding
 COMMITS ?= 60
 SEED ?= 0
@@ -38,8 +39,8 @@ $(DEV_INSTALLED): $(INSTALLED)
 
 demo: $(INSTALLED)
 	rm -rf $(DEMO)/stack $(DEMO)/report
-	$(BIN)/bisect-precision demo $(DEMO)/stack --scenario $(SCENARIO) --commits $(COMMITS) --seed $(SEED)
-	PATH=$(BIN):$$PATH PRECISION_BISECT_HOME=$(DEMO)/home sh $(DEMO)/stack/find.sh --output $(DEMO)/report
+	$(DEMO_HOME) $(BIN)/bisect-precision demo $(DEMO)/stack --scenario $(SCENARIO) --commits $(COMMITS) --seed $(SEED)
+	$(DEMO_HOME) sh $(DEMO)/stack/find.sh --output $(DEMO)/report
 
 lint: $(DEV_INSTALLED)
 	cd $(ROOT) && $(BIN)/ruff format --check .

@@ -45,6 +45,7 @@ def main(ctx: click.Context, options: BisectOptions) -> None:
 
 
 @main.command(cls=ConfiguredCommand)
+@version_option()
 @dataclass_click(DemoOptions)
 def demo(options: DemoOptions) -> None:
     """Make a small stack with a planted regression in DIRECTORY."""
@@ -54,6 +55,7 @@ def demo(options: DemoOptions) -> None:
 
 
 @main.command(cls=ConfiguredCommand)
+@version_option()
 @dataclass_click(HistoryOptions)
 def history(options: HistoryOptions) -> None:
     """List past bisections, or show NAME with all its probes."""
@@ -63,6 +65,7 @@ def history(options: HistoryOptions) -> None:
 
 
 @main.command(cls=ConfiguredCommand)
+@version_option()
 @dataclass_click(ReportOptions)
 def report(options: ReportOptions) -> None:
     """Write a report again, or a site of all.
@@ -97,6 +100,7 @@ def report(options: ReportOptions) -> None:
 
 
 @main.command(cls=ConfiguredCommand)
+@version_option()
 @dataclass_click(ServeOptions)
 def serve(options: ServeOptions) -> None:
     """Show the site live, from a store that is only read."""
@@ -106,6 +110,7 @@ def serve(options: ServeOptions) -> None:
 
 
 @main.command(cls=ConfiguredCommand)
+@version_option()
 @dataclass_click(DoctorOptions)
 def doctor(options: DoctorOptions) -> None:
     """Say what is missing on this machine before anything runs."""
@@ -124,6 +129,7 @@ def doctor(options: DoctorOptions) -> None:
 
 
 @main.command(cls=ConfiguredCommand)
+@version_option()
 @dataclass_click(NightlyOptions)
 def nightly(options: NightlyOptions) -> None:
     """Run the matrix of FILE, bisect what regressed, keep incidents.

@@ -33,7 +33,7 @@ _MIDDLE = re.compile(r"\b[23] steps?\b")
 def make_demo(folder: Path) -> list[str]:
     """Make a demo stack; the words that bisect it."""
     subprocess.run([_TOOL, "demo", folder / "stack", "--scenario", "tail"], check=True, capture_output=True)
-    found = re.search(r'exec bisect-precision (.*) "\$@"', (folder / "stack" / "find.sh").read_text())
+    found = re.search(r'exec \S*bisect-precision (.*) "\$@"', (folder / "stack" / "find.sh").read_text())
     assert found is not None
     return found[1].split()
 

@@ -1,6 +1,7 @@
 """Telling others that a bisection has ended: the command of --notify."""
 
 import shlex
+import shutil
 from typing import Literal
 
 from sqlalchemy.orm import Session, sessionmaker
@@ -28,15 +29,16 @@ class EndNotice(Document):
     """The folder with report.json and the rest."""
 
 
-def notify_command(text: str) -> tuple[str, ...]:
-    """The words of --notify. Raises `UsageError` where there are none."""
+def check_notify_command(text: str) -> None:
+    """Check --notify before anything is run. Raises `UsageError` where there are none, or no such program."""
     try:
         words = tuple(shlex.split(text))
     except ValueError as error:
         raise UsageError(f"--notify {text}: expected a command: {error}") from error
     if not words:
         raise UsageError("--notify: expected a command, found nothing")
-    return words
+    if shutil.which(words[0]) is None:
+        raise UsageError(f"--notify {text}: expected a program that can be run, found no {words[0]}")
 
 
 def notify(command: str, sessions: sessionmaker[Session], name: str) -> str | None:
@@ -46,7 +48,7 @@ def notify(command: str, sessions: sessionmaker[Session], name: str) -> str | No
     first = notice.culprits[0] if notice.culprits else None
     confidence = "" if first is None or first.confidence is None else f"{first.confidence:.6f}"
     code = call_hook(
-        notify_command(command),
+        tuple(shlex.split(command)),
         notice.model_dump_json(),
         {
             "NAME": notice.name,

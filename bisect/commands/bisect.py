@@ -16,7 +16,7 @@ from ...runner.stack.stack import Stack
 from ...runner.workspace.home import Home, user_home
 from ...runner.workspace.inherited import changed_since, reaching_cases
 from ...store.vocabulary import Seeks
-from ..after.notify import notify_command
+from ..after.notify import check_notify_command
 from ..plan.ends.replay import BisectLog
 from ..plan.pins import choose_pins
 from ..plan.predicate import Predicate
@@ -24,7 +24,7 @@ from ..plan.prepare import prepare
 from ..plan.question import Question
 from ..plan.stack import chosen_stack, repository_stack
 from ..report.folder import check_place, check_room, report_folder
-from ..run.person import check_person
+from ..run.person import NOTHING_TO_RUN, check_person
 from ..run.session import StoredBisection
 from .command_line.bisect_options import BisectOptions
 from .command_line.named_ends import named_ends
@@ -44,7 +44,7 @@ def _bisect(options: BisectOptions) -> int:
     home = user_home()
     check_backend(options.backend)
     if options.notify is not None:
-        notify_command(options.notify)
+        check_notify_command(options.notify)
     if options.no_localize and options.reduce:
         raise UsageError("expected --no-localize or --reduce, found both: a reduction begins with localizing")
     if options.resume is not None:
@@ -93,6 +93,8 @@ def _found(
     """The bisection to go on with: of the name that is given, else the newest one. `held` holds its places."""
     bisection = StoredBisection.find(options.resume or None, sessions=sessions, home=home)
     request = bisection.request
+    if not (options.resume or options.quiet):
+        print(f"note: going on with {bisection.name}, the newest that is unfinished", file=sys.stderr)
     if request.interactive:
         check_person(jobs=options.jobs)
     held.enter_context(_places(request.output, home))
@@ -126,9 +128,9 @@ def question_of(options: BisectOptions) -> Question:
     ends = named_ends(options, log)
     stack = choose_pins(_stack(options), freeze=options.freeze, search=options.search)
     repository = _searched(options, stack)
-    is_predicate = options.predicate is not None
-    if options.predicate is not None:
-        stack = _predicate(options, stack, repository).in_place_of_case(stack, repository)
+    command = None if options.predicate is None else _predicate(options, stack, repository)
+    if command is not None:
+        stack = command.in_place_of_case(stack, repository)
     elif options.case is None and options.runtime_dir is None:
         raise UsageError(
             f"expected a case, found none: name a script of {stack.case.repository} with --case, or a build "
@@ -139,11 +141,12 @@ def question_of(options: BisectOptions) -> Question:
         repository=repository,
         good=ends.good,
         bad=ends.bad,
+        command=command,
         also_old=ends.also_old,
         case=options.case,
         platform=options.platform,
         device=options.device,
-        bad_when=None if is_predicate or options.interactive else options.bad_when or _DEFAULT_BAD_WHEN,
+        bad_when=None if command or options.interactive else options.bad_when or _DEFAULT_BAD_WHEN,
         golden_data=options.golden_data,
         runtime_dir=options.runtime_dir,
         first_parent=options.first_parent or (log is not None and log.first_parent),
@@ -169,7 +172,7 @@ def _left_to_person(options: BisectOptions) -> BisectOptions:
             f"--bad-when {options.bad_when}: expected none with --interactive, where a person says it"
         )
     if options.predicate is None and options.case is None and options.runtime_dir is None:
-        return replace(options, predicate=("true",))
+        return replace(options, predicate=NOTHING_TO_RUN)
     return options
 
 
@@ -182,7 +185,8 @@ def _stack(options: BisectOptions) -> Stack:
     if options.predicate is not None:
         return repository_stack(overrides)
     raise UsageError(
-        "expected a stack, found no stack.toml here and no checkout of a known one: name one with --stack"
+        "expected a stack, found no stack.toml here and no checkout of a known one: name one with --stack, or a "
+        "command behind -- that judges each commit by its exit code"
     )
 
 
@@ -207,6 +211,7 @@ def _predicate(options: BisectOptions, stack: Stack, repository: str) -> Predica
         "--case": options.case,
         "--golden-data": options.golden_data,
         "--runtime-dir": options.runtime_dir,
+        "--reduce": options.reduce or None,
     }
     for option, given in of_a_case.items():
         if given is not None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from ...demo.make import Truth, make_demo
 from ...demo.scenarios import Scenario
 from ...runner.errors import UsageError
+from ...runner.workspace.home import command_line, to_be_found
 from .command_line.options import DemoOptions
 from .errors import run_command
 
@@ -24,25 +25,25 @@ def make_demo_stack(options: DemoOptions) -> int:
             )
         except ValueError as error:
             raise UsageError(f"demo {directory}: {error}") from error
-        command = _bisect_command(directory, truth)
+        words = _bisect_words(directory, truth)
         script = directory / "find.sh"
-        script.write_text(f'#!/bin/sh\nexec {command} "$@"\n')
+        script.write_text(f'#!/bin/sh\nexec {shlex.join(to_be_found(words))} "$@"\n')
         script.chmod(0o755)
         if options.as_json:
-            print(json.dumps({"directory": str(directory.absolute()), "command": shlex.split(command)}))
+            print(json.dumps({"directory": str(directory.absolute()), "command": words}))
             return 0
         print(
             f"made {directory}: minipto, minirt, minilib, stack.toml; the truth is in truth.json. To find it:"
         )
-        print(f"  {command}")
+        print(f"  {command_line(words)}")
         return 0
 
     return run_command(body)
 
 
-def _bisect_command(directory: Path, truth: Truth) -> str:
+def _bisect_words(directory: Path, truth: Truth) -> list[str]:
     words = ["bisect-precision", "--stack", str(directory.absolute() / "stack.toml"), "--case", truth.case]
     words += ["--good", truth.good[:12], "--bad", truth.bad[:12]]
     if truth.bad_when != "mismatch":
         words += ["--bad-when", truth.bad_when]
-    return shlex.join(words)
+    return words

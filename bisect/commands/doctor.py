@@ -66,6 +66,12 @@ def _imports(stack: Stack, case: str, revision: str) -> MachineFinding:
 
 
 def _print(findings: Sequence[MachineFinding]) -> None:
+    """On a terminal in columns; in a pipe a line each, neither padded nor wrapped."""
+    console = Console()
+    if not console.is_terminal:
+        for finding in findings:
+            print("  ".join(filter(None, (finding.state, finding.subject, finding.found, finding.hint))))
+        return
     table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
     for finding in findings:
         table.add_row(
@@ -74,4 +80,4 @@ def _print(findings: Sequence[MachineFinding]) -> None:
             Text(finding.found, overflow="fold"),
             Text(finding.hint, overflow="fold"),
         )
-    Console().print(table)
+    console.print(table)

@@ -78,7 +78,8 @@ def drive(
             raise
         written = ending.write()
         ending.attempt(lambda: leave_builds(sessions, bisection.name, home))
-        localizes = not (options.no_localize or bisection.request.interactive)
+        # A command of the user's own leaves no tensors.
+        localizes = not options.no_localize and bisection.request.bad_when is not None
         if conclusion.outcome is BisectionOutcome.CULPRIT and localizes:
             _localize(bisection, options, sessions, home=home, begun=begun)
             written = ending.write()
@@ -174,7 +175,8 @@ def _conclude(bisection: StoredBisection, options: BisectOptions) -> Conclusion:
     )
     err = Console(stderr=True, quiet=options.quiet)
     live = err.is_terminal and not options.quiet and not bisection.request.interactive
-    with LiveProgress(err) if live else PlainProgress(err) as progress:
+    builds = bool(bisection.request.stack.steps)
+    with LiveProgress(err, builds=builds) if live else PlainProgress(err, builds=builds) as progress:
         return bisection.drive(progress, crew)
 
 

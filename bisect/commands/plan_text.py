@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 
 from ..plan.predicate import BAD_EXIT_CODES
 from ..plan.question import Plan
@@ -75,9 +74,9 @@ def _probes(plan: Plan) -> Iterator[str]:
     if plan.range is None:
         yield "runs:      to find the good end, then as many as its range takes"
         return
-    outlook = outlook_before(question_of(plan.request), plan.range)
+    builds = bool(plan.request.stack.steps)
+    outlook = outlook_before(question_of(plan.request), plan.range, builds=builds)
     if outlook is not None:
-        builds = outlook.builds if plan.request.stack.steps else 0
-        yield f"runs:      {describe_outlook(replace(outlook, builds=builds))}"
+        yield f"runs:      {describe_outlook(outlook)}"
         yield "           where every run of a commit tells the same; more where not"
     yield f"           until a confidence of {plan.request.confidence:g}"

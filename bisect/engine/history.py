@@ -53,10 +53,14 @@ class AskFirstParents:
 
 @dataclass(frozen=True, kw_only=True)
 class FirstParents:
-    """A commit and its first parents, itself first, and how far each lies behind it, in the unit that was asked for."""
+    """A commit and its first parents, itself first, and how far each lies behind it, in the unit that was asked for.
+
+    is_whole: the last one is a root; else a shallow clone ends there.
+    """
 
     commits: tuple[str, ...]
     distances: tuple[float, ...]
+    is_whole: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,8 +1,9 @@
 """A command behind `--`, as it was typed in the user's checkout: how a worktree of another commit runs it."""
 
 import os
+import posixpath
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -60,6 +61,14 @@ class Predicate:
                 raise UsageError(
                     f"-- {file}: expected a file that may be executed, found one that may not; run: chmod +x {file}"
                 )
+
+    def own_files(self) -> Iterator[PurePosixPath]:
+        """What is run and belongs to each commit itself, as its tree names it."""
+        script = _script(self.words)
+        for index in (0,) if script is None or _is_code(self.words, script) else (0, script):
+            word = self.words[index]
+            if not word.startswith("/") and ("/" in word or index == script):
+                yield PurePosixPath(posixpath.normpath(self.folder / word))
 
     def in_place_of_case(self, stack: Stack, repository: str) -> Stack:
         """The stack with this command, run in a repository's worktree, as its case."""

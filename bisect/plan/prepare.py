@@ -20,6 +20,7 @@ from ..commits.load import load_range
 from ..commits.range import LoadedRange
 from .checks import check_checkouts, check_histories, checked_runtime_dir
 from .cherry_picks import parse_cherry_picks
+from .ends.command import check_command
 from .ends.find import Ends, find_ends
 from .ends.paths import paths_of_tree, told_of_paths
 from .ends.skips import parse_skips, told_of_skips
@@ -47,6 +48,7 @@ def prepare(question: Question, home: Home) -> Plan:
     workspace = Workspace(given.stack, home)
     check_histories(workspace, searched=given.repository)
     ends = find_ends(question, workspace.repositories[given.repository])
+    check_command(question, ends, workspace.repositories[given.repository])
     name = f"{now():%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
     request = _request(question, given, workspace, ends=ends, name=name, home=home)
     loaded = _loaded(request, workspace)

@@ -12,6 +12,7 @@ from ...runner.workspace.workspace import Workspace
 from ...store.vocabulary import Seeks
 from ..commits.range import LoadedRange
 from .ends.replay import BisectLog
+from .predicate import Predicate
 from .request import BisectRequest
 
 
@@ -47,6 +48,8 @@ class Question:
     also_old: tuple[str, ...] = ()
     """Revisions that do as the older end does, beside it."""
     interactive: bool = False
+    command: Predicate | None = None
+    """What stands behind `--`; the stack has it as its case."""
     typed: tuple[str, ...] = ()
     """The words of the command, without its name."""
     replayed: BisectLog | None = None

@@ -6,6 +6,7 @@ from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from ...runner.stack.templates import unfilled
 from ...store.tables.bisections import ProbeRow
 from ...store.vocabulary import Judgement, Verdict
 from ...store.words import plural
@@ -90,10 +91,12 @@ def _of_skips(runs: Sequence[ProbeRow]) -> Iterator[str]:
 
 
 def _of_command(request: BisectRequest, good: Sequence[ProbeRow], bad: Sequence[ProbeRow]) -> Iterator[str]:
+    folder = unfilled(request.stack.case.cwd).partition("/")[2]
+    where = f"in the folder {folder} of a worktree" if folder else "in a worktree"
     yield f"the command at both ends: {request.case_text}; exit code 0 is good, 1-124 is bad, 125-127 are skipped"
     if good and bad and good[-1].exit_code == bad[-1].exit_code:
         yield (
-            f"both ends exit with {good[-1].exit_code}: does the command build what it tests? It runs in a worktree of "
+            f"both ends exit with {good[-1].exit_code}: does the command build what it tests? It runs {where} of "
             "each commit, without files that git does not track"
         )
     if any(probe.judgement is Judgement.SKIP for probe in (*good, *bad)):

@@ -6,7 +6,7 @@ from datetime import datetime
 from ...store.vocabulary import BisectionOutcome, Seeks
 from ...store.words import plural
 from ..result import PinRecord
-from .model.model import AnswerCommit, RangeReport, Report, RunReport, Side
+from .model.model import AnswerCommit, ProbeReport, RangeReport, Report, RunReport, Side
 
 OUTCOMES = {
     "culprit": "culprit found",
@@ -91,6 +91,21 @@ def error(run: RunReport) -> str:
     value = run.error.value
     shown = value if isinstance(value, str) else f"{value:.2g}"
     return f"{run.error.measure.replace('_', ' ')} {shown}"
+
+
+def runs_in_order(report: Report) -> list[tuple[ProbeReport, RunReport]]:
+    """All runs, each with its probe, as they began."""
+    every = ((probe, run) for probe in report.probes for run in probe.runs)
+    return sorted(every, key=lambda each: each[1].ordinal)
+
+
+def stopped_runs(report: Report) -> str | None:
+    """Which runs are told of nowhere, for they were stopped; None where there are none."""
+    told = {run.ordinal for _, run in runs_in_order(report)}
+    stopped = sorted({*range(1, max(told, default=0))} - told)
+    if not stopped:
+        return None
+    return f"stopped before their end, and count for nothing: {', '.join(map(str, stopped))}"
 
 
 def shown_run(report: Report, side: Side) -> RunReport:

@@ -27,8 +27,10 @@ from .phrases import (
     outcome,
     percent,
     pin_state,
+    runs_in_order,
     shown_run,
     side_verdict,
+    stopped_runs,
 )
 from .plain_text import one_line, shortened
 from .write import BAD_SCRIPT, GOOD_SCRIPT
@@ -91,16 +93,17 @@ def print_probes(report: Report, console: Console) -> None:
     table.add_column(justify="right", width=4)
     table.add_column(width=4)
     table.add_column(overflow="fold")
-    for probe in report.probes:
-        for run in probe.runs:
-            judgement = Text(run.judgement.value, style=STYLES[run.judgement])
-            if console.is_terminal:
-                table.add_row(str(run.ordinal), judgement, _run(probe, run))
-            else:
-                start = f"{run.ordinal:>4} {run.judgement.value:<4} "
-                console.print(Text(start).append_text(_run(probe, run)), soft_wrap=True)
+    for probe, run in runs_in_order(report):
+        judgement = Text(run.judgement.value, style=STYLES[run.judgement])
+        if console.is_terminal:
+            table.add_row(str(run.ordinal), judgement, _run(probe, run))
+        else:
+            start = f"{run.ordinal:>4} {run.judgement.value:<4} "
+            console.print(Text(start).append_text(_run(probe, run)), soft_wrap=True)
     if console.is_terminal:
         console.print(table)
+    if (stopped := stopped_runs(report)) is not None:
+        console.print(Text(stopped), soft_wrap=True)
 
 
 def _answer(report: Report) -> Iterable[Entry]:

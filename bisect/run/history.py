@@ -137,10 +137,12 @@ def first_parents(repository: GitRepository, commit: str, unit: Literal["commits
     """The first parents of a commit, itself first, and how far each lies behind it."""
     line = repository.first_parents(commit)
     shas = tuple(sha for sha, _ in line)
+    is_whole = shas[-1] not in repository.boundary
     if unit == "commits":
-        return FirstParents(commits=shas, distances=tuple(float(place) for place in range(len(line))))
+        places = tuple(float(place) for place in range(len(line)))
+        return FirstParents(commits=shas, distances=places, is_whole=is_whole)
     distances: list[float] = []
     for _, seconds in line:
         # Dates may go backwards; distances do not.
         distances.append(max(*distances[-1:], (line[0][1] - seconds) / _DAY, 0.0))
-    return FirstParents(commits=shas, distances=tuple(distances))
+    return FirstParents(commits=shas, distances=tuple(distances), is_whole=is_whole)

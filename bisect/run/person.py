@@ -13,11 +13,14 @@ from ...runner.probe.by_hand import LeftToPerson
 from ...runner.probe.records import ProbeRequest, ProbeResult
 from ...runner.probe.workers.pool import Event
 from ...runner.probe.workers.worker import Done
+from ...runner.stack.stack import Stack
 from ...runner.verdict.verdict import Classification
 from ...store.tables.bisections import ProbeRow
 from ...store.vocabulary import Evidence, Judgement, Verdict
 from .loop import Workers
 
+NOTHING_TO_RUN = ("true",)
+"""The command of the case that a person judges, where they named none."""
 _BY_PERSON = "judged by a person"
 """The signature of such a run."""
 _VERDICTS = {
@@ -140,11 +143,19 @@ def _with_judgement(result: ProbeResult, judgement: Judgement, why: str) -> Prob
     return replace(result, classification=classification, judgement=judgement)
 
 
+_HELP = """\
+good, bad: what the case does here; skip: it cannot be told. retry builds it anew; shell opens one here.
+quit stops, and --resume goes on. Any first letters will do.
+"""
+
+
 def ask_at_terminal(
-    left: LeftToPerson, *, answers: IO[str] = sys.stdin, out: IO[str] = sys.stderr
+    left: LeftToPerson, stack: Stack, *, answers: IO[str] = sys.stdin, out: IO[str] = sys.stderr
 ) -> PersonAnswer:
-    """Say what was built and how to run it, and read answers until one of them judges it. The end of input quits."""
-    print(f"built in {left.directory}\nrun it with: sh {left.script}", file=out)
+    """Say what is there and how to run it, and read answers until one of them judges it. The end of input quits."""
+    print(f"{'built' if stack.steps else 'checked out'} in {left.directory}", file=out)
+    if stack.case.command != NOTHING_TO_RUN:
+        print(f"run it with: sh {left.script}", file=out)
     while True:
         print(f"{', '.join(PersonAnswer)}? ", end="", flush=True, file=out)
         line = answers.readline()
@@ -153,3 +164,5 @@ def ask_at_terminal(
             subprocess.run(["sh", str(left.script), os.environ.get("SHELL") or "sh"], check=False)
         elif answer is not None:
             return answer
+        else:
+            print(_HELP, end="", file=out)

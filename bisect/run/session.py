@@ -5,6 +5,7 @@ import time
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 from filelock import FileLock, Timeout
 from sqlalchemy.exc import SQLAlchemyError
@@ -149,7 +150,8 @@ class StoredBisection:
         """The workers, beside a person where one is to judge."""
         if not self.request.interactive:
             return workers
-        return PersonWorkers(workers, ask_at_terminal, judged=self.journal.probes.finished())
+        ask = partial(ask_at_terminal, stack=self.request.stack)
+        return PersonWorkers(workers, ask, judged=self.journal.probes.finished())
 
     def opened(self, progress: Progress, held: ExitStack) -> DrivenBisection:
         """As it is driven beside others, or alone. The caller holds the lock, and closes `held` at the end.

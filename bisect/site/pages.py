@@ -14,6 +14,7 @@ from ...store.tables.bisections import BisectionRow, CommitRow, ProbeRow, StageR
 from ...store.tables.nights import CellRow, IncidentRow
 from ..report.model.rows import load_rows
 from ..report.model.sides import both_sides
+from ..report.phrases import runs_in_order
 from ..report.plain_text import shortened
 from . import addresses, plots
 from .render import policy, render
@@ -153,10 +154,7 @@ class Site:
         except UserError as error:
             # One bisection of another version of the tool takes no other page away.
             return self._render("unreadable.html.j2", here, name=name, problem=str(error))
-        runs = sorted(
-            ((probe, run) for probe in view.report.probes for run in probe.runs),
-            key=lambda each: each[1].ordinal,
-        )
+        runs = runs_in_order(view.report)
         return self._render(
             template,
             here,

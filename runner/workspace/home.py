@@ -2,6 +2,8 @@
 
 import os
 import shlex
+import shutil
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,7 +72,15 @@ def command_line(words: Sequence[str]) -> str:
     """A command of the tool as it is printed to be typed: in any shell it finds the home that this process uses."""
     root = os.environ.get(_VARIABLE)
     home = f"{_VARIABLE}={shlex.quote(str(Path(root).absolute()))} " if root else ""
-    return home + shlex.join(words)
+    return home + shlex.join(to_be_found(words))
+
+
+def to_be_found(words: Sequence[str]) -> list[str]:
+    """The words of a command of the tool; its program, where it is not on PATH, by its full path."""
+    program, *rest = words
+    installed = Path(sys.executable).with_name(program)
+    is_away = shutil.which(program) is None and installed.is_file()
+    return [str(installed) if is_away else program, *rest]
 
 
 def device_locks() -> Path:

@@ -74,6 +74,11 @@ def _repository(stack: Stack, name: str) -> Iterator[MachineFinding]:
     subject = f"repository {name}"
     try:
         repository = GitRepository.open_root(path, name=name)
+        if not repository.names_commit("HEAD"):
+            yield MachineFinding(
+                state="missing", subject=subject, found=str(path), hint="it has no commit yet"
+            )
+            return
         head = repository.resolve("HEAD", option=f"repositories.{name}")
     except UserError as error:
         yield MachineFinding(state="missing", subject=subject, found=str(path), hint=str(error))

@@ -39,7 +39,7 @@ class DemoOptions:
             "--commits",
             group=OptionGroup.QUESTION,
             metavar="N",
-            type=click.IntRange(min=1),
+            type=click.IntRange(min=24),
             default=60,
             show_default=True,
             help="Make this many commits between the good end and the bad one.",

@@ -129,10 +129,19 @@ def _found(line: FirstParents, place: int) -> Move:
 
 
 def _nothing_passes(line: FirstParents) -> str:
-    behind = len(line.commits) - 1
+    end, advice = (
+        (
+            "the root",
+            "it may never have passed; name a commit of another branch with --good, or check the case",
+        )
+        if line.is_whole
+        else (
+            "the end of a shallow clone,",
+            "ask again after git fetch --deepen=200, or --unshallow, in the checkout",
+        )
+    )
     return (
-        f"expected a pass of the case somewhere before bad {line.commits[0][:12]}, found none back to the root "
-        f"{line.commits[-1][:12]} ({plural(behind, 'commit')} along first parents, "
-        "1, 2, 4, ... of them run): "
-        "it may never have passed; name a commit of another branch with --good, or check the case"
+        f"expected a pass of the case somewhere before bad {line.commits[0][:12]}, found none back to {end} "
+        f"{line.commits[-1][:12]} ({plural(len(line.commits) - 1, 'commit')} along first parents, "
+        f"1, 2, 4, ... of them run): {advice}"
     )

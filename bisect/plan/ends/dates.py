@@ -41,6 +41,8 @@ def commit_of_date(repository: GitRepository, text: str, *, option: str, line: s
         line = repository.resolve(branch, option=option) if branch else line
     elif _ISO.fullmatch(text) and not repository.names_commit(text):
         when = _git_date(text, f"{option} {text}")
+    elif _BEFORE_NOW.fullmatch(text) and not repository.names_commit(text):
+        raise UsageError(f"{option} {text}: expected a date as '@{{{text}}}', found no revision of that name")
     else:
         return None
     commit = repository.last_before(when, line)

@@ -65,9 +65,10 @@ def _furthest_good_end(repository: GitRepository, bad: str) -> str:
     """As far as a good end is looked for."""
     root, _ = repository.first_parents(bad)[-1]
     if root == bad:
-        raise EndsError(
-            f"expected commits before bad {bad[:12]} to look for a good end, found none: it is a root"
+        why = (
+            f"a shallow clone ends there; run: {repository.deepen}" if repository.boundary else "it is a root"
         )
+        raise EndsError(f"expected commits before bad {bad[:12]} to look for a good end, found none: {why}")
     return root
 
 

@@ -31,6 +31,7 @@ from .words import (
     describe_stage,
     first_words,
     fitted,
+    told_of_end,
 )
 
 _INDENT = 8
@@ -48,7 +49,9 @@ class LiveProgress(Progress):
     """Lines for each verdict, which stay, above a picture that is drawn over. No line is wider than the terminal, and
     none is broken within a word."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, *, builds: bool = True) -> None:
+        self._builds = builds
+        self._standing: Bisection | None = None
         self._stage = ""
         self._left = ""
         self._ends = ""
@@ -89,6 +92,7 @@ class LiveProgress(Progress):
 
     @override
     def standing(self, bisection: Bisection) -> None:
+        self._standing = bisection
         search = bisection.state.search
         if search is None:
             return
@@ -96,7 +100,7 @@ class LiveProgress(Progress):
         self._ends = describe_ends(search, bisection.known)
         ended = len(bisection.known.log.ended)
         if ended != self._foreseen_at:
-            self._outlook, self._foreseen_at = outlook_of(bisection), ended
+            self._outlook, self._foreseen_at = outlook_of(bisection, builds=self._builds), ended
 
     @override
     def stage(self, repository: str, *, commits: int, candidates: int) -> None:
@@ -122,7 +126,10 @@ class LiveProgress(Progress):
 
     @override
     def probe_finished(self, ordinal: int, result: ProbeResult) -> None:
+        probe = self._runs[ordinal].probe
         self._stay(ordinal, describe_result(result), style=STYLES[result.judgement])
+        for line in told_of_end(self._standing, probe, result):
+            self._print(Text(line))
 
     @override
     def probe_cancelled(self, ordinal: int) -> None:

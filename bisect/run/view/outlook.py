@@ -4,6 +4,7 @@ No number of runs stands here. What the ends, the search and the confirmation ta
 """
 
 from collections import Counter
+from dataclasses import replace
 from statistics import fmean
 
 import numpy as np
@@ -36,17 +37,20 @@ _ALONE = Circumstances()
 _COUNTED = (Phase.ENDPOINT, Phase.SEARCH, Phase.CONFIRM)
 
 
-def outlook_of(bisection: Bisection) -> Outlook | None:
+def outlook_of(bisection: Bisection, *, builds: bool = True) -> Outlook | None:
     """What is to come of a bisection whose range is open; None where that cannot be said, as where runs contradict each
-    other."""
+    other. `builds`: the stack has steps, which build something."""
     search = bisection.state.search
     if search is None or search.posterior(bisection.known, _ALONE).certain is None:
         return None
-    return _Rehearsal(bisection, search).run()
+    foreseen = _Rehearsal(bisection, search).run()
+    return foreseen if builds or foreseen is None else replace(foreseen, builds=0)
 
 
-def outlook_before(question: BisectionQuestion, loaded: LoadedRange) -> Outlook | None:
-    """What is to come before anything was run."""
+def outlook_before(
+    question: BisectionQuestion, loaded: LoadedRange, *, builds: bool = True
+) -> Outlook | None:
+    """What is to come before anything was run; `builds` as in `outlook_of`."""
     opened = Bisection.start(question).after(
         QuestionAnswered(AskRange(ordinal=1, range=question.range), loaded)
     )
@@ -56,7 +60,7 @@ def outlook_before(question: BisectionQuestion, loaded: LoadedRange) -> Outlook 
             opened, _ = opened.after(DataFrozen()).next(_ALONE)
     except UserError:
         return None
-    return outlook_of(opened)
+    return outlook_of(opened, builds=builds)
 
 
 class _Rehearsal:

@@ -25,6 +25,7 @@ from .words import (
     describe_result,
     describe_run,
     describe_stage,
+    told_of_end,
 )
 
 EVERY = 60.0
@@ -35,6 +36,7 @@ _WIDEST = 100
 
 @dataclass
 class _Run:
+    probe: StartedProbe
     told: float = field(default_factory=time.monotonic)
     begun: float = field(default_factory=time.monotonic)
     activity: str = "waiting for a worker"
@@ -43,8 +45,9 @@ class _Run:
 class PlainProgress(Progress):
     """A line an event."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, *, builds: bool = True) -> None:
         self._console = console
+        self._builds = builds
         self._runs: dict[int, _Run] = {}
         self._last: int | None = None
         self._standing: Bisection | None = None
@@ -100,7 +103,7 @@ class PlainProgress(Progress):
             return
         known = self._standing.known
         self._print(f"        {RangePicture.of(search, known).line(_WIDEST)}")
-        outlook = outlook_of(self._standing)
+        outlook = outlook_of(self._standing, builds=self._builds)
         coming = "" if outlook is None else f"; {describe_outlook(outlook)}"
         self._print(f"        {describe_ends(search, known)}{coming}")
 
@@ -110,7 +113,7 @@ class PlainProgress(Progress):
 
     @override
     def probe_started(self, probe: StartedProbe) -> None:
-        self._runs[probe.ordinal] = _Run()
+        self._runs[probe.ordinal] = _Run(probe)
         parts = (describe_run(probe), describe_commit(probe), describe_again(probe))
         self._print(" ".join(filter(None, parts)))
         self._last = probe.ordinal
@@ -121,8 +124,10 @@ class PlainProgress(Progress):
 
     @override
     def probe_finished(self, ordinal: int, result: ProbeResult) -> None:
-        self._runs.pop(ordinal, None)
+        run = self._runs.pop(ordinal)
         self._print_about(ordinal, describe_result(result))
+        for line in told_of_end(self._standing, run.probe, result):
+            self._print(line)
 
     @override
     def probe_cancelled(self, ordinal: int) -> None:

@@ -2,12 +2,13 @@
 
 import math
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ....runner.probe.records import ProbeResult
-from ....store.vocabulary import BuildSource, Judgement, Phase
+from ....store.vocabulary import BuildSource, Judgement, Phase, Seeks
 from ....store.words import duration, plural
+from ...engine.bisection import Bisection
 from ...engine.error_scale import error_size
 from ...engine.known import Known
 from ...engine.probes import WantedProbe
@@ -87,6 +88,21 @@ def describe_result(result: ProbeResult) -> str:
     error = f"{size}, " if size else ""
     build = f"build {result.build_source.value} {result.build_seconds:.1f} s, " if built else ""
     return f"{result.judgement.value}: {found.verdict.value}{signature}, {error}{build}run {result.run_seconds:.1f} s"
+
+
+def told_of_end(bisection: Bisection | None, probe: StartedProbe, result: ProbeResult) -> Sequence[str]:
+    """That an end does not do as it was said to, with the log on a line of its own, where its first run shows that:
+    whoever reads it need not wait for the runs that make it sure."""
+    if bisection is None or probe.phase is not Phase.ENDPOINT or probe.again or result.left is not None:
+        return ()
+    question = bisection.known.question
+    regression = question.range.seeks is Seeks.REGRESSION
+    good, bad = (question.range.old, question.range.new)[:: 1 if regression else -1]
+    if probe.commit == good and result.judgement is Judgement.BAD and question.gallop is None:
+        return ("the good end fails; if that is not so, stop here and see", str(result.log))
+    if probe.commit == bad and result.judgement is Judgement.GOOD:
+        return ("the bad end passes; if that is not so, stop here and see", str(result.log))
+    return ()
 
 
 def why_again(known: Known, wanted: WantedProbe) -> str | None:

@@ -4,6 +4,7 @@ import posixpath
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from itertools import groupby
 from statistics import median
 
@@ -44,6 +45,17 @@ class Grid:
         """The months of the nights with their numbers of nights, newest first."""
         months = (f"{night.started:%Y-%m}" for night in reversed(self.nights))
         return [(month, len(list(group))) for month, group in groupby(months)]
+
+    @property
+    def days(self) -> Mapping[int, str]:
+        """The day of the month of each night, by its id; of several nights of one day with `.2` and so on behind it."""
+        earlier = Counter[date]()
+        days: dict[int, str] = {}
+        for night in self.nights:
+            day = night.started.date()
+            earlier[day] += 1
+            days[night.id] = f"{day.day}.{earlier[day]}" if earlier[day] > 1 else f"{day.day}"
+        return days
 
     @property
     def newest(self) -> Mapping[CaseStatus, int]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from precision_bisect.bisect.after.notify import notify, notify_command
+from precision_bisect.bisect.after.notify import check_notify_command, notify
 from precision_bisect.runner.errors import UsageError
 from tests.bisect.report.stored_bisection import StoredBisection, sha
 
@@ -50,7 +50,7 @@ def test_a_command_that_fails_is_told_of(culprit: StoredBisection) -> None:
     assert notify("/nowhere/at/all", culprit.sessions, culprit.name) == "--notify: the command ended with 127"
 
 
-@pytest.mark.parametrize("text", ["", "  ", "'unclosed"])
+@pytest.mark.parametrize("text", ["", "  ", "'unclosed", "/nowhere/at/all now"])
 def test_what_is_no_command_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="--notify"):
-        notify_command(text)
+        check_notify_command(text)

@@ -99,6 +99,7 @@ def test_a_script_that_git_does_not_track_is_named_by_its_full_path(
             "--bad-when stall: expected none .* whose exit code",
         ),
         (["--bad", "b", "--golden-data", "d"], ("true",), "either --golden-data or a command behind --"),
+        (["--bad", "b", "--reduce"], ("true",), "either --reduce or a command behind --"),
         (["--bad", "b", "--runtime-dir", "d"], ("true",), "either --runtime-dir or a command behind --"),
         (["--bad", "b", "--repo", "zz"], ("true",), "--repo zz: expected one of tool"),
         (["--bad", "b", "--repo", "zz", "--case", "case.sh"], None, "--repo zz: expected one of tool"),

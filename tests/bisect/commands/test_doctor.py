@@ -31,7 +31,12 @@ def test_the_exit_code(small: SmallStack, capsys: pytest.CaptureFixture[str], tm
     file.write_text(text)
     assert examine(str(file), repositories=()) == 0
     assert examine(str(file), repositories=("tool=/nowhere",)) == 1
-    assert "/nowhere" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "missing  repository tool  /nowhere  " in shown
+    assert all(line == line.rstrip() for line in shown.splitlines())
+    empty = TestRepository(tmp_path / "empty").path
+    assert examine(str(file), repositories=(f"tool={empty}",)) == 1
+    assert f"missing  repository tool  {empty}  it has no commit yet\n" in capsys.readouterr().out
     assert examine(str(file), repositories=("nonsense",)) == 2
     assert "NAME=PATH" in capsys.readouterr().err
 

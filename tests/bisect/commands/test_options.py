@@ -72,7 +72,7 @@ OF_BISECT: list[tuple[str, list[str], Any]] = [
 OF_SUBCOMMANDS: list[tuple[click.Command, type[Any], str, list[str], Any]] = [
     (demo, DemoOptions, "directory", ["d"], Path("d")),
     (demo, DemoOptions, "scenario", ["d", "--scenario", "tail"], "tail"),
-    (demo, DemoOptions, "commits", ["d", "--commits", "5"], 5),
+    (demo, DemoOptions, "commits", ["d", "--commits", "25"], 25),
     (demo, DemoOptions, "seed", ["d", "--seed", "7"], 7),
     (demo, DemoOptions, "as_json", ["d", "--json"], True),
     (history, HistoryOptions, "as_json", ["--json"], True),

@@ -47,9 +47,12 @@ def bisect(*words: str, home: Home, command: tuple[str, ...] = CHECK) -> "subpro
     ("name", "program"), [("bisect-precision", main), ("reduce", reduce), ("diff-tensors", diff_tensors)]
 )
 def test_each_program_tells_its_version(name: str, program: Any) -> None:
+    """Its subcommands too."""
     result = CliRunner().invoke(program, ["--version"], prog_name=name)
     assert result.output.startswith(f"{name}, version ")
     assert result.exit_code == 0
+    for subcommand in getattr(program, "commands", ()):
+        assert ", version " in CliRunner().invoke(program, [subcommand, "--version"]).output
 
 
 @pytest.mark.parametrize("program", [main, reduce])

@@ -1,12 +1,15 @@
 """What is told of ends that do not differ, or cannot be judged."""
 
 import gzip
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import pytest
 
-from precision_bisect.bisect.report.ends import end_lines, is_about_an_end
+from precision_bisect.bisect.plan.predicate import Predicate, predicate_stack
+from precision_bisect.bisect.plan.request import BisectRequest
+from precision_bisect.bisect.report.ends import end_lines, is_about_an_end, what_to_check
 from precision_bisect.bisect.report.model.rows import Rows, load_rows
+from precision_bisect.store.tables.bisections import ProbeRow
 from precision_bisect.store.vocabulary import Phase, Verdict
 from tests.bisect.report.stored_bisection import StoredBisection, described, sha
 
@@ -50,6 +53,17 @@ def test_what_to_check_follows_from_what_was_shown(stored: StoredBisection) -> N
     assert "the bad end passes on a2a3sim, device 0" in text
     assert "the good end fails: name an older --good" in text
     assert "examples/softmax.py" in text
+
+
+def test_the_folder_that_a_command_runs_in_is_named(tmp_path: Path) -> None:
+    command = Predicate(words=("../check.sh",), folder=PurePosixPath("sub/deep"))
+    stack = command.in_place_of_case(predicate_stack(tmp_path, name="tool"), "tool")
+    request = BisectRequest(
+        stack=stack, repository="tool", fixed={}, good="0" * 40, bad="1" * 40, case=None, platform="host", device=0,
+        bad_when=None, golden_data=None, timeout=None, confidence=0.99, output=tmp_path,
+    )  # fmt: skip
+    said = "\n".join(what_to_check(request, [ProbeRow(exit_code=2)], [ProbeRow(exit_code=2)]))
+    assert "in the folder sub/deep of a worktree of each commit" in said
 
 
 @pytest.mark.parametrize(("verdict", "is_one"), [(Verdict.ENVIRONMENT_ERROR, True), (Verdict.PASS, False)])

@@ -61,6 +61,15 @@ def test_first_parents_by_commits_and_by_days_that_never_go_backwards(
     )
 
 
+def test_first_parents_may_end_where_a_shallow_clone_does(repository: TestRepository) -> None:
+    line = [repository.commit(f"commit {n}", {"n": str(n)}) for n in range(3)]
+    (repository.path / ".git" / "shallow").write_text(f"{line[1]}\n")
+    found = first_parents(GitRepository(repository.path), line[2], "commits")
+    assert (found.commits, found.is_whole) == ((line[2], line[1]), False)
+    days = first_parents(GitRepository(repository.path), line[2], "days")
+    assert (days.commits, days.is_whole) == ((line[2], line[1]), False)
+
+
 def test_merged_branches_are_not_among_the_first_parents(repository: TestRepository) -> None:
     root = repository.commit("root", {})
     repository.git("checkout", "--quiet", "-b", "side")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from precision_bisect.bisect.plan.predicate import predicate_stack
 from precision_bisect.bisect.run.person import PersonAnswer, PersonWorkers, ask_at_terminal
 from precision_bisect.runner.case.case import RunOptions
 from precision_bisect.runner.probe.by_hand import LeftToPerson, leave_to_person
@@ -106,10 +107,16 @@ def test_who_quits_interrupts() -> None:
 )
 def test_answers_at_a_terminal(typed: str, answer: PersonAnswer) -> None:
     out = io.StringIO()
-    assert ask_at_terminal(LEFT, answers=io.StringIO(typed), out=out) is answer
+    stack = predicate_stack(Path("/tool"))
+    named = stack.model_copy(update={"case": stack.case.model_copy(update={"command": ("make",)})})
+    assert ask_at_terminal(LEFT, named, answers=io.StringIO(typed), out=out) is answer
     assert out.getvalue().startswith(
-        "built in /slot\nrun it with: sh /probe/run.sh\ngood, bad, skip, retry, shell, "
+        "checked out in /slot\nrun it with: sh /probe/run.sh\ngood, bad, skip, retry, shell, "
     )
+    assert ("Any first letters will do." in out.getvalue()) == typed.startswith("what")
+    bare = io.StringIO()
+    assert ask_at_terminal(LEFT, stack, answers=io.StringIO(typed), out=bare) is answer
+    assert "run it with" not in bare.getvalue()
 
 
 def test_the_script_of_a_case(tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ def at_terminal(
         shown += piece.decode(errors="replace")
         if shown.count("quit? ") > answered:
             answered += 1
-            slot = shown.rpartition("built in ")[2].split()[0]
+            slot = shown.rpartition("checked out in ")[2].split()[0]
             os.write(ours, f"{answers(Path(slot))}\n".encode())
     os.close(ours)
     return process.wait(), shown
@@ -72,13 +72,17 @@ def test_a_person_finds_it_and_may_stop_and_go_on(
     words = ("--good", line[0], "--bad", "main", "-o", str(tmp_path / "out"), "--interactive")
     code, shown = at_terminal(repository.path, *words, answers=lambda _: next(first), shell=str(shell))
     assert code == 130, shown
-    slot = shown.split("built in ")[1].split()[0]
+    slot = shown.split("checked out in ")[1].split()[0]
     assert visited.read_text().strip() == slot
     assert "to resume:" in shown
+    assert "run it with" not in shown
+    assert "good, bad: what the case does here" in shown
+    assert "build" not in shown.partition("checked out in ")[0]
     code, again = at_terminal(repository.path, "--resume", answers=judge)
     assert code == 0, again
+    assert "note: going on with 20" in again
     assert found(tmp_path / "out") == line[BROKEN_FROM]
-    asked = shown.count("built in ") + again.count("built in ")
+    asked = shown.count("checked out in ") + again.count("checked out in ")
     # Both ends, the one that was begun anew, the one at which they quit, and a search without reruns.
     assert asked <= 4 + 4
 

@@ -59,3 +59,6 @@ def test_what_is_not_there_is_asked_for(repository: TestRepository, line: list[s
         (error,) = [text for text in done.stderr.splitlines() if text.startswith("error: ")]
         assert says in error
         assert "fetch --deepen=200, or --unshallow" in error
+    never = run(clone, tmp_path / "home", "--bad", "main", "--", "false")
+    assert never.returncode == 4
+    assert "found none back to the end of a shallow clone" in never.stderr

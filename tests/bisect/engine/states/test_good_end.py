@@ -4,10 +4,11 @@ import itertools
 
 import pytest
 
+from precision_bisect.bisect.engine.history import FirstParents
 from precision_bisect.bisect.engine.known import Known
 from precision_bisect.bisect.engine.needs import GivenData, GoodEnd, Needs, SavedData
 from precision_bisect.bisect.engine.priority.circumstances import Circumstances
-from precision_bisect.bisect.engine.states.good_end import FindingGoodEnd
+from precision_bisect.bisect.engine.states.good_end import FindingGoodEnd, _nothing_passes
 from precision_bisect.bisect.engine.states.opening import OpeningRange
 from precision_bisect.bisect.engine.states.state import Move, Wait
 from precision_bisect.runner.errors import EndsError
@@ -56,6 +57,13 @@ def test_where_nothing_passes_that_is_said(jobs: int) -> None:
     task = gallop(PlantedStack(outcome=lambda line, lib: Judgement.BAD, pins=["lib-0"] * 20), jobs=jobs)
     assert isinstance(task.error, EndsError)
     assert "found none back to the root 0 (19 commits along first parents" in str(task.error)
+
+
+def test_a_shallow_clone_s_end_is_no_root() -> None:
+    line = FirstParents(commits=("5", "4"), distances=(0.0, 1.0), is_whole=False)
+    said = _nothing_passes(line)
+    assert "found none back to the end of a shallow clone, 4 (1 commit along" in said
+    assert said.endswith("ask again after git fetch --deepen=200, or --unshallow, in the checkout")
 
 
 def test_a_bad_end_that_pins_nothing_is_refused() -> None:

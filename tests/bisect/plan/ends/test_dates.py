@@ -69,6 +69,10 @@ def test_what_is_a_revision_as_git_has_them(repository: TestRepository, june: li
         ("2026-13-01", "expected a date like 2026-06-01, found 2026-13-01"),
         ("2020-01-01", "expected a commit before that among the first parents of main, found none"),
         ("no-such-branch@{yesterday}", "expected a revision of"),
+        (
+            "2 weeks ago",
+            "--good 2 weeks ago: expected a date as '@{2 weeks ago}', found no revision of that name",
+        ),
     ],
 )
 def test_a_date_that_names_no_commit(

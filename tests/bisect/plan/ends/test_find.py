@@ -1,12 +1,14 @@
 """Names of ends become commits, of which one builds on the others."""
 
-from pathlib import Path
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
 
 import pytest
 
+from precision_bisect.bisect.plan.ends.command import check_command
 from precision_bisect.bisect.plan.ends.find import Ends, find_ends
 from precision_bisect.bisect.plan.ends.paths import paths_of_tree
-from precision_bisect.bisect.plan.predicate import predicate_stack
+from precision_bisect.bisect.plan.predicate import Predicate, predicate_stack
 from precision_bisect.bisect.plan.question import Question
 from precision_bisect.runner.errors import EndsError, UsageError
 from precision_bisect.runner.git.repository import GitRepository
@@ -14,15 +16,20 @@ from precision_bisect.store.vocabulary import Seeks
 from tests.conftest import TestRepository
 
 
-def ends(
-    repository: TestRepository, good: tuple[str, ...], bad: str, *, seeks: Seeks = Seeks.REGRESSION
-) -> Ends:
-    question = Question(
+def asking(
+    repository: TestRepository, good: tuple[str, ...], bad: str, seeks: Seeks = Seeks.REGRESSION
+) -> Question:
+    return Question(
         stack=predicate_stack(repository.path), repository=None, good=good, bad=bad, case=None, platform=None,
         device=0, bad_when=None, golden_data=None, runtime_dir=None, first_parent=False, timeout=None,
         confidence=0.99, output=None, seeks=seeks,
     )  # fmt: skip
-    return find_ends(question, GitRepository(repository.path))
+
+
+def ends(
+    repository: TestRepository, good: tuple[str, ...], bad: str, *, seeks: Seeks = Seeks.REGRESSION
+) -> Ends:
+    return find_ends(asking(repository, good, bad, seeks), GitRepository(repository.path))
 
 
 @pytest.fixture
@@ -87,6 +94,45 @@ def test_ends_that_span_no_range(
 ) -> None:
     with pytest.raises(EndsError, match=says):
         ends(repository, (good,) if good else (), bad)
+
+
+def test_where_a_shallow_clone_ends_nothing_is_said_of_a_root(
+    repository: TestRepository, commits: dict[str, str]
+) -> None:
+    (repository.path / ".git" / "shallow").write_text(f"{commits['two']}\n")
+    with pytest.raises(
+        EndsError, match=r"found none: a shallow clone ends there; run: git -C .* --deepen=200"
+    ):
+        ends(repository, (), commits["two"])
+
+
+@pytest.mark.parametrize(
+    ("words", "folder", "lacking"),
+    [
+        (("./check.sh",), "tools", "good"),
+        (("sh", "-e", "tools/check.sh"), ".", "good"),
+        (("./gone.sh",), ".", "bad"),
+        (("./made",), ".", None),
+        (("sh", "-c", "./check.sh"), "tools", None),
+        (("make", "check"), ".", None),
+    ],
+)
+def test_a_script_that_git_tracks_is_at_both_ends(
+    repository: TestRepository, words: tuple[str, ...], folder: str, lacking: str | None
+) -> None:
+    good = repository.commit("before", {"gone.sh": "exit 0\n"})
+    repository.git("rm", "--quiet", "gone.sh")
+    bad = repository.commit("with a script", {"tools/check.sh": "exit 1\n"})
+    asked = replace(
+        asking(repository, (good,), bad), command=Predicate(words=words, folder=PurePosixPath(folder))
+    )
+    git = GitRepository(repository.path)
+    if lacking is None:
+        check_command(asked, find_ends(asked, git), git)
+        return
+    sha = {"good": good, "bad": bad}[lacking][:12]
+    with pytest.raises(UsageError, match=f"each commit runs its own, found none at {lacking} {sha}; copy it"):
+        check_command(asked, find_ends(asked, git), git)
 
 
 def test_paths_as_a_tree_has_them(tmp_path: Path) -> None:

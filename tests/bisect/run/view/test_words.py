@@ -1,7 +1,11 @@
 """The phrases of the view."""
 
+from dataclasses import replace
+
 import pytest
 
+from precision_bisect.bisect.engine.bisection import Bisection
+from precision_bisect.bisect.engine.known import BisectionQuestion
 from precision_bisect.bisect.engine.probes import Target, WantedProbe
 from precision_bisect.bisect.run.view.progress import StartedProbe
 from precision_bisect.bisect.run.view.words import (
@@ -14,14 +18,15 @@ from precision_bisect.bisect.run.view.words import (
     describe_stage,
     first_words,
     fitted,
+    told_of_end,
     why_again,
 )
 from precision_bisect.bisect.search.graph.graph import CommitGraph
 from precision_bisect.runner.probe.records import ProbeResult
-from precision_bisect.store.vocabulary import BuildSource, Judgement, Phase, Verdict
+from precision_bisect.store.vocabulary import BuildSource, Judgement, Phase, Seeks, Verdict
 from tests.bisect.engine.simulated import loaded_range
 from tests.bisect.engine.stepping import about, shown
-from tests.bisect.run.view.shown import result, started
+from tests.bisect.run.view.shown import COMMIT, result, started
 
 
 @pytest.mark.parametrize(
@@ -99,3 +104,23 @@ def test_why_a_commit_is_run_again() -> None:
     assert why(Phase.SEARCH, *[good] * 10) == "again: all 10 runs in which it passes may be chance"
     assert why(Phase.SEARCH, bad, good) == "again: its runs contradict each other"
     assert why(Phase.SEARCH, skip) == "again: it could not be judged"
+
+
+def test_an_end_that_does_otherwise_is_told_of_with_its_log_at_once() -> None:
+    graph = CommitGraph([[]])
+    for seeks, old, new in ((Seeks.REGRESSION, "good", "bad"), (Seeks.FIX, "bad", "good")):
+        loaded = loaded_range([COMMIT], graph, "old")
+        asked = replace(loaded.range, old="old", new=COMMIT, seeks=seeks)
+        whole = Bisection.start(
+            BisectionQuestion(range=asked, confidence=0.99, repositories=frozenset({"line"}))
+        )
+        unlike = {"good": Judgement.BAD, "bad": Judgement.GOOD}
+        for end, commit in ((old, "old"), (new, COMMIT)):
+            probe = replace(started(1, phase=Phase.ENDPOINT), commit=commit)
+            first, log = told_of_end(whole, probe, result(judgement=unlike[end]))
+            assert first.startswith(f"the {end} end {'fails' if end == 'good' else 'passes'}")
+            assert log == "run.log.gz"
+            likewise = Judgement.GOOD if end == "good" else Judgement.BAD
+            assert told_of_end(whole, probe, result(judgement=likewise)) == ()
+            again = replace(probe, again="again: to see")
+            assert told_of_end(whole, again, result(judgement=unlike[end])) == ()

@@ -4,11 +4,12 @@ import re
 from pathlib import Path
 from statistics import median
 
-from sqlalchemy import select, update
+from sqlalchemy import delete, select, update
 
 from benchmarks.site.year import fill_nights
 from precision_bisect.bisect.site.folder import write_site
 from precision_bisect.bisect.site.views import nights
+from precision_bisect.store.database import open_store, sqlite_url
 from precision_bisect.store.tables.bisections import BisectionRow
 from precision_bisect.store.tables.nights import (
     CaseResultRow,
@@ -45,6 +46,28 @@ def test_nights_cases_and_incidents_have_pages(culprit: StoredBisection, tmp_pat
     assert "&lt;script&gt;alert(1)" in case
     assert case.count('id="night-') == 40
     assert case.count('href="#night-') == 40  # the calendar
+
+
+def test_a_night_that_has_begun_and_judged_nothing_has_pages(tmp_path: Path) -> None:
+    sessions = open_store(sqlite_url(tmp_path / "store.sqlite"))
+    fill_nights(sessions, nights=1, cases=1)
+    with sessions.begin() as session:
+        session.execute(delete(CaseResultRow))
+    write_site(sessions, tmp_path / "site")
+    assert "nothing was judged; no open incident." in (tmp_path / "site" / "index.html").read_text()
+
+
+def test_nights_of_one_day_are_numbered(tmp_path: Path) -> None:
+    sessions = open_store(sqlite_url(tmp_path / "store.sqlite"))
+    fill_nights(sessions, nights=3, cases=1)
+    with sessions.begin() as session:
+        first, second, third = nights.newest_grid(session, "nightly").nights
+        second.started = first.started
+        assert nights.newest_grid(session, "nightly").days == {
+            first.id: f"{first.started.day}",
+            second.id: f"{first.started.day}.2",
+            third.id: f"{third.started.day}",
+        }
 
 
 def fill_with_incident(stored: StoredBisection) -> None:
