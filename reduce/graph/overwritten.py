@@ -15,8 +15,8 @@ def intruders(
     A buffer that the compiler gave to two tensors at once shows itself by that.
     """
     counterpart = reference.tasks[alignment.reference_of[reader.ordinal]]
-    writers = _writers(failing, reader, argument)
-    right_writers = _writers(reference, counterpart, argument)
+    writers = writers_before(failing, reader, argument)
+    right_writers = writers_before(reference, counterpart, argument)
     return tuple(
         failing.tasks[ordinal]
         for ordinal in writers
@@ -24,8 +24,8 @@ def intruders(
     )
 
 
-def _writers(tasks: TaskList, reader: KernelTask, argument: int) -> list[int]:
-    """Ordinals of the earlier tasks that write into an argument."""
+def writers_before(tasks: TaskList, reader: KernelTask, argument: int) -> list[int]:
+    """Ordinals of the earlier tasks that write into an argument of `reader`."""
     read = _argument(reader, argument)
     if read is None or read.tensor_id is None or read.region is None:
         return []

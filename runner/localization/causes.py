@@ -42,6 +42,8 @@ class CaseFailure(DocumentPart):
     atol: float
     told: bool
     """Whether that is the case's own tolerance; else the harness's default, widened until the good build passes."""
+    by_good_build: bool = False
+    """Whether the good build's outputs are what is expected, as they are over the tolerance of the golden ones."""
     outputs: tuple[FailingOutput, ...] = ()
     """None: the case passes."""
     unwritten: tuple[UnwrittenRows, ...] = ()
@@ -92,7 +94,7 @@ class FailureCause(DocumentPart):
     kernel: str | None = None
     """The kernel that is at fault, or whose task is submitted otherwise; null where no task is."""
     position: int | None = None
-    """Of its first task that is seen to go wrong, in submission order."""
+    """Of its first task that is seen to go wrong, in submission order; where none is, of the first that differs."""
     task_class: str | None = None
     tensor: str | None = None
-    """What that task leaves wrong; null where the text does not settle its name."""
+    """What that task leaves wrong, or is given otherwise; null where the text does not settle its name."""

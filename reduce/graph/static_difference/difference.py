@@ -51,13 +51,15 @@ _OF_ORDER = frozenset(
 @dataclass(frozen=True, kw_only=True)
 class TaskDifference:
     """What is different, in words. `task` is of the failing build, `counterpart` of the reference; None where that
-    build has no such task. `argument` is the index of the argument that differs."""
+    build has no such task. `argument` is the index of the argument that differs, `tensor` its name
+    in the orchestration."""
 
     kind: DifferenceKind
     task: KernelTask | None
     counterpart: KernelTask | None
     argument: int | None
     text: str
+    tensor: str | None = None
 
     @property
     def kernel(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ....runner.build_output.graph.model import GraphArgument
 from ..alignment import Alignment, align
@@ -110,7 +110,9 @@ class _Comparison:
             found = self._of_argument(task, other, argument, counterpart)
             if found is not None:
                 kind, text = found
-                yield _difference(kind, task, other, f"{named}: {text}", argument.index)
+                tensor = self.name_of(task, argument.index)
+                difference = _difference(kind, task, other, f"{named}: {text}", argument.index)
+                yield replace(difference, tensor=tensor)
 
     def _of_argument(
         self, task: KernelTask, other: KernelTask, ours: GraphArgument, theirs: GraphArgument

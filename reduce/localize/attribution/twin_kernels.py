@@ -12,7 +12,7 @@ from ....runner.errors import UserError
 from ....runner.localization.footprints import TaskFootprint
 from ....runner.tensor.view import TensorView
 from ...graph.alignment import Alignment
-from ...graph.overwritten import intruders
+from ...graph.overwritten import intruders, writers_before
 from ...graph.task_list import KernelTask
 from ...replay.comparison import NotWholeError, TaskValues, differs, distance
 from ...replay.recorded_build import RecordedBuild
@@ -139,6 +139,8 @@ class TwinKernels:
             if writers:
                 named = ", ".join(f"{writer.name} (task {writer.ordinal})" for writer in writers[:4])
                 return f": argument {argument} shares its buffer with what {named} writes"
+            if not writers_before(self.failing.tasks, task, argument):
+                return f": argument {argument} was so before any task wrote it: the harness's fault, or the runtime's"
         return ""
 
 

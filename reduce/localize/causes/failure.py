@@ -81,12 +81,14 @@ class OutputJudge:
     """Tells which outputs of a run are wrong: over `tolerance` from what is `expected`.
 
     `told` says that the case's own tolerance is known; else it is the harness's default, widened until the good build
-    passes.
+    passes. `by_good_build` says that the good build's outputs are what is expected: they are not within the tolerance
+    of the golden ones.
     """
 
     expected: TensorFolder
     tolerance: Tolerance
     told: bool
+    by_good_build: bool = False
 
     @classmethod
     def of(
@@ -109,7 +111,7 @@ class OutputJudge:
             return judge
         worst = max(output.worst for output in off.outputs.values())
         if told or not math.isfinite(worst):
-            return cls(expected=good, tolerance=judge.tolerance, told=told)
+            return cls(expected=good, tolerance=judge.tolerance, told=told, by_good_build=True)
         wider = Tolerance(
             rtol=judge.tolerance.rtol * worst * _ROOM, atol=judge.tolerance.atol * worst * _ROOM
         )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ....runner.build_output.golden_data import TensorFolder
+from ....runner.localization.orders import Race
 from ...replay.recorded_build import RecordedBuild
 from ..causes.failure import OutputJudge
 from ..experiments.experiment import Steps
@@ -23,6 +24,16 @@ class FailingRun:
     orders: OrderTrials | None
     unordered: bool
     schedule: str | None
+
+    def under_failing_order(self, race: Race | None) -> FailingRun | None:
+        """The first run under a schedule of the stack file in which it failed; None where there is none."""
+        if race is None or self.orders is None:
+            return None
+        for trial in race.trials:
+            outputs = self.orders.outputs_under(trial.schedule) if trial.failed else None
+            if outputs is not None:
+                return replace(self, outputs=outputs, schedule=trial.schedule)
+        return None
 
 
 def failing_run(build: RecordedBuild, expected: ExpectedValues, judge: OutputJudge) -> Steps[FailingRun]:

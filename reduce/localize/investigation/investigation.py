@@ -16,8 +16,9 @@ from ...replay.recorded_build import RecordedBuild
 from ...replay.replay import ReplayError
 from ...replay.runnable_build import RunnableBuild
 from ..attribution.attribution import Attribution, Attributor, DivergentTask
+from ..causes.changes import ChangedPart
 from ..causes.explain import explain, explain_ending, judge_of
-from ..causes.explanation import Cause
+from ..causes.explanation import Cause, FailureExplanation
 from ..experiments.experiment import Record, Steps, Tell
 from ..references.reference import ExpectedValues
 from ..references.request import LocalizationRequest
@@ -70,7 +71,12 @@ def _examine_ending(
         return StallFindings(request=request, stall=stall, causes=causes)
     if not causes:
         raise error
-    return EndingFindings(request=request, ended=str(error), causes=causes)
+    return EndingFindings(request=request, ended=_in_words(error), causes=causes)
+
+
+def _in_words(error: ReplayError) -> str:
+    """How a run ended, without the places of files that do not stay."""
+    return str(error).rpartition(", found ")[2].partition("; see ")[0]
 
 
 def compare(
@@ -86,17 +92,43 @@ def compare(
     judge = judge_of(request, failing, expected)
     run = yield from failing_run(failing, expected, judge)
     explanation = yield from explain(request, run, expected)
-    if explanation is None or not explanation.causes:
-        findings = yield from _localize(request, failing, expected, run)
-        return ExplainedFindings(request=request, explanation=explanation, parts=(findings,))
-    parts: list[Findings] = []
+    if explanation is not None and explanation.causes:
+        return (yield from _localize_causes(request, expected, run, explanation))
+    findings = yield from _localize(request, failing, expected, run)
+    provoked = (
+        run.under_failing_order(findings.race) if explanation is not None and explanation.passes else None
+    )
+    if provoked is not None:
+        # It passed when it was recorded, and fails in another order of its tasks: that failure has a cause too.
+        again = yield from explain(request, provoked, expected)
+        if again is not None and again.causes:
+            return (yield from _localize_causes(request, expected, provoked, again, known=findings))
+    return ExplainedFindings(request=request, explanation=explanation, parts=(findings,))
+
+
+def _localize_causes(
+    request: LocalizationRequest,
+    expected: ExpectedValues,
+    run: FailingRun,
+    explanation: FailureExplanation,
+    *,
+    known: Findings | None = None,
+) -> Steps[ExplainedFindings]:
+    """What each of the causes does by itself; `known` is what is known of the failing build already."""
+    failing, parts = run.build, list[Findings]()
     # What no task writes is wrong though no task is: it need not be looked for again and again.
     attempts = 1 if explanation.unwritten else None
     for cause in explanation.causes[:_MOST_CAUSES]:
         subject, values, alone = cause.subject or failing, expected, run
+        if subject is failing and known is not None:
+            parts.append(known)
+            continue
         if subject is not failing:
             values = expected.against(subject)
-            alone = yield from failing_run(subject, values, judge)
+            alone = yield from failing_run(subject, values, run.judge)
+        if any(change.part is ChangedPart.DATA for change in cause.changes):
+            parts.append(_without_tensors(request, subject, values, alone))
+            continue
         try:
             part = yield from _localize(request, subject, values, alone, attempts=attempts, caused=True)
         except (UserError, BuildOutputError) as error:

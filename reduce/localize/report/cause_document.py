@@ -111,10 +111,17 @@ def told_cause(
         changes=tuple(changed_part(change) for change in cause.changes),
         differences=tuple(each.text for each in differences[:_MOST_DIFFERENCES]),
         kernel=kernel or (first.kernel if first is not None else None),
-        position=None if first is None else first.position,
+        position=_position(differences) if first is None else first.position,
         task_class=None if first is None else first.task_class,
-        tensor=None if first is None else first.tensor,
+        tensor=next((each.tensor for each in differences if each.tensor), None)
+        if first is None
+        else first.tensor,
     )
+
+
+def _position(differences: Sequence[TaskDifference]) -> int | None:
+    """Of the first task of the failing build that differs."""
+    return next((each.task.ordinal for each in differences if each.task is not None), None)
 
 
 def _missing_writer(differences: Sequence[TaskDifference], unwritten: Sequence[Unwritten]) -> str | None:
@@ -149,7 +156,9 @@ def what_changed(cause: Cause, differences: Sequence[TaskDifference], *, identic
         return f"{len(missing)} tasks of the good build are not submitted: {names}{more}"
     if differences:
         return differences[0].text
-    return f"the {' and the '.join(dict.fromkeys(change.part.value for change in cause.changes))}"
+    changed = cause.changes[0]
+    lines = [line for text in changed.texts for line in text.lines()]
+    return f"the {changed.part.value}: {'  '.join(lines[:_MOST_NAMED])}".removesuffix(": ")
 
 
 _KINDS: Mapping[DifferenceKind, CauseKind] = {
@@ -210,6 +219,7 @@ def case_failure(explanation: FailureExplanation) -> CaseFailure:
         rtol=tolerance.rtol,
         atol=tolerance.atol,
         told=explanation.judge.told,
+        by_good_build=explanation.judge.by_good_build,
         outputs=tuple(
             FailingOutput(
                 name=output.name,

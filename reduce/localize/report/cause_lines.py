@@ -25,6 +25,11 @@ def print_causes(divergence: Divergence, line: Line) -> None:
 
 
 def _print_failure(divergence: Divergence, failure: CaseFailure, line: Line) -> None:
+    if failure.by_good_build:
+        line(
+            "the good build's outputs are over it too: the golden ones, or the tolerance, are not its own",
+            "yellow",
+        )
     if divergence.passes:
         line(f"the case passes: its outputs are within {_tolerance(failure)}", "bold green")
         if not failure.told:

@@ -47,7 +47,8 @@ def _print_first_divergences(divergence: Divergence, line: Line) -> None:
     elif not divergence.first_divergent:
         if not divergence.passes and not divergence.causes:
             line("no task was seen to leave other values than it should", "bold yellow")
-        if any(edge.ordered_in_reference is not False for edge in divergence.missing_edges):
+        unordered = any(edge.ordered_in_reference is not False for edge in divergence.missing_edges)
+        if unordered and not divergence.causes:
             line("candidates, should it fail in some orders only, are the tasks that do not wait:", "yellow")
     alike: dict[tuple[int | None, str, int, str], list[FirstDivergent]] = {}
     for entry in divergence.first_divergent:
