@@ -54,10 +54,11 @@ PTO2_SCOPE() {
 """
 
 
-def small_build(folder: Path, middle: str, launch: str = "") -> Path:
-    """x1 = 2 middle(2 x0) and x2 = 4 x0; the golden data say that `middle` adds 1. `launch` is said to its task p1."""
+def small_build(folder: Path, middle: str, launch: str = "", *, body: str = _BODY) -> Path:
+    """x1 = 2 middle(2 x0) and x2 = 4 x0; the golden data say that `middle` adds 1. `launch` is said to its task p1.
+    `body` is another spelling of the orchestration."""
     kernels = {"scale": elementwise(SCALE), "middle": elementwise(middle)}
-    build = write_build(folder, orchestration(_BODY.replace("LAUNCH", launch), 3), kernels)
+    build = write_build(folder, orchestration(body.replace("LAUNCH", launch), 3), kernels)
     config = build / "kernel_config.py"
     named = '"function_name": "aicpu_orchestration_entry"'
     signature = f'{named}, "signature": [_D.IN, _D.OUT, _D.OUT]'

@@ -4,8 +4,8 @@
 
 Fault NUMBER of a seed is the same in each call. The case's own check says whether it fails, with its own tolerance; a
 place where it does not end as its kind intends is passed over, and counted. Then `reduce BAD --reference GOOD
---localize-only` answers. Rows are appended to OUT/faults.jsonl as they come; those that stand there already are not
-made again. OUT/faults.md is the table of all rows.
+--localize-only` answers, told that tolerance. Rows are appended to OUT/faults.jsonl as they come; those that stand
+there already are not made again. OUT/faults.md is the table of all rows.
 """
 
 from __future__ import annotations
@@ -97,6 +97,7 @@ def _row(drawn: Drawn, number: int, generator: Generator) -> Row:
                 "--stack",
                 str(drawn.twins.bad_trees.stack_file),
             ),
+            *("--rtol", drawn.tolerance[0], "--atol", drawn.tolerance[1]),
             *("--localize-only", "--quiet", "--timeout", str(_TIMEOUT), "-o", str(output)),
         ],
     )
@@ -114,14 +115,14 @@ def _row(drawn: Drawn, number: int, generator: Generator) -> Row:
             [sorted(cause.kernels), sorted(cause.tensors), cause.change.value] for cause in drawn.fault.causes
         ],
         "passed_over": drawn.passed_over,
-        "grade": grade(drawn.fault, divergence).value,
+        "grade": grade(drawn.good, drawn.fault, divergence).value,
         "task_right": task_is_right(drawn.fault, divergence),
         "answer": [
             [
                 one.kernel,
                 sorted(one.tensors),
                 sorted(one.classes),
-                sorted(change.value for change in one.changes),
+                sorted(one.kernels_changed | one.lines)[:4],
             ]
             for one in (named(divergence) if divergence is not None else ())
         ],

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
 from dataclasses import dataclass
 from enum import Enum
 
 from precision_bisect.runner.localization.divergence import Divergence
 
 from .fault import Cause, Change, Ending, Fault
+from .sources import Sources
 
 _ORDERS = frozenset({Change.DIRECTION, Change.ORDER, Change.BUFFER})
-"""Named alike today: as two tasks that nothing orders."""
+"""Told by two tasks that nothing orders, too."""
 
 
 class Grade(Enum):
@@ -28,53 +29,81 @@ class Grade(Enum):
 
 @dataclass(frozen=True)
 class Named:
-    """One cause as the command names it: a kernel, the tensors of its tasks, their classes, and what changed."""
+    """One cause as the command names it.
 
-    kernel: str
+    kernel: of the task at fault. tensors: what it leaves wrong. classes: of its error. kernels_changed: those whose
+    source is said to be the cause. lines: of other sources, said to be the cause. unordered: whether two tasks without
+    an order are.
+    """
+
+    kernel: str | None
     tensors: frozenset[str]
     classes: frozenset[str]
-    changes: frozenset[Change]
+    kernels_changed: frozenset[str] = frozenset()
+    lines: frozenset[str] = frozenset()
+    unordered: bool = False
 
     def is_task_of(self, cause: Cause) -> bool:
         """Whether it names a task that is at fault."""
         return self.kernel in cause.kernels
 
-    def is_right(self, cause: Cause) -> bool:
-        """Whether task, tensor, class and change are right."""
+    def is_right(self, cause: Cause, planted: frozenset[str]) -> bool:
+        """Whether task, tensor, class and change are right; `planted` are the orchestration's lines that changed."""
         return (
             self.is_task_of(cause)
-            and bool(self.tensors & cause.tensors)
+            # A task that is not there leaves no tensor.
+            and (cause.change is Change.MISSING_TASK or bool(self.tensors & cause.tensors))
             and self.classes <= cause.classes
-            and (cause.change in self.changes or bool(cause.change in _ORDERS and self.changes & _ORDERS))
+            and self._tells_change(cause, planted)
         )
+
+    def _tells_change(self, cause: Cause, planted: frozenset[str]) -> bool:
+        if cause.change is Change.KERNEL:
+            return bool(self.kernels_changed) and self.kernels_changed <= cause.kernels
+        return bool(self.lines & planted) or (cause.change in _ORDERS and self.unordered)
 
 
 def named(divergence: Divergence) -> tuple[Named, ...]:
-    """The causes that a localization names, a kernel once, best first."""
+    """The causes that a localization names, best first; where it names none, each first divergent kernel."""
+    if divergence.causes:
+        return tuple(
+            Named(
+                kernel=cause.kernel,
+                tensors=frozenset({cause.tensor} if cause.tensor is not None else ()),
+                classes=frozenset({cause.task_class} if cause.task_class is not None else ()),
+                kernels_changed=frozenset(
+                    change.kernel for change in cause.changes if change.part == "kernel" and change.kernel
+                ),
+                lines=frozenset(
+                    line[1:].strip()
+                    for change in cause.changes
+                    if change.part != "kernel"
+                    for line in change.diff
+                ),
+            )
+            for cause in divergence.causes
+        )
     unordered = {
         name for edge in divergence.missing_edges for name in (edge.before_kernel, edge.after_kernel)
     }
-    kernels = list(dict.fromkeys(entry.kernel for entry in divergence.first_divergent))
     causes: list[Named] = []
-    for kernel in kernels:
+    for kernel in dict.fromkeys(entry.kernel for entry in divergence.first_divergent):
         entries = [entry for entry in divergence.first_divergent if entry.kernel == kernel]
-        classes = frozenset(entry.task_class for entry in entries)
-        changes = {Change.KERNEL} if "introduced" in classes else set[Change]()
-        if kernel in unordered:
-            changes |= _ORDERS
+        classes = frozenset[str](entry.task_class for entry in entries)
         causes.append(
             Named(
-                kernel,
-                frozenset(entry.tensor for entry in entries if entry.tensor is not None),
-                frozenset(classes),
-                frozenset(changes),
+                kernel=kernel,
+                tensors=frozenset(entry.tensor for entry in entries if entry.tensor is not None),
+                classes=classes,
+                kernels_changed=frozenset({kernel} if "introduced" in classes else ()),
+                unordered=kernel in unordered,
             )
         )
     return tuple(causes)
 
 
-def grade(fault: Fault, divergence: Divergence | None) -> Grade:
-    """How good the answer is; None: the command ended with an error."""
+def grade(good: Sources, fault: Fault, divergence: Divergence | None) -> Grade:
+    """How good the answer is, of a fault planted in the good sources; None: the command ended with an error."""
     if divergence is None:
         return Grade.ERROR
     answers = named(divergence)
@@ -86,9 +115,13 @@ def grade(fault: Fault, divergence: Divergence | None) -> Grade:
         return Grade.FIRST if right else Grade.NOTHING if not stalled else Grade.WRONG
     if not answers:
         return Grade.NOTHING
-    if _is_any(answers[0], fault.causes):
+    right = [
+        any(answer.is_right(cause, _planted(good, cause.alone or fault.sources)) for cause in fault.causes)
+        for answer in answers[:3]
+    ]
+    if right[0]:
         return Grade.FIRST
-    return Grade.AMONG_THREE if any(_is_any(one, fault.causes) for one in answers[:3]) else Grade.WRONG
+    return Grade.AMONG_THREE if any(right) else Grade.WRONG
 
 
 def task_is_right(fault: Fault, divergence: Divergence | None) -> bool:
@@ -97,5 +130,9 @@ def task_is_right(fault: Fault, divergence: Divergence | None) -> bool:
     return bool(answers) and any(answers[0].is_task_of(cause) for cause in fault.causes)
 
 
-def _is_any(answer: Named, causes: Sequence[Cause]) -> bool:
-    return any(answer.is_right(cause) for cause in causes)
+def _planted(good: Sources, bad: Sources) -> frozenset[str]:
+    """Lines that only one of the orchestrations has, or that it has more often."""
+    ours, theirs = (
+        Counter(line.strip() for line in sources.orchestration.splitlines()) for sources in (bad, good)
+    )
+    return frozenset((ours - theirs) + (theirs - ours))

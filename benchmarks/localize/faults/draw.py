@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import shutil
 from collections import Counter
 from collections.abc import Mapping
@@ -51,7 +52,10 @@ class Drawn:
     kind: str
     case: str
     fault: Fault
+    good: Sources
     twins: Twins
+    tolerance: tuple[str, str]
+    """The case's own `rtol` and `atol`, as its script spells them."""
     passed_over: Mapping[str, int]
 
 
@@ -96,7 +100,9 @@ class Generator:
                     kind=name,
                     case=Path(case).stem,
                     fault=fault,
+                    good=sources,
                     twins=twins,
+                    tolerance=_tolerance((library / case).read_text()),
                     passed_over=passed_over,
                 )
             passed_over[ending] += 1
@@ -121,3 +127,8 @@ class Generator:
                 if alone is not Ending.MISMATCH:
                     return f"one alone ends with {alone.value}"
         return None
+
+
+def _tolerance(script: str) -> tuple[str, str]:
+    rtol, atol = (re.findall(rf"\b{name}=([-+.e\d]+)", script)[0] for name in ("rtol", "atol"))
+    return rtol, atol

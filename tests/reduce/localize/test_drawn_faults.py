@@ -45,23 +45,24 @@ def fault(*causes: Cause, ending: Ending = Ending.MISMATCH) -> Fault:
     return Fault(Sources("", {}), causes, ending)
 
 
+GOOD = Sources("", {})
 ADD = Cause(frozenset({"add"}), frozenset({"sum"}), Change.KERNEL)
 
 
 def test_an_answer_is_right_only_with_task_tensor_class_and_change() -> None:
-    assert grade(fault(ADD), divergence(("add", "sum", "introduced"))) is Grade.FIRST
-    assert grade(fault(ADD), divergence(("mul", "y", "introduced"), ("add", "sum", "introduced"))) is (
+    assert grade(GOOD, fault(ADD), divergence(("add", "sum", "introduced"))) is Grade.FIRST
+    assert grade(GOOD, fault(ADD), divergence(("mul", "y", "introduced"), ("add", "sum", "introduced"))) is (
         Grade.AMONG_THREE
     )
-    assert grade(fault(ADD), divergence(("add", "other", "introduced"))) is Grade.WRONG
-    assert grade(fault(ADD), divergence(("add", "sum", "interaction"))) is Grade.WRONG
-    assert grade(fault(ADD), divergence()) is Grade.NOTHING
-    assert grade(fault(ADD), None) is Grade.ERROR
+    assert grade(GOOD, fault(ADD), divergence(("add", "other", "introduced"))) is Grade.WRONG
+    assert grade(GOOD, fault(ADD), divergence(("add", "sum", "interaction"))) is Grade.WRONG
+    assert grade(GOOD, fault(ADD), divergence()) is Grade.NOTHING
+    assert grade(GOOD, fault(ADD), None) is Grade.ERROR
 
 
 def test_in_a_build_that_passes_only_silence_is_right() -> None:
-    assert grade(fault(ending=Ending.PASS), divergence()) is Grade.CLEARED
-    assert grade(fault(ending=Ending.PASS), divergence(("add", "sum", "introduced"))) is Grade.BLAMED
+    assert grade(GOOD, fault(ending=Ending.PASS), divergence()) is Grade.CLEARED
+    assert grade(GOOD, fault(ending=Ending.PASS), divergence(("add", "sum", "introduced"))) is Grade.BLAMED
 
 
 @pytest.mark.long

@@ -15,7 +15,7 @@ from .....runner.build_output.orchestration.orchestration import Orchestration
 from .....runner.case.entry_arguments import EntryArgument, EntryTensor
 from .....runner.tensor.view import contiguous_strides
 from ....graph.task_list import KernelTask, TaskList
-from ....graph.tensor_names import tensor_name
+from ....graph.tensor_names import submit_lines, tensor_name
 from ....rewrite.geometry import LayoutError, buffer_shape, view_of
 from ....rewrite.launch import tells_blocks
 from ....rewrite.single_task import scalar_text, submits_of
@@ -93,14 +93,36 @@ def _alike(orchestration: Orchestration, task: KernelTask) -> tuple[Submit, ...]
             f"{task.name} (task {task.ordinal}): expected automatic dependencies, found a manual scope"
         )
     submits = submits_of(orchestration, task)
-    if not submits or any(
-        submit.declaration is None or not all(a.plain for a in submit.arguments) for submit in submits
-    ):
+    if not submits or any(_not_understood(submit) for submit in submits):
+        found = [
+            f"line {line}: {why}"
+            for submit, line in zip(
+                orchestration.submits, submit_lines(orchestration, orchestration.submits), strict=True
+            )
+            if _may_make(submit, task) and (why := _not_understood(submit)) is not None
+        ]
         raise NotReducibleError(
             f"{task.name} (task {task.ordinal}): expected a submit with arguments of its own in the orchestration, "
-            f"found {'others' if submits else 'none'}"
+            f"found {'; '.join(found) or 'none'}; write the submit out there"
         )
     return submits
+
+
+def _may_make(submit: Submit, task: KernelTask) -> bool:
+    """Whether a submit names the task's kernels, or one that the text does not settle."""
+    own = set(task.task.kernels or ())
+    return any(kernel.func_id is None or kernel.func_id in own - {-1} for kernel in submit.kernels)
+
+
+def _not_understood(submit: Submit) -> str | None:
+    """Why a submit does not tell what its task is given; None where it does."""
+    unsettled = [kernel.text for kernel in submit.kernels if kernel.func_id is None]
+    if unsettled:
+        return f"its kernel is `{unsettled[0]}`, of which the text does not tell one value"
+    if submit.declaration is None:
+        return f"its arguments `{submit.parameters}` are declared elsewhere"
+    added = [argument.text for argument in submit.arguments if not argument.plain]
+    return f"its argument `{added[0]}` is added in a branch or a loop" if added else None
 
 
 def _placed(
@@ -180,7 +202,9 @@ def _buffer(
         shape = buffer_shape(elements, regions)
         for region in regions:
             view_of(region, shape)
-    name = entry.name if entry is not None else next((name for name in names if name), "buffer")
+    # What a helper returns is spelled as a call of it, which is no name.
+    spelled = [name for name in names if name is not None and name.isidentifier()]
+    name = entry.name if entry is not None else next(iter(spelled), "buffer")
     taken = {buffer.name for buffer in earlier} | ({*entries} if entry is None else set[str]())
     unique = name if name not in taken else f"{name}_{len(earlier)}"
     return Buffer(number=len(earlier), name=unique, dtype=dtype, shape=shape, is_entry=entry is not None)
