@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -56,25 +56,19 @@ class PairRecorder:
             return self._golden_alone()
         self.on_progress("recording the reference")
         reference = self._recorder(self.reference, "reference").record()
-        failing = self._recorder(self.failing, "failing")
-        for number in range(MOST_RUNS):
-            self.on_progress(f"recording the failing build (attempt {number + 1})")
-            attempt = failing.attempt(number)
+        for attempt, copy in self._attempts():
             if not attempt.compared or self.printed is not None:
-                return self._broken(attempt, reference, failing.copy)
+                return self._broken(attempt, reference, copy)
             assert attempt.recording is not None
             pair = BuildPair(failing=attempt.recording, reference=reference)
             if pair.diverged or self.any_failure:
                 return _values(pair, "the good build's")
         raise UserError(
-            f"{self.failing}: expected a run that differs from the reference, found {MOST_RUNS} that do not"
+            f"{self.failing}: expected a run that differs from the reference, found {self._tried} that do not"
         )
 
     def _golden_alone(self) -> RecordedPair:
-        failing = self._recorder(self.failing, "failing")
-        for number in range(MOST_RUNS):
-            self.on_progress(f"recording the failing build (attempt {number + 1})")
-            attempt = failing.attempt(number)
+        for attempt, _ in self._attempts():
             if attempt.recording is None or not attempt.compared:
                 raise UserError(
                     f"{self.failing}: expected its outputs compared, found {attempt.verdict.value}: "
@@ -85,8 +79,32 @@ class PairRecorder:
                 recorded = _values(pair, "the golden data")
                 return recorded if self.printed is None else replace(recorded, failure=self.printed)
         raise UserError(
-            f"{self.failing}: expected a run whose outputs miss the golden data, found {MOST_RUNS} that do not"
+            f"{self.failing}: expected a run whose outputs miss the golden data, found {self._tried} that do not"
         )
+
+    def _attempts(self) -> Iterator[tuple[Attempt, WorkingCopy]]:
+        """Runs of the failing build as it is; then, should none of them fail, one under each schedule of the stack,
+        unless one was asked for. Each with the build's copy: what is recorded under a schedule is reduced under it."""
+        failing = self._recorder(self.failing, "failing")
+        for number in range(MOST_RUNS):
+            self.on_progress(f"recording the failing build (attempt {number + 1})")
+            yield failing.attempt(number), failing.copy
+        for number, schedule in enumerate(self._schedules, start=MOST_RUNS):
+            self.on_progress(f"recording the failing build under schedule {schedule}")
+            ordered = replace(failing, toolchain=failing.toolchain.under(schedule))
+            yield ordered.attempt(number), ordered.copy
+
+    @property
+    def _schedules(self) -> Sequence[str]:
+        """In which else the failing build is tried."""
+        asked = self.failing_toolchain.schedule is not None
+        return () if asked else tuple(self.failing_toolchain.stack.schedules)
+
+    @property
+    def _tried(self) -> str:
+        """The runs that were made, in words."""
+        ordered = f", and one under each of {', '.join(self._schedules)}," if self._schedules else ""
+        return f"{MOST_RUNS}{ordered}"
 
     def _broken(self, attempt: Attempt, reference: Recording, copy: WorkingCopy) -> RecordedPair:
         if self.printed is None and not self.any_failure and attempt.verdict not in BROKEN:
