@@ -44,7 +44,7 @@ def main() -> None:
     rows = [row for row in read_rows(journal) if row["seed"] == arguments.seed]
     number = max((row["number"] for row in rows), default=-1) + 1
     with tempfile.TemporaryDirectory() as name, quick_runs():
-        compile_once(arguments.out / "compiled")
+        compile_once(Path(name) / "compiled")
         generator = Generator(Trees.make(Path(name) / "trees"), arguments.seed, Path(name))
         while len(rows) < arguments.faults:
             drawn = generator.draw(number)

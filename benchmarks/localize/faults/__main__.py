@@ -52,7 +52,7 @@ def main() -> None:
     done = {(row["seed"], row["number"]) for row in read_rows(journal)}
     with tempfile.TemporaryDirectory() as name, quick_runs():
         folder = Path(name) if arguments.keep is None else arguments.out.absolute() / f"kept-{arguments.keep}"
-        compile_once(arguments.out / "compiled")
+        compile_once(Path(name) / "compiled")
         generator = Generator(Trees.make(folder / "trees"), arguments.seed, folder)
         if arguments.keep is not None:
             drawn = generator.draw(arguments.keep)
