@@ -69,7 +69,7 @@ def reduce(options: ReduceOptions) -> int:
                 return _footprints(options, builds, say)
             return _localize(options, builds, say) if options.localize_only else _shrink(options, builds, say)
     except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {error}{_interpreter_hint(str(error), options)}", file=sys.stderr)
         return error.exit_code
     except (BuildOutputError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
@@ -84,11 +84,19 @@ def reduce(options: ReduceOptions) -> int:
         return INTERRUPTED
 
 
+def _interpreter_hint(error: str, options: ReduceOptions) -> str:
+    """What to do where a run lacked a module, as builds that were named are run with interpreters that are."""
+    if options.bisection is not None or "No module named" not in error:
+        return ""
+    return "; name an interpreter that has it with --python, and the reference's with --reference-python"
+
+
 def _tolerance(options: ReduceOptions, *, default: float = 0.0) -> Tolerance:
     return Tolerance(rtol=options.rtol or default, atol=options.atol or default)
 
 
 def _localize(options: ReduceOptions, builds: OpenedBuilds, say: Say) -> int:
+    builds.check_data()
     # Against a good build, any difference of a task counts, and the case's own tolerance tells what fails.
     told = _tolerance(options)
     divergence = localize(
@@ -175,6 +183,7 @@ def _shrink(options: ReduceOptions, builds: OpenedBuilds, say: Say) -> int:
         interesting=script,
         external=_external(options),
     )
+    builds.check_data()
     result = shrink(request, on_progress=say)
     _print_reduction(result, request.output, options)
     return STOPPED if result.stopped == "budget" else FOUND

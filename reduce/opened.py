@@ -44,6 +44,20 @@ class OpenedBuilds:
     harness: Tolerance | None = None
     timeout: float
 
+    def check_data(self) -> None:
+        """Raises `UsageError` where the failing build has no frozen data of its own, as one that a bisection left, and
+        none were named."""
+        if self.golden_data is not None or (self.failing / "data").is_dir():
+            return
+        bisections, failing = user_home().bisections.resolve(), self.failing.resolve()
+        alike = ""
+        if bisections in failing.parents:
+            name = failing.relative_to(bisections).parts[0]
+            alike = f", or take its builds, data and interpreters with --bisection {name}"
+        raise UsageError(
+            f"{self.failing}: expected frozen data in its data/, found none; name them with --golden-data DIR{alike}"
+        )
+
 
 @contextmanager
 def open_builds(options: ReduceOptions, servers: ForkServers, say: Say) -> Generator[OpenedBuilds]:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from ..runner.errors import UsageError
 from ..runner.localization.divergence import DIVERGENCE, TASK_GRAPH, Divergence
+from ..store.files import IGNORE, make_ignored_folder
 
 _WORK = "work"
 MARK = "reduce-of"
@@ -33,7 +34,7 @@ def working_in(work: Path) -> Generator[None]:
 
 def _remove_unused(output: Path) -> None:
     """Remove the folder where nothing but the mark of its use is in it: a reduction that has not begun."""
-    if {path.name for path in output.iterdir()} <= {MARK}:
+    if {path.name for path in output.iterdir()} <= {MARK, IGNORE}:
         shutil.rmtree(output)
 
 
@@ -55,7 +56,8 @@ class OutputFolder:
                 raise UsageError(f"-o {self.path}: expected a folder outside of {other}")
         work = self.path / _WORK
         shutil.rmtree(work, ignore_errors=True)
-        work.mkdir(parents=True)
+        make_ignored_folder(self.path)
+        work.mkdir()
         with working_in(work):
             yield work
 

@@ -6,6 +6,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
+IGNORE = ".gitignore"
 _PARTIAL = ".partial"
 
 
@@ -17,6 +18,17 @@ def write_whole(path: Path, content: str | bytes) -> None:
     """
     with replacing(path) as partial:
         partial.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+def make_ignored_folder(path: Path) -> None:
+    """Make a folder that git ignores by a file of its own, unless there are files in it already.
+
+    Raises:
+        OSError: it cannot be made or written.
+    """
+    path.mkdir(parents=True, exist_ok=True)
+    if not any(path.iterdir()):
+        (path / IGNORE).write_text("*\n")
 
 
 @contextmanager

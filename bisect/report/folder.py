@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ...runner.errors import UserError
+from ...store.files import IGNORE, make_ignored_folder
 
-_IGNORE = ".gitignore"
 LEAST_ROOM = 64 << 20
 """Bytes that are free before anything is run, so that its result can be kept."""
 
@@ -21,9 +21,7 @@ def open_report_folder(directory: Path) -> None:
         UserError: it cannot be written, or there is no room.
     """
     try:
-        directory.mkdir(parents=True, exist_ok=True)
-        if not any(directory.iterdir()):
-            (directory / _IGNORE).write_text("*\n")
+        make_ignored_folder(directory)
         with tempfile.TemporaryFile(dir=directory):
             pass
     except OSError as error:
@@ -42,7 +40,7 @@ def report_folder(directory: Path) -> Generator[None]:
         open_report_folder(directory)
         yield
     finally:
-        ignore = directory / _IGNORE
+        ignore = directory / IGNORE
         if is_new and directory.is_dir() and [*directory.iterdir()] == [ignore]:
             ignore.unlink()
             directory.rmdir()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ...runner.build_output.build_directory import BuildDirectory
 from ...runner.errors import UsageError
-from ...store.files import is_partial, write_whole
+from ...store.files import IGNORE, is_partial, make_ignored_folder, write_whole
 from ..output_folder import MARK
 
 _WORK = "work"
@@ -30,8 +30,8 @@ def open_output(output: Path, builds: Sequence[Path], options: Sequence[str], *,
             raise UsageError(f"-o {output}: expected a folder outside of {build}")
     marker = output / MARK
     text = "\n".join([*map(_digest, resolved), *options])
-    # A kill may leave the half of a marker, and nothing else.
-    if output.exists() and not all(is_partial(path) for path in output.iterdir()):
+    # A kill may leave the half of a marker, and nothing else of a reduction.
+    if output.exists() and not all(is_partial(path) or path.name == IGNORE for path in output.iterdir()):
         if not marker.exists():
             raise UsageError(f"-o {output}: expected a new or empty folder, found other files in it")
         if resume and marker.read_text() != text:
@@ -40,7 +40,7 @@ def open_output(output: Path, builds: Sequence[Path], options: Sequence[str], *,
             raise UsageError(
                 f"-o {output}: a reduction is there already; go on with --resume, or name another"
             )
-    output.mkdir(parents=True, exist_ok=True)
+    make_ignored_folder(output)
     write_whole(marker, text)
     work = output / _WORK
     work.mkdir(exist_ok=True)

@@ -17,6 +17,7 @@ from click.testing import CliRunner
 
 from precision_bisect import configs
 from precision_bisect.reduce.cli import main
+from precision_bisect.reduce.command import _interpreter_hint
 from precision_bisect.reduce.opened import open_builds
 from precision_bisect.reduce.options import ReduceOptions
 from precision_bisect.runner.localization.divergence import Divergence, schema_text
@@ -105,6 +106,23 @@ def test_a_folder_that_is_no_build_is_one_line(tmp_path: Path) -> None:
     assert result.exit_code == 2
     assert result.stderr.startswith("error: ")
     assert result.stderr.count("\n") == 1
+
+
+def test_a_build_without_data_or_interpreter_says_what_to_name(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A bisection's builds have their data elsewhere, and the toolchain in slots."""
+    monkeypatch.setenv("PRECISION_BISECT_HOME", str(tmp_path))
+    build = tmp_path / "state" / "bisections" / "20261122-x" / "0018" / "build"
+    build.mkdir(parents=True)
+    arguments = [str(build), "--localize-only", "--reference", str(build), "--stack", demo_stack(tmp_path)]
+    result = CliRunner().invoke(main, [*arguments, "-o", str(tmp_path / "out")])
+    assert result.exit_code == 2
+    assert "expected frozen data in its data/, found none; name them with --golden-data DIR" in result.stderr
+    assert result.stderr.endswith("with --bisection 20261122-x\n")
+    lacking = "found unknown: ModuleNotFoundError: No module named 'minipto'"
+    assert "with --python, and" in _interpreter_hint(lacking, parsed())
+    assert _interpreter_hint(lacking, parsed("--bisection", "x")) == ""
 
 
 def demo_stack(tmp_path: Path) -> str:
@@ -225,6 +243,7 @@ def test_json_for_machines_and_no_progress(tmp_path: Path, monkeypatch: pytest.M
 
     monkeypatch.setattr("precision_bisect.reduce.command.localize", localize)
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "failing" / "data").mkdir(parents=True)
     words = ["failing", "--reference", "good", "--localize-only", "--stack", demo_stack(tmp_path)]
     plain = CliRunner().invoke(main, words)
     assert (plain.exit_code, plain.stderr) == (3, "looking\n")

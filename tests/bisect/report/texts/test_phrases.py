@@ -27,6 +27,16 @@ def test_a_report_says_how_it_ended(kind: str, words: str, request: pytest.Fixtu
     assert phrases.outcome(request.getfixturevalue(kind).report()) == words
 
 
+def test_runs_that_were_stopped_are_named(culprit: StoredBisection) -> None:
+    report = culprit.report()
+    assert [run.ordinal for _, run in phrases.runs_in_order(report)] == list(range(1, 14))
+    assert phrases.stopped_runs(report) is None
+    without = report.probes[1:]
+    gone = [run.ordinal for run in report.probes[0].runs]
+    said = phrases.stopped_runs(report.model_copy(update={"probes": without}))
+    assert said == f"stopped before their end, and count for nothing: {', '.join(map(str, gone))}"
+
+
 def test_where_a_fix_is_sought_the_words_turn_round(culprit: StoredBisection) -> None:
     report = culprit.report()
     fix = report.model_copy(update={"seeks": Seeks.FIX})

@@ -127,6 +127,7 @@ def test_findings_are_written_with_their_page(tmp_path: Path, good: SimulatedBui
         findings = investigate(tmp_path, bad, good)
         output.write(findings.document(), findings.page())
     assert read_divergence(output.path) == findings.document()
+    assert (output.path / ".gitignore").read_text() == "*\n"
     assert '"state":"first"' in (output.path / "task_graph.html").read_text()
 
 
