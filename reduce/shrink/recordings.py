@@ -17,6 +17,9 @@ from .program.made_build import take_kernel
 from .program.pair import BuildPair
 from .shrinker import MOST_RUNS
 
+_LEAST_TIMEOUT, _TIMES_THE_GOOD_RUN = 60.0, 10
+"""Seconds for a failing run, and how often the time that the good build took: beyond both a kernel never returns."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class RecordedPair:
@@ -56,7 +59,8 @@ class PairRecorder:
             return self._golden_alone()
         self.on_progress("recording the reference")
         reference = self._recorder(self.reference, "reference").record()
-        for attempt, copy in self._attempts():
+        limit = min(self.timeout, max(_LEAST_TIMEOUT, _TIMES_THE_GOOD_RUN * reference.seconds))
+        for attempt, copy in self._attempts(limit):
             if not attempt.compared or self.printed is not None:
                 return self._broken(attempt, reference, copy)
             assert attempt.recording is not None
@@ -68,7 +72,7 @@ class PairRecorder:
         )
 
     def _golden_alone(self) -> RecordedPair:
-        for attempt, _ in self._attempts():
+        for attempt, _ in self._attempts(self.timeout):
             if attempt.recording is None or not attempt.compared:
                 raise UserError(
                     f"{self.failing}: expected its outputs compared, found {attempt.verdict.value}: "
@@ -82,10 +86,10 @@ class PairRecorder:
             f"{self.failing}: expected a run whose outputs miss the golden data, found {self._tried} that do not"
         )
 
-    def _attempts(self) -> Iterator[tuple[Attempt, WorkingCopy]]:
+    def _attempts(self, timeout: float) -> Iterator[tuple[Attempt, WorkingCopy]]:
         """Runs of the failing build as it is; then, should none of them fail, one under each schedule of the stack,
         unless one was asked for. Each with the build's copy: what is recorded under a schedule is reduced under it."""
-        failing = self._recorder(self.failing, "failing")
+        failing = replace(self._recorder(self.failing, "failing"), timeout=timeout)
         for number in range(MOST_RUNS):
             self.on_progress(f"recording the failing build (attempt {number + 1})")
             yield failing.attempt(number), failing.copy
