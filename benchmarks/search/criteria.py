@@ -48,13 +48,13 @@ def criteria(rows: Sequence[Row], natural: Sequence[NaturalRow]) -> list[Criteri
         ),
         _all_right("the same: right in all ranges", plain("known case")),
         _worst(
-            "flaky, lines: the culprit named in at least 99 % of each cell",
+            "flaky: the culprit named in at least 99 % of each cell",
             part("flaky"),
             lambda each: 0.99 - each.right / each.ranges,
             shown=lambda each: f"{each.right} of {each.ranges}",
         ),
         _worst(
-            "flaky, lines: mean runs at most those of git_bayesect, in every cell",
+            "flaky: mean runs at most those of git_bayesect, in every cell",
             part("flaky"),
             lambda each: max(
                 (each.runs - other.runs for other in _beside(rows, each, "git_bayesect")), default=-each.runs
@@ -62,7 +62,7 @@ def criteria(rows: Sequence[Row], natural: Sequence[NaturalRow]) -> list[Criteri
             shown=lambda each: _runs_beside(rows, each, "git_bayesect"),
         ),
         _worst(
-            "flaky, lines: mean runs at most 1.6 x the bound + 6, in every cell",
+            "flaky: mean runs at most 1.6 x the bound + 6, in every cell",
             part("flaky"),
             lambda each: each.runs - 1.6 * each.bound - 6,
         ),
@@ -72,7 +72,7 @@ def criteria(rows: Sequence[Row], natural: Sequence[NaturalRow]) -> list[Criteri
             lambda each: each.refused + each.wrong + each.not_ended,
             shown=lambda each: f"{each.refused} refused, {each.wrong} wrong of {each.ranges}",
         ),
-        _share("misfit, lines and graphs: wrong in at most 2 % of all ranges", misfits, 0.02),
+        _wrong("misfit, lines and graphs: wrong in at most 2 % of all ranges", misfits, 0.02),
         _worst(
             "all searches end",
             ours,
@@ -128,16 +128,17 @@ def _worst(
 
 
 def _all_right(asked: str, rows: Sequence[Row]) -> Criterion | None:
-    return _share(asked, rows, 0.0, lambda each: each.ranges - each.right)
-
-
-def _share(
-    asked: str, rows: Sequence[Row], most: float, of: Callable[[Row], int] = lambda each: each.wrong
-) -> Criterion | None:
     if not rows:
         return None
-    count, ranges = sum(map(of, rows)), sum(each.ranges for each in rows)
-    return Criterion(asked, f"{count} of {ranges} ({count / ranges:.1%})", count <= most * ranges)
+    right, ranges = sum(each.right for each in rows), sum(each.ranges for each in rows)
+    return Criterion(asked, f"{right} of {ranges}", right == ranges)
+
+
+def _wrong(asked: str, rows: Sequence[Row], most: float) -> Criterion | None:
+    if not rows:
+        return None
+    wrong, ranges = sum(each.wrong for each in rows), sum(each.ranges for each in rows)
+    return Criterion(asked, f"{wrong} of {ranges} ({wrong / ranges:.1%})", wrong <= most * ranges)
 
 
 def _of_natural(natural: Sequence[NaturalRow]) -> list[Criterion]:

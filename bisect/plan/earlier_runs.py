@@ -95,24 +95,34 @@ def _alike(row: BisectionRow, request: BisectRequest) -> bool:
 
 def _add_ends(history: _History, row: BisectionRow, journal: EarlierRunJournal) -> None:
     """Its ends alone, as its conclusion has them."""
-    for rate in read_document(Conclusion, row.conclusion).rates:
+    conclusion = read_document(Conclusion, row.conclusion)
+    for rate in conclusion.rates:
         runs = Counter({Judgement.BAD: rate.failures, Judgement.GOOD: rate.runs - rate.failures})
-        side = history.good if rate.end == "good" else history.faults
-        side[f"{rate.commit} {row.id}"] += runs
+        if rate.end == "good":
+            history.good[rate.commit] += runs
+        else:
+            history.faults[conclusion.culprits[0].commit] += runs
 
 
 def _add_probes(history: _History, row: BisectionRow, journal: EarlierRunJournal) -> None:
-    """All its runs in the ranges whose culprit it has named."""
+    """All its runs in the ranges whose culprit it has named; they are of one fault."""
     conclusion = read_document(Conclusion, row.conclusion)
+    fault = history.faults[conclusion.culprits[0].commit]
     named = [*conclusion.culprits[:1], *filter(None, [conclusion.through])]
     probes = journal.probes(row.id)
     for stage in journal.ranges(row.id):
         for culprit in named:
             if culprit.repository == stage.repository:
-                _add_range(history, stage, probes, culprit)
+                _add_range(history, fault, stage, probes, culprit)
 
 
-def _add_range(history: _History, stage: StageRow, probes: Iterable[ProbeRow], culprit: NamedCommit) -> None:
+def _add_range(
+    history: _History,
+    fault: Counter[Judgement],
+    stage: StageRow,
+    probes: Iterable[ProbeRow],
+    culprit: NamedCommit,
+) -> None:
     changed = _descendants(stage, culprit.commit)
     bad_if_changed = stage.seeks is Seeks.REGRESSION
     for probe in probes:
@@ -122,7 +132,7 @@ def _add_range(history: _History, stage: StageRow, probes: Iterable[ProbeRow], c
         if probe.stage_id != stage.id or probe.judgement is None or not counts:
             continue
         is_bad = (probe.commit in changed) is bad_if_changed
-        side = history.faults[culprit.commit] if is_bad else history.good[probe.content]
+        side = fault if is_bad else history.good[probe.content]
         side[probe.judgement] += 1
 
 

@@ -125,6 +125,14 @@ def test_another_case_of_the_stack_tells_how_many_are_flaky(tmp_path: Path) -> N
     assert earlier == EarlierRuns(other_cases=FlakyShare(all=1), other_faults=FlakyShare(all=1))
 
 
+def test_a_fault_that_was_bisected_twice_is_one(tmp_path: Path) -> None:
+    bisection(tmp_path)
+    earlier = remembered(bisection(tmp_path, "two"))
+    assert earlier is not None
+    assert earlier.faults == FlakyShare(flaky=1, all=1)
+    assert sum(tally.passes * tally.commits for tally in earlier.good) == 6
+
+
 def test_another_platform_or_another_kind_of_failure_tells_nothing(tmp_path: Path) -> None:
     stored = bisection(tmp_path)
     assert remembered(stored, platform="a5") is None
