@@ -12,6 +12,13 @@ from precision_bisect.bisect.engine.states.opening import OpeningRange
 from precision_bisect.bisect.engine.states.state import Enter, Move
 from precision_bisect.bisect.result import Conclusion
 from precision_bisect.bisect.search.model.groups import GOOD_END
+from precision_bisect.bisect.search.model.learned_rates import (
+    EarlierRuns,
+    FlakyShare,
+    RunTally,
+    learned_rates,
+)
+from precision_bisect.bisect.search.model.rates import Rates
 from precision_bisect.store.vocabulary import BisectionOutcome, Judgement, Phase, Seeks
 from tests.bisect.engine.planted import PlantedStack, bisect, drive, planted_task, question
 from tests.bisect.engine.stepping import B, G, S, about_stack, answers_of, confirmed, shown, started, step
@@ -204,3 +211,20 @@ def test_histories_that_share_nothing_are_not_searched_and_that_is_told() -> Non
     assert advance.state is OTHERWISE
     (note,) = advance.notes
     assert note == Notice("lib moves from lib-1 to other-1, which share no history: not searched")
+
+
+@pytest.mark.parametrize(("moves", "culprit"), [(5, 3), (20, 9), (39, 16)])
+def test_a_fault_behind_a_moved_pin_takes_few_runs_in_both_ranges_together(moves: int, culprit: int) -> None:
+    """Of 41 and 20 commits; the runs of the outer range are of the inner one's ends too, and are not made again."""
+    planted = PlantedStack(
+        outcome=lambda line, lib: Judgement.BAD if number(lib) >= culprit else Judgement.GOOD,
+        pins=["lib-0"] * moves + ["lib-20"] * (42 - moves),
+        parents=chain(21),
+    )
+    task = bisect(planted)
+    assert task.culprit == f"lib-{culprit}"
+    assert len(task.simulated.started) <= 23
+    seen = EarlierRuns(good=(RunTally(failures=0, passes=1, commits=400),), faults=FlakyShare(all=20))
+    again = bisect(planted, question(planted, rates=learned_rates(Rates.unknown(), seen)))
+    assert again.culprit == f"lib-{culprit}"
+    assert len(again.simulated.started) <= 18
