@@ -58,7 +58,7 @@ class _Comparison:
                 yield self._alone(task, here=True)
                 continue
             left.remove(elsewhere)
-            text = f"task {task.ordinal} {task.name} is submitted there, was task {elsewhere.ordinal}"
+            text = f"{task.name} is submitted as task {task.ordinal}, was task {elsewhere.ordinal}"
             yield _difference(DifferenceKind.ORDER, task, elsewhere, text)
         for other in left:
             yield self._alone(other, here=False)
@@ -87,6 +87,9 @@ class _Comparison:
             counterpart=None if here else task,
             argument=None,
             text=f"{what}; it writes {', '.join(written) or 'nothing'}",
+            tensor=next(
+                (name_of(task, each.index) for each in task.task.arguments if each.type.may_write), None
+            ),
         )
 
     def _of_pair(self, task: KernelTask, other: KernelTask) -> Iterator[TaskDifference]:

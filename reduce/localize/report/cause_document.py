@@ -113,10 +113,16 @@ def told_cause(
         kernel=kernel or (first.kernel if first is not None else None),
         position=_position(differences) if first is None else first.position,
         task_class=None if first is None else first.task_class,
-        tensor=next((each.tensor for each in differences if each.tensor), None)
-        if first is None
-        else first.tensor,
+        tensor=_tensor(differences, first),
     )
+
+
+def _tensor(differences: Sequence[TaskDifference], first: FirstDivergent | None) -> str | None:
+    """What a task that is missing, or one too many, writes; else what the first task that goes wrong leaves."""
+    told = next((each for each in differences if each.tensor is not None), None)
+    if first is None or (told is not None and told.kind is DifferenceKind.PRESENCE):
+        return None if told is None else told.tensor
+    return first.tensor
 
 
 def _position(differences: Sequence[TaskDifference]) -> int | None:
