@@ -35,6 +35,16 @@ def test_the_nightly_file_is_one() -> None:
     assert "nightly" not in named_stacks()
 
 
+def test_the_guide_s_nightly_file_is_one(tmp_path: Path) -> None:
+    text = (CONFIGS.parent / "docs" / "guide.md").read_text()
+    shown = text.partition("let a branch `night`")[2].partition("```toml")[2].partition("```")[0]
+    file = tmp_path / "night.toml"
+    file.write_text(shown)
+    (tmp_path / "stack.toml").write_text((CONFIGS / "demo.toml").read_text().replace("@ROOT@", str(tmp_path)))
+    config, stack = load_config(file)
+    assert (config.job, config.branches, stack.name) == ("try", ("night",), "demo")
+
+
 def commands(text: str) -> Iterator[list[str]]:
     """Every call of ours in a line, a unit's or a script's."""
     for line in text.splitlines():
