@@ -219,4 +219,4 @@ def test_rounding_before_a_fault_is_not_the_fault(tmp_path: Path, good_trees: Tr
     found = localize(twins.request(tmp_path / "out"), on_progress=quiet)
     assert kernels(found) == {"y"}
     assert {entry.task_class for entry in found.first_divergent} == {"introduced"}
-    assert {task.kernel for task in found.rounding} == {"grown"}
+    assert [change.kernel for change in found.cleared] == ["grown"]
