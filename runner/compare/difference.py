@@ -23,7 +23,7 @@ Judge = Callable[[str, TensorView, TensorView], Agreement]
 MAP_HEIGHT, MAP_WIDTH = 24, 64
 _OTHERS = 16
 _MOST_OTHER_BYTES = 2**30
-"""Of what a buffer might still hold, the nearest first; a dump's tensors are read into memory."""
+"""Of what a buffer might still hold, or was computed from, the nearest first; a dump's tensors are read into memory."""
 
 
 class Equality(Enum):
@@ -126,7 +126,7 @@ def are_single(*sources: Source) -> bool:
 
 
 def _neighbours(source: Source, name: str) -> list[Entry]:
-    """Tensors that stand near this one in the listing, the nearest first: what its buffer might still hold."""
+    """Tensors near this one in the listing, the nearest first: its buffer may still hold them, or it came from them."""
     at = source.positions[name]
     near = source.ordered[max(at - _OTHERS, 0) : at + _OTHERS]
     return [
@@ -179,7 +179,7 @@ def _values(
         judgement=judgement,
         rows=breakdown(actual, expected, how.tolerance, axis=how.axis),
         map=heat_map(actual, expected, how.tolerance, height=MAP_HEIGHT, width=MAP_WIDTH),
-        findings=recognize(actual, expected, how.tolerance, _opened(others, expected)),
+        findings=recognize(actual, expected, how.tolerance, _opened(others)),
     )
 
 
@@ -203,17 +203,15 @@ def _as_one_type(actual: TensorView, expected: TensorView) -> tuple[TensorView, 
     return actual, expected, "; ".join(stated)
 
 
-def _opened(others: list[Entry], like: TensorView) -> list[TensorView]:
+def _opened(others: list[Entry]) -> list[TensorView]:
     views: list[TensorView] = []
     for entry in others:
         if sum(view.nbytes for view in views) >= _MOST_OTHER_BYTES:
             break
         try:
-            view = entry.open()
+            views.append(entry.open())
         except BuildOutputError:
             continue  # its own comparison reports it
-        if view.dtype is like.dtype and view.numel == like.numel:
-            views.append(view)
     return views
 
 

@@ -60,6 +60,14 @@ def decode(dtype: DType, raw: Storage) -> Storage:
     return raw.astype(np.int64, copy=False)
 
 
+def encode(dtype: DType, values: Storage) -> Storage:
+    """Decoded values as they are stored, the inverse of `decode`; what the type cannot hold is cut off or wraps."""
+    with np.errstate(all="ignore"):
+        if dtype is DType.BFLOAT16:
+            return (values.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
+        return values.astype(dtype.storage)
+
+
 def bits(dtype: DType, raw: Storage) -> Storage:
     """The stored patterns as unsigned integers of the element's width."""
     return raw.view(f"<u{dtype.itemsize}")

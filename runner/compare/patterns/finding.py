@@ -1,13 +1,9 @@
-"""What a detector reports, and how sure it is."""
+"""What a detector reports."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-
-import numpy as np
-
-from ..kernels.elements import Array
 
 
 class Pattern(Enum):
@@ -29,7 +25,23 @@ class Pattern(Enum):
     NARROWER_TYPE = "narrower type"
     LOWER_PRECISION = "accumulated in lower precision"
     OTHER_ORDER = "accumulated in another order"
+    LOST_REDUCTION_TAIL = "lost tail of a reduction"
+    SCALED_LINES = "scale by row, column or group"
+    SIGN_PAIRS = "signs of pairs"
+    SWAPPED_BYTES = "swapped bytes"
+    SWAPPED_LINES = "swapped rows or columns"
+    REVERSED = "reversed axis"
+    FLUSHED_DENORMALS = "flushed denormals"
+    OUTLIER_CHANNEL = "one outlier channel"
+    WILD_AT_VALUES = "NaN or Inf at rare values"
     NON_FINITE_SPREAD = "NaN or Inf spreading"
+
+
+PLACES = frozenset({Pattern.TILE, Pattern.TAIL, Pattern.PERIODIC, Pattern.OUTLIER_CHANNEL})
+"""Patterns that say where elements are wrong; most others say what stands there instead."""
+
+WILD = frozenset({Pattern.NON_FINITE_SPREAD, Pattern.WILD_AT_VALUES})
+"""Patterns of the wrong elements that are NaN or Inf, whatever becomes of the others."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,20 +51,3 @@ class PatternMatch:
     pattern: Pattern
     confidence: float
     evidence: str
-
-
-def share(fits: Array) -> float:
-    """The share of true entries; 0 of none."""
-    return int(np.count_nonzero(fits)) / max(fits.size, 1)
-
-
-def confidence(*, hits: int, total: int, chance: float) -> float:
-    """How far an agreement goes beyond chance: 0 as coincidence would have it, towards 1 if all and many agree.
-
-    The rate of agreement, by Laplace's rule of succession (hits + 1) / (total + 2), is corrected for chance as in
-    Cohen's kappa (1960).
-    """
-    if total == 0 or chance >= 1.0:
-        return 0.0
-    rate = (hits + 1) / (total + 2)
-    return min(max((rate - chance) / (1.0 - chance), 0.0), 1.0)

@@ -9,38 +9,61 @@ import numpy as np
 
 from ...tensor.view import TensorView
 from ..statistics.statistics import Tolerance
-from .finding import Pattern, PatternMatch
-from .numeric.accumulation import lower_precision, other_order
+from .finding import PLACES, WILD, Pattern, PatternMatch
 from .numeric.arithmetic import offset, saturated, scaled, sign_flipped
+from .numeric.denormals import flushed_denormals
+from .numeric.line_scale import scaled_lines
 from .numeric.narrowing import narrower_type, quantized
-from .numeric.nonfinite import spread
 from .numeric.rounding import rounding_mode
+from .numeric.sign_pairs import sign_pairs
+from .numeric.swapped_bytes import swapped_bytes
+from .reduction.accumulation import lower_precision, other_order
+from .reduction.lost_tail import lost_tail
 from .scene import Scene, look
-from .spatial.movement import permuted_blocks, shifted, transposed
+from .spatial.blocks import permuted_blocks
+from .spatial.channel import outlier_channel
+from .spatial.lines import swapped_lines
+from .spatial.movement import shifted, transposed
 from .spatial.placement import placement
+from .spatial.reversal import reversed_axis
 from .spatial.substitution import never_written, stale
+from .wild.nonfinite import spread
+from .wild.rare_values import wild_at_values
 
 LEAST_CONFIDENCE = 0.5
 """What is less sure is not reported."""
 
-# At equal confidence the earlier is named first: the more special before the more general.
+_AS_GOOD = 0.05
+"""What explains the wrong elements better by less than this is no better explanation."""
+
+# From the simple to the complex: what takes no parameter and no other tensor before what takes one, a known operation
+# before a fitted one. Of what fits equally well the first is named.
 DETECTORS: tuple[Callable[[Scene], Iterator[PatternMatch]], ...] = (
     spread,
+    wild_at_values,
+    flushed_denormals,
     never_written,
-    stale,
+    sign_pairs,
     sign_flipped,
-    saturated,
     rounding_mode,
+    saturated,
     narrower_type,
-    quantized,
     offset,
     scaled,
+    scaled_lines,
+    swapped_bytes,
+    reversed_axis,
     shifted,
     transposed,
+    stale,
+    swapped_lines,
     permuted_blocks,
+    quantized,
+    lost_tail,
     lower_precision,
     other_order,
     placement,
+    outlier_channel,
 )
 
 
@@ -49,7 +72,8 @@ def recognize(
 ) -> list[PatternMatch]:
     """The patterns in what is not close, the surest first; none where everything is close, or fits no pattern.
 
-    `others` are tensors that the buffer might still hold: earlier values of it, or others of the dump.
+    `others` are tensors that the buffer might still hold, or that it was computed from: earlier values of it, inputs of
+    the task, others of the dump.
 
     Raises:
         IncomparableError: type or shape differ.
@@ -59,11 +83,31 @@ def recognize(
         return []
     with np.errstate(all="ignore"):
         found = _one_of_nan(scene, [finding for detector in DETECTORS for finding in detector(scene)])
-    if scene.windowed:
-        part = f"; of {actual.numel} elements {scene.wrong.size} from {scene.first} on were looked at, and are counted"
-        found = [replace(finding, evidence=finding.evidence + part) for finding in found]
-    sure = [finding for finding in found if finding.confidence >= LEAST_CONFIDENCE]
-    return sorted(sure, key=lambda finding: -finding.confidence)
+    sure = simplest([finding for finding in found if finding.confidence >= LEAST_CONFIDENCE])
+    told = [
+        each if each.pattern in PLACES else replace(each, evidence=each.evidence + scene.part)
+        for each in sure
+    ]
+    # As sure of both, what stands there is told before where that is.
+    return sorted(told, key=lambda finding: -finding.confidence + _AS_GOOD * (finding.pattern in PLACES))
+
+
+def simplest(found: Sequence[PatternMatch]) -> list[PatternMatch]:
+    """Findings, ordered from the simple to the complex, without those that explain no more than a simpler one.
+
+    Where elements are wrong, what stands there, and what NaN and Inf have in common are three questions: each may be
+    answered.
+    """
+    kept: list[PatternMatch] = []
+    for finding in found:
+        rivals = [each for each in kept if _question(each) == _question(finding)]
+        if all(finding.confidence > each.confidence + _AS_GOOD for each in rivals):
+            kept.append(finding)
+    return kept
+
+
+def _question(finding: PatternMatch) -> tuple[bool, bool]:
+    return finding.pattern in PLACES, finding.pattern in WILD
 
 
 def _one_of_nan(scene: Scene, found: list[PatternMatch]) -> list[PatternMatch]:

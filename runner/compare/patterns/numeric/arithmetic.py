@@ -8,7 +8,9 @@ import numpy as np
 
 from ....tensor.view import DType
 from ...kernels.elements import Array
-from ..finding import Pattern, PatternMatch, confidence, share
+from ..accident import NEAR, evenly
+from ..finding import Pattern, PatternMatch
+from ..odds import confidence, share
 from ..scene import Scene, shuffled
 
 SPACING = {
@@ -48,18 +50,32 @@ def scaled(scene: Scene) -> Iterator[PatternMatch]:
     scale = float(np.median(actual[large] / expected[large]))
     if scale in (0.0, -1.0) or not np.isfinite(scale):
         return
-
-    def fits(e: Array) -> Array:
-        return np.abs(actual - scale * e) <= _slack(scene.dtype, actual)
-
     if scene.dtype.is_floating and abs(scale - 1.0) <= 4 * SPACING[scene.dtype]:
         return
-    hits = int(np.count_nonzero(fits(expected)))
-    chance = max(share(fits(shuffled(expected))), share(fits(expected / scale)))
+    if not scene.dtype.is_floating and abs((scale - 1.0) * np.median(np.abs(expected))) < 1.0:
+        return
+    hits = int(np.count_nonzero(np.abs(actual - scale * expected) <= slack(scene.dtype, actual)))
+    at = evenly(actual.size)
     yield PatternMatch(
         pattern=Pattern.SCALED,
-        confidence=confidence(hits=hits - 1, total=scene.wrong_count - 1, chance=chance),
+        confidence=confidence(
+            hits=hits - 1,
+            total=scene.wrong_count - 1,
+            chance=_scale_chance(scene, actual[at], expected[at], scale),
+        ),
         evidence=f"{hits} of {scene.wrong_count} wrong elements are {scale:.6g} times the expected",
+    )
+
+
+def _scale_chance(scene: Scene, actual: Array, expected: Array, scale: float) -> float:
+    """How often `actual` is `scale` times another expected value, or the value itself, or near it all the same."""
+
+    def fits(e: Array) -> Array:
+        return np.abs(actual - scale * e) <= slack(scene.dtype, actual)
+
+    near = _near(scene.dtype, (scale - 1.0) * expected, expected)
+    return max(
+        share(fits(shuffled(expected))), share(fits(expected / scale)), scene.accident.one_way * share(near)
     )
 
 
@@ -71,22 +87,34 @@ def offset(scene: Scene) -> Iterator[PatternMatch]:
     difference = actual - expected
     shift = float(np.median(difference))
     size = np.maximum(np.maximum(np.abs(actual), np.abs(expected)), abs(shift))
-    slack = size * SPACING[scene.dtype] if scene.dtype.is_floating else np.zeros_like(size)
+    room = size * SPACING[scene.dtype] if scene.dtype.is_floating else np.zeros_like(size)
     # Where the offset drowns in rounding it explains nothing.
-    told = slack * 4 < abs(shift)
-    fits = (np.abs(difference - shift) <= slack) & told
-    hits = int(np.count_nonzero(fits))
-    chance = share(np.abs(actual - shuffled(expected) - shift) <= slack)
+    told = room * 4 < abs(shift)
+    hits = int(np.count_nonzero((np.abs(difference - shift) <= room) & told))
+    at = evenly(actual.size)
+    elsewhere = np.abs(actual[at] - shuffled(expected[at]) - shift) <= room[at]
+    near = _near(scene.dtype, np.full(at.shape, shift), expected[at])
     yield PatternMatch(
         pattern=Pattern.OFFSET,
-        confidence=confidence(hits=hits - 1, total=scene.wrong_count - 1, chance=chance),
+        confidence=confidence(
+            hits=hits - 1,
+            total=scene.wrong_count - 1,
+            chance=max(share(elsewhere), scene.accident.one_way * share(near)),
+        ),
         evidence=f"{hits} of {scene.wrong_count} wrong elements are {shift:+.6g} off",
     )
 
 
+def _near(dtype: DType, errors: Array, values: Array) -> Array:
+    """Whether noise of a few steps of the type may make such errors."""
+    step = SPACING[dtype] * np.abs(values) if dtype.is_floating else 1.0
+    near: Array = np.abs(errors) <= NEAR * step
+    return near
+
+
 def sign_flipped(scene: Scene) -> Iterator[PatternMatch]:
     """actual = -expected, exactly; of integers, modulo their width."""
-    found, wanted = scene.actual_bits[scene.wrong], scene.expected_bits[scene.wrong]
+    found, wanted = scene.found_bits, scene.wanted_bits
     if scene.dtype is DType.BOOL:
         return
     if scene.dtype.is_floating:
@@ -94,11 +122,12 @@ def sign_flipped(scene: Scene) -> Iterator[PatternMatch]:
     else:
         negated = np.negative(wanted)
     hits = int(np.count_nonzero(found == negated))
-    yield PatternMatch(
-        pattern=Pattern.SIGN_FLIPPED,
-        confidence=confidence(hits=hits, total=found.size, chance=share(found == shuffled(negated))),
-        evidence=f"{hits} of {found.size} wrong elements are the expected ones negated",
-    )
+    if hits:
+        yield PatternMatch(
+            pattern=Pattern.SIGN_FLIPPED,
+            confidence=confidence(hits=hits, total=found.size, chance=scene.accident.chance(negated)),
+            evidence=f"{hits} of {found.size} wrong elements are the expected ones negated",
+        )
 
 
 def saturated(scene: Scene) -> Iterator[PatternMatch]:
@@ -128,7 +157,7 @@ def saturated(scene: Scene) -> Iterator[PatternMatch]:
     )
 
 
-def _slack(dtype: DType, values: Array) -> Array:
+def slack(dtype: DType, values: Array) -> Array:
     """What rounding of a product may add: two units in the last place, or less than one of an integer."""
     if not dtype.is_floating:
         return np.full(values.shape, 0.999)

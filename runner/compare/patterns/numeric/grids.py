@@ -34,7 +34,17 @@ FLOAT_GRIDS = (
     FloatGrid(name="float32", digits=24, lowest=-149, largest=float(np.finfo(np.float32).max)),
     FloatGrid(name="float64", digits=53, lowest=-1074, largest=float(np.finfo(np.float64).max)),
 )
-"""The types by their number of digits, few digits first."""
+"""The types of tensors by their number of digits, few digits first."""
+
+NARROW_GRIDS = (
+    FloatGrid(name="float8_e5m2", digits=3, lowest=-16, largest=57344.0),
+    FloatGrid(name="float8_e4m3", digits=4, lowest=-9, largest=448.0),
+    FloatGrid(name="float8_e5m2, scaled", digits=3, lowest=-1074, largest=np.inf),
+    FloatGrid(name="float8_e4m3, scaled", digits=4, lowest=-1074, largest=np.inf),
+    FloatGrid(name="tf32", digits=11, lowest=-136, largest=float.fromhex("0x1.ffcp127")),
+)
+"""Types that only pass by: OCP's 8-bit floats (OFP8, 2023), also at a scale that is a power of two, and NVIDIA's
+TensorFloat-32 (2020). Beyond the largest OFP8 number hardware either saturates, or gives Inf or NaN."""
 
 
 def unit_at(grid: FloatGrid, size: Array | float) -> Array:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 import numpy as np
 
+from ....tensor.chunks import bits, encode
 from ....tensor.view import DType
 from ...kernels.elements import Array
-from ..finding import Pattern, PatternMatch, confidence, share
-from ..scene import Scene, shuffled
-from .grids import FLOAT_GRIDS, Mode, to_grid, unit_at
+from ..accident import evenly
+from ..finding import Pattern, PatternMatch
+from ..odds import confidence, share
+from ..scene import Scene
+from .grids import FLOAT_GRIDS, NARROW_GRIDS, FloatGrid, Mode, to_grid, unit_at
 
 _NEAR_ZERO = 4
 _SAMPLED_ROWS = 256
@@ -18,45 +23,91 @@ _INTEGER_TYPES = (DType.INT8, DType.UINT8, DType.INT16, DType.UINT16, DType.INT3
 _LEVELS_OF_INT8 = 256
 # float16 has more digits than bfloat16, but less range: each is narrower than the other.
 _DIGITS = {DType.FLOAT64: 53, DType.FLOAT32: 24, DType.FLOAT16: 11, DType.BFLOAT16: 11}
+_MOST_NARROWINGS = 40
+
+Narrowing = Callable[[Array], Array]
 
 
 def narrower_type(scene: Scene) -> Iterator[PatternMatch]:
     """The wrong elements are the expected ones, converted to a type with fewer digits or less range and back."""
-    found = scene.wrong_actual
-    # Values from anywhere, right or wrong: else elements that all overflow would seem to agree by chance.
-    anywhere = shuffled(scene.expected.ravel())[: found.size]
-    best: PatternMatch | None = None
-    for (name, narrowed), (_, elsewhere) in zip(
-        _narrowings(scene.dtype, scene.wrong_expected), _narrowings(scene.dtype, anywhere), strict=True
-    ):
-        hits = int(np.count_nonzero(found == narrowed))
-        sure = confidence(hits=hits, total=found.size, chance=share(found == elsewhere))
-        if best is None or sure > best.confidence:
-            evidence = f"{hits} of {found.size} wrong elements are the expected ones through {name}"
-            best = PatternMatch(pattern=Pattern.NARROWER_TYPE, confidence=sure, evidence=evidence)
-    if best is not None:
-        yield best
-
-
-def _narrowings(dtype: DType, wanted: Array) -> Iterator[tuple[str, Array]]:
-    if dtype is DType.BOOL:
+    if scene.dtype is DType.BOOL:
         return
-    for grid in FLOAT_GRIDS:
+    at = evenly(scene.wrong_count)
+    found, wanted = scene.wrong_actual[at], scene.wrong_expected[at]
+    hits = {name: _agreeing(found, narrow(wanted)) for name, narrow in _narrowings(scene.dtype).items()}
+    most = max(hits.values(), default=0)
+    if most == 0:
+        return
+    names = [name for name, count in hits.items() if count == most]
+    narrow = _narrowings(scene.dtype)[names[0]]
+    all_hits = _agreeing(scene.wrong_actual, narrow(scene.wrong_expected))
+    yield PatternMatch(
+        pattern=Pattern.NARROWER_TYPE,
+        confidence=confidence(
+            hits=all_hits,
+            total=scene.wrong_count,
+            chance=_narrowing_chance(scene, narrow, at),
+            cost=math.log(_MOST_NARROWINGS),
+        ),
+        evidence=f"{all_hits} of {scene.wrong_count} wrong elements are the expected ones through {_either(names)}",
+    )
+
+
+def _narrowing_chance(scene: Scene, narrow: Narrowing, at: Array) -> float:
+    """How often wrong elements, sampled `at` places, are the narrowed ones by accident."""
+    narrowed = narrow(scene.wrong_expected[at])
+    if not np.isfinite(narrowed).any():
+        # All are out of range: what tells is that no element within it is wrong.
+        expected = scene.expected.ravel()
+        return share(~np.isfinite(narrow(expected[evenly(expected.size)])))
+    there = np.array(scene.wanted_bits)
+    there[at] = bits(scene.dtype, encode(scene.dtype, narrowed))
+    return scene.accident.chance(there)
+
+
+def _agreeing(found: Array, narrowed: Array) -> int:
+    return int(np.count_nonzero((found == narrowed) | (np.isnan(found) & np.isnan(narrowed))))
+
+
+def _either(names: Sequence[str]) -> str:
+    """The first of the ways that fit as well as each other, which is the simplest, and one through another type."""
+    others = [name for name in names if name.split()[0] != names[0].split()[0]]
+    return f"{names[0]} (or {others[0]}, which would leave the same)" if others else names[0]
+
+
+def _narrowings(dtype: DType) -> dict[str, Narrowing]:
+    """Ways through a narrower type and back, by name, the simplest first."""
+    found: dict[str, Narrowing] = {}
+    for grid in (*FLOAT_GRIDS, *NARROW_GRIDS):
         if grid.name == dtype.value or grid.digits > _DIGITS.get(dtype, grid.digits):
             continue
-        for mode in Mode:
+        modes = Mode if grid in FLOAT_GRIDS else (Mode.NEAREST_EVEN, Mode.TRUNCATE)
+        for mode in modes:
             how = "" if mode is Mode.NEAREST_EVEN else f" by {mode.value}"
-            narrowed = to_grid(grid, wanted.astype(np.float64), mode)
-            yield f"{grid.name}{how}", narrowed if dtype.is_floating else np.rint(narrowed)
+            found[f"{grid.name}{how}"] = partial(_through_float, dtype, grid, mode)
     for narrow in _INTEGER_TYPES:
-        info = np.iinfo(narrow.storage)
-        if dtype.is_floating:
-            yield narrow.value, np.clip(np.rint(wanted), info.min, info.max)
-        elif narrow.itemsize < dtype.itemsize:
-            own = np.iinfo(dtype.storage)
-            yield narrow.value, np.clip(wanted, max(info.min, own.min), min(info.max, own.max))
-            wrapped = wanted.astype(narrow.storage).astype(dtype.storage).astype(wanted.dtype)
-            yield f"{narrow.value}, wrapping around", wrapped
+        if dtype.is_floating or narrow.itemsize < dtype.itemsize:
+            found[narrow.value] = partial(_clipped, dtype, narrow)
+        if not dtype.is_floating and narrow.itemsize < dtype.itemsize:
+            found[f"{narrow.value}, wrapping around"] = partial(_wrapped, dtype, narrow)
+    return found
+
+
+def _through_float(dtype: DType, grid: FloatGrid, mode: Mode, wanted: Array) -> Array:
+    narrowed = to_grid(grid, wanted.astype(np.float64), mode)
+    return narrowed if dtype.is_floating else np.rint(narrowed)
+
+
+def _clipped(dtype: DType, narrow: DType, wanted: Array) -> Array:
+    info = np.iinfo(narrow.storage)
+    if dtype.is_floating:
+        return np.clip(np.rint(wanted), info.min, info.max)
+    own = np.iinfo(dtype.storage)
+    return np.clip(wanted, max(info.min, own.min), min(info.max, own.max))
+
+
+def _wrapped(dtype: DType, narrow: DType, wanted: Array) -> Array:
+    return wanted.astype(narrow.storage).astype(dtype.storage).astype(wanted.dtype)
 
 
 def quantized(scene: Scene) -> Iterator[PatternMatch]:
@@ -88,6 +139,8 @@ def _evenly_spaced(dtype: DType, actual: Array, expected: Array) -> int:
     a, e = actual.astype(np.float64), expected.astype(np.float64)
     fine = np.isfinite(a) & np.isfinite(e)
     a, e = a[fine], e[fine]
+    if np.unique(a[evenly(a.size)]).size > _LEVELS_OF_INT8:
+        return 0
     levels = np.unique(a)
     if not 4 <= levels.size <= _LEVELS_OF_INT8 or np.unique(e).size < 2 * levels.size:
         return 0

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
 
 from ....tensor.view import DType
 from ...kernels.elements import Array
-from ..finding import Pattern, PatternMatch, confidence
+from ..finding import Pattern, PatternMatch
+from ..odds import confidence, share
 from ..scene import Scene
 from .grids import FLOAT_GRIDS, on_grid, unit_at
 
@@ -25,23 +27,29 @@ def rounding_mode(scene: Scene) -> Iterator[PatternMatch]:
     if steps is None or steps[0].size < _FEWEST:
         return
     away, up, even = steps
+    if not scene.dtype.is_floating and scene.wrong.all() and np.ptp(up) == 0:
+        return  # an offset: rounding leaves whole numbers as they are
     single = np.abs(away) == 1
+    one_way = scene.accident.one_way
     modes = (
-        ("ties away from zero instead of to even", single & (away == 1) & even, 0.25),
-        ("truncation towards zero", single & (away == -1), 0.5),
-        ("rounding down", single & (up == -1), 0.5),
-        ("rounding up", single & (up == 1), 0.5),
-        ("rounding away from zero", single & (away == 1), 0.5),
+        ("ties away from zero instead of to even", single & (away == 1) & even, one_way * share(even)),
+        ("truncation towards zero", single & (away == -1), one_way),
+        ("rounding down", single & (up == -1), one_way),
+        ("rounding up", single & (up == 1), one_way),
+        ("rounding away from zero", single & (away == 1), one_way),
     )
-    best: PatternMatch | None = None
-    for name, fits, chance in modes:
-        hits = int(np.count_nonzero(fits))
-        sure = confidence(hits=hits, total=scene.wrong_count, chance=chance)
-        if best is None or sure > best.confidence:
-            evidence = f"{hits} of {scene.wrong_count} wrong elements are one step off, as by {name}"
-            best = PatternMatch(pattern=Pattern.ROUNDING_MODE, confidence=sure, evidence=evidence)
-    if best is not None:
-        yield best
+    name, fits, chance = max(modes, key=lambda mode: (int(np.count_nonzero(mode[1])), -mode[2]))
+    hits = int(np.count_nonzero(fits))
+    yield PatternMatch(
+        pattern=Pattern.ROUNDING_MODE,
+        confidence=confidence(
+            hits=hits,
+            total=scene.wrong_count,
+            chance=chance,
+            cost=math.log(len(modes)),
+        ),
+        evidence=f"{hits} of {scene.wrong_count} wrong elements are one step off, as by {name}",
+    )
 
 
 def _steps(scene: Scene) -> tuple[Array, Array, Array] | None:

@@ -1,22 +1,23 @@
-"""The right values at the wrong places: shifted, transposed, or with blocks exchanged."""
+"""The right values at the wrong places: shifted or transposed."""
 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator
 
 import numpy as np
 
 from ....tensor.view import DType
 from ...kernels.elements import Array
-from ..finding import Pattern, PatternMatch, confidence, share
-from ..scene import Scene, shuffled
+from ..finding import Pattern, PatternMatch
+from ..odds import confidence, confidence_of_whole
+from ..scene import Scene
 
 _SAMPLED = 4096
-_BLOCK_HEIGHTS = (1, 8, 16, 32, 64, 128, 256)
-_BLOCK_WIDTHS = (8, 16, 32, 64, 128, 256)
 _TRANSPOSED_BLOCKS = (8, 16, 32, 64, 128)
 _FRACTALS = ((16, 8), (16, 16), (16, 32))
+_MOST_TRANSPOSITIONS = 20
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # 2**64 over the golden ratio: odd, and its bits look random
 
 
@@ -26,22 +27,42 @@ def shifted(scene: Scene) -> Iterator[PatternMatch]:
     if not steps:
         return
     main, *more = steps
-    found, wanted = scene.actual_bits.ravel(), scene.expected_bits.ravel()
+    wanted = scene.expected_bits.ravel()
     places = np.flatnonzero(scene.wrong)
-    wraps = [step for step in more if abs(step - main) in (scene.columns, found.size)]
-    moved = _moved(wanted, places, main)
-    fits = found[places] == moved
+    wraps = [step for step in more if abs(step - main) in (scene.columns, wanted.size)]
+    there = _moved(wanted, places, main)
     for step in wraps:
-        fits |= found[places] == _moved(wanted, places, step)
-    chance = (1 + len(wraps)) * share(found[places] == shuffled(moved))
+        there = np.where(scene.found_bits == there, there, _moved(wanted, places, step))
+    hits = int(np.count_nonzero(scene.found_bits == there))
     rows, rest = divmod(abs(main), scene.columns)
     distance = f"{abs(main)} elements" if rest or not rows else f"{rows} rows"
     yield PatternMatch(
         pattern=Pattern.SHIFTED,
-        confidence=confidence(hits=int(np.count_nonzero(fits)), total=places.size, chance=min(chance, 1.0)),
-        evidence=f"{np.count_nonzero(fits)} of {places.size} wrong elements are those {distance} "
+        confidence=moved_confidence(
+            scene, there, hits, math.log(2 * wanted.size), _moved_matrix(scene, main)
+        ),
+        evidence=f"{hits} of {places.size} wrong elements are those {distance} "
         f"{'further on' if main > 0 else 'further back'}{', wrapping around' if wraps else ''}",
     )
+
+
+def _moved_matrix(scene: Scene, step: int) -> Array:
+    return np.roll(scene.expected_bits.ravel(), -step).reshape(scene.wrong.shape)
+
+
+def moved_confidence(scene: Scene, there: Array, hits: int, cost: float, whole: Array | None) -> float:
+    """How sure it is that the wrong elements, `hits` of them, are the patterns `there`.
+
+    Where values are few a wrong element proves little; then `whole`, what each element of the matrix would be if all
+    of them had moved, may still prove it by those that are right.
+    """
+    chance = scene.accident.chance(there)
+    sure = confidence(hits=hits, total=there.size, chance=chance, cost=cost)
+    if whole is None or sure >= 0.5 or hits < 0.9 * there.size:
+        return sure
+    agree = int(np.count_nonzero(scene.actual_bits == whole))
+    unmoved = int(np.count_nonzero(scene.expected_bits == whole))
+    return max(sure, confidence_of_whole(agree=agree, unmoved=unmoved, total=whole.size, cost=cost))
 
 
 def _moved(values: Array, places: Array, step: int) -> Array:
@@ -81,17 +102,19 @@ def _run_hashes(values: Array, width: int) -> Array:
 
 def transposed(scene: Scene) -> Iterator[PatternMatch]:
     """The elements are those of expected with two axes exchanged, as a whole or block by block."""
-    found = scene.actual_bits[scene.wrong]
-    best: PatternMatch | None = None
+    best: tuple[int, str, Array] | None = None
     for what, moved in _transpositions(scene):
-        there = moved[scene.wrong]
-        hits = int(np.count_nonzero(found == there))
-        sure = confidence(hits=hits, total=found.size, chance=share(found == shuffled(there)))
-        if best is None or sure > best.confidence:
-            evidence = f"{hits} of {found.size} wrong elements are as in expected with {what}"
-            best = PatternMatch(pattern=Pattern.TRANSPOSED, confidence=sure, evidence=evidence)
-    if best is not None:
-        yield best
+        hits = int(np.count_nonzero(scene.found_bits == moved[scene.wrong]))
+        if hits and (best is None or hits > best[0]):
+            best = hits, what, moved
+    if best is None:
+        return
+    hits, what, moved = best
+    yield PatternMatch(
+        pattern=Pattern.TRANSPOSED,
+        confidence=moved_confidence(scene, moved[scene.wrong], hits, math.log(_MOST_TRANSPOSITIONS), moved),
+        evidence=f"{hits} of {scene.wrong_count} wrong elements are as in expected with {what}",
+    )
 
 
 def _transpositions(scene: Scene) -> Iterator[tuple[str, Array]]:
@@ -118,66 +141,3 @@ def _transpositions(scene: Scene) -> Iterator[tuple[str, Array]]:
                 f"{height}x{width} fractals (NZ) read as if they were rows",
                 strips.transpose(1, 2, 0, 3).reshape(rows, columns),
             )
-
-
-def permuted_blocks(scene: Scene) -> Iterator[PatternMatch]:
-    """Whole blocks of expected stand in the place of other blocks."""
-    best: tuple[float, int, PatternMatch] | None = None
-    for height, width in itertools.product(_BLOCK_HEIGHTS, (*_BLOCK_WIDTHS, scene.columns)):
-        if scene.rows % height or scene.columns % width or height * width == scene.wrong.size:
-            continue
-        if height * width == 1 or (width > scene.columns // 2 and width != scene.columns):
-            continue
-        finding, explained = _exchange(scene, height, width)
-        if explained and (best is None or (explained, height * width) > best[:2]):
-            best = (explained, height * width, finding)
-    if best is not None:
-        yield best[2]
-
-
-def _exchange(scene: Scene, height: int, width: int) -> tuple[PatternMatch, float]:
-    """A finding for blocks of one size, and the share of the wrong blocks that it explains, in steps of 5 %."""
-    fits, wrong, example = _exchanged(scene, height, width)
-    inside = np.broadcast_to(fits[:, None], (fits.size, height * width)) & _blocks(scene.wrong, height, width)
-    hits, total = int(np.count_nonzero(fits)), int(np.count_nonzero(wrong))
-    evidence = f"{hits} of {total} wrong blocks of {height}x{width} are other blocks of expected{example}"
-    sure = confidence(hits=int(np.count_nonzero(inside)), total=scene.wrong_count, chance=0.0)
-    return PatternMatch(pattern=Pattern.PERMUTED_BLOCKS, confidence=sure, evidence=evidence), round(
-        20 * hits / total
-    ) / 20
-
-
-def _exchanged(scene: Scene, height: int, width: int) -> tuple[Array, Array, str]:
-    """Which blocks are wrong and equal another expected block, which are wrong, and one such pair in words."""
-    wrong: Array = np.any(_blocks(scene.wrong, height, width), axis=1)
-    known = _block_hashes(_blocks(scene.expected_bits, height, width))
-    found = _block_hashes(_blocks(scene.actual_bits, height, width))
-    varied = _varied(_blocks(scene.actual_bits, height, width))
-    order = np.argsort(known, kind="stable")
-    source = order[np.minimum(np.searchsorted(known[order], found), known.size - 1)]
-    moved = source != np.arange(known.size)
-    fits: Array = np.logical_and.reduce([wrong, varied, known[source] == found, moved])
-    if not fits.any():
-        return fits, wrong, ""
-    across = scene.columns // width
-    target = int(np.flatnonzero(fits)[0])
-    return fits, wrong, f": {divmod(target, across)} holds {divmod(int(source[target]), across)}"
-
-
-def _blocks(matrix: Array, height: int, width: int) -> Array:
-    """(blocks, elements of one), blocks in row-major order."""
-    rows, columns = matrix.shape
-    split = matrix.reshape(rows // height, height, columns // width, width)
-    return split.transpose(0, 2, 1, 3).reshape(-1, height * width)
-
-
-def _block_hashes(blocks: Array) -> Array:
-    places = np.arange(1, blocks.shape[1] + 1, dtype=np.uint64) * _MULTIPLIER
-    mixed = (blocks.astype(np.uint64) + np.uint64(1)) * _MULTIPLIER
-    mixed ^= mixed >> np.uint64(31)
-    return (mixed * (places | np.uint64(1))).sum(axis=1, dtype=np.uint64)
-
-
-def _varied(blocks: Array) -> Array:
-    """Blocks that hold more than one value: equal fills prove nothing."""
-    return (blocks != blocks[:, :1]).any(axis=1)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
 from ...kernels.elements import Array
-from ..finding import Pattern, PatternMatch, confidence
+from ..finding import Pattern, PatternMatch
+from ..odds import confidence_of_place, log_ways
 from ..scene import Scene
 
 _LONGEST_PERIOD = 512
@@ -32,35 +35,43 @@ def placement(scene: Scene) -> Iterator[PatternMatch]:
         yield max(candidates, key=lambda finding: finding.confidence)
 
 
-def _finding(scene: Scene, pattern: Pattern, area: Array, what: str) -> Iterator[PatternMatch]:
-    """A finding that all wrong elements lie in `area` (a mask), if enough of it is wrong."""
-    size = int(np.count_nonzero(area))
-    hits = int(np.count_nonzero(scene.wrong & area))
-    if size == 0 or size == area.size or hits < _SHARE_WITHIN * size:
+def _finding(scene: Scene, pattern: Pattern, area: Array, what: str, cost: float) -> Iterator[PatternMatch]:
+    """A finding that the wrong elements of the matrix lie in `area` (a mask), if enough of it is wrong."""
+    size, hits = int(np.count_nonzero(area)), int(np.count_nonzero(scene.wrong & area))
+    for match in _match(scene, pattern, what, (hits, scene.wrong_count), (size, area.size), cost):
+        yield replace(match, evidence=match.evidence + scene.part)
+
+
+def _match(
+    scene: Scene, pattern: Pattern, what: str, wrong: tuple[int, int], sizes: tuple[int, int], cost: float
+) -> Iterator[PatternMatch]:
+    """`wrong` and `sizes`: wrong elements, and all, within the area and in the whole."""
+    hits, size = wrong[0], sizes[0]
+    if size == 0 or size == sizes[1] or hits < _SHARE_WITHIN * size:
         return
-    sure = confidence(hits=hits, total=scene.wrong_count, chance=size / area.size)
     yield PatternMatch(
         pattern=pattern,
-        confidence=sure,
-        evidence=f"{hits} of {scene.wrong_count} wrong elements are in {what}, "
-        f"where {hits / size:.0%} are wrong",
+        confidence=confidence_of_place(
+            wrong=wrong, sizes=sizes, strewn=scene.strewn * wrong[1] / scene.wrong_count, cost=cost
+        ),
+        evidence=f"{hits} of {wrong[1]} wrong elements are in {what}, where {hits / size:.0%} are wrong",
     )
 
 
 def _box(scene: Scene) -> Iterator[PatternMatch]:
-    """The smallest rectangle around the wrong elements."""
-    rows, columns = np.flatnonzero(scene.wrong.any(axis=1)), np.flatnonzero(scene.wrong.any(axis=0))
-    top, bottom, left, right = int(rows[0]), int(rows[-1]) + 1, int(columns[0]), int(columns[-1]) + 1
-    area = np.zeros(scene.wrong.shape, bool)
-    area[top:bottom, left:right] = True
-    all_rows, all_columns = (top, bottom) == (0, scene.rows), (left, right) == (0, scene.columns)
-    if all_columns and bottom == scene.rows and not scene.windowed:
-        yield from _finding(scene, Pattern.TAIL, area, f"the last {bottom - top} of {scene.rows} rows")
-    elif all_rows and right == scene.columns:
-        yield from _finding(scene, Pattern.TAIL, area, f"the last {right - left} of {scene.columns} columns")
+    """The smallest rectangle around all wrong elements of the tensor."""
+    around, rows, columns = scene.extent, scene.tensor_rows, scene.tensor_columns
+    height, width = around.bottom - around.top, around.right - around.left
+    if width == columns and around.bottom == rows:
+        pattern, what = Pattern.TAIL, f"the last {height} of {rows} rows"
+    elif height == rows and around.right == columns:
+        pattern, what = Pattern.TAIL, f"the last {width} of {columns} columns"
     else:
-        what = f"rows {top}:{bottom}, columns {left}:{right}"
-        yield from _finding(scene, Pattern.TILE, area, what)
+        pattern = Pattern.TILE
+        what = f"rows {around.top}:{around.bottom}, columns {around.left}:{around.right}"
+    sizes = (height * width, rows * columns)
+    cost = log_ways(rows + 1, 2) + log_ways(columns + 1, 2)
+    yield from _match(scene, pattern, what, (around.count, around.count), sizes, cost)
 
 
 def _tiles(scene: Scene) -> Iterator[PatternMatch]:
@@ -75,9 +86,11 @@ def _tiles(scene: Scene) -> Iterator[PatternMatch]:
             if share.max() < _SHARE_WITHIN or np.count_nonzero(hot) > hot.size // 2:
                 continue
             area = np.repeat(np.repeat(hot, height, axis=0), width, axis=1)
-            first = tuple(int(i) for i in np.argwhere(hot)[0])
-            what = f"{np.count_nonzero(hot)} of {hot.size} tiles of {height}x{width} (first {first})"
-            yield from _finding(scene, Pattern.TILE, area, what)
+            row, column = (int(i) for i in np.argwhere(hot)[0])
+            first = f"rows from {scene.top + row * height}, columns from {scene.left + column * width}"
+            what = f"{np.count_nonzero(hot)} of {hot.size} tiles of {height}x{width} (the first: {first})"
+            cost = math.log(len(_SIDES) ** 2) + log_ways(hot.size, int(np.count_nonzero(hot)))
+            yield from _finding(scene, Pattern.TILE, area, what, cost)
 
 
 def _periodic(scene: Scene, share: Array, *, axis: int) -> Iterator[PatternMatch]:
@@ -89,14 +102,16 @@ def _periodic(scene: Scene, share: Array, *, axis: int) -> Iterator[PatternMatch
     first = int(np.flatnonzero(hot)[0])
     leading = hot[first : first + _LEADING]
     places = first + np.flatnonzero(leading)
+    origin = scene.left if axis else scene.top
     for period in range(2, min(hot.size // 3, _LONGEST_PERIOD) + 1):
         residues = np.unique(places % period)
         if residues.size == period or places.size < _REGULAR * residues.size * (leading.size // period):
             continue
         again = np.isin(np.arange(hot.size) % period, residues)
         area = np.broadcast_to(again[None, :] if axis else again[:, None], scene.wrong.shape)
-        pattern, what = _phase(residues, period, "columns" if axis else "rows")
-        yield from _finding(scene, pattern, area, what)
+        pattern, what = _phase(np.sort((residues + origin) % period), period, "columns" if axis else "rows")
+        cost = math.log(2 * _LONGEST_PERIOD) + log_ways(period, int(residues.size))
+        yield from _finding(scene, pattern, area, what, cost)
         return
 
 

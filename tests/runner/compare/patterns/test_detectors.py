@@ -14,7 +14,8 @@ from precision_bisect.runner.compare.patterns.numeric.arithmetic import (
 )
 from precision_bisect.runner.compare.patterns.numeric.narrowing import narrower_type, quantized
 from precision_bisect.runner.compare.patterns.scene import Scene, look
-from precision_bisect.runner.compare.patterns.spatial.movement import permuted_blocks, shifted, transposed
+from precision_bisect.runner.compare.patterns.spatial.blocks import permuted_blocks
+from precision_bisect.runner.compare.patterns.spatial.movement import shifted, transposed
 from precision_bisect.runner.compare.patterns.spatial.placement import placement
 from precision_bisect.runner.compare.statistics.statistics import Tolerance
 from tests.runner.compare.tensor_makers import view_of
