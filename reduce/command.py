@@ -21,7 +21,7 @@ from ..runner.errors import UsageError, UserError
 from ..runner.localization.divergence import DIVERGENCE, Divergence
 from ..runner.localization.footprints import FOOTPRINTS
 from ..runner.process.fork_servers import ForkServers
-from .localize.footprints.pipeline import FootprintRequest, footprints
+from .localize.footprinting import FootprintRequest, footprints
 from .localize.footprints.summary import print_footprints
 from .localize.pipeline import localize
 from .localize.references.builds import GoodBuild, SameBuild

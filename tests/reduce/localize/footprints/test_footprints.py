@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import torch
 
+from precision_bisect.reduce.localize.footprinting import FootprintRequest, footprints
 from precision_bisect.reduce.localize.footprints.examine import examine
 from precision_bisect.reduce.localize.footprints.owners import Owners
-from precision_bisect.reduce.localize.footprints.pipeline import FootprintRequest, footprints
 from precision_bisect.reduce.localize.footprints.summary import footprint_lines
 from precision_bisect.reduce.localize.footprints.traces import Place
 from precision_bisect.reduce.replay.comparison import TaskValues

@@ -6,15 +6,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from ....runner.case.golden import freeze
-from ....runner.localization.footprints import FOOTPRINTS, Footprints
-from ....store.files import write_whole
-from ...output_folder import OutputFolder
-from ...replay.runnable_build import RunnableBuild
-from ..executor import Executor
-from ..experiments.experiment import Record, Steps, Tell
-from .choice import representatives
-from .examine import examine
+from ...runner.case.golden import freeze
+from ...runner.localization.footprints import FOOTPRINTS, Footprints
+from ...store.files import write_whole
+from ..output_folder import OutputFolder
+from ..replay.runnable_build import RunnableBuild
+from .executor import Executor
+from .experiments.experiment import Record, Steps, Tell
+from .footprints.choice import representatives
+from .footprints.examine import examine
 
 
 @dataclass(frozen=True, kw_only=True)
