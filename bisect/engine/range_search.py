@@ -9,7 +9,7 @@ from ..commits.range import LoadedRange
 from ..search.evidence.blamed_file import BlamedFile
 from ..search.evidence.knowledge import Observation, Outcome
 from ..search.evidence.posterior import Posterior
-from ..search.graph.graph import CommitGraph, Floats
+from ..search.graph.graph import Floats
 from ..search.model.rates import Rates
 from .evidence import RangeEvidence, failing_end, target_at
 from .history import AskBlamedFile
@@ -30,12 +30,18 @@ class PosteriorCache:
     weights: Floats | None = None
 
     def after(
-        self, graph: CommitGraph, observations: Sequence[Observation], *, weights: Floats | None, rates: Rates
+        self,
+        loaded: LoadedRange,
+        observations: Sequence[Observation],
+        *,
+        weights: Floats | None,
+        rates: Rates,
     ) -> Posterior:
         """The posterior after some observations, with prior weights of shape [n], and `rates` before any of them."""
         known = self.posterior
         if known is None or known.observations != tuple(observations[: len(known.observations)]):
-            known = Posterior.start(graph, rates, weights=weights)
+            mended = [(window.start, window.end) for window in loaded.windows if window.reverted]
+            known = Posterior.start(loaded.graph, rates, weights=weights, mended=mended)
         elif known.weights is not weights:
             known = replace(known, weights=weights)
         for seen in observations[len(known.observations) :]:
@@ -126,7 +132,7 @@ class RangeSearch:
         ]
         observations += self.evidence.observations(known.log, blamed)
         return self._cache.after(
-            self.loaded.graph,
+            self.loaded,
             observations,
             weights=self.weights(known, around),
             rates=known.question.rates,

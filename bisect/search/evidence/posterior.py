@@ -1,9 +1,9 @@
 """How probable it is that each commit, none, or the environment is to blame, given runs that may be flaky."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from math import exp, log
+from math import log
 
 import numpy as np
 
@@ -11,17 +11,13 @@ from ..graph.graph import CommitGraph, Floats
 from ..model.explanation import Explanation, explain
 from ..model.groups import GOOD_END, Groups
 from ..model.rates import Rates
+from ..model.unchanged import prior_of_unchanged, unchanged
 from .belief import Belief, Reruns
 from .blamed_file import BlamedFile
 from .knowledge import Knowledge, Observation, Outcome
 from .places import fresh_runs, log_one_rate, shared_trouble
 from .testability import out_of_reach, skip_probability
 
-# What is expected before the first run. At Google four ranges in ten had no culprit (Henderson et al., Flake Aware
-# Culprit Finding, ICST 2023), but most cases are no flakes, and both ends were seen to differ once before anyone asks.
-_NO_CULPRIT = 0.04
-_ALL_PASS, _ALL_FAIL = 0.01, 0.1
-"""That no run fails, though someone saw the bad end do so; or that each does, for a case or a machine is broken."""
 _ENVIRONMENT = 0.002
 _IN_PLAY = 0.01
 """Of the likeliest commit's probability: a commit with less is not searched."""
@@ -41,12 +37,14 @@ class Posterior:
     weights: how likely each commit is thought to be to blame beforehand, in any unit; shape [n]; None if equally.
     They guide what is run (`guess`) and have no say in what is claimed (`belief`): wrong ones cost runs alone.
     observations: all, in order.
+    mended: commits, and what says to undo them: pairs of a commit and a later one.
     shared: how much reruns in one place share, from 0 to 1.
     """
 
     graph: CommitGraph
     rates: Rates
     weights: Floats | None
+    mended: tuple[tuple[int, int], ...]
     observations: tuple[Observation, ...]
     shared: float
     _groups: Groups
@@ -62,6 +60,7 @@ class Posterior:
         rates: Rates,
         *,
         weights: Floats | None = None,
+        mended: Sequence[tuple[int, int]] = (),
         observations: Iterable[Observation] = (),
     ) -> "Posterior":
         """The state after `observations`; `weights` are the prior weights of the commits.
@@ -70,17 +69,10 @@ class Posterior:
         """
         if weights is not None and (weights.shape != (len(graph),) or not (weights > 0).all()):
             raise ValueError(f"expected {len(graph)} positive prior weights, one a commit, found {weights}")
-        posterior = cls._before(graph, rates, weights, shared=0.0)
+        posterior = cls(graph, rates, weights, tuple(mended), (), 0.0, Groups.start(graph))
         for observation in observations:
             posterior = posterior.observe(observation)
         return posterior
-
-    @classmethod
-    def _before(
-        cls, graph: CommitGraph, rates: Rates, weights: Floats | None, *, shared: float
-    ) -> "Posterior":
-        """The state before any run."""
-        return cls(graph, rates, weights, (), shared, Groups.start(graph))
 
     def observe(self, observation: Observation) -> "Posterior":
         """The state after one more run, of a commit of the graph or of `GOOD_END`."""
@@ -88,7 +80,8 @@ class Posterior:
         shared = shared_trouble(observations)
         if shared == self.shared:
             return self._count(observation)
-        posterior = self._before(self.graph, self.rates, self.weights, shared=shared)
+        start = Groups.start(self.graph)
+        posterior = Posterior(self.graph, self.rates, self.weights, self.mended, (), shared, start)
         for seen in observations:
             posterior = posterior._count(seen)
         return posterior
@@ -131,7 +124,7 @@ class Posterior:
         belief, groups = self.belief, self._groups
         shares = np.bincount(groups.of_commit, weights=belief.commits)
         others = (
-            belief.no_culprit * belief.fail_if_no_culprit,
+            belief.no_culprit * float(belief.fail_if_no_culprit[commit]),
             belief.environment * belief.fail_if_environment,
         )
         return float(shares @ self._explanation.reruns[commit]) + sum(others)
@@ -196,12 +189,12 @@ class Posterior:
         groups, explanation = self._groups, self._explanation
         fails, passes = self._since
         moments = np.array(self._evidence_before) + _log_moved(fails[:-1], passes[:-1])
-        alike = self._alike
-        some = 1 - _NO_CULPRIT - _ALL_PASS - _ALL_FAIL - _ENVIRONMENT
+        nothing = unchanged(self.graph.bad, self._tallies, self.rates)
+        some = 1 - prior_of_unchanged(self.rates) - _ENVIRONMENT
         logs = np.concatenate(
             [
                 log(some) + np.log(groups.share) + explanation.log_evidence,
-                [np.logaddexp(log(_NO_CULPRIT) + log_one_rate(*self._total), alike.log_evidence)],
+                [nothing.log_evidence],
                 # Before the first run the environment can move unseen: this is the prior then.
                 log(_ENVIRONMENT) + (moments - log(len(moments)) if len(moments) else np.zeros(1)),
             ]
@@ -215,9 +208,7 @@ class Posterior:
             fail_if_bad=explanation.fail_if_bad[groups.of_commit],
             fail_if_good=explanation.fail_if_good[groups.of_commit],
             no_culprit=float(no_culprit[0]),
-            fail_if_no_culprit=alike.mean_with(
-                log(_NO_CULPRIT) + log_one_rate(*self._total), float(since[0])
-            ),
+            fail_if_no_culprit=nothing.fails,
             environment=float(moved.sum()),
             fail_if_environment=float(moved @ since / moved.sum()) if moved.any() else 0.5,
             reruns=Reruns(groups.of_commit, explanation.reruns),
@@ -232,16 +223,6 @@ class Posterior:
         commits = belief.commits * self.weights
         return replace(belief, commits=commits * (belief.commits.sum() / commits.sum()))
 
-    @property
-    def _total(self) -> tuple[float, float]:
-        """All fails and passes."""
-        return sum(self._fails), sum(self._passes)
-
-    @property
-    def _alike(self) -> "_Alike":
-        fails, passes = self._total
-        return _Alike(0.0 if fails else _ALL_PASS, 0.0 if passes else _ALL_FAIL)
-
     @cached_property
     def _since(self) -> tuple[Floats, Floats]:
         """Fails and passes from each run on, and, last, of no run."""
@@ -250,25 +231,7 @@ class Posterior:
     @cached_property
     def _explanation(self) -> Explanation:
         """How each group of commits explains the runs, if one of it is to blame."""
-        return explain(self.graph, self._groups, self._tallies, self.rates)
-
-
-@dataclass(frozen=True)
-class _Alike:
-    """The chances of runs that all pass, or all fail, as far as these are possible."""
-
-    all_pass: float
-    all_fail: float
-
-    @property
-    def log_evidence(self) -> float:
-        total = self.all_pass + self.all_fail
-        return log(total) if total else -np.inf
-
-    def mean_with(self, log_other: float, rate: float) -> float:
-        """The chance that a run fails, where the fail rate is unknown with this log evidence, and this mean."""
-        other = exp(log_other)
-        return (self.all_fail + other * rate) / (self.all_pass + self.all_fail + other)
+        return explain(self.graph, self._groups, self._tallies, self.rates, mended=self.mended)
 
 
 def _log_moved(fails: Floats, passes: Floats) -> Floats:

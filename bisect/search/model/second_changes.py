@@ -4,9 +4,11 @@ A fault may be cherry-picked to a parallel line, and a range may be broken, mend
 that do not have the culprit among their ancestors. Such a hypothesis is a culprit c with a region of further bad
 commits: the descendants of another commit d, on a line beside it; or those of an earlier one that are not yet
 descendants of its mending. It counts for c. A region that no failure asks for is left out: it would explain the runs
-as c alone does.
+as c alone does. Where a commit says that it undoes another, the region between the two is likely to be such a one: it
+was undone for a reason.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +18,8 @@ from .groups import Groups
 
 _ANOTHER_LINE = 0.3
 _BROKEN_BEFORE = 0.03
+_UNDONE = 0.3
+"""That a commit whose undoing is known is an earlier fault of this kind."""
 _MOST = 96
 """Hypotheses."""
 _MOST_CULPRITS = 32
@@ -32,14 +36,22 @@ class SecondChanges(NamedTuple):
     log_prior: Floats
 
 
-def second_changes(groups: Groups, bad: Mask, fails: Floats, passes: Floats) -> SecondChanges:
-    """The hypotheses of two changes that explain the runs best, none where each failure has one culprit that explains
-    it. bad: as of `Groups.sides`; fails, passes: of the commits that were run; shape [t]."""
-    unexplained = ((fails > 0)[:, None] & ~bad).sum(axis=0)
-    if not unexplained.size or unexplained.min() == 0:
+def second_changes(
+    groups: Groups, bad: Mask, fails: Floats, passes: Floats, *, mended: Sequence[tuple[int, int]] = ()
+) -> SecondChanges:
+    """The hypotheses of two changes that explain the runs best. Where one culprit would explain each failure, though
+    not each pass, only regions count that are known to be mended: flaky commits would make others likely. bad: as of
+    `Groups.sides`; fails, passes: of the commits that were run; shape [t]. mended: commits and what says to undo them.
+    """
+    if not fails.any():
         return SecondChanges(np.zeros(0, dtype=np.int64), bad[:, :0], np.zeros(0))
+    unexplained = ((fails > 0)[:, None] & ~bad).sum(axis=0)
     told = (fails > 0).astype(np.float64) - (passes > 0)
-    regions, priors = _regions(bad, groups.share, told)
+    regions, priors = _undone(groups, mended, fails)
+    if unexplained.min() > 0:
+        regions, priors = _together((regions, priors), _regions(bad, groups.share, told))
+    if not len(priors):
+        return SecondChanges(np.zeros(0, dtype=np.int64), bad[:, :0], np.zeros(0))
     culprits = np.argsort(unexplained + ((passes > 0)[:, None] & bad).sum(axis=0), kind="stable")
     culprits = culprits[:_MOST_CULPRITS]
     # How many commits each pair calls bad which failed, less those which passed.
@@ -70,5 +82,22 @@ def _regions(bad: Mask, share: Floats, told: Floats) -> tuple[Mask, Floats]:
     mended = np.append(signatures, np.zeros((len(bad), 1), dtype=np.bool_), axis=1)
     best = np.argsort(-score, axis=None, kind="stable")[:_MOST]
     first, last = np.unravel_index(best, score.shape)
-    masks, of_mask = np.unique(signatures[:, first] & ~mended[:, last], axis=1, return_inverse=True)
-    return masks, np.bincount(of_mask.ravel(), weights=chance.ravel()[best]).astype(np.float64)
+    return _together((signatures[:, first] & ~mended[:, last], chance.ravel()[best].astype(np.float64)))
+
+
+def _undone(groups: Groups, mended: Sequence[tuple[int, int]], fails: Floats) -> tuple[Mask, Floats]:
+    """The regions between commits and their undoing in which there was a failure, and the chance of each."""
+    below = np.array([*groups.below.values()], dtype=np.bool_)
+    begin, end = np.array(mended, dtype=np.int64).reshape(-1, 2).T
+    undone = below[:, begin] & ~below[:, end]
+    met = undone[fails > 0].any(axis=0)
+    return undone[:, met], np.full(int(met.sum()), _UNDONE / max(1, len(mended)))
+
+
+def _together(*parts: tuple[Mask, Floats]) -> tuple[Mask, Floats]:
+    """Different regions, and the chance of each."""
+    masks, of_mask = np.unique(
+        np.concatenate([each for each, _ in parts], axis=1), axis=1, return_inverse=True
+    )
+    chance = np.concatenate([each for _, each in parts])
+    return masks, np.bincount(of_mask.ravel(), weights=chance).astype(np.float64)
