@@ -14,7 +14,11 @@ from ...runner.workspace.inherited import InheritedVariables
 from ...store.documents.document import Document
 from ...store.vocabulary import Seeks
 from ..commits.range import Range
-from ..search.model.learned_rates import EarlierRuns
+from ..search.model.learned_rates import EarlierRuns, learned_rates
+from ..search.model.rates import Rates
+
+_RATES_OF_A_PERSON = Rates.known(good=0.0, bad=1.0)
+"""What a person says is taken as certain."""
 
 
 class BisectRequest(Document):
@@ -92,6 +96,14 @@ class BisectRequest(Document):
             seeks=self.seeks,
             first_parent=self.first_parent,
         )
+
+    @property
+    def rates(self) -> Rates:
+        """The fail rates that the search begins from: as shipped, or as earlier runs have it; a person is certain."""
+        if self.interactive:
+            return _RATES_OF_A_PERSON
+        shipped = Rates.unknown()
+        return shipped if self.earlier_runs is None else learned_rates(shipped, self.earlier_runs)
 
     @property
     def says_bad(self) -> str | None:

@@ -36,8 +36,6 @@ from ..engine.probes import FinishedProbe, RunningProbe, WantedProbe
 from ..plan.question import views
 from ..plan.request import BisectRequest
 from ..result import Conclusion
-from ..search.model.learned_rates import learned_rates
-from ..search.model.rates import Rates
 from .environment_watch import EnvironmentWatch
 from .failure_policy import run_timeout, told_apart
 from .golden import earlier_golden, freeze_golden
@@ -46,9 +44,6 @@ from .loop import PlannedProbe
 from .records import finished_probe, in_order_of_ends, kernels_in, still_counts, stored_result
 from .view.progress import Progress, StartedProbe
 from .view.words import why_again
-
-_RATES_OF_A_PERSON = Rates.known(good=0.0, bad=1.0)
-"""What a person says is taken as certain."""
 
 
 class DrivenBisection:
@@ -287,8 +282,7 @@ class DrivenBisection:
 def question_of(request: BisectRequest) -> BisectionQuestion:
     """What the engine has to know of a request."""
     golden = "given" if request.golden_data is not None else "captured" if request.captures_golden else "none"
-    shipped, earlier = Rates.unknown(), request.earlier_runs
-    question = BisectionQuestion(
+    return BisectionQuestion(
         range=request.range,
         confidence=request.confidence,
         gallop=request.gallop,
@@ -297,7 +291,6 @@ def question_of(request: BisectRequest) -> BisectionQuestion:
         patched=bool(request.cherry_picks),
         case=request.case,
         mismatch=request.bad_when is not None and BadWhen.parse(request.bad_when).verdict is Verdict.MISMATCH,
-        rates=shipped if earlier is None else learned_rates(shipped, earlier),
+        rates=request.rates,
         end_runs=request.end_runs,
     )
-    return replace(question, rates=_RATES_OF_A_PERSON) if request.interactive else question

@@ -362,6 +362,7 @@ def test_quiet_passes_at_both_ends(stack: MakeStack, lab: Lab) -> None:
     assert outcome(lab.run(made, made.truth.bad, "--dump-args", "1")) == "pass"
 
 
+@pytest.mark.long
 def test_broken_stretch_neither_installs_nor_imports(stack: MakeStack, lab: Lab, tmp_path: Path) -> None:
     made = stack(Scenario.QUIET)
     broken = made.first("Refactor: keep the version in one module")
@@ -377,6 +378,7 @@ def test_broken_stretch_neither_installs_nor_imports(stack: MakeStack, lab: Lab,
     assert "No module named 'minipto.version'" in lab.run(made, broken).stderr
 
 
+@pytest.mark.long
 def test_another_crash_hits_every_case_and_is_mended_next(stack: MakeStack, lab: Lab) -> None:
     made = stack(Scenario.QUIET)
     crash = made.first("Refactor: take the dump's name from the pass itself")

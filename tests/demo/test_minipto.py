@@ -108,6 +108,7 @@ def test_two_compilations_write_the_same_bytes(tmp_path: Path) -> None:
     assert first == second
 
 
+@pytest.mark.long
 def test_passes_are_dumped_in_order(tmp_path: Path) -> None:
     assert run_case("softmax", "--dump-passes", cwd=tmp_path).returncode == 0
     dumps = sorted(path.name for path in (only_build(tmp_path) / "passes_dump").iterdir())
@@ -133,6 +134,7 @@ def test_attention_records_at_least_twenty_tasks(tmp_path: Path) -> None:
     assert {record["role"] for record in records} == {"input", "output", "inout"}
 
 
+@pytest.mark.long
 def test_saved_data_replays_bit_for_bit(tmp_path: Path) -> None:
     assert run_case("matmul_splitk", "--save-data", cwd=tmp_path).returncode == 0
     build = only_build(tmp_path)

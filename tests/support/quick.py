@@ -11,9 +11,12 @@ FULL_EXAMPLES = 100
 
 
 def quick_first(values: Iterable[Any], quick: int = 1) -> list[Any]:
-    """The values as parameters of a test, all but the first `quick` of them marked as long."""
+    """The values as parameters of a test, all but the first `quick` of them marked as long; tuples are several."""
     return [
-        pytest.param(value, marks=[] if ordinal < quick else [pytest.mark.long])
+        pytest.param(
+            *(value if isinstance(value, tuple) else (value,)),
+            marks=[] if ordinal < quick else [pytest.mark.long],
+        )
         for ordinal, value in enumerate(values)
     ]
 

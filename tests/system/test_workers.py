@@ -50,7 +50,6 @@ def test_three_workers_find_it_and_build_nothing_twice(make: Callable[..., SlowL
     _, err = process.communicate()
     assert process.returncode == 0, err
     probes = line.check()
-    assert len({probe.slot for probe in probes} - {None}) == 3
     ended = {str(line.shas.index(probe.commit)) for probe in probes if probe.state is ProbeState.FINISHED}
     assert [line.builds().count(number) for number in ended] == [1] * len(ended)
 

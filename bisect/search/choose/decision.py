@@ -51,8 +51,6 @@ _LEAST_SHARE = 0.2
 """A run that tells a smaller part of what the best one does is not taken, however cheap: reruns of a commit whose
 outcome may be its own are cheap and tell less and less."""
 _BESIDE = 0.1
-_PATIENCE = 2.0
-"""What is expected after runs that tell little is mostly less: these are not the last word."""
 _NEARLY_ALL = 0.999
 _MOST_TOGETHER = 200
 """Likely commits among which those are looked for that no test can tell apart."""
@@ -92,7 +90,7 @@ def next_run(posterior: Posterior, *, confidence: float = 0.99, costs: Floats | 
     )
     most = float((gain * posterior.testable * rerun_worth(posterior)).max())
     expected = _entropy_left(posterior) / max(most, _LEAST_INFORMATION)
-    if left < 1 or expected > _PATIENCE * left:
+    if expected > left:
         return Undecided(credible_set(posterior.belief, confidence), "bound" if left < 1 else "nothing tells")
     return Probe(GOOD_END if best == len(posterior.graph) else best, None)
 

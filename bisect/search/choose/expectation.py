@@ -27,7 +27,7 @@ def planning_belief(posterior: Posterior) -> Belief:
         fail_if_bad=np.ones(len(weights)),
         fail_if_good=np.zeros(len(weights)),
         no_culprit=0.0,
-        fail_if_no_culprit=np.zeros(len(weights) + 1),
+        fail_if_no_culprit=0.0,
         environment=0.0,
         fail_if_environment=0.0,
     )

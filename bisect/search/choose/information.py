@@ -24,10 +24,9 @@ def information_gain(graph: CommitGraph, belief: Belief) -> Floats:
     before, r and a are what its reruns show: where outcomes may belong to commits, less is to be had there.
     """
     commits, bad, good = belief.commits, belief.fail_if_bad, belief.fail_if_good
-    moved = belief.fail_if_environment
-    other_fails = belief.no_culprit * belief.fail_if_no_culprit + belief.environment * moved
-    other_inherent = belief.no_culprit * entropy(belief.fail_if_no_culprit)
-    other_inherent += belief.environment * entropy(np.array(moved))
+    others = np.array([belief.no_culprit, belief.environment])
+    rates = np.array([belief.fail_if_no_culprit, belief.fail_if_environment])
+    other_fails, other_inherent = float(others @ rates), float(others @ entropy(rates))
     fails = np.append(graph.ancestor_sums(commits * (bad - good)), 0.0) + commits @ good
     inherent = np.append(graph.ancestor_sums(commits * (entropy(bad) - entropy(good))), 0.0)
     inherent += commits @ entropy(good)

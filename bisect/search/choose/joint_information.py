@@ -49,7 +49,7 @@ class JointInformation:
                     else rates[1]
                     for reached, group, *rates in groups
                 ]
-                + [belief.fail_if_no_culprit[commit], belief.fail_if_environment]
+                + [belief.fail_if_no_culprit, belief.fail_if_environment]
                 for place, commit in enumerate(commits)
             ]
         )

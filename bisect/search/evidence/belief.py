@@ -24,15 +24,14 @@ class Belief:
 
     commits[c] is the probability that c is to blame; then a run of a commit that never ran fails with chance
     fail_if_bad[c] if it is c or a descendant, with fail_if_good[c] elsewhere; for a commit that ran, see `reruns`.
-    fail_if_no_culprit: of each commit and, last, of `GOOD_END`; shape [n + 1]. The other arrays have shape [n]; all
-    probabilities sum to 1.
+    Arrays have shape [n]; all probabilities sum to 1.
     """
 
     commits: Floats
     fail_if_bad: Floats
     fail_if_good: Floats
     no_culprit: float
-    fail_if_no_culprit: Floats
+    fail_if_no_culprit: float
     environment: float
     fail_if_environment: float
     reruns: Reruns | None = None

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from math import log
+from math import exp, log
 
 import numpy as np
 
@@ -11,13 +11,17 @@ from ..graph.graph import CommitGraph, Floats
 from ..model.explanation import Explanation, explain
 from ..model.groups import GOOD_END, Groups
 from ..model.rates import Rates
-from ..model.unchanged import prior_of_unchanged, unchanged
 from .belief import Belief, Reruns
 from .blamed_file import BlamedFile
 from .knowledge import Knowledge, Observation, Outcome
 from .places import fresh_runs, log_one_rate, shared_trouble
 from .testability import out_of_reach, skip_probability
 
+# What is expected before the first run. At Google four ranges in ten had no culprit (Henderson et al., Flake Aware
+# Culprit Finding, ICST 2023), but most cases are no flakes, and both ends were seen to differ once before anyone asks.
+_NO_CULPRIT = 0.04
+_ALL_PASS, _ALL_FAIL = 0.01, 0.1
+"""That no run fails, though someone saw the bad end do so; or that each does, for a case or a machine is broken."""
 _ENVIRONMENT = 0.002
 _IN_PLAY = 0.01
 """Of the likeliest commit's probability: a commit with less is not searched."""
@@ -124,7 +128,7 @@ class Posterior:
         belief, groups = self.belief, self._groups
         shares = np.bincount(groups.of_commit, weights=belief.commits)
         others = (
-            belief.no_culprit * float(belief.fail_if_no_culprit[commit]),
+            belief.no_culprit * belief.fail_if_no_culprit,
             belief.environment * belief.fail_if_environment,
         )
         return float(shares @ self._explanation.reruns[commit]) + sum(others)
@@ -189,12 +193,12 @@ class Posterior:
         groups, explanation = self._groups, self._explanation
         fails, passes = self._since
         moments = np.array(self._evidence_before) + _log_moved(fails[:-1], passes[:-1])
-        nothing = unchanged(self.graph.bad, self._tallies, self.rates)
-        some = 1 - prior_of_unchanged(self.rates) - _ENVIRONMENT
+        alike = self._alike
+        some = 1 - _NO_CULPRIT - _ALL_PASS - _ALL_FAIL - _ENVIRONMENT
         logs = np.concatenate(
             [
                 log(some) + np.log(groups.share) + explanation.log_evidence,
-                [nothing.log_evidence],
+                [np.logaddexp(log(_NO_CULPRIT) + log_one_rate(*self._total), alike.log_evidence)],
                 # Before the first run the environment can move unseen: this is the prior then.
                 log(_ENVIRONMENT) + (moments - log(len(moments)) if len(moments) else np.zeros(1)),
             ]
@@ -208,7 +212,9 @@ class Posterior:
             fail_if_bad=explanation.fail_if_bad[groups.of_commit],
             fail_if_good=explanation.fail_if_good[groups.of_commit],
             no_culprit=float(no_culprit[0]),
-            fail_if_no_culprit=nothing.fails,
+            fail_if_no_culprit=alike.mean_with(
+                log(_NO_CULPRIT) + log_one_rate(*self._total), float(since[0])
+            ),
             environment=float(moved.sum()),
             fail_if_environment=float(moved @ since / moved.sum()) if moved.any() else 0.5,
             reruns=Reruns(groups.of_commit, explanation.reruns),
@@ -223,6 +229,16 @@ class Posterior:
         commits = belief.commits * self.weights
         return replace(belief, commits=commits * (belief.commits.sum() / commits.sum()))
 
+    @property
+    def _total(self) -> tuple[float, float]:
+        """All fails and passes."""
+        return sum(self._fails), sum(self._passes)
+
+    @property
+    def _alike(self) -> "_Alike":
+        fails, passes = self._total
+        return _Alike(0.0 if fails else _ALL_PASS, 0.0 if passes else _ALL_FAIL)
+
     @cached_property
     def _since(self) -> tuple[Floats, Floats]:
         """Fails and passes from each run on, and, last, of no run."""
@@ -232,6 +248,24 @@ class Posterior:
     def _explanation(self) -> Explanation:
         """How each group of commits explains the runs, if one of it is to blame."""
         return explain(self.graph, self._groups, self._tallies, self.rates, mended=self.mended)
+
+
+@dataclass(frozen=True)
+class _Alike:
+    """The chances of runs that all pass, or all fail, as far as these are possible."""
+
+    all_pass: float
+    all_fail: float
+
+    @property
+    def log_evidence(self) -> float:
+        total = self.all_pass + self.all_fail
+        return log(total) if total else -np.inf
+
+    def mean_with(self, log_other: float, rate: float) -> float:
+        """The chance that a run fails, where the fail rate is unknown with this log evidence, and this mean."""
+        other = exp(log_other)
+        return (self.all_fail + other * rate) / (self.all_pass + self.all_fail + other)
 
 
 def _log_moved(fails: Floats, passes: Floats) -> Floats:

@@ -12,17 +12,16 @@ Where no single change explains all failures, hypotheses of two changes stand be
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import log
 
 import numpy as np
 
-from ..graph.graph import CommitGraph, Floats, Integers
+from ..graph.graph import CommitGraph, Floats, Integers, Mask
 from .groups import GOOD_END, Groups
-from .outcome_models import IMPOSSIBLE
+from .outcome_models import IMPOSSIBLE, OutcomeModel
 from .rates import Rates
 from .second_changes import second_changes
-from .sides import Sides, Tallies
 
 _DUST = 1e-30
 _UNLIKELY = 1e-7
@@ -42,7 +41,7 @@ class Explanation:
     fail_if_good: Floats
     fail_if_bad: Floats
     evidence_of_culprit: float
-    _sides: Sides
+    _sides: "_Sides"
     _weights: tuple[Floats, Floats]
     _culprit: Integers
 
@@ -55,20 +54,62 @@ class Explanation:
         return dict(zip(self._sides.run, np.clip(summed, 0.0, 1.0), strict=True))
 
 
+@dataclass(frozen=True, eq=False)
+class _Sides:
+    """Which of the t commits that ran are bad under each of h hypotheses, and which are the culprit or a parent of it.
+
+    Shapes [t, h]. tallies: the fails and passes of each. ends: what the question itself says of these is not their own.
+    """
+
+    run: list[int]
+    bad: Mask
+    told: Mask
+    tallies: Mapping[int, tuple[float, float]]
+    ends: frozenset[int]
+    rates: Rates
+
+    def _of(self, *, bad: bool, told: bool, more: float = 0.0) -> Floats:
+        rows = [
+            _likelihood(self.rates, *_plus(self.tallies[commit], more), bad, told, commit in self.ends)
+            for commit in self.run
+        ]
+        width = len(self.rates.models) * len(self.rates.bad if bad else self.rates.good)
+        return np.array(rows).reshape(len(rows), width)
+
+    def sums(self, *, bad: bool) -> Floats:
+        """The sum of log L over the commits of one side. Shape [h, models, nodes]."""
+        here = self.bad if bad else ~self.bad
+        total = (here & ~self.told).T.astype(np.float64) @ self._of(bad=bad, told=False)
+        total += (here & self.told).T.astype(np.float64) @ self._of(bad=bad, told=True)
+        return total.reshape(len(total), len(self.rates.models), -1)
+
+    def reruns(self, good: Floats, bad: Floats) -> Floats:
+        """The chance that one more run of each commit fails. Shape [t, h].
+
+        good, bad: the weights of models and nodes of each hypothesis, by side; shape [h, models, nodes]."""
+        chance = np.zeros(self.bad.shape)
+        for is_bad, weights in ((False, good), (True, bad)):
+            flat = weights.reshape(len(weights), -1)
+            for told in (False, True):
+                ratio = np.exp(self._of(bad=is_bad, told=told, more=1.0) - self._of(bad=is_bad, told=told))
+                chance += np.where((self.bad == is_bad) & (self.told == told), ratio @ flat.T, 0.0)
+        return chance
+
+
 def explain(
     graph: CommitGraph,
     groups: Groups,
-    tallies: Tallies,
+    tallies: Mapping[int, tuple[float, float]],
     rates: Rates,
     *,
     mended: Sequence[tuple[int, int]] = (),
 ) -> Explanation:
-    """`tallies` are of the commits of the groups. mended: commits and what says to undo them."""
+    """`tallies`: fails and passes of each commit that ran. `mended`: commits, and what says to undo them."""
     run, bad, told = groups.sides(graph)
     counts = np.array([tallies[commit] for commit in run]).reshape(-1, 2)
     second = second_changes(groups, bad, counts[:, 0], counts[:, 1], mended=mended)
     culprit = np.concatenate([np.arange(len(groups.share)), second.culprit])
-    sides = Sides(
+    sides = _Sides(
         run=run,
         bad=np.concatenate([bad, second.bad], axis=1),
         told=told[:, culprit],
@@ -87,8 +128,11 @@ def explain(
     # What is next to nothing is nothing: numbers too small for the processor's usual ones slow it down a hundredfold.
     weights = _without_dust(share * of_good), _without_dust(share * of_bad)
     log_evidence = top + np.log(total)
+    own = np.array([model.own for model, _ in rates.models])[:, None]
+    anew = [(1 - own) * nodes + own / 2 for nodes in (rates.good, rates.bad)]
     fail_if_good, fail_if_bad = (
-        np.bincount(culprit, weights=chance).astype(np.float64) for chance in sides.anew(*weights)
+        np.bincount(culprit, weights=(weight * chance).sum(axis=(1, 2))).astype(np.float64)
+        for weight, chance in zip(weights, anew, strict=True)
     )
     evidence_of_culprit = _log_sum(np.log(groups.share) + log_evidence)
     mass = np.exp(np.log(groups.share) + log_evidence - evidence_of_culprit)[culprit] * parts.sum(axis=1)
@@ -108,7 +152,7 @@ def _without_dust(weights: Floats) -> Floats:
     return np.where(weights > _DUST, weights, 0.0)
 
 
-def _fit(sides: Sides) -> tuple[Floats, Floats, Floats]:
+def _fit(sides: _Sides) -> tuple[Floats, Floats, Floats]:
     """For each hypothesis and model the log evidence, shape [h, models]; and the share of each node of either side in
     it, shapes [h, models, nodes]."""
     rates = sides.rates
@@ -121,6 +165,25 @@ def _fit(sides: Sides) -> tuple[Floats, Floats, Floats]:
     evidence = np.where(mass > 0, tops[0] + tops[1] + np.log(scale[..., 0]), IMPOSSIBLE * len(sides.run))
     evidence += np.log([weight for _, weight in rates.models])
     return evidence, of_good * (of_bad @ rates.weight.T) / scale, of_bad * above / scale
+
+
+def _plus(tally: tuple[float, float], more: float) -> tuple[float, float]:
+    return tally[0] + more, tally[1]
+
+
+@lru_cache(maxsize=1 << 12)
+def _likelihood(rates: Rates, fails: float, passes: float, bad: bool, told: bool, end: bool) -> Floats:
+    """Log L of a commit's runs for each model and node of a side, one after the other. What an end shows defines what
+    is asked: it is not its own."""
+    nodes = rates.bad if bad else rates.good
+    return np.concatenate(
+        [
+            (OutcomeModel(concentration=model.concentration) if end else model).log_likelihood(
+                nodes, fails=fails, passes=passes, told=told
+            )
+            for model, _ in rates.models
+        ]
+    )
 
 
 def _log_sum(logs: Floats) -> float:

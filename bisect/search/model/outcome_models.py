@@ -11,8 +11,8 @@ what is a commit's own is mostly the same in each run. However often a commit is
 most about 2 / q: a contaminated likelihood (Huber, Robust Estimation of a Location Parameter, 1964).
 Which model holds is inferred: its prior weight is part of the rates (`rates.py`).
 
-A culprit and its parents are taken to show their side, whichever model holds, but for a small chance: a culprit that
-hides behind an outcome of its own could not be told by any search. So are the ends: what they show is what is asked.
+A culprit, and its parents, are taken to show their own side with a chance `_TOLD` times as high to do otherwise: a
+culprit that hides behind an outcome of its own could not be told by any search.
 """
 
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ from ..graph.graph import Floats
 
 IMPOSSIBLE = -1e4
 """In place of the logarithm of 0: sums of it stay finite."""
-_OWN_THOUGH_SHOWN = 0.005
+_TOLD = 0.03
 _OWN_SHAPE = 0.2
 
 
@@ -36,17 +36,13 @@ class OutcomeModel:
     own: float = 0.0
     concentration: float = inf
 
-    @property
-    def of_shown(self) -> "OutcomeModel":
-        """The model of a commit that is to show its side: a culprit, a parent of it, or an end."""
-        return self if self == OutcomeModel() else OutcomeModel(own=_OWN_THOUGH_SHOWN)
-
-    def log_likelihood(self, rates: Floats, *, fails: float, passes: float) -> Floats:
-        """Of a commit's runs, at each rate of its side."""
+    def log_likelihood(self, rates: Floats, *, fails: float, passes: float, told: bool = False) -> Floats:
+        """Of a commit's runs, at each rate of its side. told: whether it is a culprit or a parent of it."""
+        own = self.own * (_TOLD if told else 1.0)
         side = _at_rates(rates, fails, passes, self.concentration)
-        if not self.own:
+        if not own:
             return side
-        return np.logaddexp(log(1 - self.own) + side, log(self.own) + _own(fails, passes))
+        return np.logaddexp(log(1 - own) + side, log(own) + _own(fails, passes))
 
 
 def _own(fails: float, passes: float) -> float:

@@ -10,24 +10,16 @@ from .outcome_models import OutcomeModel
 
 # Gauss-Chebyshev nodes: with this many, integrals over Beta(1/2, 1/2) are exact up to 127 runs of each kind.
 _NODES = 64
-_BOTH_DETERMINISTIC = 0.75
-_GOOD_NEVER_FAILS = 0.13
-_BAD_ALWAYS_FAILS = 0.05
+_BOTH_DETERMINISTIC = 0.6
+_GOOD_NEVER_FAILS = 0.2
+_BAD_ALWAYS_FAILS = 0.08
 """The prior weights of rates 0 and 1, of a = 0 with r unknown, of r = 1 with a unknown; both are unknown else."""
 _SELDOM_DETERMINISTIC = 0.2
 _MODELS = (
-    (OutcomeModel(), 0.74),
-    (OutcomeModel(own=0.25), 0.06),
-    (OutcomeModel(concentration=4.0), 0.08),
-    (OutcomeModel(concentration=0.4), 0.12),
+    (OutcomeModel(), 0.9),
+    (OutcomeModel(own=0.25), 0.08),
+    (OutcomeModel(concentration=4.0), 0.02),
 )
-_UNCHANGED = (
-    (OutcomeModel(), 0.05),
-    (OutcomeModel(concentration=0.4), 0.1),
-)
-"""If no commit is to blame. At Google four ranges in ten had no culprit (Henderson et al., Flake Aware Culprit Finding,
-ICST 2023), but most cases are no flakes, and both ends were seen to differ once before anyone asks."""
-_KNOWN_UNCHANGED = ((OutcomeModel(), 0.04),)
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,26 +28,26 @@ class Rates:
     outcomes of one commit hang together, each model with its weight.
 
     good: values of a, shape [j]. bad: values of r, shape [k]. weight: their joint probability, shape [j, k].
-    unchanged: the models if no commit is to blame and all fail with one rate, each with its prior.
     """
 
     good: Floats
     bad: Floats
     weight: Floats
     models: tuple[tuple[OutcomeModel, float], ...] = _MODELS
-    unchanged: tuple[tuple[OutcomeModel, float], ...] = _UNCHANGED
 
     @classmethod
     def unknown(cls) -> "Rates":
         """Nothing is known but that bad commits fail more often than good ones.
 
         A mixture: both rates deterministic, a = 0 and r = 1; one of them deterministic, the other Beta(1/2, 1/2);
-        neither, both Beta(1/2, 1/2) times (r - a)^2, a < r: a change of a rate that is hard to see is seldom asked for.
+        neither, both Beta(1/2, 1/2) with a < r.
         """
-        nodes = beta_half_nodes()
+        angles = (np.arange(_NODES) + 0.5) * np.pi / (2 * _NODES)
+        nodes = np.sin(angles) ** 2
         good, bad = np.concatenate([[0.0], nodes]), np.concatenate([nodes, [1.0]])
         weight = np.zeros((_NODES + 1, _NODES + 1))
-        general = np.maximum(nodes - nodes[:, None], 0.0) ** 2
+        # On the diagonal half of the cell has r above a.
+        general = 0.5 * ((nodes > nodes[:, None]) + 0.0 + (nodes >= nodes[:, None]))
         deterministic, never, always = _BOTH_DETERMINISTIC, _GOOD_NEVER_FAILS, _BAD_ALWAYS_FAILS
         weight[1:, :-1] = (1 - deterministic - never - always) * general / general.sum()
         weight[0, :-1] = never / _NODES
@@ -79,15 +71,7 @@ class Rates:
         """Both rates are given, and outcomes belong to no commit. Raises ValueError unless 0 <= good < bad <= 1."""
         if not 0 <= good < bad <= 1:
             raise ValueError(f"expected fail rates 0 <= good < bad <= 1, found good {good}, bad {bad}")
-        return cls(
-            np.array([good]), np.array([bad]), np.ones((1, 1)), ((OutcomeModel(), 1.0),), _KNOWN_UNCHANGED
-        )
-
-
-def beta_half_nodes() -> Floats:
-    """The rates whose plain mean is the mean over Beta(1/2, 1/2), ascending."""
-    angles = (np.arange(_NODES) + 0.5) * np.pi / (2 * _NODES)
-    return np.sin(angles) ** 2
+        return cls(np.array([good]), np.array([bad]), np.ones((1, 1)), ((OutcomeModel(), 1.0),))
 
 
 class Fit(NamedTuple):

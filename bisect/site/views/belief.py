@@ -17,7 +17,6 @@ from ...search.evidence.knowledge import Outcome
 from ...search.evidence.posterior import Posterior
 from ...search.graph.graph import CommitGraph
 from ...search.model.groups import GOOD_END
-from ...search.model.rates import Rates
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +54,9 @@ def _belief(
             evidence = _inheriting(stored, outer, log)
     except ValueError:
         return None
-    belief = Posterior.start(evidence.graph, Rates.unknown(), observations=evidence.observations(log)).belief
+    belief = Posterior.start(
+        evidence.graph, rows.request.rates, observations=evidence.observations(log)
+    ).belief
     return RangeBelief(
         commits=tuple(zip(stored.places, belief.commits.tolist(), strict=True)),
         no_culprit=belief.no_culprit,

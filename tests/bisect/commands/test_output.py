@@ -77,6 +77,7 @@ def test_json_and_nothing_else_on_standard_output(repository: TestRepository, ho
     assert (plan["commits"], plan["case"]) == (2, "sh -c 'grep -q fine state'")
 
 
+@pytest.mark.long
 def test_ends_that_do_not_differ_are_json_too(repository: TestRepository, home: Home) -> None:
     done = bisect("--json", home=home, command=("true",))
     assert done.returncode == 4
@@ -95,6 +96,7 @@ def test_an_empty_history_is_an_empty_list(home: Home) -> None:
     assert json.loads(run("history", "--json", home=home).stdout) == []
 
 
+@pytest.mark.long
 def test_doctor_looks_at_the_checkout_it_is_in(
     repository: TestRepository, home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -111,6 +113,7 @@ def test_doctor_looks_at_the_checkout_it_is_in(
     assert "found none around" in outside.stderr
 
 
+@pytest.mark.long
 def test_a_machine_without_git(repository: TestRepository, home: Home) -> None:
     """Neither with no program at all on PATH, nor with all but git."""
     programs = home.state.parent / "bin"
@@ -123,6 +126,7 @@ def test_a_machine_without_git(repository: TestRepository, home: Home) -> None:
             assert done.stderr == "error: expected git on PATH, found none; install it\n"
 
 
+@pytest.mark.long
 def test_the_report_does_not_change_the_checkout(repository: TestRepository, home: Home) -> None:
     first, second = bisect(home=home), bisect(home=home)
     assert (first.returncode, second.returncode) == (0, 0)
@@ -131,6 +135,7 @@ def test_the_report_does_not_change_the_checkout(repository: TestRepository, hom
     assert "uncommitted" not in second.stderr + second.stdout
 
 
+@pytest.mark.long
 def test_a_folder_of_the_user_s_stays_as_it_is_to_git(repository: TestRepository, home: Home) -> None:
     (repository.path / "notes").mkdir()
     (repository.path / "notes" / "own.txt").write_text("mine")
@@ -138,6 +143,7 @@ def test_a_folder_of_the_user_s_stays_as_it_is_to_git(repository: TestRepository
     assert repository.git("status", "--porcelain") == "?? notes/"
 
 
+@pytest.mark.long
 def test_where_nothing_can_be_written_is_said_before_the_first_run(
     repository: TestRepository, home: Home
 ) -> None:
@@ -176,6 +182,7 @@ def test_the_culprit_is_printed_whatever_happens_to_the_report(
         assert session.connection().exec_driver_sql("SELECT outcome FROM bisections").scalar() == "culprit"
 
 
+@pytest.mark.long
 def test_the_culprit_is_printed_where_the_store_does_not_take_it(
     repository: TestRepository, home: Home, tmp_path: Path
 ) -> None:
@@ -194,6 +201,7 @@ def test_the_culprit_is_printed_where_the_store_does_not_take_it(
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.long
 def test_nothing_is_written_outside_of_the_home(
     repository: TestRepository, home: Home, tmp_path: Path
 ) -> None:

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.conftest import TestRepository
 
 PROGRAM = [sys.executable, "-c", "from precision_bisect.bisect.cli import main; main()"]
@@ -39,6 +41,7 @@ def test_its_scripts_show_it_in_any_shell(repository: TestRepository, tmp_path: 
     assert not [file for file in kept if b"hush-hush" in file.read_bytes()]
 
 
+@pytest.mark.long
 def test_a_resume_names_what_is_not_set_any_more(repository: TestRepository, tmp_path: Path) -> None:
     for state in ("fine", "fine", "broken"):
         repository.commit(state, {"state": state, "n": str(len(state))})

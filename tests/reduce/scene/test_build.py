@@ -76,6 +76,7 @@ def test_a_case_that_is_not_one_build_is_refused(
     assert not (tmp_path / "build").exists()
 
 
+@pytest.mark.long
 def test_a_folder_is_taken_as_it_is(build: Path, tmp_path: Path) -> None:
     assert build_of(build, None, toolchain(), tmp_path / "no", reuse=False, on_progress=print) == build
     with pytest.raises(UserError, match="expected the script of a scene test"):

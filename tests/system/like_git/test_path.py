@@ -67,6 +67,7 @@ def test_a_change_elsewhere_is_not_pinned_on_a_commit_that_touches_it(
     ("path", "code", "says"),
     [("none", 4, "expected a commit that touches --path none"), ("..", 2, "one outside")],
 )
+@pytest.mark.long
 def test_a_path_without_commits(
     repository: TestRepository, history: list[str], tmp_path: Path, path: str, code: int, says: str
 ) -> None:

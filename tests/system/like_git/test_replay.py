@@ -21,6 +21,7 @@ def line(repository: TestRepository, *, before: str, after: str) -> list[str]:
     ]
 
 
+@pytest.mark.long
 def test_what_git_was_told_is_not_run_again(repository: TestRepository, tmp_path: Path) -> None:
     """Then our own log of it is replayed, by us and by git: all name the same commit."""
     commits = line(repository, before="fine", after="broken")

@@ -33,6 +33,7 @@ def shallow(repository: TestRepository, folder: Path, depth: int) -> Path:
     return clone
 
 
+@pytest.mark.long
 def test_both_ends_are_there(repository: TestRepository, line: list[str], tmp_path: Path) -> None:
     """The good end is the very commit at which the clone ends; later it is deepened, and that is seen."""
     clone = shallow(repository, tmp_path, 10)

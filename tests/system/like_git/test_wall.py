@@ -52,6 +52,7 @@ def test_one_commit_of_it_is_met(repository: TestRepository, tmp_path: Path, cul
     assert not skipped(report), "the store knows it"
 
 
+@pytest.mark.long
 def test_where_it_holds_the_culprit_it_is_said_what_mends_it(
     repository: TestRepository, tmp_path: Path
 ) -> None:

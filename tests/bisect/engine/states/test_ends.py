@@ -14,6 +14,7 @@ from precision_bisect.runner.errors import EndsError, UserError
 from precision_bisect.store.vocabulary import Judgement, Phase, Seeks
 from tests.bisect.engine.planted import PlantedStack, bisect, broken_line, question
 from tests.bisect.engine.stepping import about_stack, answers_of, running, search_of, shown, started, step
+from tests.support.quick import quick_first
 
 GOOD, BAD, SKIP = Judgement.GOOD, Judgement.BAD, Judgement.SKIP
 
@@ -88,7 +89,7 @@ def test_a_bad_end_that_never_fails_is_given_up_with_the_rate_that_is_left(jobs:
     assert 20 <= len(task.simulated.started) <= 50
 
 
-@pytest.mark.parametrize("rate", [0.2, 0.1])
+@pytest.mark.parametrize("rate", quick_first([0.2, 0.1]))
 def test_a_bad_end_that_seldom_fails_is_waited_for(rate: float) -> None:
     refused = 0
     for seed in range(20):

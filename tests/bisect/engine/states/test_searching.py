@@ -17,6 +17,7 @@ from precision_bisect.store.vocabulary import BisectionOutcome, Judgement, Phase
 from tests.bisect.engine.planted import PlantedStack, bisect, broken_line, drive, planted_task
 from tests.bisect.engine.simulated import equal_times, simulated_probe
 from tests.bisect.engine.stepping import B, G, S, about_stack, enclosing, running, search_of, shown, started
+from tests.support.quick import quick_first
 
 
 @pytest.mark.parametrize("jobs", [1, 2, 5])
@@ -58,7 +59,7 @@ def test_what_is_left_narrows_and_then_is_confirmed() -> None:
     assert all(isinstance(note, Confirming) and note.commit == "20" for note in confirmed)
 
 
-@pytest.mark.parametrize("jobs", [1, 3])
+@pytest.mark.parametrize("jobs", quick_first([1, 3]))
 def test_every_set_of_untestable_commits_leaves_a_true_answer(jobs: int) -> None:
     size, inner = 6, range(1, 5)
     for culprit in range(1, size):
@@ -87,7 +88,7 @@ def broken_twice(size: int, broken: int, mended: int, again: int) -> PlantedStac
     )
 
 
-@pytest.mark.parametrize("jobs", [1, 3])
+@pytest.mark.parametrize("jobs", quick_first([1, 3]))
 def test_a_range_that_broke_twice_ends_at_one_of_both(jobs: int) -> None:
     named = 0
     drawn = [*itertools.combinations(range(1, 9), 3)]
@@ -101,7 +102,7 @@ def test_a_range_that_broke_twice_ends_at_one_of_both(jobs: int) -> None:
     assert named >= 0.7 * len(drawn)
 
 
-@pytest.mark.parametrize("jobs", [1, 3])
+@pytest.mark.parametrize("jobs", quick_first([1, 3]))
 def test_what_failed_before_a_mending_is_told_beside_the_culprit(jobs: int) -> None:
     told = 0
     for broken, mended, again in itertools.combinations(range(1, 9), 3):

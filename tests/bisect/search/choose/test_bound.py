@@ -14,6 +14,7 @@ from precision_bisect.bisect.search.graph.graph import CommitGraph
 from precision_bisect.bisect.search.model.groups import GOOD_END
 from precision_bisect.bisect.search.model.rates import Rates
 from tests.bisect.search.search_histories import branching, line
+from tests.support.quick import quick_first
 
 MOST = 1000
 
@@ -33,7 +34,7 @@ def test_the_capacity_is_the_most_that_any_share_of_bad_commits_lets_a_run_tell(
     assert capacity(good, bad) == pytest.approx(max(told), abs=1e-5)
 
 
-@pytest.mark.parametrize("number", range(150))
+@pytest.mark.parametrize("number", quick_first(range(150), 30))
 def test_every_search_ends_within_its_bound_whatever_each_commit_does(number: int) -> None:
     rng = random.Random(number)
     graph = CommitGraph(branching(rng.randrange(2, 14), rng.choice([0.0, 0.3]), rng))

@@ -85,18 +85,17 @@ def test_with_known_rates_it_is_bayes_rule_run_by_run(posterior: Posterior):
 @pytest.mark.parametrize("counts", [(0, 5, 5, 0), (1, 9, 6, 2), (3, 30, 40, 10), (0, 0, 0, 0), (2, 3, 2, 3)])
 def test_unknown_rates_are_integrated_out(counts: tuple[int, int, int, int]):
     """Against a midpoint rule in the angle, in which Beta(1/2, 1/2) is flat."""
-    n = 1000
+    n = 4000
     nodes = np.sin((np.arange(n) + 0.5) * np.pi / (2 * n)) ** 2
     good_fails, good_passes, bad_fails, bad_passes = counts
     of_good = nodes**good_fails * (1 - nodes) ** good_passes
     of_bad = nodes**bad_fails * (1 - nodes) ** bad_passes
     sure_good, sure_bad = float(good_fails == 0), float(bad_passes == 0)
-    # Both rates unknown: the density falls with the square of how far they are apart.
-    apart = np.maximum(nodes - nodes[:, None], 0) ** 2
-    apart /= apart.sum()
-    above, above_mean = apart @ of_bad, apart @ (of_bad * nodes)
-    always, never, both = 0.05 * sure_bad, 0.13 * sure_good, 0.75 * sure_good * sure_bad
-    general = 1 - 0.75 - 0.13 - 0.05
+    # Both rates unknown: a is below r in half of the square.
+    above = np.cumsum(of_bad[::-1])[::-1] * 2 / n**2
+    above_mean = np.cumsum((of_bad * nodes)[::-1])[::-1] * 2 / n**2
+    always, never, both = 0.08 * sure_bad, 0.2 * sure_good, 0.6 * sure_good * sure_bad
+    general = 1 - 0.6 - 0.2 - 0.08
     evidence = both + never * of_bad.mean() + always * of_good.mean() + general * (of_good @ above)
     of_a = always * (of_good * nodes).mean() + general * ((of_good * nodes) @ above)
     of_r = both + never * (of_bad * nodes).mean() + always * of_good.mean() + general * (of_good @ above_mean)
@@ -157,7 +156,7 @@ def test_information_is_the_mutual_information_of_hypothesis_and_run(
         of_commits = [
             (belief.fail_if_bad if c in below else belief.fail_if_good)[c] for c in range(len(graph))
         ]
-        return [*of_commits, belief.fail_if_no_culprit[commit], belief.fail_if_environment]
+        return [*of_commits, belief.fail_if_no_culprit, belief.fail_if_environment]
 
     def outcome_entropy(commits: list[int]) -> float:
         total = 0.0

@@ -11,7 +11,6 @@ from precision_bisect.bisect.search.model.explanation import Explanation, explai
 from precision_bisect.bisect.search.model.groups import GOOD_END, Groups
 from precision_bisect.bisect.search.model.outcome_models import OutcomeModel
 from precision_bisect.bisect.search.model.rates import Rates
-from precision_bisect.bisect.search.model.unchanged import prior_of_unchanged, unchanged
 from tests.bisect.search.search_histories import ancestors, branching, line
 
 Tallies = dict[int, tuple[float, float]]
@@ -33,10 +32,11 @@ def by_hand(graph: CommitGraph, tallies: Tallies, rates: Rates, culprit: int) ->
                 logs = 0.0
                 for commit, (fails, passes) in tallies.items():
                     is_bad = commit != GOOD_END and culprit in ancestors(graph.parents, commit)
-                    shown = commit in (culprit, *graph.parents[culprit], GOOD_END, graph.bad)
-                    used = model.of_shown if shown else model
+                    told = commit == culprit or commit in graph.parents[culprit]
+                    plain = commit in (GOOD_END, graph.bad)
+                    used = OutcomeModel(concentration=model.concentration) if plain else model
                     rate = np.array([bad if is_bad else good])
-                    logs += float(used.log_likelihood(rate, fails=fails, passes=passes)[0])
+                    logs += float(used.log_likelihood(rate, fails=fails, passes=passes, told=told)[0])
                 total += weight * float(rates.weight[i, j]) * exp(logs)
     return log(total)
 
@@ -90,50 +90,3 @@ def test_what_a_rerun_would_show_follows_what_the_commit_showed() -> None:
     found, groups = explained(graph, tallies, Rates.unknown())
     here = groups.of_commit[5]
     assert found.reruns[7][here] < 0.2 < 0.8 < found.fail_if_bad[here]
-
-
-def test_a_fault_whose_undoing_is_known_is_thought_of_where_it_was_met_and_nowhere_else() -> None:
-    graph = CommitGraph(line(12))
-    met: Tallies = {
-        GOOD_END: (0.0, 1.0),
-        2: (1.0, 0.0),
-        5: (0.0, 1.0),
-        7: (0.0, 1.0),
-        8: (1.0, 0.0),
-        11: (1.0, 0.0),
-    }
-    groups = Groups.start(graph)
-    for commit in met:
-        groups = groups.split(graph, commit)
-    elsewhere = [
-        explain(graph, groups, met, Rates.unknown(), mended=mended) for mended in ((), ((3, 9),), ((4, 6),))
-    ]
-    assert len({float(each.log_evidence[groups.of_commit[8]]) for each in elsewhere}) == 1
-    there = explain(graph, groups, met, Rates.unknown(), mended=((1, 4),))
-    # Its region explains what failed before the culprit, so that outcomes need not be the commits' own.
-    assert there.log_evidence[groups.of_commit[8]] > elsewhere[0].log_evidence[groups.of_commit[8]] + 2
-
-
-def test_what_no_commit_changed_is_one_rate_or_one_for_each_commit() -> None:
-    rates = Rates.known(good=0.1, bad=0.9)
-    seen: Tallies = {GOOD_END: (1.0, 2.0), 1: (2.0, 1.0), 5: (1.0, 0.0)}
-    # Beta(1/2, 1/2) of four fails and three passes, as a product of predictions.
-    predictions = [0.5, 1.5 / 2, 2.5 / 3, 3.5 / 4, 0.5 / 5, 1.5 / 6, 2.5 / 7]
-    assert unchanged(5, seen, rates).log_evidence == pytest.approx(log(0.04 * np.prod(predictions)))
-    assert unchanged(5, seen, rates).fails == pytest.approx(np.full(7, 4.5 / 8))
-    # Where commits may have outcomes of their own, reruns show the same, and fresh runs do not.
-    fixed: Tallies = {
-        GOOD_END: (0.0, 1.0),
-        1: (4.0, 0.0),
-        2: (0.0, 4.0),
-        3: (4.0, 0.0),
-        4: (0.0, 4.0),
-        5: (1.0, 0.0),
-    }
-    fails = unchanged(9, fixed, Rates.unknown()).fails
-    assert fails[2] < 0.1 < 0.4 < fails[7] < 0.6 < 0.9 < fails[1]
-
-
-def test_before_any_run_its_evidence_is_its_prior() -> None:
-    rates = Rates.unknown()
-    assert unchanged(5, {}, rates).log_evidence == pytest.approx(log(prior_of_unchanged(rates)))

@@ -28,7 +28,7 @@ from precision_bisect.runner.verdict.verdict import Classification
 from precision_bisect.store.vocabulary import Verdict
 from tests.reduce.demo_builds import Trees
 from tests.reduce.quick_runs import quick_runs
-from tests.reduce.shrink.test_reduction import checked
+from tests.reduce.shrink.result.test_reduction import checked
 from tests.reduce.small_builds import (
     BLOCK_SHIFT,
     BLOCK_WRONG,

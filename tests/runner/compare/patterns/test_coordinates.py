@@ -35,12 +35,14 @@ def test_a_box(expected: torch.Tensor, top: int, bottom: int) -> None:
     assert f"{(bottom - top) * 32} of {(bottom - top) * 32} wrong" in told
 
 
+@pytest.mark.long
 def test_a_tail_of_rows(expected: torch.Tensor) -> None:
     actual = expected.clone()
     actual[-5000:] += 1 + torch.rand(5000, COLUMNS)
     assert f"the last 5000 of {ROWS} rows" in evidence(actual, expected, Pattern.TAIL)
 
 
+@pytest.mark.long
 def test_a_part_of_one_long_row() -> None:
     expected = torch.randn(5_000_000, generator=torch.Generator().manual_seed(4))
     actual = expected.clone()
@@ -48,6 +50,7 @@ def test_a_part_of_one_long_row() -> None:
     assert "rows 0:1, columns 4500003:4600000" in evidence(actual, expected, Pattern.TILE)
 
 
+@pytest.mark.long
 def test_rows_with_a_period(expected: torch.Tensor) -> None:
     actual = expected.clone()
     actual[3005::10] += 1 + torch.rand(600, COLUMNS)
@@ -56,6 +59,7 @@ def test_rows_with_a_period(expected: torch.Tensor) -> None:
     assert f"looked at and counted were rows 2944:{2944 + MAX_ELEMENTS // COLUMNS} of {ROWS}" in told
 
 
+@pytest.mark.long
 def test_nan_in_a_row_and_in_a_box(expected: torch.Tensor) -> None:
     actual = expected.clone()
     actual[6001] = torch.nan
@@ -67,6 +71,7 @@ def test_nan_in_a_row_and_in_a_box(expected: torch.Tensor) -> None:
     assert "fill rows 6001:6011, columns 7:19; the first is at row 6001, column 7" in told
 
 
+@pytest.mark.long
 def test_blocks_that_changed_places(expected: torch.Tensor) -> None:
     actual = expected.clone()
     actual[8192:8256, :64], actual[8320:8384, 128:192] = (
