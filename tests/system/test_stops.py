@@ -13,6 +13,7 @@ import psutil
 import pytest
 
 from precision_bisect.demo.scenarios import Scenario
+from tests.support.quick import quick_first
 from tests.system.conftest import DemoStack
 
 KILLS = 25
@@ -138,7 +139,9 @@ def test_killed_at_random_instants_it_reports_the_same(
     assert processes_of(stack) == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
+@pytest.mark.parametrize(
+    "number", quick_first([signal.SIGTERM, signal.SIGHUP]), ids=lambda number: number.name
+)
 def test_a_polite_kill_is_a_stop(number: signal.Signals, make: Callable[..., DemoStack]) -> None:
     stack = make(Scenario.TAIL)
     process = stack.start(*stack.arguments)
@@ -169,6 +172,7 @@ def test_ctrl_c_records_nothing_and_says_how_to_go_on(make: Callable[..., DemoSt
     assert stack.report()["culprits"][0]["commit"] == stack.truth.culprits[0].commit
 
 
+@pytest.mark.long
 def test_two_drivers_of_one_bisection(make: Callable[..., DemoStack]) -> None:
     stack = make(Scenario.TAIL)
     process = stack.start(*stack.arguments)

@@ -97,6 +97,7 @@ def test_a_night_s_document_is_read() -> None:
     assert night.incidents[0].bisection == OF_THE_NIGHT
 
 
+@pytest.mark.long
 def test_one_that_was_killed_is_gone_on_with(url: str, tmp_path: Path) -> None:
     make_counter(tmp_path)
     done = resume(COUNTER, url, tmp_path)

@@ -107,13 +107,14 @@ def ending(seed: int) -> str:
 
 
 def test_a_search_ends_within_its_bound() -> None:
-    """A few dozen of those below."""
-    assert sum(Counter(map(ending, range(36))).values()) == 36
+    """Two of each oracle."""
+    assert sum(Counter(map(ending, range(12))).values()) == 12
 
 
 @pytest.mark.long
-def test_ten_thousand_searches_end_within_their_bounds(
-    record_property: Callable[[str, object], None],
+@pytest.mark.parametrize("hundred", range(10))
+def test_a_thousand_searches_end_within_their_bounds(
+    hundred: int, record_property: Callable[[str, object], None]
 ) -> None:
-    for outcome, count in Counter(map(ending, range(10_000))).items():
+    for outcome, count in Counter(map(ending, range(100 * hundred, 100 * (hundred + 1)))).items():
         record_property(outcome, count)

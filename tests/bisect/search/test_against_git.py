@@ -75,7 +75,8 @@ def test_without_skips_every_culprit_takes_as_many_tests_as_with_git(seed: int, 
     assert count_by_culprit(known.graph, set()) == git_count_by_culprit(git, known)
 
 
-@pytest.mark.parametrize("batch", quick_first(range(4)))
+@pytest.mark.long
+@pytest.mark.parametrize("batch", range(4))
 def test_with_skips_histories_take_fewer_tests_than_with_git(batch: int, tmp_path: Path):
     """In sum, since no choice wins on every history: which neighbours of a skip can be tested is luck."""
     ours: list[list[int]] = []

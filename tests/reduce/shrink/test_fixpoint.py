@@ -84,6 +84,7 @@ def test_a_program_that_needs_everything_costs_its_single_edits_and_few_more(tmp
         assert len(oracle.asked) <= 1.6 * len(program.smaller_by_one(whole))
 
 
+@pytest.mark.long
 def test_workers_change_nothing(tmp_path: Path) -> None:
     for seed in range(10):
         program = random_program(random.Random(seed))

@@ -93,6 +93,7 @@ def test_a_case_that_fails_otherwise_is_told_what_would_count(small: Small) -> N
     assert any(line.startswith("  - the case at both ends: case.sh") for line in lines)
 
 
+@pytest.mark.long
 def test_what_was_mended_is_run_again_at_a_resume(small: Small) -> None:
     lacking = 'test -n "$MENDED" || { echo no module here; exit 1; }\n'
     ends = small.ends(

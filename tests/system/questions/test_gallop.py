@@ -82,6 +82,7 @@ def test_two_workers(repository: TestRepository, tmp_path: Path) -> None:
     assert sum(runs_of(tmp_path).values()) <= len(log.read_text().split())
 
 
+@pytest.mark.long
 def test_a_resume_repeats_nothing(repository: TestRepository, tmp_path: Path) -> None:
     """A run in the middle of the gallop stops the tool; what ran before does not run again."""
     commits = history(repository)

@@ -76,6 +76,7 @@ def test_a_script_that_git_does_not_track_is_found(
     assert found(tmp_path / "out") == history[BROKEN_FROM]
 
 
+@pytest.mark.long
 def test_the_end_is_told_and_the_commit_is_linked(
     repository: TestRepository, history: list[str], tmp_path: Path
 ) -> None:
@@ -141,6 +142,7 @@ def test_a_script_outside_of_the_repository(
     assert sum(str(own) in page for page in pages) > 1
 
 
+@pytest.mark.long
 def test_a_tracked_script_of_a_folder(repository: TestRepository, tmp_path: Path) -> None:
     """It runs in that folder of each commit; one that has no such script cannot be judged."""
     commits = [repository.commit("before", {"state": "fine"})]
@@ -164,6 +166,7 @@ def test_a_tracked_script_of_a_folder(repository: TestRepository, tmp_path: Path
         assert says.removeprefix("./") in done.stderr
 
 
+@pytest.mark.long
 def test_a_script_outside_of_the_repository_can_be_mended_after_the_start(
     repository: TestRepository, history: list[str], tmp_path: Path
 ) -> None:

@@ -116,6 +116,7 @@ def _localized(
     )
 
 
+@pytest.mark.long
 def test_what_a_kernel_makes_of_where_its_tensors_lie_is_its_own_fault(
     tmp_path: Path, good_trees: Trees
 ) -> None:

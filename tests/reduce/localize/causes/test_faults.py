@@ -69,6 +69,7 @@ def test_a_loop_that_runs_once_too_few_beside_rounding(
     assert found.runs <= 4
 
 
+@pytest.mark.long
 def test_rounding_alone_passes_and_blames_nobody(tmp_path: Path, good_trees: Trees, chain: Path) -> None:
     found = localized(tmp_path, chain, good_trees, ROUNDED)
     assert found.passes

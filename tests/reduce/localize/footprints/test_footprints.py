@@ -30,6 +30,8 @@ from tests.demo.minirt_support import elementwise, kernel, orchestration, write_
 from tests.reduce.demo_builds import Trees
 from tests.reduce.localize.simulated_build import ELEMENTS, SimulatedBuild, executor_in
 
+pytestmark = pytest.mark.xdist_group("footprints")
+
 _COPY = "store(1, i, load(0, i));"
 _PAST_ROWS = kernel(
     "const KernelTensor& y = args.tensors[1];"

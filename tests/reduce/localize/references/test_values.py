@@ -110,6 +110,7 @@ def test_a_recorded_value_is_never_unpickled(tmp_path: Path, good_trees: Trees) 
         by_values(tmp_path, good_trees, {})
 
 
+@pytest.mark.long
 def test_a_tensor_that_the_source_marks_is_looked_at_first(tmp_path: Path, good_trees: Trees) -> None:
     bad, good = (small_build(tmp_path / name, body) for name, body in (("bad", WRONG), ("good", SHIFT)))
     for build in (bad, good):

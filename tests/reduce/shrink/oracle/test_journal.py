@@ -16,6 +16,7 @@ from precision_bisect.reduce.shrink.oracle.journal import TrialJournal
 from precision_bisect.runner.errors import UserError
 
 
+@pytest.mark.long
 def test_processes_killed_at_25_random_instants_are_resumed_without_a_test_made_again(tmp_path: Path) -> None:
     killed = list(kill_and_resume(25, tmp_path, seed=0))
     assert len(killed) == 25

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner
 
 from precision_bisect.reduce.cli import main
@@ -16,6 +17,7 @@ from tests.reduce.small_builds import SHIFT, WRONG, small_build
 ROUNDING = SCALE.replace("2.0f", "2.0000002f")
 
 
+@pytest.mark.long
 def test_a_rounding_difference_before_the_fault_is_passed_over(tmp_path: Path, good_trees: Trees) -> None:
     bad, good = small_build(tmp_path / "bad", WRONG), small_build(tmp_path / "good", SHIFT)
     (scale,) = (bad / "kernels").rglob("scale.cpp")

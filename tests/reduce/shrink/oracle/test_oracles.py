@@ -110,6 +110,7 @@ def reduced(tmp_path: Path, good_trees: Trees) -> Iterator[Callable[..., tuple[d
         yield run
 
 
+@pytest.mark.long
 def test_a_crash_against_a_good_build(tmp_path: Path, reduced: Callable[..., Any]) -> None:
     bad, good = (small_build(tmp_path / name, body) for name, body in (("bad", CRASH), ("good", SHIFT)))
     found, _ = reduced(bad, "--reference", good)
@@ -195,6 +196,7 @@ exit 101
 """
 
 
+@pytest.mark.long
 def test_a_script_without_a_good_build(tmp_path: Path, reduced: Callable[..., Any]) -> None:
     bad, script = small_build(tmp_path / "bad", WRONG), tmp_path / "script.sh"
     script.write_text(SCRIPT)

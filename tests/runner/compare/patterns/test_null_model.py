@@ -5,7 +5,8 @@ import pytest
 from benchmarks.tensors.null_model import ALLOWED, count_alarms
 from precision_bisect.runner.tensor.view import DType
 
-DRAWS = 10_000
+DRAWS = 2_000
+"""The benchmark makes ten thousand, which takes twenty minutes."""
 QUICK_DRAWS = 44
 """One of each kind of values and of differences."""
 
