@@ -35,14 +35,6 @@ def test_the_first_wrong_tensor_is_in_every_report(make: Callable[..., DemoStack
         assert "kernel total" in text
         assert "introduced" in text
 
-    # The builds are all there, so that a second bisection, whose localization fails, takes little.
-    stack.environment["MINIRT_DUMP_ARENA_BYTES"] = "1000"
-    again = stack.run(*localizing(stack))
-    assert again.code == 0, again.err
-    assert stack.report()["outcome"] == "culprit"
-    assert stack.report()["localization"]["status"] == "left out"
-    assert "dumped whole" in stack.report()["localization"]["message"]
-
 
 def test_a_fault_of_the_compiler_is_followed_to_its_pass(make: Callable[..., DemoStack]) -> None:
     stack = make(Scenario.ROUNDING)

@@ -78,13 +78,12 @@ def test_a_rounding_mode_within_a_small_budget(tmp_path: Path, good_trees: Trees
 
 
 @pytest.mark.long
-def test_a_live_buffer_given_away_is_an_interaction(tmp_path: Path, good_trees: Trees) -> None:
+def test_a_live_buffer_given_away_is_shown_with_its_line(tmp_path: Path, good_trees: Trees) -> None:
     twins = Twins.make(tmp_path / "twins", Scenario.REUSE, good_trees)
     found = localize(twins.request(tmp_path / "out"), on_progress=quiet)
-    assert kernels(found) == {"lse"}
-    assert {entry.task_class for entry in found.first_divergent} == {"interaction"}
-    assert "total (task 7)" in found.first_divergent[0].reason
-    assert found.runs == 2
+    (cause,) = found.causes
+    assert (cause.kind, cause.confirmed) == ("submission", True)
+    assert any("// peak is dead by then" in line for change in cause.changes for line in change.diff)
 
 
 @pytest.fixture(scope="module")
