@@ -65,16 +65,7 @@ def _reduced(drawn: Drawn, checks: int) -> Row:
     begun = time.monotonic()
     done = CliRunner().invoke(
         reduce_command,
-        [
-            *(str(drawn.twins.bad), "--reference", str(drawn.twins.good)),
-            *(
-                "--golden-data",
-                str(drawn.twins.good / "data"),
-                "--stack",
-                str(drawn.twins.bad_trees.stack_file),
-            ),
-            *("--rtol", drawn.tolerance[0], "--atol", drawn.tolerance[1], "--quiet", "-o", str(output)),
-        ],
+        [*drawn.reduce_words, "-o", str(output)],
     )
     row = {
         "kind": drawn.kind,

@@ -89,17 +89,7 @@ def _row(drawn: Drawn, number: int, generator: Generator) -> Row:
     begun = time.monotonic()
     done = CliRunner().invoke(
         reduce_command,
-        [
-            *(str(drawn.twins.bad), "--reference", str(drawn.twins.good)),
-            *(
-                "--golden-data",
-                str(drawn.twins.good / "data"),
-                "--stack",
-                str(drawn.twins.bad_trees.stack_file),
-            ),
-            *("--rtol", drawn.tolerance[0], "--atol", drawn.tolerance[1]),
-            *("--localize-only", "--quiet", "--timeout", str(_TIMEOUT), "-o", str(output)),
-        ],
+        [*drawn.reduce_words, "--localize-only", "--timeout", str(_TIMEOUT), "-o", str(output)],
     )
     seconds = time.monotonic() - begun
     written = output / "divergence.json"

@@ -58,6 +58,16 @@ class Drawn:
     """The case's own `rtol` and `atol`, as its script spells them."""
     passed_over: Mapping[str, int]
 
+    @property
+    def reduce_words(self) -> list[str]:
+        """What `reduce` is asked: the two builds, the frozen data, the stack, and the case's own tolerance."""
+        bad, good = self.twins.bad, self.twins.good
+        return [
+            *(str(bad), "--reference", str(good), "--golden-data", str(good / "data")),
+            *("--stack", str(self.twins.bad_trees.stack_file)),
+            *("--rtol", self.tolerance[0], "--atol", self.tolerance[1], "--quiet"),
+        ]
+
 
 @dataclass
 class Generator:
