@@ -11,6 +11,7 @@ from pathlib import Path, PurePosixPath
 from ...runner.build_output.args.dump import ArgsDump
 from ...runner.build_output.golden_data import TensorFolder
 from ...runner.build_output.graph.task_graph import TaskGraph
+from ...runner.build_output.kernel_config import kernel_names
 from ...runner.case.case import CaseName, RunOptions, case_command
 from ...runner.case.entry_arguments import EntryArgument, write_specs
 from ...runner.case.runtime_dir import REPLAY_CASE
@@ -193,7 +194,8 @@ class Replayer:
                 ),
                 start=toolchain.start,
             )
-        classification = classifier.finish(finished.ending, read_harness_outcome(outcome))
+        kernels = kernel_names(self.copy.path)
+        classification = classifier.finish(finished.ending, read_harness_outcome(outcome), kernels=kernels)
         return Ran(
             classification=classification, ending=finished.ending, seconds=finished.seconds, folder=folder
         )

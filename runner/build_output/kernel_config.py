@@ -8,7 +8,7 @@ from enum import Enum
 from pathlib import Path, PurePosixPath
 from typing import TypeAlias, TypeVar
 
-from .files.errors import MalformedFileError, UnsafePathError
+from .files.errors import BuildOutputError, MalformedFileError, UnsafePathError
 from .files.folder import Folder
 from .files.python_literals import FolderPath, Literal, Member, NotUnderstoodError, assigned_literals
 
@@ -94,6 +94,18 @@ class KernelConfig:
     def kernel_named(self, name: str) -> Kernel | None:
         """The kernel of that name, if there is one."""
         return next((kernel for kernel in self.kernels.values() if kernel.name == name), None)
+
+
+def kernel_names(build: Path | None) -> dict[int, str]:
+    """The names of a build directory's kernels by function id; none where there is no such folder or its list cannot be
+    read, for messages that do without."""
+    if build is None:
+        return {}
+    try:
+        kernels = KernelConfig.open(build).kernels
+    except BuildOutputError:
+        return {}
+    return {func_id: kernel.name for func_id, kernel in kernels.items()}
 
 
 def _is_plain(value: Literal) -> bool:

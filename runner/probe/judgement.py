@@ -1,5 +1,6 @@
 """Makes a verdict and its judgement of what a run printed and how it ended; and verdicts where nothing was run."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from ...store.vocabulary import Evidence, Judgement, Verdict
@@ -32,9 +33,11 @@ class Listener:
         if self._bad_when is not None and not self._matched:
             self._matched = self._bad_when.matches_line(line)
 
-    def finish(self, ending: Ending, outcome: HarnessOutcome | None) -> tuple[Classification, Judgement]:
-        """The verdict and the judgement of the whole run."""
-        found = self._classifier.finish(ending, outcome)
+    def finish(
+        self, ending: Ending, outcome: HarnessOutcome | None, *, kernels: Mapping[int, str]
+    ) -> tuple[Classification, Judgement]:
+        """The verdict and the judgement of the whole run. `kernels` are the names of its kernels by function id."""
+        found = self._classifier.finish(ending, outcome, kernels=kernels)
         if self._bad_when is not None:
             return found, self._bad_when.judge(found, matched_regex=self._matched)
         if ending.timed_out:

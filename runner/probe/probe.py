@@ -18,6 +18,7 @@ from ..process.execute import Command, FinishedCommand, execute
 from ..process.interrupt import Interrupt
 from ..stack.stack import Stack
 from ..stack.templates import fill
+from ..verdict.ending import Ending
 from ..verdict.harness_outcome import HarnessOutcome, HarnessOutcomeError, read_harness_outcome
 from ..verdict.verdict import Classification, Classifier
 from ..workspace.content import StackContent
@@ -154,7 +155,10 @@ class Prober:
         listener = Listener(Classifier(self._stack.verdicts), request.bad_when)
         finished = self._execute(command, listener, request, prepared, log=log)
         outcome, doubts = _read_outcome(outcome_file)
-        classification, judgement = listener.finish(finished.ending, outcome)
+        build_directory = options.runtime_dir or self._keep_build_directory(request.directory)
+        classification, judgement = listener.finish(
+            finished.ending, outcome, kernels=_kernels(build_directory, finished.ending)
+        )
         for call in outcome.calls if outcome else ():
             if options.runtime_dir is not None and "runtime_dir" in call.not_applied:
                 classification = not_frozen("--runtime-dir", call.not_applied["runtime_dir"])
@@ -167,7 +171,7 @@ class Prober:
             command=command.argv,
             missing_options=command.missing,
             run_seconds=finished.seconds,
-            build_directory=options.runtime_dir or self._keep_build_directory(request.directory),
+            build_directory=build_directory,
         )
 
     def _leave_to_person(
@@ -290,6 +294,16 @@ def _with_own_build_directory(request: ProbeRequest) -> RunOptions:
     copy = request.directory / _BUILD
     shutil.copytree(given, copy, symlinks=True)
     return replace(request.options, runtime_dir=copy)
+
+
+def _kernels(build: Path | None, ending: Ending) -> Mapping[int, str]:
+    """The names of a failed run's kernels by function id."""
+    if ending.is_clean:
+        return {}
+    # Reading build directories imports numpy, which a run that passes need not wait for.
+    from ..build_output.kernel_config import kernel_names
+
+    return kernel_names(build)
 
 
 def _refused_option(command: CaseCommand, golden: FrozenGolden | None, options: RunOptions) -> str | None:

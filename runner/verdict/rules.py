@@ -10,6 +10,8 @@ from ...store.vocabulary import Verdict
 from .ending import EndingKind
 
 SUCCESSES = frozenset({Verdict.PASS, Verdict.NOT_VALIDATED})
+EXCEPTION = "exception"
+"""What a signature calls the run's exception; no group of a pattern may have this name."""
 
 
 def _compile(pattern: object) -> object:
@@ -36,7 +38,8 @@ class VerdictRule(BaseModel):
     In a `mismatch` rule some group names have a meaning: `output` names the failing output, `outputs` holds
     a list of quoted names, `actual` a printed value (NaN and infinity are marked in the signature), `nan` and
     `inf` count such values; every other group of the rule, and of its `details`, is a number measured on
-    the output named last.
+    the output named last. In a `stall` rule and its `details` the groups that `StallReport` knows tell the kind of
+    wait and the kernels; they are put behind the signature.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -51,31 +54,48 @@ class VerdictRule(BaseModel):
     endings: Annotated[tuple[EndingKind, ...], Field(min_length=1)] = ("exit",)
     """Ways for the process to end under which the rule may decide. A report that is complete once it is
     printed stands whatever happens later: it names all three."""
+    chronological: bool = False
+    """Of the rules that have this, the verdict decides whose line came first, whatever their order: for faults of which
+    each may be what follows another. Such rules are meant for one stream: lines of two arrive in any order."""
+    raised_in: LinePattern | None = None
+    """The rule counts only for the line that ends a traceback, whose innermost frame is in a file that matches this."""
     signature: str | None = None
-    """What tells one fault from another, with the pattern's named groups in braces."""
+    """What tells one fault from another, with the pattern's named groups in braces; `{exception}` is the line that ends
+    the first traceback of the run."""
     details: tuple[LinePattern, ...] = ()
-    """Lines after this one that describe the same output. Only for `mismatch`."""
+    """Of a `mismatch`: lines after this one that describe the same output. Of a `stall`: lines anywhere that tell of
+    the tasks that were left. For these two alone."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
         groups = set(self.pattern.groupindex)
+        if EXCEPTION in groups:
+            raise ValueError(f"expected another name for the group {EXCEPTION}: that is the run's exception")
         for field in template_fields(self.signature or ""):
-            if field not in groups:
+            if field not in groups | {EXCEPTION}:
                 raise ValueError(
                     f"signature {self.signature!r} uses {{{field}}}, but the pattern's named groups are only "
                     f"{sorted(groups)}"
                 )
-        if self.details and self.verdict is not Verdict.MISMATCH:
-            raise ValueError(f"details belong to mismatch rules, found them in a rule for {self.verdict}")
+        if self.details and self.verdict not in (Verdict.MISMATCH, Verdict.STALL):
+            raise ValueError(
+                f"details belong to mismatch and stall rules, found them in a rule for {self.verdict}"
+            )
         if self.verdict in SUCCESSES and self.endings != ("exit",):
             raise ValueError(f"endings cannot be set for {self.verdict}: it always needs exit code 0")
         return self
 
-    def signature_of(self, match: re.Match[str]) -> str | None:
+    @property
+    def tells_exception(self) -> bool:
+        """Whether the signature is not known before the run's first traceback is."""
+        return EXCEPTION in template_fields(self.signature or "")
+
+    def signature_of(self, match: re.Match[str], *, exception: str | None = None) -> str | None:
         """Fill the template from a match of `pattern`; None if there is none, or it comes out blank."""
         if self.signature is None:
             return None
-        named = {name: " ".join((value or "").split()) for name, value in match.groupdict().items()}
+        told = {**match.groupdict(), EXCEPTION: exception}
+        named = {name: " ".join((value or "").split()) for name, value in told.items()}
         return self.signature.format_map(named).strip()[:200] or None
 
 

@@ -13,6 +13,8 @@ from .harness_outcome import HarnessCall, HarnessOutcome
 from .mismatch_report import MismatchReport
 from .output_lines import plain_texts
 from .rules import SUCCESSES, VerdictRule
+from .stall_report import StallReport
+from .tracebacks import Tracebacks, without_what_moves
 
 EVIDENCE_PER_RULE = 4
 LAST_LINES = 5
@@ -38,6 +40,9 @@ class _Hits:
     rule: VerdictRule
     evidence: list[Evidence] = field(default_factory=list[Evidence])
     signature: str | None = None
+    first: re.Match[str] | None = None
+    place: int = 0
+    """Of the first line that matched, among all lines."""
     required_seen: bool = False
     excluded_seen: bool = False
 
@@ -47,15 +52,22 @@ class _Hits:
         required = self.rule.requires is None or self.required_seen
         return bool(self.evidence) and required and not self.excluded_seen
 
-    def feed(self, stream: Stream, number: int, text: str) -> re.Match[str] | None:
-        """Take a line; its match where the rule's pattern matches it."""
+    def feed(
+        self, stream: Stream, number: int, text: str, *, place: int, raised_in: str | None
+    ) -> re.Match[str] | None:
+        """Take a line; its match where the rule's pattern matches it. `raised_in` is the file of the innermost frame
+        where the line ends a traceback."""
         rule = self.rule
         if rule.requires is not None and not self.required_seen:
             self.required_seen = rule.requires.search(text) is not None
         if rule.unless is not None and not self.excluded_seen:
             self.excluded_seen = rule.unless.search(text) is not None
+        if rule.raised_in is not None and not (raised_in and rule.raised_in.search(raised_in)):
+            return None
         match = rule.pattern.search(text) if rule.stream in ("any", stream) else None
         if match is not None:
+            if self.first is None:
+                self.first, self.place = match, place
             if len(self.evidence) < EVIDENCE_PER_RULE:
                 why = f"says {rule.verdict}"
                 self.evidence.append(Evidence(stream=stream, line=number, text=text, why=why))
@@ -71,7 +83,8 @@ class Classifier:
     1. A success needs exit code 0. Where the harness reported its calls, they alone make the success, and
        every one must have passed; without a report it takes a `pass` rule and no matching `mismatch` rule.
        One call, or one line, that says nothing was compared turns the whole run into `not_validated`.
-    2. Otherwise the first rule in the list that matched and may decide under this ending.
+    2. Otherwise the first rule in the list that matched and may decide under this ending; of those that are
+       chronological, one of the verdict whose line came first.
     3. Otherwise the ending itself: `timeout`, `crash`, or `unknown`. A signal that others send (SIGKILL,
        SIGTERM, ...) is an `environment_error`: it says nothing about the program.
 
@@ -85,7 +98,12 @@ class Classifier:
         self._printed = MismatchReport()
         self._returned = MismatchReport()
         self._open_rule: dict[str, VerdictRule] = {}
+        stalls = [rule for rule in rules if rule.verdict is Verdict.STALL]
+        self._stall_details = tuple(dict.fromkeys(detail for rule in stalls for detail in rule.details))
+        self._stall = StallReport()
+        self._tracebacks = Tracebacks()
         self._lines = 0
+        self._texts = 0
 
     def feed(self, stream: Stream, line: str) -> None:
         """Take the next line, decoded with `errors="replace"`; length and content may be anything."""
@@ -104,8 +122,11 @@ class Classifier:
                     self._compiler_errors.append(Evidence(stream=stream, line=number, text=text, why=why))
             self._match(stream, number, text)
 
-    def finish(self, ending: Ending, outcome: HarnessOutcome | None) -> Classification:
-        """Give the verdict. To be called once, after the last line.
+    def finish(
+        self, ending: Ending, outcome: HarnessOutcome | None, *, kernels: Mapping[int, str] | None = None
+    ) -> Classification:
+        """Give the verdict. To be called once, after the last line. `kernels` are the names of the build's kernels by
+        function id, where it is known.
 
         Raises:
             ValueError: the run was cancelled, and a cancelled run has no verdict.
@@ -125,7 +146,7 @@ class Classifier:
             verdict = _verdict_of(ending) if decisive is None else decisive.rule.verdict
         return Classification(
             verdict=verdict,
-            signature=self._signature(verdict, ending, decisive),
+            signature=self._signature(verdict, ending, decisive, _exception(calls), kernels or {}),
             evidence=tuple(self._evidence(verdict, ending, calls, decisive)),
             metrics=self._metrics(verdict, calls),
         )
@@ -145,11 +166,20 @@ class Classifier:
         return metrics
 
     def _match(self, stream: Stream, number: int, text: str) -> None:
+        self._texts += 1
+        raised_in = self._tracebacks.feed(stream, text)
         for hits in self._hits:
-            match = hits.feed(stream, number, text)
-            if match is not None and hits.rule.verdict is Verdict.MISMATCH:
+            match = hits.feed(stream, number, text, place=self._texts, raised_in=raised_in)
+            if match is None:
+                continue
+            if hits.rule.verdict is Verdict.MISMATCH:
                 self._open_rule[stream] = hits.rule
                 self._report(stream).add(match)
+            elif hits.rule.verdict is Verdict.STALL:
+                self._stall.add(match)
+        for detail in self._stall_details:
+            if (match := detail.search(text)) is not None:
+                self._stall.add(match)
         if (open_rule := self._open_rule.get(stream)) is not None:
             for detail in open_rule.details:
                 if (match := detail.search(text)) is not None:
@@ -174,17 +204,34 @@ class Classifier:
         return next((verdict for verdict in (Verdict.NOT_VALIDATED, Verdict.PASS) if verdict in said), None)
 
     def _first_failure(self, ending: Ending) -> _Hits | None:
-        for hits in self._hits:
-            if hits.holds and hits.rule.verdict not in SUCCESSES and ending.kind in hits.rule.endings:
-                return hits
-        return None
+        failures = [
+            hits
+            for hits in self._hits
+            if hits.holds and hits.rule.verdict not in SUCCESSES and ending.kind in hits.rule.endings
+        ]
+        if not failures or not failures[0].rule.chronological:
+            return next(iter(failures), None)
+        dated = [hits for hits in failures if hits.rule.chronological]
+        first = min(dated, key=lambda hits: hits.place).rule.verdict
+        return next(hits for hits in dated if hits.rule.verdict is first)
 
-    def _signature(self, verdict: Verdict, ending: Ending, decisive: _Hits | None) -> str | None:
+    def _signature(
+        self,
+        verdict: Verdict,
+        ending: Ending,
+        decisive: _Hits | None,
+        raised: str | None,
+        kernels: Mapping[int, str],
+    ) -> str | None:
         if verdict is Verdict.MISMATCH and self._mismatches.signature is not None:
             return self._mismatches.signature
-        if decisive is not None:
-            return decisive.signature
-        return ending.signal_name if verdict is Verdict.CRASH else None
+        if decisive is None:
+            return ending.signal_name if verdict is Verdict.CRASH else None
+        if decisive.rule.tells_exception and decisive.first is not None:
+            exception = without_what_moves(self._tracebacks.exception or raised or "")
+            return decisive.rule.signature_of(decisive.first, exception=exception)
+        told = self._stall.text(kernels) if verdict is Verdict.STALL else None
+        return ", ".join(filter(None, (decisive.signature, told))) or None
 
     def _evidence(
         self, verdict: Verdict, ending: Ending, calls: Sequence[HarnessCall], decisive: _Hits | None
@@ -238,6 +285,12 @@ def _error_lines(call: HarnessCall) -> list[str]:
     if call.exception is not None:
         lines += f"{call.exception.type}: {call.exception.message}".splitlines()
     return lines
+
+
+def _exception(calls: Sequence[HarnessCall]) -> str | None:
+    """The first line of the first exception that left the harness."""
+    raised = next((call.exception for call in calls if call.exception is not None), None)
+    return None if raised is None else f"{raised.type}: {raised.message}".partition("\n")[0]
 
 
 def _call_text(call: HarnessCall) -> str:

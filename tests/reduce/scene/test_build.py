@@ -90,7 +90,7 @@ def test_a_folder_is_taken_as_it_is(build: Path, tmp_path: Path) -> None:
     [
         ("", Verdict.PASS, None),
         ("// y = x * 4\n", Verdict.MISMATCH, "y"),
-        ("// stall\n", Verdict.STALL, "scheduler timeout"),
+        ("// stall\n", Verdict.STALL, "scheduler timeout, waiting"),
     ],
 )
 def test_a_build_directory_is_run_as_a_scene_test(

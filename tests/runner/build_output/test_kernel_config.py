@@ -9,7 +9,7 @@ from precision_bisect.runner.build_output.files.errors import (
     MalformedFileError,
     UnsafePathError,
 )
-from precision_bisect.runner.build_output.kernel_config import CoreType, Direction, KernelConfig
+from precision_bisect.runner.build_output.kernel_config import CoreType, Direction, KernelConfig, kernel_names
 from tests.runner.build_output.build_files import KERNEL_CONFIG
 
 FIRST_ERA = """\
@@ -169,3 +169,9 @@ def test_missing_and_too_large(tmp_path):
         KernelConfig.open(tmp_path)
     with pytest.raises(BuildOutputError, match="at most"):
         read(tmp_path, "#" * 2**21)
+
+
+def test_names_for_messages_are_empty_where_the_list_cannot_be_read(tmp_path: Path) -> None:
+    assert kernel_names(None) == kernel_names(tmp_path) == kernel_names(tmp_path / "absent") == {}
+    (tmp_path / "kernel_config.py").write_text("KERNELS = object()\n")
+    assert kernel_names(tmp_path) == {}

@@ -26,7 +26,8 @@ def read(**table: object) -> VerdictRule:
         ({"pattern": "(?P<a>x)", "signature": "{a.__class__}"}, "plain group name"),
         ({"pattern": "(?P<a>x)", "signature": "{a!r}"}, "plain group name"),
         ({"signature": "{"}, "expected"),
-        ({"details": ["x"]}, "details belong to mismatch rules"),
+        ({"details": ["x"], "verdict": "crash"}, "details belong to mismatch and stall rules"),
+        ({"pattern": "(?P<exception>x)"}, "expected another name for the group exception"),
         ({"patern": "x"}, "Extra inputs are not permitted"),
     ],
 )

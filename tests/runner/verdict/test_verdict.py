@@ -12,7 +12,7 @@ from precision_bisect.runner.verdict.mismatch_report import MAX_OUTPUTS
 from precision_bisect.runner.verdict.rules import VerdictRule
 from precision_bisect.runner.verdict.verdict import EVIDENCE_PER_RULE, LAST_LINES, Classification, Classifier
 from precision_bisect.store.vocabulary import Verdict
-from tests.runner.verdict.recorded_output import outcome_of, read_ending
+from tests.runner.verdict.recordings.recorded_output import outcome_of, read_ending
 
 ALL_ENDINGS = ("exit", "signal", "timeout")
 
@@ -120,6 +120,33 @@ def test_a_generic_failure_is_never_a_mismatch_or_a_pass(code: int, lines: list[
     assert classify(*noise, ending=f"exit {code}").verdict is Verdict.UNKNOWN
 
 
+FAULT_OR_STALL = (
+    rule("device_error", "^errorStr: (?P<cause>.*)", chronological=True, signature="{cause}"),
+    rule("device_error", "^fault", chronological=True, signature="fault"),
+    rule("stall", "^gave up", chronological=True, signature="stalled"),
+    rule("mismatch", "^(?P<output>.*) differs"),
+)
+
+
+@pytest.mark.parametrize(
+    ("lines", "signature"),
+    [
+        (["fault", "gave up"], "fault"),
+        (["gave up", "fault"], "stalled"),
+        (["fault", "gave up", "errorStr: out of bounds"], "out of bounds"),
+        (["y differs", "gave up"], "stalled"),
+        (["y differs", "fault", "gave up"], "fault"),
+    ],
+)
+def test_of_chronological_rules_the_verdict_of_the_first_line_decides(
+    lines: list[str], signature: str
+) -> None:
+    classifier = Classifier(FAULT_OR_STALL)
+    for line in lines:
+        classifier.feed("stderr", line)
+    assert classifier.finish(read_ending("exit 1"), None).signature == signature
+
+
 # --- The harness's report ------------------------------------------------------------------------------------
 
 
@@ -177,6 +204,22 @@ def test_the_signature_does_not_depend_on_the_order_of_outputs() -> None:
         random.Random(seed).shuffle(names)
         signatures.add(classify(*(f"{name} differs" for name in names), ending="exit 1").signature)
     assert len(signatures) == 1
+
+
+def test_an_exception_without_a_traceback_is_the_harness_s_own() -> None:
+    rules = (rule("compile_error", "^CompileError", signature="{exception}"),)
+    raised = {"type": "CompileError", "message": "at 0x7f: /w/0/a.py\nmore"}
+    found = Classifier(rules).finish(read_ending("exit 1"), outcome_of(call(passed=None, exception=raised)))
+    assert found.signature == "CompileError: at 0x..: a.py"
+
+
+def test_a_stall_names_the_kernels_of_the_build() -> None:
+    details = [r"^(?:(?P<running>R)|(?P<waiting>W)) (?P<kernels>.*)"]
+    classifier = Classifier((rule("stall", "^gave up", signature="stalled", details=details),))
+    for line in ("W aic:4 aiv0:-1", "R aic:-1 aiv0:3", "gave up"):
+        classifier.feed("stderr", line)
+    found = classifier.finish(read_ending("exit 1"), None, kernels={3: "softmax", 4: "matmul"})
+    assert found.signature == "stalled, running in softmax"
 
 
 def test_different_long_lists_of_outputs_have_different_signatures() -> None:

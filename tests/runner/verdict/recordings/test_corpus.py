@@ -12,7 +12,7 @@ from precision_bisect.runner.verdict.output_lines import MAX_TEXT
 from precision_bisect.runner.verdict.rules import VerdictRule
 from precision_bisect.runner.verdict.verdict import Classification, Classifier
 from precision_bisect.store.vocabulary import Stream, Verdict
-from tests.runner.verdict.recorded_output import CORPUS, Recorded, read_recorded
+from tests.runner.verdict.recordings.recorded_output import CORPUS, Recorded, read_recorded
 
 RECORDED = [read_recorded(path) for path in sorted(CORPUS.glob("*.txt"))]
 

@@ -1,0 +1,71 @@
+"""Follows the tracebacks that Python prints, and remembers the exception that ended the first of them."""
+
+import re
+from dataclasses import dataclass
+
+_BEGINS = re.compile(r"^\s*Traceback \(most recent call last\):$")
+_FRAME = re.compile(r'^\s+File "(?P<path>[^"]+)", line \d+')
+_EXCEPTION = re.compile(r"^(?:\w+\.)*[A-Z]\w*(?:: .*)?$")
+_GOES_ON = re.compile(
+    r"^(?:During handling of the above exception, another exception occurred:"
+    r"|The above exception was the direct cause of the following exception:)$"
+)
+_MOVES = (
+    (re.compile(r"(?<![\w.])/(?:[^\s/'\":,()]+/)+(?=[^\s/'\":,()])"), ""),
+    (re.compile(r"\b0x[0-9a-fA-F]+\b"), "0x.."),
+    (re.compile(r"%\d+\b"), "%.."),
+)
+
+
+@dataclass
+class _Followed:
+    """A traceback of one stream, of which more lines may come."""
+
+    innermost: str = ""
+
+
+class Tracebacks:
+    """The tracebacks of a run, line by line; lines of others may stand between those of one."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, _Followed] = {}
+        self._chained: set[str] = set()
+        self._exception: str | None = None
+
+    @property
+    def exception(self) -> str | None:
+        """The line that ends the first traceback, or the last of those that hang together with it: the exception as it
+        left the program. None where there is no whole traceback."""
+        return self._exception
+
+    def feed(self, stream: str, text: str) -> str | None:
+        """Take a line. Where it ends a traceback: the file of its innermost frame, empty where it has no frame."""
+        if _BEGINS.match(text):
+            self._open[stream] = _Followed()
+            return None
+        if _GOES_ON.match(text):
+            self._chained.add(stream)
+            return None
+        followed = self._open.get(stream)
+        if followed is None:
+            return None
+        if (frame := _FRAME.match(text)) is not None:
+            followed.innermost = frame["path"]
+        elif _EXCEPTION.match(text):
+            del self._open[stream]
+            if self._exception is None or stream in self._chained:
+                self._exception = text
+            self._chained.discard(stream)
+            return followed.innermost
+        return None
+
+
+def without_what_moves(text: str) -> str:
+    """A message without what differs from run to run or from slot to slot: folders, addresses, numbers of values.
+
+    >>> without_what_moves("RuntimeError: /w/0/a.py: value %12 at 0x7f01 used twice")
+    'RuntimeError: a.py: value %.. at 0x.. used twice'
+    """
+    for pattern, instead in _MOVES:
+        text = pattern.sub(instead, text)
+    return text
