@@ -4,9 +4,10 @@
                                                  [--scenario NAME ...]
 
 Every seed builds good and bad anew, on inputs drawn from it, and localizes with a budget of a share of all bytes. What
-is right is read from the two builds by `truth.py`. Beside it: the bytes of a full dump, and the answer of a walk
-through the dump in its order that stops at the first difference. Rows are appended to OUT/planted_faults.jsonl as they
-come; those that stand there already are not made again. OUT/results.md is the table of all rows.
+is right is read from the two builds by `truth.py`; of several causes that one fault of a compiler has, the one that is
+named first counts. Beside it: the bytes of a full dump, and the answer of a walk through the dump in its order that
+stops at the first difference. Rows are appended to OUT/planted_faults.jsonl as they come; those that stand there
+already are not made again. OUT/results.md is the table of all rows.
 """
 
 from __future__ import annotations
@@ -92,8 +93,9 @@ def one(twins: Twins, scenario: str, seed: int, root: Path, share: float) -> Row
         twins.bad,
         *(root / "walk" / side / "runs" for side in ("good", "bad")),
     )
-    kernels = sorted({entry.kernel for entry in found.first_divergent})
-    classes = sorted({entry.task_class for entry in found.first_divergent})
+    named_first = [entry for entry in found.first_divergent if entry.cause in (None, 1)]
+    kernels = sorted({entry.kernel for entry in named_first})
+    classes = sorted({entry.task_class for entry in named_first})
     edges = [edge.after_kernel for edge in found.missing_edges]
     return {
         "scenario": scenario,
@@ -106,7 +108,7 @@ def one(twins: Twins, scenario: str, seed: int, root: Path, share: float) -> Row
         "race_confirmed": found.race is not None and found.race.confirmed,
         "right": kernels == [kernel] and (scenario != Scenario.DROPPED_DEP or edges == [kernel]),
         "class_right": classes == [verdict],
-        "reasons": sorted({entry.reason for entry in found.first_divergent}),
+        "reasons": sorted({entry.reason for entry in named_first}),
         "tasks": found.tasks,
         "runs": found.runs,
         "bytes": found.bytes_dumped,

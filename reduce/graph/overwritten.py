@@ -10,18 +10,18 @@ from .task_list import KernelTask, TaskList, may_overlap, regions
 def intruders(
     failing: TaskList, reference: TaskList, alignment: Alignment, *, reader: KernelTask, argument: int
 ) -> tuple[KernelTask, ...]:
-    """Earlier tasks that write what `reader` has as argument `argument`, and do not in the reference.
+    """Earlier tasks that write what `reader` has as argument `argument`, and do not in the reference; where some come
+    after the task that should have written it, these alone.
 
     A buffer that the compiler gave to two tensors at once shows itself by that.
     """
     counterpart = reference.tasks[alignment.reference_of[reader.ordinal]]
     writers = writers_before(failing, reader, argument)
     right_writers = writers_before(reference, counterpart, argument)
-    return tuple(
-        failing.tasks[ordinal]
-        for ordinal in writers
-        if alignment.reference_of.get(ordinal) not in right_writers
-    )
+    strange = [ordinal for ordinal in writers if alignment.reference_of.get(ordinal) not in right_writers]
+    last_right = max((ordinal for ordinal in writers if ordinal not in strange), default=-1)
+    after = [ordinal for ordinal in strange if ordinal > last_right]
+    return tuple(failing.tasks[ordinal] for ordinal in after or strange)
 
 
 def writers_before(tasks: TaskList, reader: KernelTask, argument: int) -> list[int]:

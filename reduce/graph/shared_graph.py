@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 
-from .alignment import Alignment
 from .dag import Dag
 from .task_list import TaskList
 
 
-def shared_graph(failing: TaskList, reference: TaskList, alignment: Alignment) -> Dag:
-    """The aligned tasks, with the dependencies of both builds: the failing one may lack some that it needs.
+def shared_graph(failing: TaskList, reference: TaskList, reference_of: Mapping[int, int]) -> Dag:
+    """The tasks that correspond by ordinals, failing to reference, with the dependencies of both: the failing build
+    may lack some that it needs.
 
     A task without counterpart is passed over: what reads it depends on what it reads.
     """
-    ordinals = sorted(alignment.reference_of)
-    failing_of = {counterpart: task for task, counterpart in alignment.reference_of.items()}
-    above_failing = passing_over(failing, alignment.reference_of.keys())
+    ordinals = sorted(reference_of)
+    failing_of = {counterpart: task for task, counterpart in reference_of.items()}
+    above_failing = passing_over(failing, reference_of.keys())
     above_reference = passing_over(reference, failing_of.keys())
     nodes = {ordinal: node for node, ordinal in enumerate(ordinals)}
     return Dag(
@@ -25,7 +25,7 @@ def shared_graph(failing: TaskList, reference: TaskList, alignment: Alignment) -
                 sorted(
                     nodes[above]
                     for above in above_failing[ordinal]
-                    | {failing_of[task] for task in above_reference[alignment.reference_of[ordinal]]}
+                    | {failing_of[task] for task in above_reference[reference_of[ordinal]]}
                 )
             )
             for ordinal in ordinals
@@ -33,7 +33,7 @@ def shared_graph(failing: TaskList, reference: TaskList, alignment: Alignment) -
         sizes=tuple(
             max(
                 failing.tasks[ordinal].result_bytes,
-                reference.tasks[alignment.reference_of[ordinal]].result_bytes,
+                reference.tasks[reference_of[ordinal]].result_bytes,
             )
             for ordinal in ordinals
         ),

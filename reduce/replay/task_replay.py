@@ -41,6 +41,10 @@ class Fill(Enum):
     ZERO = 0
 
 
+class SharedMemoryError(LayoutError):
+    """Tensors of a task lie over each other, and cannot all hold what they should."""
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TaskAlone:
     """A task of a build, where its tensors lie, and how it is submitted. Equal to itself alone."""
@@ -91,9 +95,11 @@ class GivenTask:
 
         Raises:
             LayoutError: a value has another size than the tensor.
+            SharedMemoryError: two of them are to hold different values in the same memory.
         """
         placement = alone.placement
         contents = tuple(_filled(buffer, fill) for buffer in placement.buffers)
+        written: list[tuple[int, Storage, Storage]] = []
         for index, view in given.items():
             placed = placement.tensors[index]
             region = region_of(contents[placed.buffer], placed.region)
@@ -103,6 +109,12 @@ class GivenTask:
                 )
             dtype = placement.buffers[placed.buffer].dtype
             region[...] = in_type(view, dtype).contiguous().reshape(region.shape)
+            written.append((index, region, region.copy()))
+        for index, region, value in written:
+            if region.tobytes() != value.tobytes():
+                raise SharedMemoryError(
+                    f"argument {index} of {alone.task.name} lies where another one does, and should hold other values"
+                )
         return cls(alone, contents)
 
 

@@ -12,6 +12,13 @@ class RowRun(DocumentPart):
     last: int
 
 
+class ColumnRun(DocumentPart):
+    """Columns `first` to `last`, both included, counted along the last dimension."""
+
+    first: int
+    last: int
+
+
 class FailingOutput(DocumentPart):
     """An output over the case's tolerance."""
 
@@ -27,10 +34,12 @@ class FailingOutput(DocumentPart):
 
 
 class UnwrittenRows(DocumentPart):
-    """Wrong rows of an output that no task of the failing build writes."""
+    """Where an output has wrong elements that no task of the failing build writes."""
 
     output: str
     rows: tuple[RowRun, ...]
+    columns: tuple[ColumnRun, ...] = ()
+    """The columns that no task writes in one of these rows; none given where that is all."""
     written_by: tuple[str, ...] = ()
     """Tasks of the good build that do."""
 

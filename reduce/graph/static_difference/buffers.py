@@ -39,6 +39,17 @@ def same_buffers(
     return same
 
 
+def tenants(tasks: TaskList, name_of: NameOf) -> dict[int, set[str]]:
+    """The names of the tensors that lie in each buffer."""
+    names: dict[int, set[str]] = {}
+    for task in tasks.tasks:
+        for argument in task.task.arguments:
+            name = name_of(task, argument.index)
+            if argument.tensor_id is not None and name is not None:
+                names.setdefault(argument.tensor_id, set()).add(name)
+    return names
+
+
 def _names(tasks: TaskList, name_of: NameOf) -> dict[int, str | None]:
     names: dict[int, str | None] = {}
     for task in tasks.tasks:

@@ -25,6 +25,8 @@ class DifferenceKind(Enum):
     """Another tensor, or arguments in another order."""
     PLACEMENT = "placement"
     """The same tensor in another buffer, which it shares with others or not."""
+    CONTENTS = "contents"
+    """The same tensor, with the result of another task in it."""
     BLOCKS = "blocks"
     """Another number of blocks."""
     SCALAR = "scalar"
@@ -43,6 +45,7 @@ _OF_ORDER = frozenset(
         DifferenceKind.ORDER,
         DifferenceKind.DIRECTION,
         DifferenceKind.PLACEMENT,
+        DifferenceKind.CONTENTS,
         DifferenceKind.DEPENDENCY,
     }
 )

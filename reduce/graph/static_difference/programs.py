@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, replace
 
 from ....runner.build_output.graph.model import GraphArgument
 from ..alignment import Alignment, align
 from ..task_list import KernelTask, TaskList
-from .buffers import LastWriters, NameOf, aligned, same_buffers
+from .buffers import LastWriters, NameOf, aligned, same_buffers, tenants
+from .contents import other_contents
 from .dependencies import missing_dependencies
 from .difference import DifferenceKind, TaskDifference
 from .regions import difference_in_words, in_words
@@ -17,7 +18,8 @@ from .regions import difference_in_words, in_words
 def program_differences(
     failing: TaskList, reference: TaskList, *, name_of: NameOf, reference_name_of: NameOf
 ) -> tuple[TaskDifference, ...]:
-    """All differences, in the order of submission; the tasks of one build alone stand at their place."""
+    """All differences, in the order of submission; the tasks of one build alone stand at their place. What tasks read
+    of others for these comes last."""
     alignment = align(failing, reference)
     comparison = _Comparison(
         failing=failing,
@@ -28,14 +30,16 @@ def program_differences(
         reference_writers=LastWriters(reference),
         name_of=name_of,
         reference_name_of=reference_name_of,
+        tenants=tenants(failing, name_of),
     )
     found = [*comparison.differences()]
     return tuple(sorted(found, key=_place))
 
 
-def _place(difference: TaskDifference) -> tuple[int, int]:
+def _place(difference: TaskDifference) -> tuple[bool, int, int]:
     task = difference.task or difference.counterpart
-    return (0 if task is None else task.ordinal, difference.argument or 0)
+    follows = difference.kind is DifferenceKind.CONTENTS
+    return (follows, 0 if task is None else task.ordinal, difference.argument or 0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,8 +52,10 @@ class _Comparison:
     reference_writers: LastWriters
     name_of: NameOf
     reference_name_of: NameOf
+    tenants: Mapping[int, Set[str]]
 
     def differences(self) -> Iterator[TaskDifference]:
+        pairs = dict(self.alignment.reference_of)
         left = [self.reference.tasks[ordinal] for ordinal in self.alignment.only_reference]
         for ordinal in self.alignment.only_failing:
             task = self.failing.tasks[ordinal]
@@ -58,13 +64,26 @@ class _Comparison:
                 yield self._alone(task, here=True)
                 continue
             left.remove(elsewhere)
+            pairs[ordinal] = elsewhere.ordinal
             text = f"{task.name} is submitted as task {task.ordinal}, was task {elsewhere.ordinal}"
-            yield _difference(DifferenceKind.ORDER, task, elsewhere, text)
+            written = _written(task, self.name_of)
+            yield replace(_difference(DifferenceKind.ORDER, task, elsewhere, text), tensor=written)
         for other in left:
             yield self._alone(other, here=False)
+        given_otherwise: set[tuple[int, int | None]] = set()
         for ordinal, counterpart in self.alignment.reference_of.items():
             task, other = self.failing.tasks[ordinal], self.reference.tasks[counterpart]
-            yield from self._of_pair(task, other)
+            for difference in self._of_pair(task, other):
+                yield difference
+                if difference.kind is DifferenceKind.TENSOR:
+                    given_otherwise.add((ordinal, difference.argument))
+        for each in other_contents(self.failing, self.reference, pairs):
+            if (each.task.ordinal, each.argument) in given_otherwise:
+                continue
+            text = each.in_words(self._label(each.task, each.argument))
+            yield _difference(
+                DifferenceKind.CONTENTS, each.task, each.counterpart, text, argument=each.argument
+            )
         for text, task, other in missing_dependencies(self.failing, self.reference, self.alignment):
             yield _difference(DifferenceKind.DEPENDENCY, task, other, text)
 
@@ -87,9 +106,7 @@ class _Comparison:
             counterpart=None if here else task,
             argument=None,
             text=f"{what}; it writes {', '.join(written) or 'nothing'}",
-            tensor=next(
-                (name_of(task, each.index) for each in task.task.arguments if each.type.may_write), None
-            ),
+            tensor=_written(task, name_of),
         )
 
     def _of_pair(self, task: KernelTask, other: KernelTask) -> Iterator[TaskDifference]:
@@ -120,9 +137,7 @@ class _Comparison:
     def _of_argument(
         self, task: KernelTask, other: KernelTask, ours: GraphArgument, theirs: GraphArgument
     ) -> tuple[DifferenceKind, str] | None:
-        label = f"argument {ours.index}"
-        name = self.name_of(task, ours.index)
-        label += f" ({name})" if name else ""
+        label = self._label(task, ours.index)
         if ours.type is not theirs.type:
             return DifferenceKind.DIRECTION, f"{label} is {ours.type.value}, was {theirs.type.value}"
         if ours.region is None or theirs.region is None:
@@ -134,21 +149,33 @@ class _Comparison:
             return DifferenceKind.REGION, f"{label} is {difference_in_words(ours.region, theirs.region)}"
         return None
 
+    def _label(self, task: KernelTask, argument: int) -> str:
+        name = self.name_of(task, argument)
+        return f"argument {argument}" + (f" ({name})" if name else "")
+
     def _moved(
         self, task: KernelTask, other: KernelTask, ours: GraphArgument, theirs: GraphArgument, label: str
     ) -> tuple[DifferenceKind, str]:
         """An argument that lies in another buffer: another tensor, or the same one put elsewhere."""
+        placed = DifferenceKind.PLACEMENT, f"{label} lies in a buffer that holds another tensor too"
+        was = self.reference_name_of(other, theirs.index)
+        same = was == self.name_of(task, ours.index) and was is not None
+        if same and ours.tensor_id is not None and len(self.tenants.get(ours.tensor_id, ())) > 1:
+            return placed
         buffer = None if ours.tensor_id is None else self.buffers.get(ours.tensor_id)
         swapped = next((each.index for each in other.task.arguments if each.tensor_id == buffer), None)
         if swapped is not None and swapped != ours.index:
             return DifferenceKind.TENSOR, f"{label} is what argument {swapped} is in the good build"
-        was = self.reference_name_of(other, theirs.index)
-        same = was == self.name_of(task, ours.index) and was is not None
         writer = aligned(self.writers.before(task, ours.index), self.alignment.reference_of)
         fed_alike = ours.type.may_read and writer == self.reference_writers.before(other, theirs.index)
         if same or fed_alike:
-            return DifferenceKind.PLACEMENT, f"{label} lies in a buffer that holds another tensor too"
+            return placed
         return DifferenceKind.TENSOR, f"{label} was {was or 'another tensor'}"
+
+
+def _written(task: KernelTask, name_of: NameOf) -> str | None:
+    """The first tensor that a task writes."""
+    return next((name_of(task, each.index) for each in task.task.arguments if each.type.may_write), None)
 
 
 def _is_the_same(task: KernelTask, other: KernelTask) -> bool:

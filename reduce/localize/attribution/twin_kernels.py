@@ -16,7 +16,7 @@ from ...graph.overwritten import intruders, writers_before
 from ...graph.task_list import KernelTask
 from ...replay.comparison import NotWholeError, TaskValues, differs, distance
 from ...replay.recorded_build import RecordedBuild
-from ...replay.task_replay import Fill, GivenTask, TaskAlone
+from ...replay.task_replay import Fill, GivenTask, SharedMemoryError, TaskAlone
 from ..experiments.experiment import RunAlone, Steps, Tell
 from ..footprints.choice import representatives
 from ..footprints.examine import Examination, examine
@@ -89,20 +89,27 @@ class TwinKernels:
                 reason=f"alone, the reference's task misses its own result by {missed:.3g}",
             )
 
-        def error(alone: TaskAlone, given: Mapping[int, TensorView]) -> Steps[float]:
+        shared = actual.before.keys() & right.keys()
+        off = [i for i in sorted(shared) if differs(actual.before[i], right[i], self.tolerance)]
+        try:
+            GivenTask.of(failing, right, fill)
+        except SharedMemoryError as error:
+            # The reference's kernel would do no better there: it is not the kernel's error.
+            reason = f"{error}{self._overwriters(divergent.task, off)}"
+            return Attribution(task_class=TaskClass.INTERACTION, distances=None, reason=reason)
+
+        def error_of(alone: TaskAlone, given: Mapping[int, TensorView]) -> Steps[float]:
             return (yield from _missed(GivenTask.of(alone, given, fill), expected))
 
-        shared = actual.before.keys() & right.keys()
         inputs = max((distance(actual.before[index], right[index]) for index in shared), default=0.0)
         moved = {index: moved_by_one_ulp(view) for index, view in right.items()}
         distances = Distances(
             out=_error(actual.after, expected.after),
-            introduced=(yield from error(failing, right)),
-            propagated=(yield from error(reference, {**right, **actual.before})) if inputs else 0.0,
+            introduced=(yield from error_of(failing, right)),
+            propagated=(yield from error_of(reference, {**right, **actual.before})) if inputs else 0.0,
             inputs=inputs,
-            floor=(yield from error(reference, moved)),
+            floor=(yield from error_of(reference, moved)),
         )
-        off = [i for i in sorted(shared) if differs(actual.before[i], right[i], self.tolerance)]
         surprising = [] if inputs_diverge else off
         task_class = classify(distances, disturbed=bool(surprising))
         reason = _reason(task_class, distances, inputs_diverge=inputs_diverge)

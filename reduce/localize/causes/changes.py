@@ -12,7 +12,8 @@ from ....runner.build_output.kernel_config import FILE_NAME, Kernel, KernelConfi
 from ...replay.runnable_build import RunnableBuild
 from ...replay.toolchain import Toolchain
 from ...replay.working_copy import WorkingCopy
-from ...rewrite.text_changes import TextChange, connected, text_changes, with_changes
+from ...rewrite.same_allocations import with_allocations_of
+from ...rewrite.text_changes import TextChange, connected, source_lines, text_changes, with_changes
 
 
 class ChangedPart(Enum):
@@ -23,7 +24,8 @@ class ChangedPart(Enum):
     ORCHESTRATION = "orchestration"
     """One place of the orchestration's source, with the places that make no sense without it."""
     KERNEL_LIST = "kernel list"
-    """The kernel list as a whole, with the kernels that only the failing build has."""
+    """The kernel list as a whole, with the kernels that only the failing build has; with a kernel's name, which of the
+    sources that both builds have that kernel is built from."""
     RUNTIME = "runtime"
     """The toolchain that the build is run by."""
     DATA = "data"
@@ -77,7 +79,8 @@ class BuildChanges:
 
         Raises `BuildOutputError` where a source cannot be read.
         """
-        parts = {change.part for change in chosen}
+        # That a kernel is built from another source is made in the source of the good build's list.
+        parts = {change.part for change in chosen if not change.kernel}
         listing = self.failing if ChangedPart.KERNEL_LIST in parts else self.reference
         runs = self.failing if ChangedPart.RUNTIME in parts else self.reference
         copy = WorkingCopy.of(listing.path, folder)
@@ -86,7 +89,7 @@ class BuildChanges:
         )
         # What another toolchain has compiled is compiled anew: a source that is written is newer than its binary.
         anew = listing is not runs and _runs_otherwise(listing.toolchain, runs.toolchain)
-        taken = {change.kernel for change in chosen if change.part is ChangedPart.KERNEL}
+        taken = {change.kernel for change in chosen if change.kernel}
         for kernel in made.kernel_config().kernels.values():
             ours = bad.kernel_config().kernel_named(kernel.name)
             theirs = good.kernel_config().kernel_named(kernel.name)
@@ -106,11 +109,14 @@ class BuildChanges:
 
 
 def _orchestration(bad: BuildDirectory, good: BuildDirectory) -> list[Change]:
+    """That the failing build allocates fewer buffers than the good one is no change: what it puts into the others is.
+    Where nothing else differs, all lines that do are changes."""
     file = str(bad.kernel_config().orchestration.source)
-    return [
-        Change(part=ChangedPart.ORCHESTRATION, file=file, texts=texts)
-        for texts in connected(text_changes(_program(good), _program(bad)))
-    ]
+    like_the_good = with_allocations_of(good.orchestration(), bad.orchestration())
+    changes = connected(text_changes(_program(good), like_the_good))
+    if not changes:
+        changes = connected(text_changes(_program(good), source_lines(_program(bad))))
+    return [Change(part=ChangedPart.ORCHESTRATION, file=file, texts=texts) for texts in changes]
 
 
 def _kernels(bad: BuildDirectory, good: BuildDirectory) -> list[Change]:
@@ -120,11 +126,32 @@ def _kernels(bad: BuildDirectory, good: BuildDirectory) -> list[Change]:
         other = good.kernel_config().kernel_named(kernel.name)
         if other is None or kernel.external or other.external:
             continue
-        if texts := text_changes(_source(good, other), _source(bad, kernel)):
+        if texts := text_changes(_source(good, other), source_lines(_source(bad, kernel))):
+            listed = _listed_otherwise(bad, good, kernel, other)
             changes.append(
-                Change(part=ChangedPart.KERNEL, file=str(kernel.source), kernel=kernel.name, texts=texts)
+                listed
+                or Change(part=ChangedPart.KERNEL, file=str(kernel.source), kernel=kernel.name, texts=texts)
             )
     return changes
+
+
+def _listed_otherwise(
+    bad: BuildDirectory, good: BuildDirectory, kernel: Kernel, other: Kernel
+) -> Change | None:
+    """That a kernel is built from another source, which both builds have alike; None where its source was changed."""
+    both_have = next(
+        (each for each in good.kernel_config().kernels.values() if each.source == kernel.source), None
+    )
+    if kernel.source == other.source or both_have is None or _source(good, both_have) != _source(bad, kernel):
+        return None
+    lists = [build.folder.locate(FILE_NAME).read_bytes() for build in (good, bad)]
+    names = [each.source.name.encode() for each in (kernel, other)]
+    texts = tuple(
+        change
+        for change in text_changes(lists[0], source_lines(lists[1]))
+        if any(name in line for name in names for line in (*change.was, *change.made))
+    )
+    return Change(part=ChangedPart.KERNEL_LIST, file=FILE_NAME, kernel=kernel.name, texts=texts)
 
 
 def _program(build: BuildDirectory) -> bytes:

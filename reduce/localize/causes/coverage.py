@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from ...graph.task_list import KernelTask
 from ...graph.tensor_names import entry_tensor
 from ...replay.recorded_build import RecordedBuild
 from ...rewrite.single_task import submits_of
-from .failure import WrongOutput, WrongOutputs
+from .failure import Mask, WrongOutputs, stretches
 
 Owners = npt.NDArray[np.int32]
 NOBODY = -1
@@ -24,10 +24,12 @@ NOBODY = -1
 
 @dataclass(frozen=True, kw_only=True)
 class Unwritten:
-    """Wrong rows of an output that no task of the failing build writes, and the tasks that do in the good one."""
+    """Rows of an output with wrong elements that no task of the failing build writes, and the tasks that write these in
+    the good one. `columns` are those that no task writes in one of the rows; none where that is all of them."""
 
     output: str
     rows: tuple[range, ...]
+    columns: tuple[range, ...]
     written_by: tuple[KernelTask, ...]
 
 
@@ -62,15 +64,19 @@ def unwritten(
             found.append(
                 Unwritten(
                     output=name,
-                    rows=_rows(output, missing),
+                    rows=replace(output, wrong=missing).rows,
+                    columns=_columns(owner == NOBODY, missing, output.row_length),
                     written_by=() if good is None else _tasks(good, [int(m) for m in makers if m != NOBODY]),
                 )
             )
     return tuple(found)
 
 
-def _rows(output: WrongOutput, missing: npt.NDArray[np.bool_]) -> tuple[range, ...]:
-    return WrongOutput(name=output.name, shape=output.shape, wrong=missing, worst=output.worst).rows
+def _columns(unwritten: Mask, missing: Mask, row_length: int) -> tuple[range, ...]:
+    """Which columns no task writes in the rows that have a missing element; none where that is all of them."""
+    rows = np.any(missing.reshape(-1, row_length), axis=1)
+    columns = np.any(unwritten.reshape(-1, row_length)[rows], axis=0)
+    return () if columns.all() else stretches(columns)
 
 
 def _tasks(build: RecordedBuild, ordinals: Sequence[int]) -> tuple[KernelTask, ...]:

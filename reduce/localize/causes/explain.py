@@ -77,6 +77,7 @@ def explain(
         changes=changes,
         schedule=run.schedule,
         failing=failing,
+        good=good,
         outputs=run.outputs,
         failure=failure,
         judge=judge,

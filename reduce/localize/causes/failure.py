@@ -47,9 +47,14 @@ class WrongOutput:
     @property
     def rows(self) -> tuple[range, ...]:
         """Runs of rows that have a wrong element. Rows count through all dimensions but the last."""
-        rows = np.flatnonzero(self.wrong.reshape(-1, self.row_length).any(axis=1))
-        breaks = np.flatnonzero(np.diff(rows) > 1) + 1
-        return tuple(range(int(run[0]), int(run[-1]) + 1) for run in np.split(rows, breaks) if run.size)
+        return stretches(np.any(self.wrong.reshape(-1, self.row_length), axis=1))
+
+
+def stretches(marked: Mask) -> tuple[range, ...]:
+    """The runs of places that are marked."""
+    places = np.flatnonzero(marked)
+    breaks = np.flatnonzero(np.diff(places) > 1) + 1
+    return tuple(range(int(run[0]), int(run[-1]) + 1) for run in np.split(places, breaks) if run.size)
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from ....runner.build_output.files.errors import BuildOutputError
 from ....runner.build_output.golden_data import TensorFolder
 from ....runner.errors import UserError
 from ....store.vocabulary import Verdict
+from ...graph.static_difference.of_both import is_of_both
 from ...replay.recorded_build import RecordedBuild
 from ...replay.replay import ReplayError
 from ..experiments.experiment import MakeBuild, Record, Steps, Tell
@@ -67,7 +68,7 @@ class Interventions:
                 make=lambda folder: self.changes.make(chosen, folder, self.schedule), name=f"{name}/made"
             )
             recorded = yield from Record(build=build, name=f"{name}/recorded")
-            wrong = self._wrong_in(recorded.outputs)
+            wrong = self._wrong_in(recorded)
         except (UserError, BuildOutputError) as error:
             ended = error.verdict if isinstance(error, ReplayError) else None
             return Intervention(changes=chosen, build=None, failure=WrongOutputs({}), ended=ended)
@@ -83,8 +84,8 @@ class Interventions:
         """The share of the failure that it shows, 0 to 1."""
 
     @abstractmethod
-    def _wrong_in(self, outputs: TensorFolder | None) -> WrongOutputs:
-        """What is wrong in the outputs of a run; nothing where they are not told."""
+    def _wrong_in(self, build: RecordedBuild) -> WrongOutputs:
+        """What is wrong in the outputs of a run; nothing where they are not told, or say nothing of the changes."""
 
     @abstractmethod
     def _adds_nothing(self, chosen: frozenset[Change]) -> bool:
@@ -93,9 +94,11 @@ class Interventions:
 
 @dataclass(kw_only=True)
 class OnOutputs(Interventions):
-    """Interventions on a failure of the outputs: that of the `failing` build, which put out `outputs`."""
+    """Interventions on a failure of the outputs: that of the `failing` build, which put out `outputs`; `good` is the
+    build without the changes."""
 
     failing: RecordedBuild
+    good: RecordedBuild
     outputs: TensorFolder
     failure: WrongOutputs
     judge: OutputJudge
@@ -107,8 +110,10 @@ class OnOutputs(Interventions):
     def _effect(self, intervention: Intervention) -> float:
         return self.failure.share_in(intervention.failure)
 
-    def _wrong_in(self, outputs: TensorFolder | None) -> WrongOutputs:
-        return WrongOutputs({}) if outputs is None else self.judge.failure(outputs)
+    def _wrong_in(self, build: RecordedBuild) -> WrongOutputs:
+        if build.outputs is None or not is_of_both(build.tasks, self.failing.tasks, self.good.tasks):
+            return WrongOutputs({})
+        return self.judge.failure(build.outputs)
 
     def _adds_nothing(self, chosen: frozenset[Change]) -> bool:
         # The other changes alone have left the very outputs of the failing build.
@@ -129,7 +134,7 @@ class OnEnding(Interventions):
     def _effect(self, intervention: Intervention) -> float:
         return float(intervention.ended is self.verdict)
 
-    def _wrong_in(self, outputs: TensorFolder | None) -> WrongOutputs:
+    def _wrong_in(self, build: RecordedBuild) -> WrongOutputs:
         return WrongOutputs({})
 
     def _adds_nothing(self, chosen: frozenset[Change]) -> bool:

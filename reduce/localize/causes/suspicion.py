@@ -32,12 +32,9 @@ def suspected(
     tied = [
         change
         for change in changes
-        if change.part in (ChangedPart.ORCHESTRATION, ChangedPart.KERNEL_LIST) or change.kernel in others
+        if change.part is ChangedPart.ORCHESTRATION or _is_whole_list(change) or change.kernel in others
     ]
-    together = any(
-        change.part is ChangedPart.KERNEL_LIST or (change.kernel and change.kernel in others)
-        for change in tied
-    )
+    together = any(_is_whole_list(change) or (change.kernel and change.kernel in others) for change in tied)
     sets = [frozenset(tied)] if together and tied else [frozenset({change}) for change in tied]
     sets += [frozenset({change}) for change in changes if change not in tied]
 
@@ -48,6 +45,10 @@ def suspected(
         return 1 if relevant and "" not in kernels and relevant.isdisjoint(kernels) else 0
 
     return tuple(sorted(sets, key=rank))
+
+
+def _is_whole_list(change: Change) -> bool:
+    return change.part is ChangedPart.KERNEL_LIST and not change.kernel
 
 
 def _called_otherwise(failing: TaskList, reference: TaskList) -> set[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from ....runner.build_output.args.dump import ArgsDump
@@ -15,7 +15,7 @@ from ...graph.alignment import Alignment, align
 from ...graph.dag import Dag
 from ...graph.shared_graph import shared_graph
 from ...graph.task_list import KernelTask
-from ...replay.comparison import NotWholeError, TaskValues, results_of, values_of
+from ...replay.comparison import TaskValues, results_of, values_of
 from ...replay.recorded_build import RecordedBuild
 from ..attribution.twin_kernels import TwinKernels
 from .final_outputs import output_evidence
@@ -23,7 +23,8 @@ from .final_outputs import output_evidence
 
 @dataclass(frozen=True, kw_only=True)
 class ReferenceRuns:
-    """Two builds whose graphs were recorded, and which of their tasks correspond."""
+    """Two builds whose graphs were recorded, and which of their tasks correspond. Tasks are compared by the arguments
+    that both are declared to write; where there are none, what reads them tells."""
 
     failing: RecordedBuild
     reference: RecordedBuild
@@ -46,12 +47,17 @@ class ReferenceRuns:
             raise UserError(
                 "expected tasks that both builds have, found none; is the reference of the same case?"
             )
+        comparable = {
+            task: other
+            for task, other in alignment.reference_of.items()
+            if _written_by_both(failing.tasks.tasks[task], reference.tasks.tasks[other])
+        }
         return cls(
             failing=failing,
             reference=reference,
             alignment=alignment,
-            compared=tuple(sorted(alignment.reference_of)),
-            dag=shared_graph(failing.tasks, reference.tasks, alignment),
+            compared=tuple(sorted(comparable)),
+            dag=shared_graph(failing.tasks, reference.tasks, comparable),
         )
 
     @property
@@ -144,24 +150,28 @@ class ReferenceDump:
     dump: ArgsDump
 
     def results_of(self, ordinal: int) -> Mapping[int, TensorView]:
-        """What the counterpart left. Raises `NotWholeError` where that was not dumped whole, or the two tasks do not
-        write the same arguments."""
-        left = results_of(self.dump, self.runs.counterpart_of(ordinal))
-        self._check(ordinal, left)
-        return left
+        """What the counterpart left in the arguments that both tasks write: one may be declared otherwise. Raises
+        `NotWholeError` where that was not dumped whole."""
+        return self._of_both(ordinal, results_of(self.dump, self.runs.counterpart_of(ordinal)))
 
     def values_of(self, ordinal: int) -> TaskValues:
         """What the counterpart read and left. Raises as `results_of`."""
         values = values_of(self.dump, self.runs.counterpart_of(ordinal))
-        self._check(ordinal, values.after)
-        return values
+        return replace(values, after=self._of_both(ordinal, values.after))
 
     def inputs_of(self, ordinal: int) -> Mapping[int, TensorView]:
         """What the counterpart read. Raises as `results_of`."""
         return self.values_of(ordinal).before
 
-    def _check(self, ordinal: int, left: Mapping[int, TensorView]) -> None:
-        task = self.runs.failing.tasks.tasks[ordinal]
-        written = {argument.index for argument in task.task.arguments if argument.type.may_write}
-        if written != set(left):
-            raise NotWholeError(f"arguments {sorted(written)} against {sorted(left)}")
+    def _of_both(self, ordinal: int, left: Mapping[int, TensorView]) -> Mapping[int, TensorView]:
+        both = _written_by_both(self.runs.failing.tasks.tasks[ordinal], self.runs.counterpart_of(ordinal))
+        return {index: view for index, view in left.items() if index in both}
+
+
+def _written_by_both(task: KernelTask, counterpart: KernelTask) -> Set[int]:
+    """The arguments that both tasks are declared to write."""
+    return _written(task) & _written(counterpart)
+
+
+def _written(task: KernelTask) -> Set[int]:
+    return {argument.index for argument in task.task.arguments if argument.type.may_write}

@@ -11,6 +11,7 @@ from ....runner.localization.causes import (
     BuildChange,
     CaseFailure,
     CauseKind,
+    ColumnRun,
     FailingOutput,
     FailureCause,
     RowRun,
@@ -59,7 +60,7 @@ class CauseInTasks:
                 build.tasks, good.tasks, name_of=_namer(build), reference_name_of=_namer(good)
             )
         )
-        return cls(cause=cause, differences=(*scalars, *graphs))
+        return cls(cause=cause, differences=(*scalars, *_harm_first(graphs)))
 
     @property
     def kernel(self) -> str | None:
@@ -83,6 +84,13 @@ class CauseInTasks:
             return tensor
         reason = f"it is submitted otherwise: {given[0].text}"
         return tensor.model_copy(update={"task_class": "introduced", "reason": reason})
+
+
+def _harm_first(differences: Sequence[TaskDifference]) -> Sequence[TaskDifference]:
+    """Of tensors that lie elsewhere, first the tasks that read what another one left there for that."""
+    harm = [each for each in differences if each.kind is DifferenceKind.CONTENTS]
+    placed = [each for each in differences if each.kind is DifferenceKind.PLACEMENT]
+    return [*harm, *placed] if len(harm) + len(placed) == len(differences) else differences
 
 
 def told_cause(
@@ -120,9 +128,18 @@ def told_cause(
 def _tensor(differences: Sequence[TaskDifference], first: FirstDivergent | None) -> str | None:
     """What a task that is missing, or one too many, writes; else what the first task that goes wrong leaves."""
     told = next((each for each in differences if each.tensor is not None), None)
-    if first is None or (told is not None and told.kind is DifferenceKind.PRESENCE):
-        return None if told is None else told.tensor
-    return first.tensor
+    if told is None or (first is not None and not _tells_tensor(told, first)):
+        return None if first is None else first.tensor
+    return told.tensor
+
+
+def _tells_tensor(difference: TaskDifference, first: FirstDivergent) -> bool:
+    """Whether it says better what is wrong than the first task that was seen to diverge: one that only one build has,
+    or has elsewhere, cannot be compared."""
+    kind = difference.kind
+    return kind is DifferenceKind.PRESENCE or (
+        kind is DifferenceKind.ORDER and first.kernel != difference.kernel
+    )
 
 
 def _position(differences: Sequence[TaskDifference]) -> int | None:
@@ -155,6 +172,9 @@ def what_changed(cause: Cause, differences: Sequence[TaskDifference], *, identic
         )
     if kernels := [change.kernel for change in cause.changes if change.part is ChangedPart.KERNEL]:
         return f"the source of {'kernel' if len(kernels) == 1 else 'kernels'} {', '.join(kernels)}"
+    listed = [change.kernel for change in cause.changes if change.part is ChangedPart.KERNEL_LIST]
+    if named := [kernel for kernel in listed if kernel]:
+        return f"the kernel list has another source for {', '.join(named)}"
     missing = [each.counterpart for each in differences if each.task is None and each.counterpart is not None]
     if len(missing) > 1 and len(missing) == len(differences):
         names = ", ".join(f"{task.ordinal} {task.name}" for task in missing[:_MOST_NAMED])
@@ -178,6 +198,7 @@ _KINDS: Mapping[DifferenceKind, CauseKind] = {
     DifferenceKind.DIRECTION: "order",
     DifferenceKind.DEPENDENCY: "order",
     DifferenceKind.PLACEMENT: "shared buffer",
+    DifferenceKind.CONTENTS: "shared buffer",
 }
 """What says most first."""
 _OF_PARTS: Mapping[ChangedPart, CauseKind] = {
@@ -241,6 +262,9 @@ def case_failure(explanation: FailureExplanation) -> CaseFailure:
             UnwrittenRows(
                 output=each.output,
                 rows=_runs(each.rows),
+                columns=tuple(
+                    ColumnRun(first=run.start, last=run.stop - 1) for run in each.columns[:_MOST_ROWS]
+                ),
                 written_by=tuple(f"task {task.ordinal} {task.name}" for task in each.written_by),
             )
             for each in explanation.unwritten

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ....runner.localization.causes import BuildChange, CaseFailure, FailureCause, RowRun
+from ....runner.localization.causes import BuildChange, CaseFailure, ColumnRun, FailureCause, RowRun
 from ....runner.localization.divergence import Divergence
 
 Line = Callable[..., None]
@@ -43,7 +43,11 @@ def _print_failure(divergence: Divergence, failure: CaseFailure, line: Line) -> 
         )
     for each in failure.unwritten:
         by = f"; in the good build {', '.join(each.written_by[:_MOST])} did" if each.written_by else ""
-        line(f"rows {_rows(each.rows)} of {each.output} are wrong and no task writes them{by}", "bold yellow")
+        columns = f", columns {_rows(each.columns)}" if each.columns else ""
+        line(
+            f"rows {_rows(each.rows)}{columns} of {each.output} are wrong and no task writes them{by}",
+            "bold yellow",
+        )
     line(f"judged by {_tolerance(failure)}", "dim")
     if divergence.cleared:
         names = dict.fromkeys(_name(change) for change in divergence.cleared)
@@ -73,7 +77,7 @@ def _name(change: BuildChange) -> str:
     return change.file or change.part
 
 
-def _rows(rows: Sequence[RowRun]) -> str:
+def _rows(rows: Sequence[RowRun | ColumnRun]) -> str:
     return ", ".join(f"{run.first}:{run.last + 1}" for run in rows[:_MOST]) + (
         "..." if len(rows) > _MOST else ""
     )

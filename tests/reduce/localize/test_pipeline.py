@@ -81,9 +81,20 @@ def test_a_rounding_mode_within_a_small_budget(tmp_path: Path, good_trees: Trees
 def test_a_live_buffer_given_away_is_shown_with_its_line(tmp_path: Path, good_trees: Trees) -> None:
     twins = Twins.make(tmp_path / "twins", Scenario.REUSE, good_trees)
     found = localize(twins.request(tmp_path / "out"), on_progress=quiet)
-    (cause,) = found.causes
-    assert (cause.kind, cause.confirmed) == ("submission", True)
-    assert any("// peak is dead by then" in line for change in cause.changes for line in change.diff)
+    first, second = found.causes
+    for cause, reader, dead, writer in (
+        (first, "lse", "peak", "total"),
+        (second, "probs", "logits", "weights"),
+    ):
+        assert (cause.kind, cause.kernel, cause.confirmed) == ("shared buffer", reader, True)
+        assert f"({dead}) holds what task " in cause.what
+        assert f" {writer} wrote, was what task " in cause.what
+        assert cause.task_class == "interaction"
+    (changed,) = first.changes
+    assert changed.diff == (
+        "- const ChipTensor& total = alloc_0.get_ref(3);",
+        "+ const ChipTensor& total = alloc_0.get_ref(1);  // peak is dead by then",
+    )
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,14 @@ import torch
 from precision_bisect.reduce.replay import task_replay
 from precision_bisect.reduce.replay.comparison import TaskValues
 from precision_bisect.reduce.replay.placement import Placement
-from precision_bisect.reduce.replay.task_replay import Fill, GivenTask, LoneResult, TaskAlone, TaskReplayer
+from precision_bisect.reduce.replay.task_replay import (
+    Fill,
+    GivenTask,
+    LoneResult,
+    SharedMemoryError,
+    TaskAlone,
+    TaskReplayer,
+)
 from precision_bisect.reduce.replay.working_copy import WorkingCopy
 from precision_bisect.reduce.rewrite.single_task import SingleTaskError
 from precision_bisect.runner.build_output.graph.model import Region
@@ -158,6 +165,10 @@ def test_two_tensors_of_one_buffer_share_it(build: SimulatedBuild, tmp_path: Pat
     task = alone(build, 1, arguments=(first, replace(second, tensor_id=first.tensor_id)))
     assert len(task.placement.buffers) == 1
     assert [placed.buffer for placed in task.placement.tensors.values()] == [0, 0]
+    same = {0: view("x", X0), 1: view("y", X0)}
+    assert len(GivenTask.of(task, same, Fill.LOW).contents) == 1
+    with pytest.raises(SharedMemoryError, match="argument 0 of"):
+        GivenTask.of(task, same | {1: view("y", X0 + 1)}, Fill.LOW)
 
 
 def test_with_a_guard_before_it_a_tensor_only_moves(build: SimulatedBuild) -> None:

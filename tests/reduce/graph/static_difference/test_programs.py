@@ -76,3 +76,41 @@ def test_a_missing_dependency() -> None:
     assert differences(with_call(1, replace(CHAIN[1], waits_for=()))) == [
         (DifferenceKind.DEPENDENCY, "task 1 scale does not wait for task 0 load")
     ]
+
+
+def test_a_task_that_is_submitted_too_early_reads_what_no_task_wrote() -> None:
+    found = differences([CHAIN[0], CHAIN[2], CHAIN[1]])
+    assert found[0] == (DifferenceKind.ORDER, "scale is submitted as task 2, was task 1")
+    assert found[-1] == (
+        DifferenceKind.CONTENTS,
+        "task 1 store: argument 0 (c) holds what no task wrote, was what task 1 scale wrote",
+    )
+
+
+def test_a_buffer_of_two_tensors_is_told_by_who_reads_the_wrong_one() -> None:
+    calls = [*CHAIN[:2], Call("other", reads=[("b", 0)], writes=[("d", 0)]), *CHAIN[2:]]
+    names = {"a": "a", "b": "b", "c": "c", "d": "c", "x": "x", "y": "y"}
+    shared = [
+        replace(
+            call,
+            reads=[(names[name], offset) for name, offset in call.reads],
+            writes=[(names[name], offset) for name, offset in call.writes],
+        )
+        for call in calls
+    ]
+    found = program_differences(
+        task_list(shared, first_id=100),
+        task_list(calls),
+        name_of=name_of(calls),
+        reference_name_of=name_of(calls),
+    )
+    assert [(each.kind, each.text) for each in found] == [
+        (
+            DifferenceKind.PLACEMENT,
+            "task 2 other: argument 1 (d) lies in a buffer that holds another tensor too",
+        ),
+        (
+            DifferenceKind.CONTENTS,
+            "task 3 store: argument 0 (c) holds what task 2 other wrote, was what task 1 scale wrote",
+        ),
+    ]

@@ -72,6 +72,23 @@ def test_a_statement_that_was_moved_is_one_change(tmp_path: Path) -> None:
     assert len(change.texts) == 2
 
 
+def test_a_kernel_that_is_built_from_another_source_is_a_change_of_the_list(tmp_path: Path) -> None:
+    good, bad = (small_build(tmp_path / name, SHIFT) for name in ("good", "bad"))
+    listed = bad / "kernel_config.py"
+    assert listed.read_text().count("middle.cpp") == 1
+    listed.write_text(listed.read_text().replace("middle.cpp", "scale.cpp"))
+    found = changes(bad, good)
+    (change,) = found.changes
+    assert (change.part, change.file, change.kernel) == (
+        ChangedPart.KERNEL_LIST,
+        "kernel_config.py",
+        "middle",
+    )
+    assert ["middle.cpp" in line for line in change.texts[0].lines()] == [True, False]
+    made = found.make([change], tmp_path / "made", None).path
+    assert text(made, "middle.cpp") == text(made, "scale.cpp") == text(good, "scale.cpp")
+
+
 def test_frozen_data_that_differ_are_named(tmp_path: Path) -> None:
     good, bad = (small_build(tmp_path / name, SHIFT) for name in ("good", "bad"))
     assert data_changes(bad / "data", good / "data") == ()

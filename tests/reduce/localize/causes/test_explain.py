@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -69,8 +70,23 @@ def test_an_output_that_no_task_writes_is_named_with_who_did(tmp_path: Path) -> 
     failure = judge.failure(TensorFolder.open(tmp_path / "left"))
     assert unwritten(failure, good.recorded, None) == ()
     (found,) = unwritten(failure, shorter.recorded, good.recorded)
-    assert (found.output, found.rows) == ("x2", (range(1),))
+    assert (found.output, found.rows, found.columns) == ("x2", (range(1),), ())
     assert [task.ordinal for task in found.written_by] == [4]
+
+
+def test_columns_that_no_task_writes_are_told_where_others_are_written(tmp_path: Path) -> None:
+    whole = graph()
+    read, written = whole.tasks[4].arguments
+    assert written.region is not None
+    narrowed = replace(written, region=replace(written.region, shape=(6,)))
+    tasks = {**whole.tasks, 4: replace(whole.tasks[4], arguments=(read, narrowed))}
+    bad = SimulatedBuild.of(tmp_path / "bad", task_graph=replace(whole, tasks=tasks))
+    (tmp_path / "left").mkdir()
+    for name in ("x1", "x2"):
+        torch.save(torch.zeros(8), tmp_path / "left" / f"{name}.pt")
+    judge = judge_of(request_of(bad, tmp_path, CLOSE), bad.recorded, KnownValues.of(bad.recorded, None))
+    (found,) = unwritten(judge.failure(TensorFolder.open(tmp_path / "left")), bad.recorded, None)
+    assert (found.output, found.rows, found.columns) == ("x2", (range(1),), (range(6, 8),))
 
 
 def all_changes(*names: str) -> Any:
@@ -93,6 +109,7 @@ def test_changes_that_are_all_that_differs_need_no_run() -> None:
     interventions = OnOutputs(
         changes=all_changes("the only one"),
         failing=anything,
+        good=anything,
         outputs=anything,
         failure=anything,
         judge=anything,
