@@ -1,11 +1,12 @@
 """Makes a verdict and its judgement of what a run printed and how it ended; and verdicts where nothing was run."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from ...store.vocabulary import Evidence, Judgement, Verdict
 from ..case.case import CaseName
 from ..verdict.bad_when import NOT_RUN, BadWhen, judge_exit_code
+from ..verdict.compiler_errors import compiler_errors
 from ..verdict.harness_outcome import HarnessOutcome
 from ..verdict.verdict import Classification, Classifier, Ending
 
@@ -14,6 +15,9 @@ _PREDICATE_VERDICTS = {
     Judgement.BAD: Verdict.MISMATCH,
     Judgement.SKIP: Verdict.UNKNOWN,
 }
+
+_LONGEST = 160
+"""Letters of a signature."""
 
 NOT_JUDGED = Classification(verdict=Verdict.UNKNOWN, signature=None, evidence=(), metrics={})
 """Of what a person has yet to run."""
@@ -50,8 +54,14 @@ class Listener:
                 found, signature=f"exit code {exit_code}: the command {NOT_RUN[exit_code]} at this commit"
             )
         if judgement is Judgement.BAD:
-            found = replace(found, signature=f"exit code {exit_code}")
+            found = replace(found, signature=_failure(exit_code, found.evidence))
         return found, judgement
+
+
+def _failure(exit_code: int, evidence: Iterable[Evidence]) -> str:
+    """What tells one failure of a predicate from another: its exit code, and what a compiler said first."""
+    errors = compiler_errors(said.text for said in evidence)
+    return f"exit code {exit_code}: {errors[0].message}"[:_LONGEST] if errors else f"exit code {exit_code}"
 
 
 def case_missing(case: CaseName) -> Classification:
@@ -83,5 +93,5 @@ def patch_conflict(what: str) -> Classification:
         stream="ending", line=0, text=f"cherry-pick: {what}", why="without the patch it is another experiment"
     )
     return Classification(
-        verdict=Verdict.UNKNOWN, signature=f"cherry-pick: {what}"[:160], evidence=(evidence,), metrics={}
+        verdict=Verdict.UNKNOWN, signature=f"cherry-pick: {what}"[:_LONGEST], evidence=(evidence,), metrics={}
     )

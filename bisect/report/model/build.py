@@ -27,6 +27,7 @@ from .model import (
     Surroundings,
     Timing,
 )
+from .other_failure import other_failure
 from .probes import probe_reports, skipped_commits
 from .rows import Rows, load_rows
 from .sides import both_sides
@@ -43,6 +44,8 @@ def build_report(session: Session, name: str) -> Report:
 def report_of_rows(rows: Rows) -> Report:
     """The report of a bisection that is read already."""
     bisection, request, conclusion = rows.bisection, rows.request, rows.conclusion
+    sides = both_sides(rows)
+    other = other_failure(rows, sides.bad)
     return Report(
         tool_version=metadata.version(_DISTRIBUTION),
         name=bisection.name,
@@ -80,9 +83,9 @@ def report_of_rows(rows: Rows) -> Report:
         collapsed=tuple(commit for standing in rows.ranges for commit in _collapsed(rows, standing)),
         pins=conclusion.pins if conclusion else (),
         environment=_environment(rows),
-        notices=tuple(notice.text for notice in bisection.notices),
+        notices=(*(notice.text for notice in bisection.notices), *([] if other is None else [other])),
         localization=conclusion.localization if conclusion else None,
-        reproduce=both_sides(rows),
+        reproduce=sides,
         repeat=repeating(str(request.folder), request.typed) if request.typed else None,
         reduce=_reduce_command(rows),
         timing=_timing(rows),

@@ -1,0 +1,69 @@
+"""A regression put to the product by one command."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.natural.answer import Answer
+from benchmarks.natural.regression import Regression
+
+_PROGRAM = "from precision_bisect.bisect.cli import main; main()"
+
+
+def command(regression: Regression, check: Sequence[str]) -> list[str]:
+    """The arguments of `bisect-precision`, to be run in a clone of the repository.
+
+    Raises `ValueError` where the regression asks for a check and there is none, or the other way round.
+    """
+    asked = ["--good", regression.good, "--bad", regression.bad]
+    if regression.seeks == "fix":
+        asked.append("--find-fix")
+    case = regression.stack_case
+    if case is None:
+        if not check:
+            raise ValueError(
+                f"{regression.name}: expected a check behind `--`, found none: {regression.case}"
+            )
+        return [*asked, "--", *check]
+    return [
+        *asked,
+        *("--stack", case.stack, "--case", case.case, "--platform", case.platform),
+        *("--bad-when", case.bad_when, "--no-localize"),
+    ]
+
+
+def ask_product(regression: Regression, clone: Path, check: Sequence[str], home: Path) -> Answer:
+    """Bisect in `clone`, with what the product keeps in `home`. Raises `RuntimeError` where it leaves no report."""
+    with tempfile.TemporaryDirectory(prefix="natural-") as folder:
+        arguments = command(regression, check)
+        done = subprocess.run(
+            [sys.executable, "-c", _PROGRAM, "-o", folder, *arguments],
+            cwd=clone,
+            env={**os.environ, "PRECISION_BISECT_HOME": str(home)},
+            check=False,
+        )
+        report = Path(folder) / "report.json"
+        if not report.exists():
+            raise RuntimeError(f"{regression.name}: expected a report, found exit code {done.returncode}")
+        return read_report(json.loads(report.read_text(encoding="utf-8")))
+
+
+def read_report(report: Any) -> Answer:
+    """What a report says."""
+    runs = [run for probe in report["probes"] for run in probe["runs"]]
+    built = {run["build"] for run in runs} - {"none"}
+    return Answer(
+        named=tuple(culprit["commit"] for culprit in report["culprits"]),
+        left=len(report["suspects"]),
+        runs=len(runs),
+        untestable=sum(run["judgement"] == "skip" for run in runs),
+        builds=sum(run["build"] == "built" for run in runs) if built else None,
+        minutes=report["timing"]["elapsed"] / 60,
+        layers=tuple(dict.fromkeys(searched["repository"] for searched in report["ranges"])),
+        commits=sum(searched["commits"] for searched in report["ranges"]),
+    )
