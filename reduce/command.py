@@ -21,6 +21,7 @@ from ..runner.errors import UsageError, UserError
 from ..runner.localization.divergence import DIVERGENCE, Divergence
 from ..runner.localization.footprints import FOOTPRINTS
 from ..runner.process.fork_servers import ForkServers
+from ..store.words import plural
 from .localize.footprinting import FootprintRequest, footprints
 from .localize.footprints.summary import print_footprints
 from .localize.pipeline import localize
@@ -199,7 +200,8 @@ def _print_reduction(result: ReductionResult, output: Path, options: ReduceOptio
         f"{result.bytes.after}"
     )
     print(
-        f"{result.oracle_calls} tests; verified: failed {result.verified.failures} of {result.verified.runs} runs"
+        f"{plural(result.oracle_calls, 'test')}; verified: failed {result.verified.failures} of "
+        f"{plural(result.verified.runs, 'run')}"
     )
     print(output / "result")
 

@@ -57,7 +57,7 @@ def _run(job: LocalizationJob, servers: ForkServers) -> int:
             timeout=job.timeout,
             output=job.output,
         ),
-        on_progress=_say,
+        on_progress=lambda text: _say(f"localizing: {text}"),
     )
     if not divergence.explained:
         return NOTHING_DIVERGES
@@ -77,7 +77,7 @@ def _run(job: LocalizationJob, servers: ForkServers) -> int:
                 resume=False,
                 timeout=job.timeout,
             ),
-            on_progress=_say,
+            on_progress=lambda text: _say(f"reducing: {text}"),
         )
     return FOUND
 

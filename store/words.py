@@ -4,10 +4,12 @@
 def plural(count: int, noun: str) -> str:
     """A count with its noun.
 
-    >>> plural(1, "step"), plural(3, "step")
-    ('1 step', '3 steps')
+    >>> plural(1, "step"), plural(3, "step"), plural(2, "pass")
+    ('1 step', '3 steps', '2 passes')
     """
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+    if count == 1:
+        return f"{count} {noun}"
+    return f"{count} {noun}{'es' if noun.endswith('s') else 's'}"
 
 
 def duration(seconds: float) -> str:

@@ -120,7 +120,7 @@ class _HandOver:
 
         def hear(_stream: str, line: str) -> None:
             last[0] = one_line(line)
-            self.say(f"localizing: {last[0]}")
+            self.say(last[0])
 
         finished = execute(
             Command(

@@ -14,6 +14,7 @@ from ...store.journals.nightly.case_results import CaseResult
 from ...store.journals.nightly.job import JobJournal
 from ...store.tables.nights import CaseResultRow, CaseRunRow, CellRow, NightRow, RegressionRow
 from ...store.vocabulary import CaseStatus, Judgement, Verdict
+from ...store.words import plural
 from ..engine.probes import Target
 from ..result import Conclusion
 from ..run.history import first_parents
@@ -138,7 +139,11 @@ class Examiner:
         last, failures = runs[-1], _failures(runs)
         if last.verdict is Verdict.PASS and failures:
             return _row(
-                CaseStatus.FLAKY, head, content, runs, f"failed {failures} of {len(runs)} runs of one commit"
+                CaseStatus.FLAKY,
+                head,
+                content,
+                runs,
+                f"failed {failures} of {plural(len(runs), 'run')} of one commit",
             )
         if last.verdict is Verdict.PASS:
             return _row(CaseStatus.PASSED, head, content, runs, "passed")
@@ -166,7 +171,8 @@ class Examiner:
                 opened = regression.opened_night_id == self._night.id
                 status = CaseStatus.REGRESSED if opened else CaseStatus.KNOWN
                 passes = len(runs) - _failures(runs)
-                message = f"{f'passed {passes} of {len(runs)} runs: ' if passes else ''}{_shown(last)}"
+                passed = f"passed {passes} of {plural(len(runs), 'run')}: " if passes else ""
+                message = f"{passed}{_shown(last)}"
                 return _row(status, head, content, runs, message, regression=regression.id)
 
     def _decide_passing(
@@ -179,7 +185,7 @@ class Examiner:
                 self._journal.regressions.update(
                     regression.id, recovered_night_id=self._night.id, recovered_at=head
                 )
-                message = f"passed in all of {recovery.passes} runs since it last failed"
+                message = f"passed in {plural(recovery.passes, 'run')}, all of those since it last failed"
                 return _row(CaseStatus.PASSED, head, content, runs, message)
             case Judgement.BAD:
                 return _row(CaseStatus.FLAKY, head, content, runs, "passed at the content that failed before")
@@ -270,8 +276,8 @@ def _measured_bad_end(regression: RegressionRow) -> tuple[int, int]:
 
 def _so_far(recovery: Recovery) -> str:
     return (
-        f"passed {recovery.passes} of the {recovery.needed} runs in a row that would tell that it has recovered; "
-        "its regression stays open"
+        f"passed {recovery.passes} of the {plural(recovery.needed, 'run')} in a row that would tell that it has "
+        "recovered; its regression stays open"
     )
 
 

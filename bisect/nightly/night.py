@@ -17,6 +17,7 @@ from ...store.files import write_whole
 from ...store.journals.nightly.case_runs import CellKey
 from ...store.journals.nightly.job import JobJournal
 from ...store.tables.nights import NightRow
+from ...store.words import plural
 from ..after.hooks import call_hook
 from .config import NightlyConfig
 from .examine import Examiner
@@ -153,7 +154,7 @@ def _tell(config: NightlyConfig, journal: JobJournal, night: NightRow, notes: li
             notes.append(f"the hook ended with {code} for incident {incident.ordinal}")
     if untold:
         notes.append(
-            f"the hook was not told of {untold} incidents: hooks_per_night is {config.hooks_per_night}"
+            f"the hook was not told of {plural(untold, 'incident')}: hooks_per_night is {config.hooks_per_night}"
         )
 
 

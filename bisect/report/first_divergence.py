@@ -7,6 +7,7 @@ from ...runner.localization.causes import FailureCause
 from ...runner.localization.divergence import Divergence
 from ...runner.localization.stall import Stall
 from ...runner.localization.tensors import FirstDivergent
+from ...store.words import plural
 
 _MOST = 4
 """Tensors, and missing edges, that are told of; divergence.json has all."""
@@ -27,7 +28,8 @@ def localization_lines(found: Localization) -> Iterator[tuple[str, str]]:
         tasks, kernels = found.reduction.tasks, found.reduction.kernels
         yield (
             "reduced",
-            f"{tasks.before} tasks to {tasks.after}, {kernels.before} kernels to {kernels.after}: {found.reduced}",
+            f"{plural(tasks.before, 'task')} to {tasks.after}, {plural(kernels.before, 'kernel')} to {kernels.after}: "
+            f"{found.reduced}",
         )
     yield "compared", found.message
 
@@ -96,7 +98,8 @@ def _orders(found: Divergence) -> Iterator[tuple[str, str]]:
 def _stall(found: Stall) -> Iterator[tuple[str, str]]:
     yield (
         "stall",
-        f"{'' if found.believed else 'not believed: '}{found.reason}; {found.completed} of {found.total} tasks done",
+        f"{'' if found.believed else 'not believed: '}{found.reason}; "
+        f"{found.completed} of {plural(found.total, 'task')} done",
     )
     for each in found.tasks[-_MOST:]:
         cores = f" on core {', '.join(map(str, each.cores))}" if each.cores else ""
@@ -110,7 +113,7 @@ def _stall(found: Stall) -> Iterator[tuple[str, str]]:
 
 def _tensor(each: FirstDivergent, *, others: int) -> Iterator[tuple[str, str]]:
     tensor = each.tensor or f"argument {each.argument}"
-    more = f", and of {others} more tasks of it, in divergence.json" if others else ""
+    more = f", and of {plural(others, 'more task')} of it, in divergence.json" if others else ""
     yield "tensor", f"{tensor} of task {each.task_id}, kernel {each.kernel}{more}"
     lines = ", ".join(map(str, each.orchestration_lines)) or "?"
     yield (
@@ -122,4 +125,8 @@ def _tensor(each: FirstDivergent, *, others: int) -> Iterator[tuple[str, str]]:
         yield "pattern", f"{each.pattern.name} ({each.pattern.confidence:.0%}): {each.pattern.evidence}"
     if (found := each.statistics) is not None:
         ulps = f", by at most {found.max_ulps} ulp" if found.max_ulps else ""
-        yield "worst", f"{found.worst}; {found.different} of {found.elements} elements differ{ulps}"
+        differ = "differs" if found.elements == 1 else "differ"
+        yield (
+            "worst",
+            f"{found.worst}; {found.different} of {plural(found.elements, 'element')} {differ}{ulps}",
+        )

@@ -12,6 +12,7 @@ from typing import Any
 import joblib  # pyright: ignore[reportMissingTypeStubs]
 
 from ...runner.errors import UserError
+from ...store.words import plural
 from .edits.choices import Choices
 from .edits.kind import EditKind
 from .edits.schedule import EditSchedule
@@ -173,6 +174,6 @@ class Shrinker:
         answers = list(self.journal.answers.values())
         left = "" if self.budget is None else f", {self.seconds_left:.0f} s left"
         return (
-            f"{name}: {len(self.best.tasks)} tasks left; {self.calls} tests, {self.cached} cached, "
+            f"{name}: {plural(len(self.best.tasks), 'task')} left; {plural(self.calls, 'test')}, {self.cached} cached, "
             f"{answers.count(Answer.INVALID)} invalid, {answers.count(Answer.SLIPPED)} other failure{left}"
         )

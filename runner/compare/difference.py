@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
+from ...store.words import plural
 from ..build_output.files.errors import BuildOutputError
 from ..build_output.files.tensor_file import Scalar
 from ..tensor.chunks import cast
@@ -170,10 +171,11 @@ def _values(
             name=name, outcome=Equality.DIFFERENT, reason=f"{types}, equal values", statistics=statistics
         )
     reason = judgement.reason if judgement is not None else ""
+    differ = "differs" if statistics.numel == 1 else "differ"
     return Difference(
         name=name,
         outcome=Equality.DIFFERENT,
-        reason=reason or f"{statistics.over} of {statistics.numel} elements differ",
+        reason=reason or f"{statistics.over} of {plural(statistics.numel, 'element')} {differ}",
         cast=stated,
         statistics=statistics,
         judgement=judgement,

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
+from ...store.words import plural
 from ..build_output.files.errors import BuildOutputError
 from ..tensor.view import DType, TensorView
 from .patterns.numeric.arithmetic import SPACING
@@ -118,7 +119,10 @@ def check_input(name: str, actual: TensorView, expected: TensorView) -> Iterator
             "another seed; record the golden anew, or run with --golden-data",
         )
     else:
-        yield _error(name, f"{found.unequal} of {found.numel} elements of the input differ between the sides")
+        yield _error(
+            name,
+            f"the input differs between the sides in {found.unequal} of {plural(found.numel, 'element')}",
+        )
 
 
 def check_tolerance(dtype: DType, tolerance: Tolerance) -> Iterator[Remark]:

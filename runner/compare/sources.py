@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
+from ...store.words import plural
 from ..build_output.args.dump import ArgsDump
 from ..build_output.args.records import ArgRecord, Kind
 from ..build_output.build_directory import BuildDirectory
@@ -172,7 +173,8 @@ def _from_dump(path: Path, dump: ArgsDump) -> Source:
             flawed[name] = record.flaw.value
         else:
             tensors[name] = Entry(open=opener(record), is_input=False, dtype=record.dtype)
-    lost = [f"{dump.header.dropped_records} records were dropped"] if dump.header.dropped_records else []
+    dropped = dump.header.dropped_records
+    lost = [f"{plural(dropped, 'record')} {'was' if dropped == 1 else 'were'} dropped"] if dropped else []
     return Source(
         path=path,
         tensors=tensors,

@@ -4,6 +4,7 @@ import math
 
 from ....runner.errors import EndsError, UserError
 from ....store.vocabulary import Judgement, Phase, Verdict
+from ....store.words import plural
 from ..known import Known
 from ..log import ProbeLog
 from ..needs import Needs
@@ -48,13 +49,14 @@ def counterfactual_probe(known: Known, target: Target, *, ordinal: int) -> Wait:
 
 def never_shown(end: Target, wanted: Judgement, runs: int) -> EndsError:
     """The error of an end that showed the other side in so many runs, with the rate that these cannot exclude: where
-    none of n runs showed it, its rate is at most 3 / n with 95 % (the rule of three)."""
-    shown, verb = ("failures", "passes") if wanted is Judgement.GOOD else ("passes", "fails")
+    none of n runs showed it, its rate is at most 1 - 0.05^(1 / n) with 95 % (Clopper and Pearson, 1934)."""
+    shown, verb = ("failure", "passes") if wanted is Judgement.GOOD else ("pass", "fails")
     return EndsError(
         f"{wanted.value} {end.commit[:12]}: expected a commit where the case {verb}, "
-        f"found {runs} {shown} in a row: if it {verb} there at all, then in fewer than "
-        f"{min(1.0, 3 / runs):.0%} of its runs (95 %), so the ends do not differ as far as runs tell; "
-        "check the ends, the case, the platform and the golden data"
+        f"found {plural(runs, shown)} in a row: if it {verb} there at all, then in fewer than "
+        f"{1 - 0.05 ** (1 / runs):.0%} of its runs (95 %), so the ends do not differ as far as runs tell; "
+        "check the ends, the case, the platform and the golden data, or run each end more often: "
+        f"--end-runs {4 * runs}"
     )
 
 

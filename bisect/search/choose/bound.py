@@ -11,8 +11,10 @@ _FACTOR = 4.0
 _BESIDE = 20.0
 _MOST = 1000
 _LEAST_CAPACITY = 0.01
-_LONGEST_WAIT = 100.0
-"""Runs expected until an end shows what it stands for. A failure as rare takes several times as many to be searched."""
+LONGEST_WAIT_FOR_FAILURE = 100.0
+"""Runs expected until an end fails that should. A failure as rare takes several times as many to be searched."""
+LONGEST_WAIT_FOR_PASS = 20.0
+"""Runs expected until an end passes that should: it was said to pass, and not to pass now and then."""
 
 
 def most_runs(posterior: Posterior, *, confidence: float = 0.99) -> int:
@@ -29,8 +31,9 @@ def most_runs(posterior: Posterior, *, confidence: float = 0.99) -> int:
     return int(min(_MOST, _BESIDE + _FACTOR * bits / max(_LEAST_CAPACITY, capacity(good, bad))))
 
 
-def worth_waiting(posterior: Posterior, *, good: bool, bad: bool) -> bool:
-    """Whether to wait for the good end to pass, for the bad one to fail, or for both. Each must have run.
+def worth_waiting(posterior: Posterior, *, good: bool, bad: bool, longest: float) -> bool:
+    """Whether to wait for the good end to pass, for the bad one to fail, or for both, where at most `longest` runs are
+    expected until then. Each must have run.
 
     Where the bad end fails in the next run with chance p, 1 / p runs are expected until it does. With every pass it
     becomes less likely that the failure is one that comes and goes, and that there is one at all. Where both ends show
@@ -39,7 +42,7 @@ def worth_waiting(posterior: Posterior, *, good: bool, bad: bool) -> bool:
     if good and bad:
         return False
     chance = posterior.chance_to_fail(posterior.graph.bad) if bad else 1 - posterior.chance_to_fail(GOOD_END)
-    return chance * _LONGEST_WAIT > 1
+    return chance * longest > 1
 
 
 def capacity(good: float, bad: float) -> float:

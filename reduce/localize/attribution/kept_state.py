@@ -3,6 +3,7 @@ after the tasks of the same kernel that ran before it."""
 
 from __future__ import annotations
 
+from ....store.words import plural
 from ...graph.task_list import KernelTask
 from ...replay.comparison import distance, values_of
 from ...replay.recorded_build import RecordedBuild
@@ -29,7 +30,7 @@ def state_kept(
     earlier = _earlier(build, divergent.task)
     if not earlier:
         return None
-    yield from Tell(f"running {divergent.task.name} after {len(earlier)} earlier tasks of it")
+    yield from Tell(f"running {divergent.task.name} after {plural(len(earlier), 'earlier task')} of it")
     dump = yield from DumpWhole(build=build, tasks={task.ordinal for task in earlier})
     before: list[GivenTask] = []
     for task in earlier:
@@ -45,8 +46,8 @@ def state_kept(
     return Attribution(
         task_class=TaskClass.INTRODUCED,
         distances=None,
-        reason=f"its kernel keeps state from task to task: alone the task is right, after {len(earlier)} earlier "
-        f"{'task' if len(earlier) == 1 else 'tasks'} of the kernel its result is off by {changed:.3g}",
+        reason=f"its kernel keeps state from task to task: alone the task is right, after "
+        f"{plural(len(earlier), 'earlier task')} of the kernel its result is off by {changed:.3g}",
     )
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from ....runner.build_output.golden_data import GoldenData, TensorFolder
 from ....store.vocabulary import Verdict
+from ....store.words import plural
 from ...replay.recorded_build import RecordedBuild
 from ...replay.runnable_build import RunnableBuild
 from ..experiments.experiment import Steps, Tell
@@ -155,7 +156,7 @@ def _reaching(failure: WrongOutputs, failing: RecordedBuild) -> set[int]:
 
 def _in_words(failure: WrongOutputs) -> str:
     outputs = ", ".join(
-        f"{output.name} ({output.elements} of {output.wrong.size} elements)"
+        f"{output.name} ({output.elements} of {plural(output.wrong.size, 'element')})"
         for output in failure.outputs.values()
     )
     return f"the case fails in {outputs}"

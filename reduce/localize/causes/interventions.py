@@ -10,6 +10,7 @@ from ....runner.build_output.files.errors import BuildOutputError
 from ....runner.build_output.golden_data import TensorFolder
 from ....runner.errors import UserError
 from ....store.vocabulary import Verdict
+from ....store.words import plural
 from ...graph.static_difference.of_both import is_of_both
 from ...replay.recorded_build import RecordedBuild
 from ...replay.replay import ReplayError
@@ -149,7 +150,7 @@ def _named(chosen: frozenset[Change]) -> str:
     names = sorted(
         change.kernel if change.part is ChangedPart.KERNEL else change.part.value for change in chosen
     )
-    return f"{len(chosen)} changes ({', '.join(dict.fromkeys(names))})"
+    return f"{plural(len(chosen), 'change')} ({', '.join(dict.fromkeys(names))})"
 
 
 def _same(first: TensorFolder | None, second: TensorFolder) -> bool:

@@ -19,6 +19,7 @@ from ....runner.build_output.files.errors import BuildOutputError
 from ....runner.build_output.task_id import format_task_id
 from ....runner.errors import UserError
 from ....runner.localization.footprints import NotExamined, TaskFootprint, UndeclaredRead, UndeclaredWrite
+from ....store.words import plural
 from ...graph.task_list import KernelTask
 from ...replay.comparison import NotWholeError, TaskValues, values_of
 from ...replay.recorded_build import RecordedBuild
@@ -76,7 +77,9 @@ def examine(build: RecordedBuild, tasks: Sequence[KernelTask], *, budget: int) -
     """Run some tasks of a build alone, on what they read in a run that dumps up to `budget` bytes at a time."""
     examination = Examination()
     for part in _parts(tasks, budget):
-        yield from Tell(f"recording {len(part)} tasks, to run them alone")
+        yield from Tell(
+            f"recording {plural(len(part), 'task')}, to run {'it' if len(part) == 1 else 'each'} alone"
+        )
         try:
             dump = yield from _dumped(build, part)
         except (UserError, BuildOutputError) as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from ....runner.localization.footprints import Footprints, TaskFootprint
+from ....store.words import plural
 
 Line = Callable[..., None]
 _MOST_SHOWN = 8
@@ -15,8 +16,8 @@ def footprint_lines(footprint: TaskFootprint) -> Iterator[str]:
     task = f"task {footprint.position} {footprint.kernel}"
     for write in footprint.writes:
         yield (
-            f"{task}: argument {write.argument} ({write.tensor}): writes {write.bytes} bytes {write.where}, up to "
-            f"{write.reach} bytes from there: into {write.into}"
+            f"{task}: argument {write.argument} ({write.tensor}): writes {plural(write.bytes, 'byte')} {write.where}, "
+            f"up to {plural(write.reach, 'byte')} from there: into {write.into}"
         )
     for read in footprint.reads:
         place = {
@@ -43,4 +44,4 @@ def print_footprints(footprints: Footprints, line: Line) -> None:
         line(f"not examined: task {each.position} {each.kernel}: {each.why}", "yellow")
     if len(footprints.not_examined) > _MOST_SHOWN:
         line(f"and {len(footprints.not_examined) - _MOST_SHOWN} more", "yellow")
-    line(f"{footprints.examined} of {footprints.tasks} tasks were run alone", "dim")
+    line(f"run alone: {footprints.examined} of {plural(footprints.tasks, 'task')}", "dim")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ....runner.localization.footprints import TaskFootprint, UndeclaredWrite
+from ....store.words import plural
 from ...graph.task_list import KernelTask
 
 _MOST_NAMED = 3
@@ -28,5 +29,5 @@ def writers_into(found: Sequence[TaskFootprint], victim: KernelTask) -> str:
 def _words(footprint: TaskFootprint, write: UndeclaredWrite) -> str:
     return (
         f"task {footprint.position} ({footprint.kernel}), argument {write.argument} ({write.tensor}), writes "
-        f"{write.bytes} bytes {write.where}, into {write.into}"
+        f"{plural(write.bytes, 'byte')} {write.where}, into {write.into}"
     )

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from ....runner.localization.causes import BuildChange, CaseFailure, ColumnRun, FailureCause, RowRun
 from ....runner.localization.divergence import Divergence
+from ....store.words import plural
 
 Line = Callable[..., None]
 _MOST = 4
@@ -38,8 +39,8 @@ def _print_failure(divergence: Divergence, failure: CaseFailure, line: Line) -> 
     for output in failure.outputs[:_MOST]:
         worst = "NaN, Inf or missing" if output.worst is None else f"{output.worst:.3g} times the tolerance"
         line(
-            f"fails in {output.name}: {output.wrong} of {output.elements} elements, rows {_rows(output.rows)}, up to "
-            f"{worst}"
+            f"fails in {output.name}: {output.wrong} of {plural(output.elements, 'element')}, "
+            f"rows {_rows(output.rows)}, up to {worst}"
         )
     for each in failure.unwritten:
         by = f"; in the good build {', '.join(each.written_by[:_MOST])} did" if each.written_by else ""

@@ -12,6 +12,7 @@ from ....runner.localization.divergence import Divergence, Generated, ReferenceU
 from ....runner.localization.orders import Race, UnorderedTasks
 from ....runner.localization.stall import Stall
 from ....runner.localization.tensors import FirstDivergent
+from ....store.words import plural
 from .cause_lines import print_causes
 
 _SHOWN = 8
@@ -35,8 +36,9 @@ def print_summary(divergence: Divergence, console: Console) -> None:
     for text in divergence.not_compared:
         line(f"not compared: {text}", "yellow")
     line(
-        f"{divergence.tasks} tasks, {divergence.runs} runs of the failing build and {divergence.reference_runs} of the "
-        f"reference, {divergence.bytes_dumped} bytes dumped; reference: {_reference(divergence.reference)}",
+        f"{plural(divergence.tasks, 'task')}, {plural(divergence.runs, 'run')} of the failing build and "
+        f"{divergence.reference_runs} of the reference, {plural(divergence.bytes_dumped, 'byte')} dumped; "
+        f"reference: {_reference(divergence.reference)}",
         "dim",
     )
 
@@ -59,7 +61,7 @@ def _print_first_divergences(divergence: Divergence, line: Line) -> None:
         if others := group[1:]:
             tasks = ", ".join(str(entry.position) for entry in others[:_SHOWN])
             more = f" and {len(others) - _SHOWN} more" if len(others) > _SHOWN else ""
-            line(f"  the same in {len(others)} more tasks of {group[0].kernel}: {tasks}{more}")
+            line(f"  the same in {plural(len(others), 'more task')} of {group[0].kernel}: {tasks}{more}")
     if len(alike) > _SHOWN:
         line(f"... and {len(alike) - _SHOWN} more kinds of divergent tensors, see divergence.json")
 
@@ -84,17 +86,17 @@ def _print_other_tasks(divergence: Divergence, line: Line) -> None:
     for tasks, what in (
         (
             divergence.candidates,
-            "before them have results of which no value is known: the error may be theirs",
+            "before them with results of which no value is known, where the error may be",
         ),
-        (divergence.rounding, "differ, and do not make it fail"),
-        (divergence.vanished, "diverged only in some runs: a race?"),
-        (divergence.unaligned, "of the failing build have no counterpart and were not compared"),
-        (divergence.unaligned_reference, "of the reference have no counterpart"),
-        (divergence.unvisited, "may hold a further first divergence and were not looked at"),
+        (divergence.rounding, "different without making it fail"),
+        (divergence.vanished, "divergent only in some runs (a race?)"),
+        (divergence.unaligned, "of the failing build without a counterpart, not compared"),
+        (divergence.unaligned_reference, "of the reference without a counterpart"),
+        (divergence.unvisited, "not looked at, where a further first divergence may be"),
     ):
         if tasks:
             names = ", ".join(sorted({task.kernel for task in tasks})[:_SHOWN])
-            line(f"{len(tasks)} tasks {what}: {names}", "yellow")
+            line(f"{plural(len(tasks), 'task')} {what}: {names}", "yellow")
 
 
 def _print_first(entry: FirstDivergent, line: Line) -> None:
@@ -108,8 +110,8 @@ def _print_first(entry: FirstDivergent, line: Line) -> None:
     line(f"  {', '.join(entry.kernel_sources)}, submitted at {entry.orchestration_source}:{lines}")
     if (statistics := entry.statistics) is not None:
         line(
-            f"  {statistics.different} of {statistics.elements} elements in {statistics.rows_different} of "
-            f"{statistics.rows} rows, {statistics.worst}, at most {statistics.max_ulps} ulp"
+            f"  {statistics.different} of {plural(statistics.elements, 'element')} in {statistics.rows_different} of "
+            f"{plural(statistics.rows, 'row')}, {statistics.worst}, at most {statistics.max_ulps} ulp"
         )
     if entry.pattern is not None:
         line(f"  {entry.pattern.name} ({entry.pattern.confidence:.0%}): {entry.pattern.evidence}")
@@ -118,7 +120,7 @@ def _print_first(entry: FirstDivergent, line: Line) -> None:
 def _print_stall(stall: Stall, line: Line) -> None:
     line(
         f"{'a stall' if stall.believed else 'a stall that is not believed'}: {stall.reason}; "
-        f"{stall.completed} of {stall.total} tasks were done",
+        f"{stall.completed} of {plural(stall.total, 'task')} done",
         "bold red",
     )
     for task in stall.tasks[-_SHOWN:]:

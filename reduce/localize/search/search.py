@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from ....runner.compare.statistics.statistics import Tolerance
 from ....runner.errors import UserError
+from ....store.words import plural
 from ...graph.task_list import KernelTask
 from ...replay.comparison import NotWholeError
 from ...replay.recorded_build import RecordedBuild
@@ -132,7 +133,7 @@ class DivergenceSearch:
             return
         marked = tuple(filter(self._is_marked, self._tasks.compared))
         if marked:
-            yield from Tell(f"dumping the results of {len(marked)} tasks that are marked in the source")
+            yield from Tell(f"dumping the results of {plural(len(marked), 'task')} marked in the source")
             try:
                 yield from self._look(marked)
             except NotWholeError as error:
@@ -147,7 +148,9 @@ class DivergenceSearch:
         was dumped."""
         most = self.budget
         while ordinals := self._next(most):
-            yield from Tell(f"dumping the results of {len(ordinals)} of {len(self._tasks.compared)} tasks")
+            yield from Tell(
+                f"dumping the results of {len(ordinals)} of {plural(len(self._tasks.compared), 'task')}"
+            )
             try:
                 yield from self._look(ordinals)
             except NotWholeError as error:
@@ -178,14 +181,16 @@ class DivergenceSearch:
         firsts = self._tasks.firsts
         if not firsts:
             return self._shown((), None)
-        yield from Tell(f"dumping all arguments of {len(firsts)} first divergent tasks")
+        yield from Tell(f"dumping all arguments of {plural(len(firsts), 'first divergent task')}")
         try:
             run = yield from self._run(whole=set(firsts))
             divergences = self._shown(firsts, run)
             above = self._tasks.directly_above(firsts)
             if above and any(map(run.inputs_differ, divergences.divergent)):
                 # Either something else wrote what they read, or the tasks before them diverge in some runs only.
-                yield from Tell(f"dumping what {len(above)} tasks before them leave in the same run")
+                yield from Tell(
+                    f"dumping the results of {plural(len(above), 'task')} before them in the same run"
+                )
                 run = yield from self._run(results=set(above) - set(firsts), whole=set(firsts))
                 self._note(above, run)
                 divergences = self._shown(firsts, run)

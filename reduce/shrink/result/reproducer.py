@@ -14,6 +14,7 @@ from ....runner.case.runtime_dir import REPLAY_CASE
 from ....runner.case.scene_tests import HARNESS
 from ....runner.compare.statistics.statistics import Tolerance
 from ....store.files import replacing
+from ....store.words import plural
 from ...replay.toolchain import Toolchain
 from ...scene.test import write_scene_test
 from ..oracle.expected import Expected
@@ -82,8 +83,8 @@ class Reproducer:
         program = self.pair.failing.program
         tasks = [f"- task {each}: `{program.tasks[each].name}`" for each in candidate.tasks]
         substituted = [
-            f"- `{each.tensor}`: {each.elements} elements left by task {each.producer_ordinal} (`{each.producer}`), "
-            f"recorded in the {each.recorded_in} run"
+            f"- `{each.tensor}`: {plural(each.elements, 'element')} left by task {each.producer_ordinal} "
+            f"(`{each.producer}`), recorded in the {each.recorded_in} run"
             for each in failing.cut.boundaries
         ]
         outputs = [f"`{each.buffer.name}`" for each in failing.cut.tensors if each.expected is not None]
@@ -94,7 +95,7 @@ class Reproducer:
             "",
             self.reason,
             "",
-            f"Of {len(program.tasks)} tasks these are left:",
+            f"Of {plural(len(program.tasks), 'task')}, left are:",
             "",
             *tasks,
             "",
@@ -122,8 +123,9 @@ class Reproducer:
         _script(folder / "check.sh", *self._check.lines(runs=runs))
         with (folder / "README.md").open("a", encoding="utf-8") as readme:
             readme.write(
-                f"\nThe failing build failed in {verified.failures} of {verified.runs} runs that verified it: "
-                f"`./check.sh` runs it up to {runs} times, which shows the failure with a chance of 99 %.\n"
+                f"\nThe failing build failed in {verified.failures} of {plural(verified.runs, 'run')} that verified "
+                f"it: `./check.sh` runs it up to {plural(runs, 'time')}, "
+                "which shows the failure with a chance of 99 %.\n"
             )
 
     @property

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from rich.console import Console
 from rich.text import Text
 
+from ....store.words import plural
 from ..difference import Difference, Equality
 from ..preflight import Remark, Severity
 from ..statistics.rows import Breakdown, HeatMap
@@ -113,7 +114,7 @@ def show_runs(console: Console, name: str, report: RunsReport) -> None:
         return
     console.print(Text(printable(name), style="bold").append(f": {report.behaviour.value}", style="default"))
     console.print(
-        f"  {report.runs} runs, wrong rows {list(report.wrong_rows)} of {report.rows}, shared by pairs "
+        f"  {plural(report.runs, 'run')}, wrong rows {list(report.wrong_rows)} of {report.rows}, shared by pairs "
         f"{report.overlap}, p = {report.p_value:.3g} for as many at random places"
     )
     if report.bit_identical:
@@ -127,9 +128,8 @@ def show_runs(console: Console, name: str, report: RunsReport) -> None:
 
 def heat_text(heat: HeatMap) -> Text:
     """One character a block: shaded by the share of wrong elements, N where there is NaN or Inf."""
-    text = Text(
-        f"  {heat.rows} rows x {heat.columns} columns, a block is {heat.row_step} x {heat.column_step}\n"
-    )
+    shape = f"{plural(heat.rows, 'row')} x {plural(heat.columns, 'column')}"
+    text = Text(f"  {shape}, a block is {heat.row_step} x {heat.column_step}\n")
     for i in range(heat.share_over.shape[0]):
         text.append("  ")
         for j in range(heat.share_over.shape[1]):

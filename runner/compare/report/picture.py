@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from html import escape
 from pathlib import Path
 
+from ....store.words import plural
 from ..statistics.rows import HeatMap
 from .design import style
 from .diff_text import printable
@@ -47,9 +48,13 @@ def picture_of(heat: HeatMap) -> HeatPicture:
     )
 
 
+def _shape(heat: HeatMap) -> str:
+    return f"{plural(heat.rows, 'row')}, {plural(heat.columns, 'column')}"
+
+
 def _page(maps: Sequence[tuple[str, HeatMap]], *, generated: datetime) -> str:
     parts = "\n".join(
-        f'<h2>{escape(printable(name))}</h2>\n<p class="soft">{heat.rows} rows, {heat.columns} columns</p>\n'
+        f'<h2>{escape(printable(name))}</h2>\n<p class="soft">{_shape(heat)}</p>\n'
         f'<figure><div class="scroll">{heat_svg(name, picture_of(heat))}</div></figure>'
         for name, heat in maps
     )

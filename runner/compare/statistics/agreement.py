@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ....store.words import plural
 from ...tensor.chunks import CHUNK, axis_last, narrow, run_values, spans
 from ...tensor.view import TensorView
 from ..kernels.elements import Array
@@ -64,7 +65,7 @@ class AllClose:
         """The verdict. Raises `IncomparableError` where type or shape differ."""
         over = measure(actual, expected, self.tolerance).over
         limits = f"rtol={self.tolerance.rtol:g} atol={self.tolerance.atol:g}"
-        reason = f"{over} of {actual.numel} elements over {limits}" if over else ""
+        reason = f"{over} of {plural(actual.numel, 'element')} over {limits}" if over else ""
         return Agreement(passed=over == 0, rejected=over, allowed=0, numel=actual.numel, reason=reason)
 
 
@@ -226,9 +227,9 @@ def _judge_share(
             rejected.add(start, rejects(a, e), a, e)
     allowed = round(share * actual.numel)
     if wild:
-        reason = f"{wild} elements are NaN or Inf on one side at least"
+        reason = f"{plural(wild, 'element')} NaN or Inf on one side at least"
         return replace(rejected.judgement(allowed=allowed, reason=reason), passed=False)
-    reason = f"{rejected.count} of {actual.numel} elements over tolerance, {allowed} allowed"
+    reason = f"{rejected.count} of {plural(actual.numel, 'element')} over tolerance, {allowed} allowed"
     return rejected.judgement(allowed=allowed, reason=reason if rejected.count > allowed else "")
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from precision_bisect.reduce.handover import ERROR, main
+from precision_bisect.reduce.handover import ERROR, FOUND, main
 from precision_bisect.runner.localization.job import BuildToRun, LocalizationJob
 from precision_bisect.runner.stack.stack import Stack
 from precision_bisect.store.documents.document import write_document
@@ -54,3 +56,21 @@ def test_a_job_of_any_version_up_to_this_one_is_read(
     file.write_text(json.dumps(job if version is None else {**job, "schema_version": version}))
     assert main(file) == ERROR
     assert found in capsys.readouterr().err
+
+
+def test_each_line_says_whether_it_is_of_the_localization_or_of_the_reduction(
+    tmp_path: Path, job: dict[str, Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def localize(_request: object, *, on_progress: Callable[[str], None]) -> SimpleNamespace:
+        on_progress("recording")
+        return SimpleNamespace(explained=True, stall=None)
+
+    def shrink(_request: object, *, on_progress: Callable[[str], None]) -> None:
+        on_progress("1 task left")
+
+    monkeypatch.setattr("precision_bisect.reduce.handover.localize", localize)
+    monkeypatch.setattr("precision_bisect.reduce.handover.shrink", shrink)
+    file = tmp_path / "job.json"
+    file.write_text(json.dumps(job | {"platform": "sim", "reduce_to": str(tmp_path / "reduced")}))
+    assert main(file) == FOUND
+    assert capsys.readouterr().err.splitlines() == ["localizing: recording", "reducing: 1 task left"]

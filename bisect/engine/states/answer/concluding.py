@@ -7,6 +7,7 @@ import numpy as np
 from typing_extensions import override
 
 from .....store.vocabulary import BisectionOutcome, Judgement, Seeks
+from .....store.words import plural
 from ....commits.range import LoadedRange
 from ....result import Conclusion, EndRate
 from ....search.choose.decision import EnvironmentMoved, NoCulprit, Undecided
@@ -91,11 +92,11 @@ def without_culprit(
             message = f"no commit of {repository} in the range explains the runs"
         case OnlySkipped(candidates=suspects):
             outcome = BisectionOutcome.ONLY_SKIPPED
-            message = f"the {what} is one of {len(suspects)} commits of {repository}, of which too few could be tested"
-            message += wall
+            among = f"one of {plural(len(suspects), 'commit')} of {repository}"
+            message = f"the {what} is {among}, of which too few could be tested{wall}"
         case Undecided(suspects=suspects, why=why):
             outcome = BisectionOutcome.SUSPECT
-            message = f"the {what} is probably one of {len(suspects)} commits of {repository}: {_WHY[why]}"
+            message = f"the {what} is probably one of {plural(len(suspects), 'commit')} of {repository}: {_WHY[why]}"
     return Conclusion(
         outcome=outcome,
         message=message,
@@ -112,8 +113,9 @@ def budget_spent(loaded: LoadedRange, posterior: Posterior, *, confidence: float
     reached = np.cumsum(chances[order]) >= confidence
     credible = order[: int(np.argmax(reached)) + 1] if reached.any() else order
     suspects = tuple(named_commit(loaded, int(node), float(chances[node])) for node in credible)
+    left = "is left" if len(suspects) == 1 else "are left"
     return Conclusion(
         outcome=BisectionOutcome.BUDGET,
-        message=f"{len(suspects)} commits of {loaded.range.repository} are left: {why}",
+        message=f"{plural(len(suspects), 'commit')} of {loaded.range.repository} {left}: {why}",
         suspects=suspects,
     )

@@ -76,8 +76,42 @@ def test_swapped_ends_are_told_with_the_call_that_is_meant(seeks: Seeks, asked: 
 def test_a_good_end_that_always_fails_is_refused(jobs: int) -> None:
     task = bisect(stack(lambda line: BAD), jobs=jobs)
     assert isinstance(task.error, EndsError)
-    assert "the ends do not differ" in str(task.error)
-    assert len(task.simulated.started) <= 12
+    assert "found 3 failures in a row: if it passes there at all, then in fewer than 63% of its runs" in str(
+        task.error
+    )
+    assert "--end-runs 12" in str(task.error)
+    assert len(task.simulated.started) <= 4 + jobs
+
+
+@pytest.mark.parametrize(("seeks", "most"), [(Seeks.REGRESSION, 4), (Seeks.FIX, 9)])
+def test_an_end_that_fails_is_refused_sooner_than_one_that_passes(seeks: Seeks, most: int) -> None:
+    def runs(judgement: Judgement) -> int:
+        planted = stack(lambda line: judgement)
+        task = bisect(planted, question(planted, range=planted.range(seeks=seeks)))
+        assert isinstance(task.error, EndsError)
+        return len(task.simulated.started)
+
+    assert runs(BAD) <= most < runs(GOOD)
+
+
+@pytest.mark.parametrize(("good", "bad"), [(0.1, 0.9), (0.05, 1.0), (0.2, 0.95)])
+def test_a_good_end_that_fails_now_and_then_is_run_again(good: float, bad: float) -> None:
+    refused, failed_first = 0, 0
+    for seed in range(100):
+        chance = random.Random(seed)
+        outcomes: list[tuple[int, Judgement]] = []
+
+        def outcome(
+            line: int, chance: random.Random = chance, outcomes: list[tuple[int, Judgement]] = outcomes
+        ) -> Judgement:
+            outcomes.append((line, BAD if chance.random() < (bad if line else good) else GOOD))
+            return outcomes[-1][1]
+
+        task = bisect(stack(outcome, size=2))
+        refused += isinstance(task.error, EndsError)
+        failed_first += outcomes[0][1] is BAD and outcomes[1][1] is BAD
+    assert failed_first > 0
+    assert refused <= 3
 
 
 @pytest.mark.parametrize("jobs", [1, 4])

@@ -6,7 +6,13 @@ from math import log2
 import numpy as np
 import pytest
 
-from precision_bisect.bisect.search.choose.bound import capacity, most_runs, worth_waiting
+from precision_bisect.bisect.search.choose.bound import (
+    LONGEST_WAIT_FOR_FAILURE,
+    LONGEST_WAIT_FOR_PASS,
+    capacity,
+    most_runs,
+    worth_waiting,
+)
 from precision_bisect.bisect.search.choose.decision import Probe, ToShow, next_run
 from precision_bisect.bisect.search.evidence.knowledge import Observation, Outcome
 from precision_bisect.bisect.search.evidence.posterior import Posterior
@@ -55,6 +61,21 @@ def test_a_bad_end_is_waited_for_until_its_failure_would_be_too_rare() -> None:
     posterior = posterior.observe(Observation(GOOD_END, Outcome.GOOD))
     for _ in range(100):
         posterior = posterior.observe(Observation(15, Outcome.GOOD))
-        if not worth_waiting(posterior, good=False, bad=True):
+        if not worth_waiting(posterior, good=False, bad=True, longest=LONGEST_WAIT_FOR_FAILURE):
             break
     assert 20 <= posterior.tally(15)[1] <= 50
+
+
+def test_a_good_end_that_fails_is_waited_for_for_three_runs_and_longer_where_the_bad_one_passes_too() -> None:
+    def failures(bad_end: list[Outcome]) -> int:
+        posterior = Posterior.start(CommitGraph(line(16)), Rates.unknown())
+        for outcome in bad_end:
+            posterior = posterior.observe(Observation(15, outcome))
+        for count in range(1, 50):
+            posterior = posterior.observe(Observation(GOOD_END, Outcome.BAD))
+            if not worth_waiting(posterior, good=True, bad=False, longest=LONGEST_WAIT_FOR_PASS):
+                return count
+        return 50
+
+    assert failures([Outcome.BAD]) == 3
+    assert failures([Outcome.BAD, Outcome.GOOD, Outcome.BAD]) > 3
