@@ -6,7 +6,7 @@ write lock, an advisory lock of PostgreSQL). What a transaction reads is then st
 
 import os
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -87,6 +87,30 @@ def open_to_read(url: str) -> sessionmaker[Session]:
     except OlderSchemaError:
         open_store(url).kw["bind"].dispose()
         return read_store(url)
+
+
+def check_store(url: str) -> None:
+    """Look whether the store at `url` could be opened; nothing is made, migrated or locked. Raises `StoreError`."""
+    parsed = _parsed(url)
+    if parsed.get_backend_name() == "sqlite" and parsed.database and not Path(parsed.database).exists():
+        _engine(parsed).dispose()
+        if parsed.database != ":memory:":
+            _check_place(parsed, Path(parsed.database).absolute())
+        return
+    with suppress(OlderSchemaError):
+        read_store(url).kw["bind"].dispose()
+
+
+def _check_place(parsed: URL, file: Path) -> None:
+    """Raise `StoreError` where no file can be made for a store."""
+    there = file.parent
+    while not there.exists():
+        there = there.parent
+    if not there.is_dir() or not os.access(there, os.W_OK):
+        raise StoreError(
+            f"expected a place for a store at {parsed.render_as_string()}, found {there}, which is no folder that can "
+            "be written; name another one with --store"
+        )
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from ...runner.stack.overrides import read_overrides
 from ...runner.stack.stack import Stack
 from ...runner.workspace.home import Home, user_home
 from ...runner.workspace.inherited import changed_since, reaching_cases
+from ...store.database import check_store
 from ...store.vocabulary import Seeks
 from ..after.notify import check_notify_command
 from ..plan.ends.replay import BisectLog
@@ -28,7 +29,7 @@ from ..run.person import NOTHING_TO_RUN, check_person
 from ..run.session import StoredBisection
 from .command_line.bisect_options import BisectOptions
 from .command_line.named_ends import named_ends
-from .drive import drive
+from .drive import drive, store_url
 from .errors import run_command
 from .plan_text import plan_json, plan_lines
 
@@ -56,6 +57,7 @@ def _bisect(options: BisectOptions) -> int:
     plan = prepare(question_of(options), home)
     if options.dry_run:
         check_place(plan.request.output)
+        check_store(store_url(options, home))
         print(plan_json(plan) if options.as_json else "\n".join(plan_lines(plan)))
         return 0
     for notice in () if options.quiet else plan.notices:

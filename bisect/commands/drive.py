@@ -42,6 +42,11 @@ _EXIT_CODES = {
 }
 
 
+def store_url(options: BisectOptions, home: Home) -> str:
+    """The store that the options name, else the user's own."""
+    return options.store or sqlite_url(home.store)
+
+
 def drive(
     open_bisection: Callable[[sessionmaker[Session]], StoredBisection], options: BisectOptions, home: Home
 ) -> int:
@@ -49,7 +54,7 @@ def drive(
 
     Raises `UserError` where it cannot go on.
     """
-    sessions = open_sessions(options.store or sqlite_url(home.store))
+    sessions = open_sessions(store_url(options, home))
     bisection = open_bisection(sessions)
     resume = resume_command(options, bisection.name)
     ending = _Ending(sessions=sessions, bisection=bisection, options=options)

@@ -286,7 +286,7 @@ def _failures(runs: Sequence[CaseRunRow]) -> int:
 
 
 def _shown(run: CaseRunRow) -> str:
-    first = f": {run.evidence[0]}" if run.evidence else ""
+    first = f": {run.evidence[0].strip()}" if run.evidence else ""
     return f"{run.verdict}{f' ({run.signature})' if run.signature else ''}{first}"[:500]
 
 

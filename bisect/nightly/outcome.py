@@ -13,7 +13,8 @@ NEW_FAILURE = 7
 KNOWN_FAILURE = 8
 """Exit code of a night in which cases fail, and none of them newly."""
 NOT_RUN = 9
-"""Exit code of a night in which a case could not be run, and no case fails newly."""
+"""Exit code of a night in which a case could not be run, or not judged for its device or environment, and no case fails
+newly."""
 
 _JUDGED = FAILING | {Verdict.PASS}
 
@@ -28,6 +29,12 @@ class FailOn(StrEnum):
 def could_not_run(status: CaseStatus, verdict: Verdict | None) -> bool:
     """Whether a case was started and did not get as far as a result: misspelt, not collected, not built."""
     return status is CaseStatus.UNTESTED and verdict is not None and verdict not in _JUDGED
+
+
+def without_result(status: CaseStatus, verdict: Verdict | None) -> bool:
+    """Whether a case was started and nothing is known of it: it could not be run, or its device or environment is at
+    fault."""
+    return status is CaseStatus.INFRASTRUCTURE or could_not_run(status, verdict)
 
 
 _ORDER = (
@@ -52,11 +59,11 @@ def failing_first(cases: Iterable[CaseReport]) -> list[CaseReport]:
 
 
 def exit_code(report: NightReport, *, fail_on: FailOn) -> int:
-    """0 where nothing fails that counts; cases that could not be run count whatever `fail_on` says."""
+    """0 where nothing fails that counts; cases without a result count whatever `fail_on` says."""
     statuses = {case.status for case in report.cases}
     if CaseStatus.REGRESSED in statuses:
         return NEW_FAILURE
-    if any(could_not_run(case.status, case.verdict) for case in report.cases):
+    if any(without_result(case.status, case.verdict) for case in report.cases):
         return NOT_RUN
     if fail_on is FailOn.ANY and statuses & {CaseStatus.KNOWN, CaseStatus.NEW}:
         return KNOWN_FAILURE

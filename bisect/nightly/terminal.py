@@ -14,7 +14,7 @@ from ..report.phrases import percent
 from ..report.plain_text import shortened
 from ..run.view.plain import PlainProgress
 from ..run.view.words import STYLES, describe_remaining, describe_result
-from .outcome import could_not_run
+from .outcome import without_result
 from .summary import IncidentReport, NightReport
 
 _STYLES = {
@@ -86,19 +86,20 @@ def print_night(report: NightReport, folder: str, console: Console) -> None:
     counts = Counter(case.status for case in report.cases)
     console.print()
     say(console, Text(f"night {report.night} of {report.job}, {report.started:%Y-%m-%d}", style="bold"))
-    unrun = [case for case in report.cases if could_not_run(case.status, case.verdict)]
+    unrun = [case for case in report.cases if without_result(case.status, case.verdict)]
     tally = [
         Text(f"{counts[status]} {status}", style=_STYLES[status]) for status in CaseStatus if counts[status]
     ]
     say(console, Text(", ").join(tally) if tally else Text("nothing was judged"), indent=2)
     for case in unrun[:_FEW_CASES]:
-        head = Text("could not be run: ", style="bold red")
+        at_fault = case.status is CaseStatus.INFRASTRUCTURE
+        head = Text("infrastructure: " if at_fault else "could not be run: ", style="bold red")
         where = f"{case.case} on {case.platform} ({case.tolerance}, {case.branch}): {case.message}"
         say(console, head.append(shortened(where, _LONGEST), "default"))
         if case.log is not None:
             say(console, Text(f"log: {case.log}"), indent=2)
     if len(unrun) > _FEW_CASES:
-        say(console, Text(f"and {plural(len(unrun) - _FEW_CASES, 'more case')} that could not be run"))
+        say(console, Text(f"and {plural(len(unrun) - _FEW_CASES, 'more case')} without a result"))
     for incident in report.incidents:
         _say_incident(incident, console)
     for note in report.notes:

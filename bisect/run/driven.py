@@ -187,7 +187,9 @@ class DrivenBisection:
             self.notice(sentence)
         for option in result.missing_options:
             self.notice(f"the case has no option for {option} at {target.commit[:12]}: it ran without")
-        self._journal.probes.finish(number, stored_result(result))
+        self._journal.probes.finish(
+            number, stored_result(result, golden_data=self._golden.directory if self._golden else None)
+        )
         del self._keys[number]
         self._progress.probe_finished(number, result)
         finished = self._finished(self._journal.probes.get(number))

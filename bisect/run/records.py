@@ -62,10 +62,10 @@ def still_counts(stored: ProbeRow) -> bool:
     return stored.verdict is not Verdict.ENVIRONMENT_ERROR and not is_end_without_answer
 
 
-def stored_result(result: ProbeResult) -> ProbeOutcome:
-    """What came of a probe, for the store."""
+def stored_result(result: ProbeResult, *, golden_data: Path | None) -> ProbeOutcome:
+    """What came of a probe, for the store, with the folder of the frozen data that it ran on."""
     classification, ending = result.classification, result.ending
-    artifacts = {"log": result.log, "build_directory": result.build_directory}
+    artifacts = {"log": result.log, "build_directory": result.build_directory, "golden_data": golden_data}
     return ProbeOutcome(
         verdict=classification.verdict,
         judgement=result.judgement,

@@ -74,6 +74,7 @@ def report_of_rows(rows: Rows) -> Report:
         asked_confidence=request.confidence,
         confidence_basis=confidence_basis(rows),
         golden=bisection.golden,
+        golden_directory=_golden_directory(rows),
         ranges=tuple(_range(standing) for standing in rows.ranges),
         rates=_rates(rows),
         counterfactuals=conclusion.counterfactuals if conclusion else (),
@@ -102,6 +103,13 @@ def _reduce_command(rows: Rows) -> str | None:
         return None
     output = rows.request.output / "reduced"
     return command_line(["reduce", "--bisection", rows.bisection.name, "-o", str(output)])
+
+
+def _golden_directory(rows: Rows) -> str | None:
+    places = (
+        each.path for probe in reversed(rows.probes) for each in probe.artifacts if each.kind == "golden_data"
+    )
+    return next(places, None)
 
 
 def _unfinished(rows: Rows) -> str:

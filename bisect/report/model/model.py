@@ -259,6 +259,8 @@ class Report(Document):
     """None where no culprit is named."""
     golden: str | None
     """SHA-256 of the manifest of the data that every probe ran with."""
+    golden_directory: str | None = None
+    """Where these data lie; None where there are none, or it was not kept."""
 
     ranges: tuple[RangeReport, ...]
     rates: tuple[EndRate, ...]

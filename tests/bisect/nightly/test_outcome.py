@@ -31,10 +31,12 @@ NO_RUN_LEFT = case(S.UNTESTED)
     ("cases", "on_any", "on_new"),
     [
         (
-            [case(S.PASSED), case(S.FLAKY), NO_RUN_LEFT, case(S.INFRASTRUCTURE, Verdict.ENVIRONMENT_ERROR)],
+            [case(S.PASSED), case(S.FLAKY), NO_RUN_LEFT],
             0,
             0,
         ),
+        ([case(S.PASSED), case(S.INFRASTRUCTURE, Verdict.ENVIRONMENT_ERROR)], 9, 9),
+        ([case(S.REGRESSED), case(S.INFRASTRUCTURE, Verdict.MISMATCH)], 7, 7),
         ([case(S.PASSED), case(S.KNOWN)], 8, 0),
         ([case(S.NEW)], 8, 0),
         ([case(S.KNOWN), case(S.REGRESSED)], 7, 7),

@@ -100,6 +100,20 @@ def test_a_case_that_could_not_be_run_says_where_its_log_is() -> None:
     ]
 
 
+def test_a_case_whose_environment_is_at_fault_says_what_is_wrong_there() -> None:
+    broken = case("lost.py", CaseStatus.INFRASTRUCTURE).model_copy(
+        update={
+            "verdict": Verdict.ENVIRONMENT_ERROR,
+            "message": "environment_error: no cc",
+            "log": "/l/run.log.gz",
+        }
+    )
+    assert printed(cases=(broken,))[3:5] == [
+        "infrastructure: lost.py on sim (default, main): environment_error: no cc",
+        "  log: /l/run.log.gz",
+    ]
+
+
 def test_an_incident_names_its_culprit_how_surely_and_what_fails() -> None:
     assert printed(incident(recovered=1))[3:-1] == [
         "incident 3, opened: Break it",

@@ -201,7 +201,11 @@ class StoredBisection:
                 "--golden-data",
                 "/golden",
             ),
-            "artifacts": {"log": (f"/home/probes/{ordinal}/run.log.gz", 10)},
+            "artifacts": {
+                "log": (f"/home/probes/{ordinal}/run.log.gz", 10),
+                "build_directory": (f"/home/probes/{ordinal}/build", 10),
+                "golden_data": ("/home/golden/5650", 10),
+            },
         }
         self.journal.probes.finish(ordinal, ProbeOutcome(**(row | changes)))
         return ordinal

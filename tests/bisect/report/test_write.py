@@ -71,6 +71,15 @@ def test_files_of_a_report(submodule_culprit: StoredBisection) -> None:
     ]
 
 
+def test_the_report_says_where_both_builds_and_the_frozen_data_lie(culprit: StoredBisection) -> None:
+    text, report = files(culprit)["report.md"], culprit.report()
+    sides = (report.reproduce.good, report.reproduce.bad)
+    for side in sides:
+        assert side is not None
+        assert f"Build directory: /home/probes/{side.shown}/build" in text
+    assert "| frozen data | /home/golden/5650 |" in text
+
+
 def test_a_failed_write_leaves_the_old_file_and_no_other(
     culprit: StoredBisection, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -273,6 +273,20 @@ def test_a_dry_run_writes_nothing_for_the_user(
 
 
 @pytest.mark.parametrize(
+    "store", ["mysq://x", "sqlite:////dev/null/deep/store.db", "postgresql://localhost:1/none"]
+)
+def test_a_dry_run_ends_as_the_run_would_where_the_store_cannot_be_opened(
+    repository: TestRepository, history: list[str], tmp_path: Path, store: str
+) -> None:
+    for more in (["--dry-run"], []):
+        words = ["--good", history[0], "--bad", "main", "--store", store, *more, "--", "true"]
+        done = run(repository.path, tmp_path / "home", *words)
+        assert done.returncode == 1
+        assert done.stderr.startswith("error: expected a ")
+        assert "store" in done.stderr or "database URL" in done.stderr
+
+
+@pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
         (["--scenario", "nonsense"], 2, "--scenario nonsense"),

@@ -29,7 +29,7 @@ def test_runs_carry_all_that_was_noted(culprit: StoredBisection) -> None:
     assert (run.build, run.build_key, run.attempt) == ("built", "0" * 64, 1)
     assert run.evidence[0].text == "[RUN] mismatch"
     assert run.log == "/home/probes/2/run.log.gz"
-    assert run.build_directory is None
+    assert run.build_directory == "/home/probes/2/build"
 
 
 def test_a_probe_is_one_commit_for_one_reason_in_all_its_runs(culprit: StoredBisection) -> None:

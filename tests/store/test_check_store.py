@@ -1,0 +1,46 @@
+"""Whether a store could be opened is found out without making one."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from precision_bisect.store.database import StoreError, check_store, open_store, sqlite_url
+
+
+def test_a_store_that_is_not_there_yet_needs_a_place(tmp_path: Path) -> None:
+    check_store(sqlite_url(tmp_path / "deep" / "store.db"))
+    check_store("sqlite:///:memory:")
+    assert [*tmp_path.iterdir()] == []
+    (tmp_path / "file").touch()
+    with pytest.raises(StoreError, match="expected a place for a store"):
+        check_store(sqlite_url(tmp_path / "file" / "store.db"))
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_that_cannot_be_written_is_no_place(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    with pytest.raises(StoreError, match="no folder that can be written"):
+        check_store(sqlite_url(tmp_path / "store.db"))
+
+
+def test_a_store_of_any_version_up_to_this_one_will_do(tmp_path: Path) -> None:
+    file = tmp_path / "store.db"
+    file.touch()
+    check_store(sqlite_url(file))
+    assert file.stat().st_size == 0
+    open_store(sqlite_url(file)).kw["bind"].dispose()
+    check_store(sqlite_url(file))
+
+
+def test_a_file_that_is_no_store_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "store.db"
+    file.write_text("notes of a day, which are longer than the head of a database")
+    with pytest.raises(StoreError, match="not a database"):
+        check_store(sqlite_url(file))
+
+
+@pytest.mark.parametrize("url", ["nonsense", "mysq://host/name"])
+def test_what_is_no_url_is_refused(url: str) -> None:
+    with pytest.raises(StoreError, match="expected a database URL"):
+        check_store(url)
