@@ -6,7 +6,7 @@ from datetime import datetime
 from ...store.vocabulary import BisectionOutcome, Seeks
 from ...store.words import plural
 from ..result import PinRecord
-from .model.model import AnswerCommit, ProbeReport, RangeReport, Report, RunReport, Side
+from .model.model import AnswerCommit, OtherFailure, ProbeReport, RangeReport, Report, RunReport, Side
 
 OUTCOMES = {
     "culprit": "culprit found",
@@ -40,6 +40,19 @@ def lost(report: Report) -> str:
 def earlier(report: Report) -> str:
     """What the commits before a contradiction did."""
     return "failed too, then passed" if report.seeks is Seeks.REGRESSION else "passed too, then failed"
+
+
+def other_failure(failure: OtherFailure) -> str:
+    """Where another failure was seen, and since when."""
+    signature = f" ({failure.signature})" if failure.signature else ""
+    first, last = (commit.commit[:12] for commit in (failure.first, failure.last))
+    where = f"at {first}" if first == last else f"at {failure.commits} commits from {first} to {last}"
+    if failure.onset is not None:
+        since = f"it came with {first}: {failure.onset.subject or 'no subject'}"
+    else:
+        since = f"it came with one of {plural(failure.may_have_begun_at, 'candidate')} up to {first}"
+    counted = "counted as bad" if failure.counts_as_bad else "skipped"
+    return f"{failure.first.repository}: {failure.verdict}{signature} {where}, {counted}; {since}"
 
 
 def ends(searched: RangeReport) -> tuple[str, str]:

@@ -24,6 +24,7 @@ from .phrases import (
     error,
     evidence_texts,
     lost,
+    other_failure,
     outcome,
     percent,
     pin_state,
@@ -132,6 +133,9 @@ def _answer(report: Report) -> Iterable[Entry]:
     yield from _more(report.suspects)
     for commit in _few(report.earlier_failures):
         yield "earlier", _reference(commit).append(f" ({earlier(report)})")
+    yield from (
+        ("also seen", _text(other_failure(failure))) for failure in report.other_failures[:_FEW_COMMITS]
+    )
     for each in report.counterfactuals:
         yield (
             "pin",

@@ -15,6 +15,7 @@ from ...plan.typed import repeating
 from ...result import EndRate, NamedCommit
 from .basis import confidence_basis
 from .compared import NothingToCompareError, compared_pair
+from .met_failures import met_failures
 from .model import (
     UNFINISHED,
     AnswerCommit,
@@ -57,6 +58,7 @@ def report_of_rows(rows: Rows) -> Report:
         through=_answer(rows, conclusion.through) if conclusion and conclusion.through else None,
         lost=_answer(rows, conclusion.lost) if conclusion and conclusion.lost else None,
         suspects=tuple(_answer(rows, named) for named in conclusion.suspects) if conclusion else (),
+        other_failures=met_failures(rows),
         earlier_failures=tuple(
             _reference(rows, bisection.repository, sha) for sha in conclusion.earlier_failures
         )

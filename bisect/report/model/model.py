@@ -74,6 +74,25 @@ class SkippedCommit(CommitReference):
     reason: str
 
 
+class OtherFailure(Model):
+    """A failure that looks other than the culprit's, or the failing end's where none is named. It may be a fault of its
+    own, and hide others where it shows."""
+
+    verdict: Verdict
+    signature: str | None
+    first: CommitReference
+    """The first commit that showed it, parents before children."""
+    last: CommitReference
+    commits: int
+    """How many commits that were run showed it, from the first to the last."""
+    counts_as_bad: bool
+    """Whether such runs were counted as bad; else they were skipped."""
+    onset: CommitReference | None
+    """The commit that it came with: it shows there, and each parent passes. None where the runs do not tell."""
+    may_have_begun_at: int
+    """Of how many candidates it may be any that it came with, where `onset` is not known; else 0."""
+
+
 class CollapsedCommit(CommitReference):
     """A commit that was not run for itself: its content is that of commit `same_as`."""
 
@@ -239,6 +258,7 @@ class Report(Document):
     """What the culprit took away by moving a pin back, or to another line: the fix of what fails now; where a fix was
     sought, the fault."""
     suspects: tuple[AnswerCommit, ...]
+    other_failures: tuple[OtherFailure, ...] = ()
     earlier_failures: tuple[CommitReference, ...]
     """Commits that failed before a later one passed; where a fix was sought, that passed before a later one failed."""
 
