@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session, sessionmaker
 from ...runner.errors import UsageError
 from ...runner.git.repository import GitRepository
 from ...runner.probe.workers.backends import check_backend
-from ...runner.stack.overrides import read_overrides
+from ...runner.stack.overrides import read_overrides, read_variables
 from ...runner.stack.stack import Stack
 from ...runner.workspace.home import Home, user_home
 from ...runner.workspace.inherited import changed_since, reaching_cases
@@ -139,7 +139,7 @@ def question_of(options: BisectOptions) -> Question:
             "directory with --runtime-dir"
         )
     return Question(
-        stack=stack,
+        stack=stack.with_case_variables(read_variables(options.env)),
         repository=repository,
         good=ends.good,
         bad=ends.bad,

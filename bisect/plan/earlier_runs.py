@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from ...store.documents.document import read_document
-from ...store.journals.earlier_runs import EarlierRunJournal
+from ...store.journals.earlier_runs import EarlierRunJournal, NightlyRun
 from ...store.tables.bisections import BisectionRow, ProbeRow, StageRow
 from ...store.vocabulary import CaseStatus, Judgement, Phase, Seeks, Verdict
 from ...store.words import plural
@@ -46,7 +46,7 @@ def earlier_runs(request: BisectRequest, journal: EarlierRunJournal) -> EarlierR
         return None
     case = request.case.split()[0]
     histories = defaultdict[str, _History](_History)
-    for run in journal.of_nights(repository=request.repository, platform=request.platform):
+    for run in _of_nights(request, journal):
         judgement = Judgement.GOOD if run.verdict is Verdict.PASS else Judgement.BAD
         if run.status in _TAKEN_FOR_GOOD and run.verdict in (Verdict.PASS, request.bad_when):
             histories[run.case].good[run.content][judgement] += 1
@@ -85,11 +85,19 @@ def told(earlier: EarlierRuns) -> str:
     return f"earlier runs of this case: {of_case}{of_stack}; the search began from that"
 
 
+def _of_nights(request: BisectRequest, journal: EarlierRunJournal) -> Iterable[NightlyRun]:
+    """The runs of nights, which do not keep what variables their cases had: they count where this one has none."""
+    if request.stack.case.variables:
+        return ()
+    return journal.of_nights(repository=request.repository, platform=request.platform)
+
+
 def _alike(row: BisectionRow, request: BisectRequest) -> bool:
     """Whether a bisection asked the same of some case of the same stack and platform."""
     asked = row.request
-    same = (asked["stack"]["name"], asked["platform"], asked["bad_when"])
-    wanted = (request.stack.name, request.platform, request.bad_when)
+    stack, variables = asked["stack"], asked["stack"]["case"].get("variables", {})
+    same = (stack["name"], asked["platform"], asked["bad_when"], variables)
+    wanted = (request.stack.name, request.platform, request.bad_when, request.stack.case.variables)
     return same == wanted and asked["case"] is not None and not asked.get("interactive", False)
 
 

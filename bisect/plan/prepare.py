@@ -11,6 +11,7 @@ from ...runner.errors import EndsError, UsageError
 from ...runner.git.commit_pages import commit_page_prefix
 from ...runner.git.revisions import Revisions, fixed_revisions
 from ...runner.stack.stack import Stack
+from ...runner.stack.templates import unfilled
 from ...runner.verdict.bad_when import BadWhen
 from ...runner.workspace.home import Home
 from ...runner.workspace.inherited import reaching_cases
@@ -60,6 +61,9 @@ def prepare(question: Question, home: Home) -> Plan:
         notices.append(
             f"every run uses the build directory {request.runtime_dir} in place of compiling the case"
         )
+    if variables := request.stack.case.variables:
+        told = ", ".join(f"{name}={unfilled(text)}" for name, text in variables.items())
+        notices.append(f"every run of the case has {told}")
     if request.replays:
         notices.append("outputs are compared with the tolerance that the harness takes by default")
     return Plan(name=name, request=request, range=loaded, notices=tuple(notices))

@@ -129,11 +129,11 @@ class Toolchain:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Variables of all processes: inherited ones, then the stack's, then `variables`, then the schedule's."""
+        """Variables of runs: inherited ones, the stack's and its case's, then `variables`, then the schedule's."""
         inherited = {key: value for key, value in os.environ.items() if key not in LOCAL_VARIABLES}
         inherited["PATH"] = f"{self.python.parent}{os.pathsep}{inherited.get('PATH', os.defpath)}"
         values = self._places(self.slot)
-        own = {key: fill(text, values) for key, text in self.stack.environment.variables.items()}
+        own = {key: fill(text, values) for key, text in self._set_by_stack.items()}
         variables = {**inherited, **own, **self.variables}
         if self.schedule is not None:
             variables = {name: variables[name] for name in variables.keys() - self._knobs}
@@ -144,7 +144,11 @@ class Toolchain:
     def settings(self) -> frozenset[str]:
         """Names of all variables that do not come as they were inherited: set, or taken away."""
         knobs = self._knobs if self.schedule is not None else frozenset[str]()
-        return knobs | self.stack.environment.variables.keys() | self.variables.keys()
+        return knobs | self._set_by_stack.keys() | self.variables.keys()
+
+    @property
+    def _set_by_stack(self) -> Mapping[str, str]:
+        return {**self.stack.environment.variables, **self.stack.case.variables}
 
     @property
     def _knobs(self) -> frozenset[str]:

@@ -26,7 +26,9 @@ class Prepared:
     surroundings: Mapping[str, str]
     """What describes the environment, by name."""
     environment: Mapping[str, str]
-    """The environment variables of processes."""
+    """The environment variables of steps."""
+    case_environment: Mapping[str, str]
+    """Those of the case's run."""
     values: Mapping[str, str]
     """What placeholders of the stack file stand for."""
     built: BuiltToolchain | FailedBuild
@@ -93,7 +95,14 @@ class Preparation:
                 on_step=lambda step: self._says(f"building {step}"),
             )
         )
-        return Prepared(surroundings=surroundings, environment=environment, values=values, built=built)
+        own = {name: fill(text, values) for name, text in self._stack.case.variables.items()}
+        return Prepared(
+            surroundings=surroundings,
+            environment=environment,
+            case_environment=environment | own,
+            values=values,
+            built=built,
+        )
 
     def _values(self, request: ProbeRequest) -> dict[str, str]:
         case = self._slot.path(self._stack.case.repository)

@@ -188,7 +188,7 @@ class Prober:
         left = leave_to_person(
             command.argv,
             directory=self._slot.directory / fill(self._stack.case.cwd, prepared.values),
-            environment=prepared.environment,
+            environment=prepared.case_environment,
             inherited=self._variables,
             script=request.directory / "run.sh",
         )
@@ -219,7 +219,7 @@ class Prober:
                 Command(
                     argv=command.argv,
                     cwd=self._slot.directory / fill(self._stack.case.cwd, prepared.values),
-                    environment=prepared.environment,
+                    environment=prepared.case_environment,
                     timeout=request.timeout,
                     memory=self._memory_limit(),
                     holds=(self._slot.lock, *leases),

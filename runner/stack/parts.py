@@ -149,6 +149,8 @@ class Case(Model):
     scene_tests: bool = False
     """Cases are scene tests of the runtime: `reduce` takes their scripts, and runs what it makes of them as such."""
     flags: CaseFlags = CaseFlags()
+    variables: Mapping[str, str] = {}
+    """Set for the case's runs alone, not for the steps. Placeholders are replaced."""
     build_output: RelativePath | None = None
     """Folder, from the slot's root, in which a run leaves its build directory."""
     preload: tuple[ModuleName, ...] = ()

@@ -27,7 +27,7 @@ from .parts import (
     Step,
     VersionFilePin,
 )
-from .templates import placeholders
+from .templates import literal, placeholders
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _COMMON_PLACEHOLDERS = frozenset({"python", "slot", "jobs"})
@@ -145,6 +145,8 @@ class Stack(Model):
                 yield f"steps.{name}", text, _STEP_PLACEHOLDERS
         for name, text in self.environment.variables.items():
             yield f"environment.variables.{name}", text, none
+        for name, text in self.case.variables.items():
+            yield f"case.variables.{name}", text, none
         for tool_name, tool in self.environment.tools.items():
             for name, text in tool.variables.items():
                 yield f"environment.tools.{tool_name}.variables.{name}", text, none
@@ -176,6 +178,12 @@ class Stack(Model):
     def held_name(self, pin: str) -> str:
         """How a pin is named among revisions: by its repository, or by itself where that is outside of the stack."""
         return _target(self.pins[pin]) or pin
+
+    def with_case_variables(self, variables: Mapping[str, str]) -> "Stack":
+        """The stack with these variables set for its case, to these very values, beside those it has."""
+        texts = {name: literal(value) for name, value in variables.items()}
+        case = self.case.model_copy(update={"variables": {**self.case.variables, **texts}})
+        return self.model_copy(update={"case": case})
 
     def directory(self, repository: str) -> PurePosixPath:
         """Where a repository's worktree lies in a slot: submodules lie inside their holder."""

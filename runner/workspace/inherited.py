@@ -36,7 +36,7 @@ class InheritedVariables(Model):
 
 def reaching_cases(stack: Stack, variables: Mapping[str, str] = os.environ) -> InheritedVariables:
     """What of an environment reaches the cases of a stack, apart from what the stack sets or watches itself."""
-    own = {*stack.environment.variables, *stack.environment.matters}
+    own = {*stack.environment.variables, *stack.environment.matters, *stack.case.variables}
     if stack.needs_python:
         own |= OF_ANOTHER_PYTHON
     return inherited_variables({name: value for name, value in variables.items() if name not in own})

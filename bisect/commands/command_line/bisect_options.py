@@ -122,6 +122,16 @@ class BisectOptions:
             help="Run this script of the case repository; its arguments may stand behind it, in the same word.",
         ),
     ]
+    env: Annotated[
+        tuple[str, ...],
+        option(
+            "--env",
+            group=OptionGroup.QUESTION,
+            metavar="NAME=VALUE",
+            multiple=True,
+            help="Set this variable for every run of the case, not for builds; repeatable.",
+        ),
+    ]
     platform: Annotated[str | None, PLATFORM]
     device: Annotated[int, DEVICE]
     bad_when: Annotated[

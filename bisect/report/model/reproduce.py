@@ -93,9 +93,9 @@ def reproduction_script(
     for name, step in stack.steps.items():
         command = [fill(word, values) for word in step.command]
         lines.extend(("", f"# step {name}", f"(cd {_word(fill(step.cwd, values))} && {_command(command)})"))
-    lines.extend(
-        ("", f"cd {_word(fill(stack.case.cwd, values))}", _command(_run(stack, case, recorded, values)))
-    )
+    of_case = (f"export {name}={_word(fill(text, values))}" for name, text in stack.case.variables.items())
+    lines.extend(("", *of_case))
+    lines.extend((f"cd {_word(fill(stack.case.cwd, values))}", _command(_run(stack, case, recorded, values))))
     return "\n".join(lines) + "\n"
 
 

@@ -184,3 +184,11 @@ def test_the_lines_of_a_plan(tool: TestRepository, home: Home) -> None:
         f"range:     tool ..{bad[:12]}",
         "           the good end is looked for 1, 2, 4, ... commits before the bad one",
     ]
+
+
+def test_variables_of_a_question_are_said(tool: TestRepository, home: Home) -> None:
+    words = ("--good", "HEAD~1", "--bad", "HEAD", "--case", "case.sh", "--env", "A={1}", "--env", "B=")
+    plan = prepare(question_of(options(*words)), home)
+    assert "every run of the case has A={1}, B=" in plan.notices
+    command = question_of(options("--good", "a", "--bad", "b", "--env", "A=1", predicate=("true",)))
+    assert command.stack.case.variables == {"A": "1"}

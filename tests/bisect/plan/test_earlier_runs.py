@@ -171,3 +171,11 @@ def test_a_bisection_keeps_what_was_remembered_as_it_began_and_a_resume_searches
     assert (
         question_of(found.request).rates.weight.tolist() != question_of(stored.request).rates.weight.tolist()
     )
+
+
+def test_runs_with_other_variables_are_not_of_this_case(tmp_path: Path) -> None:
+    stored = bisection(tmp_path)
+    journal = EarlierRunJournal(stored.sessions)
+    assert earlier_runs(stored.request, journal) is not None
+    stack = stored.request.stack.with_case_variables({"MALLOC_PERTURB_": "165"})
+    assert earlier_runs(stored.request.model_copy(update={"stack": stack}), journal) is None

@@ -10,6 +10,7 @@ from precision_bisect.runner.probe.builder import Builder, BuiltToolchain, Faile
 from precision_bisect.runner.probe.preparation import NOT_STARTED, Preparation
 from precision_bisect.runner.workspace.content import StackContent
 from precision_bisect.runner.workspace.environment import EnvironmentReader
+from precision_bisect.store.vocabulary import Verdict
 from tests.runner.small_stack import SmallStack
 
 
@@ -59,3 +60,17 @@ def test_a_patch_that_does_not_apply_is_a_failed_build(
     assert isinstance(ready.built, FailedBuild)
     assert ready.built.ending == NOT_STARTED
     assert (ready.built.classification.signature or "").startswith("cherry-pick: ")
+
+
+def test_variables_of_the_case_reach_its_run_and_no_step(small: SmallStack) -> None:
+    step = {
+        "command": ["sh", "-ec", 'echo "$MODE" > {rt}/mode'],
+        "inputs": ["rt"],
+        "outputs": ["tool/rt/mode"],
+    }
+    small.environment = {"variables": {"MODE": "of all"}}
+    small.steps = {"rt": step}
+    script = '[ "$(cat {rt}/mode)" = "of all" ] && [ "$MODE" = "{tool}" ] && echo RIGHT || echo WRONG y'
+    small.case = {"command": ["sh", "-c", script], "variables": {"MODE": "{tool}"}}
+    with small.prober() as prober:
+        assert small.probe(prober).classification.verdict is Verdict.PASS

@@ -6,7 +6,7 @@ import pytest
 
 from precision_bisect.runner.errors import UsageError
 from precision_bisect.runner.stack.file import load_stack
-from precision_bisect.runner.stack.overrides import read_overrides
+from precision_bisect.runner.stack.overrides import read_overrides, read_variables
 from tests.runner.stack.test_stack import SOUND
 
 
@@ -31,3 +31,18 @@ def test_relative_paths_count_from_the_current_folder(
 def test_a_name_and_a_path_are_needed(text: str) -> None:
     with pytest.raises(UsageError, match="expected NAME=PATH"):
         read_overrides([text])
+
+
+def test_variables_have_any_value() -> None:
+    assert read_variables(["A=1", "_b2=x=y z", "C="]) == {"A": "1", "_b2": "x=y z", "C": ""}
+
+
+@pytest.mark.parametrize("text", ["A", "=1", "A-B=1", "1A=x", ""])
+def test_a_variable_needs_a_name_and_a_value(text: str) -> None:
+    with pytest.raises(UsageError, match="expected NAME=VALUE"):
+        read_variables([text])
+
+
+def test_a_variable_is_given_once() -> None:
+    with pytest.raises(UsageError, match="found A twice"):
+        read_variables(["A=1", "A=1"])

@@ -207,3 +207,12 @@ def test_a_checkout_of_no_known_stack(tmp_path: Path) -> None:
 @given(st.text())
 def test_a_literal_fills_to_itself(text: str) -> None:
     assert fill(literal(text), {}) == text
+
+
+def test_variables_of_the_case_are_set_to_the_very_text() -> None:
+    stack = parse_stack(SOUND, where="x").with_case_variables({"MODE": "{x}", "EMPTY": ""})
+    assert {name: fill(text, {}) for name, text in stack.case.variables.items()} == {
+        "MODE": "{x}",
+        "EMPTY": "",
+    }
+    assert stack.with_case_variables({"MODE": "y"}).case.variables == {"MODE": "y", "EMPTY": ""}

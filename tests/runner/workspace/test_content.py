@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from precision_bisect.runner.git.repository import GitRepository
-from precision_bisect.runner.workspace.content import ContentKeys
+from precision_bisect.runner.workspace.content import ContentKeys, StackContent
 from tests.conftest import TestRepository
+from tests.runner.small_stack import SmallStack
 
 
 @pytest.mark.parametrize(
@@ -106,3 +107,14 @@ def test_reading_does_not_write(repository: TestRepository) -> None:
     assert git.commit(sha).subject == "root"
     assert (index.stat().st_mtime_ns, index.read_bytes()) == before
     assert Path(repository.path, "a").read_text() == "changed"
+
+
+def test_variables_of_the_case_are_another_content_and_none_changes_no_key(small: SmallStack) -> None:
+    def key(**variables: str) -> str:
+        small.case = {"variables": variables}
+        workspace = small.workspace()
+        return StackContent(workspace.stack, workspace).of_revisions(small.revisions(workspace))
+
+    keys = [key(), key(A="1"), key(A="2"), key(B="1"), key(A="1", B="1")]
+    assert len(set(keys)) == len(keys)
+    assert key(B="1", A="1") == keys[-1]

@@ -256,3 +256,11 @@ def test_sides_without_a_command_fall_back_on_the_stack_file(culprit: StoredBise
     side = culprit.report().reproduce.good
     assert side is not None
     assert side.script.endswith("-p a2a3sim -d 0 --golden-data /golden\n")
+
+
+def test_variables_of_the_case_are_set_for_the_run_alone(built: BuiltStack, tmp_path: Path) -> None:
+    built.stack = built.stack.with_case_variables({"MODE": "it's {one}"})
+    script = built.script(built.old)
+    assert script.index("MODE='sim") < script.index("# step copy") < script.index("MODE='it'")
+    done = run(script, tmp_path, str(tmp_path / "side"))
+    assert "it's {one}" in done.stdout, done.stderr
