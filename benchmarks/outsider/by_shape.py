@@ -1,4 +1,4 @@
-"""Worlds whose faults come, go, meet and come again."""
+"""Simulated histories with faults that come, go, meet and come again. `good` and `bad` are fail rates of commits."""
 
 from random import Random
 
@@ -53,7 +53,7 @@ def two_anywhere(rng: Random) -> World:
         history=history,
         shows=lambda run: run.fails(rate(run.commit)),
         bad=faulty,
-        # Where one holds the other, it still raised the rate or was the first.
+        # Where one descends from the other, it still raised the rate, or it was the first.
         answers=frozenset({one, other}) if rate(one) != rate(other) else history.breaks(faulty),
     )
 

@@ -12,9 +12,17 @@ from precision_bisect.reduce.shrink.minimize.answer import Answer, Trial
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """calls: fresh oracle calls, with one worker; of these, invalid dangled, and slipped failed otherwise. size: of
-    what is left, by the optimum. failing: it fails as the whole did. seconds: simulated, from the first call to the
-    last, with 1 and 2 workers; None: not measured (raw, and picire, which makes processes of its own).
+    """One reduction.
+
+    Attributes:
+        graph: the contender was told which tasks depend on which; otherwise it got a plain list.
+        calls: fresh calls of the oracle, with one worker.
+        invalid: how many of the calls asked of a candidate that used what it had dropped.
+        slipped: how many of the calls met another failure than the one that is reduced.
+        size: elements that are left, divided by those of the optimum.
+        failing: what is left fails as the whole did.
+        seconds_1, seconds_2: simulated seconds from the first call to the last, with 1 and 2 workers; None where
+            it was not measured: without the graph, and for picire, which makes processes of its own.
     """
 
     kind: str

@@ -24,7 +24,7 @@ from ..report.model.rows import load_rows
 from ..report.terminal import print_conclusion, print_probes, print_report
 from ..report.write import write_report
 from ..result import Conclusion
-from ..run.session import CrewOptions, StoredBisection, UnstoredConclusionError, open_sessions
+from ..run.session import DriveOptions, StoredBisection, UnstoredConclusionError, open_sessions
 from ..run.view.live import LiveProgress
 from ..run.view.plain import PlainProgress
 from .command_line.bisect_options import BisectOptions
@@ -172,7 +172,7 @@ def resume_command(options: BisectOptions, name: str) -> str:
 
 
 def _conclude(bisection: StoredBisection, options: BisectOptions) -> Conclusion:
-    crew = CrewOptions(
+    drive_options = DriveOptions(
         jobs=options.jobs,
         backend=options.backend,
         budget=options.budget,
@@ -182,7 +182,7 @@ def _conclude(bisection: StoredBisection, options: BisectOptions) -> Conclusion:
     live = err.is_terminal and not options.quiet and not bisection.request.interactive
     builds = bool(bisection.request.stack.steps)
     with LiveProgress(err, builds=builds) if live else PlainProgress(err, builds=builds) as progress:
-        return bisection.drive(progress, crew)
+        return bisection.drive(progress, drive_options)
 
 
 def _localize(

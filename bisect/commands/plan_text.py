@@ -7,8 +7,8 @@ from ..plan.predicate import BAD_EXIT_CODES
 from ..plan.question import Plan
 from ..plan.request import BisectRequest
 from ..run.driven import question_of
-from ..run.view.outlook import outlook_before
-from ..run.view.words import describe_outlook, describe_stage
+from ..run.view.estimate import estimate_before
+from ..run.view.words import describe_estimate, describe_stage
 
 
 def plan_lines(plan: Plan) -> Iterator[str]:
@@ -75,8 +75,8 @@ def _probes(plan: Plan) -> Iterator[str]:
         yield "runs:      to find the good end, then as many as its range takes"
         return
     builds = bool(plan.request.stack.steps)
-    outlook = outlook_before(question_of(plan.request), plan.range, builds=builds)
-    if outlook is not None:
-        yield f"runs:      {describe_outlook(outlook)}"
+    estimate = estimate_before(question_of(plan.request), plan.range, builds=builds)
+    if estimate is not None:
+        yield f"runs:      {describe_estimate(estimate)}"
         yield "           where every run of a commit tells the same; more where not"
     yield f"           until a confidence of {plan.request.confidence:g}"

@@ -40,7 +40,7 @@ from .view.progress import Progress
 
 
 @dataclass(frozen=True, kw_only=True)
-class CrewOptions:
+class DriveOptions:
     """Who works on a bisection this time, and for how many seconds and runs at most."""
 
     jobs: int = 1
@@ -124,14 +124,16 @@ class StoredBisection:
                 raise busy
             yield
 
-    def drive(self, progress: Progress, crew: CrewOptions) -> Conclusion:
+    def drive(self, progress: Progress, options: DriveOptions) -> Conclusion:
         """Run it to its end, or to that of its budget. The caller holds the lock.
 
         Raises `UserError`, and `UnstoredConclusionError`.
         """
-        deadline = None if crew.budget is None else time.monotonic() + crew.budget
-        alone = _Alone(self, progress, deadline, most_runs=crew.budget_runs)
-        with open_crew(self.request.stack, self._home, jobs=crew.jobs, backend=crew.backend) as workers:
+        deadline = None if options.budget is None else time.monotonic() + options.budget
+        alone = _Alone(self, progress, deadline, most_runs=options.budget_runs)
+        with open_workers(
+            self.request.stack, self._home, jobs=options.jobs, backend=options.backend
+        ) as workers:
             try:
                 Loop(self._judges(workers)).run([alone])
             except EndsError as error:
@@ -217,7 +219,7 @@ class _Alone:
         raise error
 
 
-def open_crew(stack: Stack, home: Home, *, jobs: int, backend: Backend) -> WorkerPool:
+def open_workers(stack: Stack, home: Home, *, jobs: int, backend: Backend) -> WorkerPool:
     """Workers of a stack, to be entered. Here they share the cores of one machine."""
     setup = Setup(
         stack=stack,

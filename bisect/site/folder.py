@@ -15,8 +15,9 @@ _GENERATED = re.compile(rb'<span class="generated">[^<]*</span>')
 
 
 @dataclass(frozen=True, kw_only=True)
-class Written:
-    """What a build of the site did; bytes are of the largest page."""
+class SiteBuild:
+    """What writing the site did: how many pages it has, how many files changed, and the largest page with its size in
+    bytes."""
 
     pages: int
     changed: int
@@ -24,7 +25,7 @@ class Written:
     largest_bytes: int
 
 
-def write_site(sessions: sessionmaker[Session], directory: Path) -> Written:
+def write_site(sessions: sessionmaker[Session], directory: Path) -> SiteBuild:
     """Write all pages. Raises `UserError` where the folder cannot be written."""
     changed, largest, largest_bytes = 0, "", 0
     try:
@@ -40,11 +41,11 @@ def write_site(sessions: sessionmaker[Session], directory: Path) -> Written:
         raise UserError(
             f"{directory}: expected a folder to write pages to: {error.strerror}; name another one with --html"
         ) from error
-    return Written(pages=len(pages), changed=changed, largest=largest, largest_bytes=largest_bytes)
+    return SiteBuild(pages=len(pages), changed=changed, largest=largest, largest_bytes=largest_bytes)
 
 
 def _write(file: Path, content: bytes) -> bool:
-    """Whether the file had to change: for more than the time at which it was made."""
+    """Write the page; say whether it changed. One that differs only in the time at which it was made is left alone."""
     if file.is_file() and _GENERATED.sub(b"", file.read_bytes()) == _GENERATED.sub(b"", content):
         return False
     file.parent.mkdir(parents=True, exist_ok=True)

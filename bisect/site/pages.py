@@ -186,14 +186,14 @@ class Site:
         view = nights.case_view(self._session, cell)
         points = [
             plots.Point(
-                place=place,
+                index=index,
                 commit=commit,
                 judgement=judgement,
                 value=seconds,
             )
-            for place, (commit, seconds, judgement) in enumerate(view.timings)
+            for index, (commit, seconds, judgement) in enumerate(view.timings)
         ]
-        timing = plots.curve("seconds", points, places=len(points))
+        timing = plots.curve("seconds", points, commits=len(points))
         return self._render(
             "case.html.j2",
             addresses.case(job, cell),

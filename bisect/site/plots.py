@@ -1,4 +1,4 @@
-"""Where the marks of a plot lie. Templates draw them: words of others never meet a coordinate here."""
+"""Where the marks of a plot lie. This file computes coordinates only; templates draw them and escape all texts."""
 
 import math
 from collections.abc import Sequence
@@ -61,9 +61,10 @@ def bars(commits: Sequence[tuple[str, float]]) -> tuple[Bar, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """One run of one commit; `value` is what was measured, not finite ones included."""
+    """One run of one commit. `index` counts the range's commits from the oldest, 0; `value` is what was measured, which
+    may be NaN or infinite."""
 
-    place: int
+    index: int
     commit: str
     judgement: Judgement
     value: float
@@ -91,10 +92,10 @@ class Curve:
     logarithmic: bool
 
 
-def curve(name: str, points: Sequence[Point], *, places: int) -> Curve | None:
-    """The curve of the points, whose places are 0..places-1. None where there is but one, or no value is finite."""
+def curve(name: str, points: Sequence[Point], *, commits: int) -> Curve | None:
+    """The curve of the points over `commits` commits. None where there is but one value, or none is finite."""
     finite = [point.value for point in points if math.isfinite(point.value)]
-    if not finite or len({point.place for point in points}) < 2:
+    if not finite or len({point.index for point in points}) < 2:
         return None
     lowest, highest = min(finite), max(finite)
     logarithmic = lowest > 0 and highest / lowest > _LOG_SPAN
@@ -112,19 +113,19 @@ def curve(name: str, points: Sequence[Point], *, places: int) -> Curve | None:
         share = (at - low) / (high - low) if high - low > 0 else 0.5
         return _rounded(HEIGHT - 2 * _MARGIN - share * (HEIGHT - 4 * _MARGIN))
 
-    step = (WIDTH - _TICKS - _MARGIN) / max(1, places)
+    step = (WIDTH - _TICKS - _MARGIN) / max(1, commits)
 
-    def across(place: int) -> float:
-        return _rounded(_TICKS + (place + 0.5) * step)
+    def across(index: int) -> float:
+        return _rounded(_TICKS + (index + 0.5) * step)
 
-    by_place: dict[int, list[float]] = {}
+    by_index: dict[int, list[float]] = {}
     for point in points:
         if math.isfinite(point.value):
-            by_place.setdefault(point.place, []).append(point.value)
+            by_index.setdefault(point.index, []).append(point.value)
     return Curve(
         name=name,
-        marks=tuple(Mark(x=across(point.place), y=height(point.value), point=point) for point in points),
-        line=" ".join(f"{across(place)},{height(median(by_place[place]))}" for place in sorted(by_place)),
+        marks=tuple(Mark(x=across(point.index), y=height(point.value), point=point) for point in points),
+        line=" ".join(f"{across(index)},{height(median(by_index[index]))}" for index in sorted(by_index)),
         lowest=lowest,
         highest=highest,
         logarithmic=logarithmic,
@@ -132,7 +133,7 @@ def curve(name: str, points: Sequence[Point], *, places: int) -> Curve | None:
 
 
 def is_telling(bars: Sequence[Bar]) -> bool:
-    """Whether bars compare anything: more than one of them can be seen."""
+    """Whether a chart of these bars tells anything: more than one of them is high enough to be seen."""
     return sum(bar.probability >= _VISIBLE for bar in bars) > 1
 
 

@@ -31,8 +31,3 @@ def parse_uint64(spelling: str | int) -> int:
 def format_task_id(task_id: int) -> str:
     """The id as dumps spell it: `0x` and sixteen hexadecimal digits."""
     return f"0x{task_id:016x}"
-
-
-def ring_of(task_id: int) -> int:
-    """The ring the task was submitted on, the upper half of its id."""
-    return task_id >> 32

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
@@ -32,32 +32,6 @@ class Remark:
     severity: Severity
     subject: str
     message: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Declared:
-    """What a case says of one of its tensors."""
-
-    dtype: DType
-    shape: tuple[int, ...]
-
-
-def check_declared(case: Mapping[str, Declared], tensors: Mapping[str, TensorView]) -> Iterator[Remark]:
-    """Files, types, shapes and strides of golden data or a build against what the case declares, by name."""
-    for name, declared in case.items():
-        if name not in tensors:
-            yield _error(name, "declared by the case, but there is no file of it")
-            continue
-        view = tensors[name]
-        if view.dtype is not declared.dtype:
-            yield _error(name, f"the case declares {declared.dtype.value}, the file holds {view.dtype.value}")
-        if view.shape != declared.shape:
-            yield _error(name, f"the case declares shape {declared.shape}, the file has {view.shape}")
-        if not view.is_contiguous:
-            yield _warning(name, f"strides {view.strides} are not those of a row-major {view.shape}")
-    for name in tensors:
-        if name not in case:
-            yield _warning(name, "there is a file of it, but the case declares no such tensor")
 
 
 def check_platform(case: str | None, build: str | None) -> Iterator[Remark]:

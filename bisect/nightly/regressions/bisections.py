@@ -10,7 +10,7 @@ from ....store.documents.document import read_document
 from ....store.tables.nights import IncidentRow
 from ...result import Conclusion
 from ...run.loop import Loop
-from ...run.session import open_crew
+from ...run.session import open_workers
 from ..terminal import SharedOutput
 from .context import NightContext
 from .tasks import FindCulprit, FindFix, RegressionTask
@@ -33,7 +33,7 @@ def bisect_regressions(context: NightContext, *, jobs: int) -> list[str]:
     tasks: list[RegressionTask] = [*culprits, *fixes]
     if tasks:
         known = _known_culprits(context, journal.incidents.all(open_only=True))
-        with open_crew(context.stack, context.home, jobs=jobs, backend="loky") as workers:
+        with open_workers(context.stack, context.home, jobs=jobs, backend="loky") as workers:
             Loop(workers, built=journal.built_contents(), known_culprits=known, together=True).run(tasks)
     return problems
 

@@ -14,17 +14,17 @@ from typing_extensions import override
 from ....runner.probe.records import ProbeResult
 from ....store.words import duration
 from ...engine.bisection import Bisection
-from .outlook import outlook_of
+from .estimate import estimate_of
 from .picture import LEGEND, RangePicture, describe_ends
 from .progress import Progress, StartedProbe
 from .words import (
     CANCELLED,
     STYLES,
-    Outlook,
+    Estimate,
     describe_again,
     describe_commit,
     describe_confidence,
-    describe_outlook,
+    describe_estimate,
     describe_remaining,
     describe_result,
     describe_run,
@@ -56,7 +56,7 @@ class LiveProgress(Progress):
         self._left = ""
         self._ends = ""
         self._picture: RangePicture | None = None
-        self._outlook: Outlook | None = None
+        self._estimate: Estimate | None = None
         self._foreseen_at = -1
         self._runs: dict[int, _Run] = {}
         self._begun = time.monotonic()
@@ -81,7 +81,7 @@ class LiveProgress(Progress):
             yield Text(self._picture.line(width), no_wrap=True)
             yield from _texts(LEGEND, width, style="dim")
         yield from _texts("; ".join(filter(None, (self._left, self._ends))), width)
-        coming = [] if self._outlook is None else [describe_outlook(self._outlook)]
+        coming = [] if self._estimate is None else [describe_estimate(self._estimate)]
         yield from _texts("; ".join([*coming, f"{duration(time.monotonic() - self._begun)} so far"]), width)
         for run in [*self._runs.values()]:
             slot = "" if run.slot is None else f"slot {run.slot}: "
@@ -100,7 +100,7 @@ class LiveProgress(Progress):
         self._ends = describe_ends(search, bisection.known)
         ended = len(bisection.known.log.ended)
         if ended != self._foreseen_at:
-            self._outlook, self._foreseen_at = outlook_of(bisection, builds=self._builds), ended
+            self._estimate, self._foreseen_at = estimate_of(bisection, builds=self._builds), ended
 
     @override
     def stage(self, repository: str, *, commits: int, candidates: int) -> None:

@@ -12,7 +12,7 @@ from typing_extensions import override
 from ....runner.probe.records import ProbeResult
 from ....store.words import duration
 from ...engine.bisection import Bisection
-from .outlook import outlook_of
+from .estimate import estimate_of
 from .picture import RangePicture, describe_ends
 from .progress import Progress, StartedProbe
 from .words import (
@@ -20,7 +20,7 @@ from .words import (
     describe_again,
     describe_commit,
     describe_confidence,
-    describe_outlook,
+    describe_estimate,
     describe_remaining,
     describe_result,
     describe_run,
@@ -103,8 +103,8 @@ class PlainProgress(Progress):
             return
         known = self._standing.known
         self._print(f"        {RangePicture.of(search, known).line(_WIDEST)}")
-        outlook = outlook_of(self._standing, builds=self._builds)
-        coming = "" if outlook is None else f"; {describe_outlook(outlook)}"
+        estimate = estimate_of(self._standing, builds=self._builds)
+        coming = "" if estimate is None else f"; {describe_estimate(estimate)}"
         self._print(f"        {describe_ends(search, known)}{coming}")
 
     @override

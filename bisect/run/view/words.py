@@ -20,7 +20,7 @@ CANCELLED = "stopped: its result has become worthless"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outlook:
+class Estimate:
     """How many runs and builds are still to come where every run tells the truth. seconds: what they take; None where
     nothing was timed yet."""
 
@@ -65,13 +65,13 @@ def describe_remaining(candidates: int, expected_steps: float | None) -> str:
     return f"{plural(candidates, 'commit')} left{steps}"
 
 
-def describe_outlook(outlook: Outlook) -> str:
+def describe_estimate(estimate: Estimate) -> str:
     """What is still to be run, and for how long."""
-    kinds = ((outlook.ends, "of the ends"), (outlook.search, "to search"), (outlook.confirm, "to confirm"))
+    kinds = ((estimate.ends, "of the ends"), (estimate.search, "to search"), (estimate.confirm, "to confirm"))
     parts = ", ".join(f"{count} {what}" for count, what in kinds if count)
-    built = f", {plural(outlook.builds, 'build')}" if outlook.builds else ""
-    left = "" if outlook.seconds is None else f": {duration(outlook.seconds)}"
-    return f"about {plural(outlook.runs, 'run')} to come ({parts}){built}{left}"
+    built = f", {plural(estimate.builds, 'build')}" if estimate.builds else ""
+    left = "" if estimate.seconds is None else f": {duration(estimate.seconds)}"
+    return f"about {plural(estimate.runs, 'run')} to come ({parts}){built}{left}"
 
 
 def describe_confidence(confidence: float, wanted: float) -> str:

@@ -83,8 +83,8 @@ def _range(rows: Rows, standing: Standing, belief: RangeBelief | None, named: se
     stage = standing.stage
     order = [sha for sha in standing.members if sha in standing]
     outside = [sha for sha in standing.runs if sha not in standing]
-    places = {sha: place for place, sha in enumerate([*outside, *order])}
-    tested = [sha for sha in places if sha in standing.runs]
+    index_of = {sha: index for index, sha in enumerate([*outside, *order])}
+    tested = [sha for sha in index_of if sha in standing.runs]
     likeliest = sorted(belief.commits, key=lambda each: -each[1])[:5] if belief else []
     return RangeView(
         repository=stage.repository,
@@ -106,11 +106,11 @@ def _range(rows: Rows, standing: Standing, belief: RangeBelief | None, named: se
             for sha in tested
         ),
         most_runs=max((len(standing.runs[sha]) for sha in tested), default=0),
-        curves=_curves(standing, places),
+        curves=_curves(standing, index_of),
     )
 
 
-def _curves(standing: Standing, places: dict[str, int]) -> tuple[plots.Curve, ...]:
+def _curves(standing: Standing, index_of: dict[str, int]) -> tuple[plots.Curve, ...]:
     """Each measured number that is not the same in all runs, over the commits of a range; what moved most first."""
     points: dict[tuple[str, str], list[plots.Point]] = {}
     for sha, probes in standing.runs.items():
@@ -121,7 +121,7 @@ def _curves(standing: Standing, places: dict[str, int]) -> tuple[plots.Curve, ..
                 for name, value in values.items():
                     points.setdefault((output, name), []).append(
                         plots.Point(
-                            place=places[sha],
+                            index=index_of[sha],
                             commit=sha,
                             judgement=probe.judgement or Judgement.SKIP,
                             value=float(value),
@@ -129,7 +129,7 @@ def _curves(standing: Standing, places: dict[str, int]) -> tuple[plots.Curve, ..
                     )
     moving = [key for key, each in points.items() if len({point.value for point in each}) > 1]
     ranked = sorted(moving, key=lambda key: (-_spread(points[key]), key))[:_MOST_CURVES]
-    drawn = (plots.curve(" ".join(key), points[key], places=len(places)) for key in ranked)
+    drawn = (plots.curve(" ".join(key), points[key], commits=len(index_of)) for key in ranked)
     return tuple(each for each in drawn if each is not None)
 
 

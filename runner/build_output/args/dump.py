@@ -37,11 +37,6 @@ class DumpHeader:
     dropped_records: int
     dropped_overwrite: int
 
-    @property
-    def lists_everything(self) -> bool:
-        """Whether no record of what was to be dumped is missing."""
-        return self.dropped_records == 0
-
 
 @dataclass(frozen=True, kw_only=True)
 class ArgsDump:

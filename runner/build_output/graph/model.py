@@ -127,12 +127,3 @@ class Edge:
     tensor_id: int | None
     consumer: Region | None
     producer: Region | None
-
-
-@dataclass(frozen=True)
-class ArgumentKey:
-    """Names an argument alike in every run of one build: submission order, kernels, argument index."""
-
-    position: int
-    kernels: tuple[int, ...] | None
-    argument: int

@@ -13,7 +13,7 @@ from ..files.errors import MalformedFileError
 from ..files.folder import Folder
 from ..files.json_text import json_reader
 from ..task_id import format_task_id, parse_uint64
-from .model import ArgumentKey, Edge, EdgeSource, GraphArgument, GraphTask, GraphTensor
+from .model import Edge, EdgeSource, GraphTask, GraphTensor
 from .reading import GraphReader, tensor_of
 from .records import SpelledGraph
 
@@ -97,14 +97,6 @@ class TaskGraph:
     def tensors_created_by(self, task_id: int) -> list[int]:
         """Ids of the buffers that the runtime allocated for `task_id`, as far as a later task used them."""
         return list(dict.fromkeys(self._created.get(task_id, [])))
-
-    def argument_keys(self) -> dict[ArgumentKey, tuple[GraphTask, GraphArgument]]:
-        """Every argument under a key that is the same in each run of one build."""
-        return {
-            ArgumentKey(task.position, task.kernels, argument.index): (task, argument)
-            for task in self.tasks.values()
-            for argument in task.arguments
-        }
 
     @cached_property
     def _predecessors(self) -> defaultdict[int, set[int]]:

@@ -12,7 +12,6 @@ import torch
 from precision_bisect.runner.build_output.args.records import ArgRecord, ArgumentRole, DumpStage
 from precision_bisect.runner.build_output.build_directory import BuildDirectory
 from precision_bisect.runner.build_output.graph.model import ArgumentType, GraphArgument, GraphTask, Region
-from precision_bisect.runner.build_output.orchestration.directions import kernel_directions
 from precision_bisect.runner.build_output.orchestration.model import SubmitKind, Usage
 
 TREES = Path(__file__).parents[3] / "demo" / "trees"
@@ -88,11 +87,6 @@ def test_every_task_that_ran_is_a_submit_in_the_source(generated):
     assert {task.kernels for task in tasks} == set(submits)
     for task in tasks:
         assert [USAGE[argument.type] for argument in task.arguments] == submits[task.kernels]
-
-
-def test_signatures_say_what_the_submits_say(generated):
-    config, found = generated.kernel_config(), kernel_directions(generated.orchestration())
-    assert found == {kernel.func_id: kernel.signature for kernel in config.kernels.values()}
 
 
 def test_signature_has_the_entry_s_arguments(generated):

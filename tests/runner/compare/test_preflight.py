@@ -8,48 +8,20 @@ import pytest
 import torch
 
 from precision_bisect.runner.compare.preflight import (
-    Declared,
-    Severity,
-    check_declared,
     check_input,
     check_platform,
     check_tolerance,
 )
 from precision_bisect.runner.compare.statistics.statistics import Tolerance
-from precision_bisect.runner.tensor.view import DType, TensorView
+from precision_bisect.runner.tensor.view import DType
 from tests.runner.compare.tensor_makers import FLOATS, view_of
 
 
 def test_sound_data_have_no_remark() -> None:
     x = view_of(torch.randn(4, 5))
-    assert list(check_declared({"x": Declared(dtype=DType.FLOAT32, shape=(4, 5))}, {"x": x})) == []
     assert list(check_input("x", x, x)) == []
     assert list(check_platform("a2a3sim", "a2a3sim")) == []
     assert list(check_platform("a2a3sim", None)) == []
-
-
-def test_declared_geometry() -> None:
-    strided = TensorView(
-        name="s", dtype=DType.FLOAT32, shape=(2, 3), strides=(6, 2), storage=torch.zeros(12).numpy()
-    )
-    case = {
-        "gone": Declared(dtype=DType.FLOAT32, shape=(1,)),
-        "type": Declared(dtype=DType.BFLOAT16, shape=(2,)),
-        "shape": Declared(dtype=DType.FLOAT32, shape=(3,)),
-        "strided": Declared(dtype=DType.FLOAT32, shape=(2, 3)),
-    }
-    tensors = {
-        "type": view_of(torch.zeros(2)),
-        "shape": view_of(torch.zeros(2)),
-        "strided": strided,
-        "extra": strided,
-    }
-    said = {remark.subject: remark for remark in check_declared(case, tensors)}
-    assert set(said) == {"gone", "type", "shape", "strided", "extra"}
-    assert "declares bfloat16, the file holds float32" in said["type"].message
-    assert "declares shape (3,), the file has (2,)" in said["shape"].message
-    assert "strides (6, 2)" in said["strided"].message
-    assert [said[name].severity for name in ("gone", "strided")] == [Severity.ERROR, Severity.WARNING]
 
 
 def test_platform() -> None:

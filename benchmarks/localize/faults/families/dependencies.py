@@ -27,7 +27,7 @@ def _declared(old: str, new: str) -> Kind:
 
 
 def _unordered(sources: Sources, one: Submission, name: str) -> Cause:
-    """That tasks which touch the tensor are not in order: whichever of them is named."""
+    """The cause is right if any of the tasks that touch the tensor is named: they are no longer in order."""
     touching = [other for other in sources.submissions if name in other.written | other.read]
     return Cause(
         frozenset({one.kernel, *(other.kernel for other in touching)}),

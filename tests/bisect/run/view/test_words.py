@@ -9,10 +9,10 @@ from precision_bisect.bisect.engine.known import BisectionQuestion
 from precision_bisect.bisect.engine.probes import Target, WantedProbe
 from precision_bisect.bisect.run.view.progress import StartedProbe
 from precision_bisect.bisect.run.view.words import (
-    Outlook,
+    Estimate,
     describe_again,
     describe_commit,
-    describe_outlook,
+    describe_estimate,
     describe_remaining,
     describe_result,
     describe_stage,
@@ -58,12 +58,13 @@ def test_counts_are_told_in_words() -> None:
 
 
 def test_what_is_to_come_names_ends_search_confirmation_builds_and_time() -> None:
-    outlook = Outlook(ends=4, search=1, confirm=0, builds=2, seconds=75.0)
+    estimate = Estimate(ends=4, search=1, confirm=0, builds=2, seconds=75.0)
     assert (
-        describe_outlook(outlook) == "about 5 runs to come (4 of the ends, 1 to search), 2 builds: 1 min 15 s"
+        describe_estimate(estimate)
+        == "about 5 runs to come (4 of the ends, 1 to search), 2 builds: 1 min 15 s"
     )
-    untimed = Outlook(ends=0, search=0, confirm=1, builds=0, seconds=None)
-    assert describe_outlook(untimed) == "about 1 run to come (1 to confirm)"
+    untimed = Estimate(ends=0, search=0, confirm=1, builds=0, seconds=None)
+    assert describe_estimate(untimed) == "about 1 run to come (1 to confirm)"
 
 
 def test_a_commit_is_told_by_its_day_and_subject_and_nothing_drives_the_terminal() -> None:

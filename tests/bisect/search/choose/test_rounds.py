@@ -21,7 +21,7 @@ from tests.bisect.search.search_histories import branching, graphs, line, see_en
 from tests.support.quick import examples
 
 
-class Crew:
+class Workers:
     """Workers that finish in any order, on a history whose truth is known to them alone."""
 
     def __init__(
@@ -84,8 +84,8 @@ def test_any_number_of_workers_ends_at_the_culprit_whatever_ends_first(
 ):
     culprit = data.draw(st.integers(0, graph.bad))
     skips = frozenset(data.draw(st.sets(st.integers(0, graph.bad)))) - {graph.bad}
-    crew = Crew(graph, culprit, workers=workers, skips=skips, seed=data.draw(st.integers(0, 99)))
-    match crew.search():
+    simulated = Workers(graph, culprit, workers=workers, skips=skips, seed=data.draw(st.integers(0, 99)))
+    match simulated.search():
         case Found(culprit=found):
             assert found == culprit
         case OnlySkipped(candidates=candidates):
@@ -103,15 +103,15 @@ def test_any_number_of_workers_ends_at_the_culprit_whatever_ends_first(
 def test_a_deterministic_line_is_split_into_one_part_more_than_there_are_workers(workers: int):
     n = 1024
     for culprit in (0, 300, 511, 777):
-        crew = Crew(CommitGraph(line(n)), culprit, workers=workers)
-        assert crew.search(together=True) == Found(culprit)
-        assert crew.rounds <= ceil(log(n) / log(workers + 1)) + 1
+        simulated = Workers(CommitGraph(line(n)), culprit, workers=workers)
+        assert simulated.search(together=True) == Found(culprit)
+        assert simulated.rounds <= ceil(log(n) / log(workers + 1)) + 1
 
 
 def test_what_lost_its_value_is_cancelled():
-    crew = Crew(CommitGraph(line(256)), 77, workers=4)
-    assert crew.search() == Found(77)
-    assert crew.cancelled > 0
+    simulated = Workers(CommitGraph(line(256)), 77, workers=4)
+    assert simulated.search() == Found(77)
+    assert simulated.cancelled > 0
 
 
 def test_four_workers_find_the_culprit_of_flaky_histories():
@@ -120,7 +120,7 @@ def test_four_workers_find_the_culprit_of_flaky_histories():
         rng = random.Random(seed)
         graph = CommitGraph(branching(48, 0.2, rng))
         culprit = rng.randrange(48)
-        answer = Crew(graph, culprit, workers=4, good=0.1, bad=0.9, seed=seed).search()
+        answer = Workers(graph, culprit, workers=4, good=0.1, bad=0.9, seed=seed).search()
         assert not isinstance(answer, Found) or answer == Found(culprit)
         right += answer == Found(culprit)
     assert right >= 4
@@ -128,15 +128,15 @@ def test_four_workers_find_the_culprit_of_flaky_histories():
 
 def test_several_workers_step_around_what_was_reverted_too():
     windows = (Window(20, 23), Window(40, 42))
-    crew = Crew(CommitGraph(line(64)), 60, workers=2, windows=windows)
-    assert crew.search() == Found(60)
-    assert not {20, 21, 22, 40, 41} & set(crew.started)
+    simulated = Workers(CommitGraph(line(64)), 60, workers=2, windows=windows)
+    assert simulated.search() == Found(60)
+    assert not {20, 21, 22, 40, 41} & set(simulated.started)
 
 
 def test_a_window_with_all_commits_before_it_starts_at_the_good_end():
-    crew = Crew(CommitGraph(line(4)), 0, workers=3, windows=(Window(0, 2),))
-    assert crew.search() == Found(0)
-    assert GOOD_END in crew.started
+    simulated = Workers(CommitGraph(line(4)), 0, workers=3, windows=(Window(0, 2),))
+    assert simulated.search() == Found(0)
+    assert GOOD_END in simulated.started
 
 
 def test_workers_in_step_come_to_compare_culprit_and_parent_in_one_place() -> None:

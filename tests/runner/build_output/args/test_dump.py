@@ -178,7 +178,7 @@ def test_metadata_only_dump(tmp_path):
 
 def test_dropped_records_and_wrong_counts_are_told(tmp_path):
     dump = ArgsDump.open(write_dump(tmp_path, [record(1, 0)], dropped_records=2, total_args=3))
-    assert not dump.header.lists_everything
+    assert dump.header.dropped_records == 2
     assert dump.inconsistencies == ("the header counts 3 total records, the file has 1",)
 
 

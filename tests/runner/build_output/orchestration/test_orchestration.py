@@ -8,8 +8,6 @@ from precision_bisect.runner.build_output.files.errors import (
     UnsafePathError,
 )
 from precision_bisect.runner.build_output.files.folder import Folder
-from precision_bisect.runner.build_output.kernel_config import Direction
-from precision_bisect.runner.build_output.orchestration.directions import kernel_directions
 from precision_bisect.runner.build_output.orchestration.model import BlockKind, Origin, SubmitKind, Usage
 from precision_bisect.runner.build_output.orchestration.orchestration import Orchestration
 from tests.runner.build_output.build_files import ORCHESTRATION
@@ -320,24 +318,6 @@ def test_other_entry_function():
         b"void go(const A& a) { const Tensor& x = a.tensor(0).ref(); }", entry_function="go"
     )
     assert [tensor.name for tensor in read.entry_tensors] == ["x"]
-
-
-def test_directions_of_kernels():
-    read = parse(
-        in_entry(
-            "Arg a; a.add_input(x); a.add_scalar(n); a.add_inout(y); rt_submit_aiv_task(0, a);"
-            "Arg b; b.add_output(z); rt_submit_aiv_task(1, b);"
-            "Arg c; c.add_inout(z); rt_submit_aiv_task(1, c);"
-            "Arg d; if (n) d.add_input(x); rt_submit_aic_task(2, d);"
-            "Arg e; e.add_no_dep(x); rt_submit_aic_task(3, e);"
-            "Arg f; f.add_input(x); rt_submit_task(MixedKernels{4, 5, INVALID_KERNEL_ID}, f);"
-        )
-    )
-    assert kernel_directions(read) == {
-        0: (Direction.IN, Direction.INOUT),
-        4: (Direction.IN,),
-        5: (Direction.IN,),
-    }
 
 
 def test_files(tmp_path):

@@ -8,8 +8,8 @@ from precision_bisect.bisect.engine.known import BisectionQuestion
 from precision_bisect.bisect.engine.needs import Narrowed, Needs
 from precision_bisect.bisect.engine.probes import ProbeTimes
 from precision_bisect.bisect.run.loop import Loop
-from precision_bisect.bisect.run.view.outlook import outlook_before, outlook_of
-from precision_bisect.bisect.run.view.words import Outlook
+from precision_bisect.bisect.run.view.estimate import estimate_before, estimate_of
+from precision_bisect.bisect.run.view.words import Estimate
 from precision_bisect.bisect.search.graph.graph import CommitGraph
 from precision_bisect.store.vocabulary import BuildSource, Judgement, Phase
 from tests.bisect.engine.simulated import Machine, SimulatedBisection, SimulatedTask, loaded_range
@@ -21,7 +21,7 @@ def test_the_foreseen_runs_are_those_that_are_made(commits: int) -> None:
     graph = CommitGraph([[place - 1] if place else [] for place in range(commits)])
     loaded = loaded_range(names, graph, "good")
     question = BisectionQuestion(range=loaded.range, confidence=0.99, repositories=frozenset({"line"}))
-    foreseen = outlook_before(question, loaded)
+    foreseen = estimate_before(question, loaded)
     assert foreseen is not None
     assert foreseen.seconds is None
 
@@ -48,10 +48,10 @@ def test_the_time_left_counts_builds_ends_and_confirmation() -> None:
     names = [f"c{place}" for place in range(16)]
     graph = CommitGraph([[place - 1] if place else [] for place in range(16)])
     loaded = loaded_range(names, graph, "good")
-    told: list[Outlook] = []
+    told: list[Estimate] = []
 
     def look(needs: Needs) -> None:
-        foreseen = outlook_of(simulated.bisection)
+        foreseen = estimate_of(simulated.bisection)
         if foreseen is not None and simulated.bisection.known.log.ended:
             told.append(foreseen)
 
@@ -84,7 +84,7 @@ def test_nothing_is_foreseen_where_runs_contradict_each_other() -> None:
     steps: list[tuple[bool, float | None]] = []
 
     def look(needs: Needs) -> None:
-        foreseen = outlook_of(simulated.bisection) is not None
+        foreseen = estimate_of(simulated.bisection) is not None
         steps.extend((foreseen, note.expected_steps) for note in needs.notes if isinstance(note, Narrowed))
 
     def outcome(content: str) -> Judgement:

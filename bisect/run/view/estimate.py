@@ -30,14 +30,14 @@ from ...engine.probes import FinishedProbe, ProbeTimes, RunningProbe, WantedProb
 from ...engine.range_search import RangeSearch
 from ...result import Conclusion
 from ...search.model.groups import GOOD_END
-from .words import Outlook
+from .words import Estimate
 
 _MOST_STEPS = 400
 _ALONE = Circumstances()
 _COUNTED = (Phase.ENDPOINT, Phase.SEARCH, Phase.CONFIRM)
 
 
-def outlook_of(bisection: Bisection, *, builds: bool = True) -> Outlook | None:
+def estimate_of(bisection: Bisection, *, builds: bool = True) -> Estimate | None:
     """What is to come of a bisection whose range is open; None where that cannot be said, as where runs contradict each
     other. `builds`: the stack has steps, which build something."""
     search = bisection.state.search
@@ -47,10 +47,10 @@ def outlook_of(bisection: Bisection, *, builds: bool = True) -> Outlook | None:
     return foreseen if builds or foreseen is None else replace(foreseen, builds=0)
 
 
-def outlook_before(
+def estimate_before(
     question: BisectionQuestion, loaded: LoadedRange, *, builds: bool = True
-) -> Outlook | None:
-    """What is to come before anything was run; `builds` as in `outlook_of`."""
+) -> Estimate | None:
+    """What is to come before anything was run; `builds` as in `estimate_of`."""
     opened = Bisection.start(question).after(
         QuestionAnswered(AskRange(ordinal=1, range=question.range), loaded)
     )
@@ -60,7 +60,7 @@ def outlook_before(
             opened, _ = opened.after(DataFrozen()).next(_ALONE)
     except UserError:
         return None
-    return outlook_of(opened, builds=builds)
+    return estimate_of(opened, builds=builds)
 
 
 class _Rehearsal:
@@ -76,7 +76,7 @@ class _Rehearsal:
         self._runs: Counter[Phase] = Counter()
         self._contents: set[str] = set()
 
-    def run(self) -> Outlook | None:
+    def run(self) -> Estimate | None:
         log = self._bisection.known.log
         for probe in log.running:
             self._finish(probe)
@@ -87,7 +87,7 @@ class _Rehearsal:
         unbuilt = sum(not any(seen.times.was_built for seen in log.of(each)) for each in self._contents)
         if any(seen.times.run_seconds and not seen.times.was_built for seen in log.ended):
             unbuilt = 0  # the stack has nothing to build
-        return Outlook(
+        return Estimate(
             ends=self._runs[Phase.ENDPOINT],
             search=self._runs[Phase.SEARCH],
             confirm=self._runs[Phase.CONFIRM],
