@@ -188,6 +188,7 @@ def test_scenarios_differ_in_the_fault_alone(stack: MakeStack) -> None:
         assert faulty[-1]
 
 
+@pytest.mark.long
 def test_culprit_places_vary_and_side_branches_get_some(tmp_path: Path) -> None:
     places: set[int] = set()
     on_side = 0

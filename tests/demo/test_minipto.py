@@ -35,7 +35,7 @@ def edit(path: Path, old: str, new: str) -> None:
     os.utime(path, (later, later))
 
 
-@pytest.mark.parametrize("case", quick_first(CASES, 2))
+@pytest.mark.parametrize("case", quick_first(CASES))
 def test_a_case_passes_and_leaves_a_complete_build(case: str, tmp_path: Path) -> None:
     finished = run_case(case, cwd=tmp_path)
     assert finished.returncode == 0, finished.stdout + finished.stderr
@@ -124,6 +124,7 @@ def test_passes_are_dumped_in_order(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.long
 def test_attention_records_at_least_twenty_tasks(tmp_path: Path) -> None:
     finished = run_case("attention_decode", "--dump-args", "2", "--enable-dep-gen", cwd=tmp_path)
     assert finished.returncode == 0, finished.stdout + finished.stderr
@@ -170,6 +171,7 @@ def test_missing_data_is_an_error_that_names_the_files(tmp_path: Path) -> None:
     assert finished.stdout.splitlines()[-1] == f"golden_data is missing files: {expected}"
 
 
+@pytest.mark.long
 def test_a_hand_edit_is_rebuilt_and_its_mismatch_described(tmp_path: Path) -> None:
     assert run_case("rms_norm", cwd=tmp_path).returncode == 0
     build = only_build(tmp_path)
@@ -206,6 +208,7 @@ def test_a_hand_edit_is_rebuilt_and_its_mismatch_described(tmp_path: Path) -> No
     )
 
 
+@pytest.mark.long
 def test_a_kernel_that_does_not_compile_ends_the_case(tmp_path: Path) -> None:
     assert run_case("softmax", cwd=tmp_path).returncode == 0
     build = only_build(tmp_path)

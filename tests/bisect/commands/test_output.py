@@ -84,6 +84,7 @@ def test_ends_that_do_not_differ_are_json_too(repository: TestRepository, home: 
     assert json.loads(done.stdout)["outcome"] == "ends_do_not_differ"
 
 
+@pytest.mark.long
 def test_quiet_and_verbose(repository: TestRepository, home: Home) -> None:
     quiet, verbose = bisect("-q", home=home), bisect("-v", home=home)
     assert quiet.stderr == ""

@@ -14,6 +14,7 @@ from precision_bisect.bisect.search.graph.graph import CommitGraph
 from precision_bisect.store.vocabulary import BisectionOutcome, Judgement
 from tests.bisect.engine.simulated import Machine, SimulatedBisection, SimulatedTask, loaded_range
 from tests.bisect.search.search_histories import branching
+from tests.support.quick import quick_first
 
 MOST_PROBES = 150
 
@@ -59,7 +60,7 @@ def test_the_same_fault_on_two_lines_of_a_small_range() -> None:
 
 
 @pytest.mark.parametrize("jobs", [1, 3])
-@pytest.mark.parametrize("size", [20, 60])
+@pytest.mark.parametrize("size", quick_first([20, 60]))
 def test_two_culprits_on_lines_beside_each_other(size: int, jobs: int) -> None:
     named = drawn = 0
     for seed in range(60):
@@ -108,7 +109,7 @@ def _merged(parents: list[list[int]], line: list[int]) -> bool:
     return any(len(of) > 1 and line[-1] in of for of in parents)
 
 
-@pytest.mark.parametrize("size", [20, 60])
+@pytest.mark.parametrize("size", quick_first([20, 60]))
 def test_the_first_commit_of_a_line_that_lacks_a_fix_is_not_to_blame(size: int) -> None:
     right = 0
     for seed in range(40):

@@ -127,6 +127,7 @@ def test_where_the_runs_are_used_up_it_stays_open_and_the_next_night_goes_on(job
     assert job.night("c1", "PPP").status is CaseStatus.PASSED
 
 
+@pytest.mark.long
 def test_a_night_makes_only_so_many_runs_of_a_case_that_fails_seldom(job: Job) -> None:
     for night in range(20):
         job.night(f"f{night}", "PPPF")

@@ -63,6 +63,7 @@ def drive(tasks: Sequence[SimulatedTask], **options: object) -> Machine:
     return machine
 
 
+@pytest.mark.long
 def test_one_culprit_of_several_cases_takes_hardly_more_builds_than_of_one() -> None:
     chance = random.Random(11)
     together = single = 0
@@ -79,6 +80,7 @@ def test_one_culprit_of_several_cases_takes_hardly_more_builds_than_of_one() -> 
     assert together < 1.3 * single
 
 
+@pytest.mark.long
 def test_cases_with_culprits_of_their_own_are_found_for_less_than_one_by_one() -> None:
     chance = random.Random(12)
     together = separate = 0.0
@@ -172,6 +174,7 @@ def test_several_workers_are_shared(jobs: int) -> None:
     assert machine.most_at_once == jobs
 
 
+@pytest.mark.long
 def test_more_bisections_than_may_be_open_all_come_to_their_turn() -> None:
     machine = Machine()
     culprits = [1 + place % 4 for place in range(MOST_OPEN + 2)]

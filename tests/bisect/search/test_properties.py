@@ -106,7 +106,7 @@ def test_merges_and_skips_under_noise_end_at_the_culprit_or_say_that_it_cannot_b
             pytest.fail(f"no answer: {other}")
 
 
-@pytest.mark.parametrize(("good", "bad"), [(0.0, 0.0), (0.3, 0.3), (1.0, 1.0), (0.5, 0.5)])
+@pytest.mark.parametrize(("good", "bad"), quick_first([(0.3, 0.3), (0.0, 0.0), (1.0, 1.0), (0.5, 0.5)]))
 def test_ranges_without_a_culprit_accuse_nobody(good: float, bad: float):
     graph = CommitGraph(branching(32, 0.2, random.Random(1)))
     for seed in range(6):

@@ -22,6 +22,7 @@ from tests.bisect.report.stored_bisection import StoredBisection
 from tests.bisect.site.test_folder import DIVERGENCE_OF_EVIL, ELEMENTS
 from tests.bisect.site.views.test_nights import fill_with_incident
 from tests.runner.compare.tensor_makers import view_of
+from tests.support.quick import quick_first
 
 Keys = pytest.importorskip("selenium.webdriver.common.keys", reason="selenium is not installed").Keys
 PAGES = {
@@ -66,7 +67,7 @@ return worst;
 FOCUSED = "const e = document.activeElement; return [e.tagName, e.getAttribute('href') ?? '', e.className]"
 
 
-@pytest.mark.parametrize("kind", PAGES)
+@pytest.mark.parametrize("kind", quick_first(PAGES))
 def test_every_kind_of_page(kind: str, browser: Browser, site: Path) -> None:
     page = max(site.glob(PAGES[kind]), key=lambda file: file.stat().st_size)
     browser.complaints()

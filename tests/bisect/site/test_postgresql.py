@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from benchmarks.site.year import fill_incidents, fill_nights
 from precision_bisect.bisect.site.folder import write_site
 from precision_bisect.store.database import open_store, sqlite_url
@@ -22,6 +24,7 @@ def pages(url: str, folder: Path) -> dict[str, int]:
     }
 
 
+@pytest.mark.long
 def test_both_stores_have_the_same_pages(postgresql_url: str, tmp_path: Path) -> None:  # noqa: F811
     on_sqlite = pages(sqlite_url(tmp_path / "store.sqlite"), tmp_path / "sqlite")
     assert on_sqlite == pages(postgresql_url, tmp_path / "postgresql")

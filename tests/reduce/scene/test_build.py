@@ -19,6 +19,7 @@ from precision_bisect.runner.case.entry_arguments import entry_arguments
 from precision_bisect.runner.errors import UserError
 from precision_bisect.runner.stack.file import load_stack
 from precision_bisect.store.vocabulary import Verdict
+from tests.support.quick import quick_first
 
 HERE = Path(__file__).parents[1]
 SCENE = HERE / "scene" / "scale.py"
@@ -62,11 +63,13 @@ def test_a_case_is_written_as_a_build_directory(build: Path, tmp_path: Path) -> 
 
 @pytest.mark.parametrize(
     ("case", "platform", "found"),
-    [
-        (None, "a2a3sim", "TestScale::Small, TestScale::Large among"),
-        ("Medium", "a2a3sim", "found none among TestScale::Small, TestScale::Large"),
-        ("Unchecked", "a5sim", "expected a case with a golden result"),
-    ],
+    quick_first(
+        [
+            (None, "a2a3sim", "TestScale::Small, TestScale::Large among"),
+            ("Medium", "a2a3sim", "found none among TestScale::Small, TestScale::Large"),
+            ("Unchecked", "a5sim", "expected a case with a golden result"),
+        ]
+    ),
 )
 def test_a_case_that_is_not_one_build_is_refused(
     tmp_path: Path, case: str | None, platform: str, found: str
@@ -87,11 +90,13 @@ def test_a_folder_is_taken_as_it_is(build: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("edit", "verdict", "signature"),
-    [
-        ("", Verdict.PASS, None),
-        ("// y = x * 4\n", Verdict.MISMATCH, "y"),
-        ("// stall\n", Verdict.STALL, "scheduler timeout, waiting"),
-    ],
+    quick_first(
+        [
+            ("", Verdict.PASS, None),
+            ("// y = x * 4\n", Verdict.MISMATCH, "y"),
+            ("// stall\n", Verdict.STALL, "scheduler timeout, waiting"),
+        ]
+    ),
 )
 def test_a_build_directory_is_run_as_a_scene_test(
     build: Path, tmp_path: Path, edit: str, verdict: Verdict, signature: str | None

@@ -28,6 +28,7 @@ NEVER_DONE = """
 """
 
 
+@pytest.mark.long
 def test_ctrl_c_leaves_nothing_behind(tmp_path: Path, good_trees: Trees) -> None:
     hold = Hold(tmp_path)
     bad = small_build(tmp_path / "bad", NEVER_DONE.replace("@HELD@", str(hold.held)))

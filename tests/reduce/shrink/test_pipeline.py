@@ -46,6 +46,7 @@ def request(folder: Path, trees: Trees) -> ShrinkRequest:
     )
 
 
+@pytest.mark.long
 def test_every_success_is_on_disk_before_the_next_test(
     tmp_path: Path, good_trees: Trees, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,6 +16,7 @@ import pytest
 from precision_bisect.runner.case import shim
 from precision_bisect.runner.verdict.harness_outcome import HarnessCall, HarnessOutcome, read_harness_outcome
 from tests.runner.case.fake_golden import RUNNERS, write_golden
+from tests.support.quick import quick_first
 
 SHIM = Path(shim.__file__)
 NOTHING_THERE = "at this revision"
@@ -97,6 +98,7 @@ print(__name__, __file__, __spec__, __package__, __doc__, type(__loader__).__nam
 print(sys.argv, sys.path, sys.modules["__main__"] is sys.modules[Thing.__module__], os.getcwd())
 print(pickle.loads(pickle.dumps(Thing())).__class__ is Thing, inspect.getsource(Thing))
 import neighbour
+from tests.support.quick import quick_first
 print(neighbour.__file__)
 print("to stderr", file=sys.stderr)
 """
@@ -144,7 +146,7 @@ ENDINGS = {
 }
 
 
-@pytest.mark.parametrize("python", _interpreters())
+@pytest.mark.parametrize("python", quick_first(_interpreters()))
 def test_output_and_exit_code_are_those_of_a_direct_run(tmp_path: Path, python: str) -> None:
     (tmp_path / "lib/golden").mkdir(parents=True)
     (tmp_path / "lib/golden/__init__.py").write_text("from .runner import run\n")

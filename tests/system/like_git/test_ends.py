@@ -55,6 +55,7 @@ def fork(repository: TestRepository, *, fixed_there: bool) -> dict[str, str]:
     return {"base": base, "good": beside, "culprit": commits[2], "bad": commits[4]}
 
 
+@pytest.mark.long
 def test_the_merge_base_is_run_for_a_good_end_on_another_branch(
     repository: TestRepository, tmp_path: Path
 ) -> None:

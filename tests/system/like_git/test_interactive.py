@@ -10,6 +10,7 @@ import pytest
 
 from tests.conftest import TestRepository
 from tests.support.interrupts import obey_interrupts
+from tests.support.quick import quick_first
 from tests.system.conftest import PROGRAM
 from tests.system.questions.test_predicate import found, run
 
@@ -60,6 +61,7 @@ def at_terminal(
     return process.wait(), shown
 
 
+@pytest.mark.long
 def test_a_person_finds_it_and_may_stop_and_go_on(
     repository: TestRepository, line: list[str], tmp_path: Path
 ) -> None:
@@ -105,10 +107,12 @@ def test_the_script_that_is_named_runs_the_case(
 
 @pytest.mark.parametrize(
     ("words", "says"),
-    [
-        ([], "--interactive: expected a terminal to ask at, found none"),
-        (["--jobs", "2"], "--interactive: expected --jobs 1, found 2"),
-    ],
+    quick_first(
+        [
+            ([], "--interactive: expected a terminal to ask at, found none"),
+            (["--jobs", "2"], "--interactive: expected --jobs 1, found 2"),
+        ]
+    ),
 )
 def test_nobody_can_be_asked(
     repository: TestRepository, line: list[str], tmp_path: Path, words: list[str], says: str

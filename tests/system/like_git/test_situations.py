@@ -193,7 +193,7 @@ def git_answers(repository: TestRepository, situation: Situation) -> set[str]:
     return set(_NAMED.findall(repository.git("bisect", "log")))
 
 
-@pytest.mark.parametrize("situation", quick_first(SITUATIONS, 2), ids=str)
+@pytest.mark.parametrize("situation", quick_first(SITUATIONS), ids=str)
 def test_we_answer_as_git_does(situation: Situation, repository: TestRepository, tmp_path: Path) -> None:
     situation.make(repository)
     done = run(repository.path, tmp_path / "home", *situation.ours, "-o", str(tmp_path / "out"), "--", *CHECK)

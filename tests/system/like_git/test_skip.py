@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import TestRepository
+from tests.support.quick import quick_first
 from tests.system.like_git.test_ends import ran
 from tests.system.questions.test_predicate import found, run
 
@@ -22,6 +23,7 @@ def line(repository: TestRepository) -> list[str]:
     ]
 
 
+@pytest.mark.long
 def test_what_is_skipped_is_never_run_and_is_told(
     repository: TestRepository, line: list[str], tmp_path: Path
 ) -> None:
@@ -48,7 +50,13 @@ def test_what_is_skipped_is_never_run_and_is_told(
 
 @pytest.mark.parametrize(
     ("text", "says"),
-    [("nothing", "expected a revision"), ("main..main~2", "found none"), ("main..", "expected REV, or A..B")],
+    quick_first(
+        [
+            ("nothing", "expected a revision"),
+            ("main..main~2", "found none"),
+            ("main..", "expected REV, or A..B"),
+        ]
+    ),
 )
 def test_what_cannot_be_skipped(
     repository: TestRepository, line: list[str], tmp_path: Path, text: str, says: str

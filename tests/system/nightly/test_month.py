@@ -93,6 +93,7 @@ def test_a_fault_is_an_incident_until_it_is_mended(month: Month) -> None:
     check_beliefs(month)
 
 
+@pytest.mark.long
 def test_a_case_that_cannot_be_run_makes_the_night_fail_with_a_line(
     month: Month, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -110,6 +111,7 @@ def test_a_case_that_cannot_be_run_makes_the_night_fail_with_a_line(
     )
 
 
+@pytest.mark.long
 def test_a_case_that_gets_to_no_result_says_its_last_line_and_its_log(
     month: Month, capfd: pytest.CaptureFixture[str]
 ) -> None:

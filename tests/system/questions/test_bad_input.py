@@ -15,6 +15,7 @@ import torch
 
 from precision_bisect.demo.scenarios import Scenario
 from precision_bisect.runner.git.repository import GitRepository
+from tests.support.quick import quick_first
 from tests.system.conftest import PROGRAM, DemoStack, make_stack
 
 
@@ -45,30 +46,34 @@ def assert_one_line(stack: DemoStack, arguments: list[str], *, code: int, says: 
 
 @pytest.mark.parametrize(
     ("options", "code", "says"),
-    [
-        ({"good": "no-such-revision"}, 2, "--good no-such-revision"),
-        ({"bad": "--upload-pack=touch /tmp/x"}, 2, "--bad"),
-        ({"stack": "/no/such/file.toml"}, 2, "/no/such/file.toml"),
-        ({"stack": "nonsense"}, 2, "nonsense"),
-        ({"case": "cases/no_such_case.py"}, 2, "cases/no_such_case.py"),
-        ({"case": "../outside.py"}, 2, "inside"),
-        ({"case": "/etc/passwd"}, 2, "inside"),
-        ({"bad_when": "nonsense"}, 2, "nonsense"),
-        ({"bad_when": "regex:("}, 2, "regular expression"),
-    ],
+    quick_first(
+        [
+            ({"good": "no-such-revision"}, 2, "--good no-such-revision"),
+            ({"bad": "--upload-pack=touch /tmp/x"}, 2, "--bad"),
+            ({"stack": "/no/such/file.toml"}, 2, "/no/such/file.toml"),
+            ({"stack": "nonsense"}, 2, "nonsense"),
+            ({"case": "cases/no_such_case.py"}, 2, "cases/no_such_case.py"),
+            ({"case": "../outside.py"}, 2, "inside"),
+            ({"case": "/etc/passwd"}, 2, "inside"),
+            ({"bad_when": "nonsense"}, 2, "nonsense"),
+            ({"bad_when": "regex:("}, 2, "regular expression"),
+        ],
+        3,
+    ),
     ids=str,
 )
 def test_a_wrong_option(stack: DemoStack, options: dict[str, str], code: int, says: str) -> None:
     assert_one_line(stack, replaced(stack.arguments, **options), code=code, says=says)
 
 
+@pytest.mark.long
 def test_swapped_equal_and_unrelated_ends(stack: DemoStack) -> None:
     good, bad = stack.truth.good, stack.truth.bad
     assert_one_line(stack, replaced(stack.arguments, good=bad, bad=good), code=4, says="swapped")
     assert_one_line(stack, replaced(stack.arguments, good=bad), code=4, says="two different ends")
 
 
-@pytest.mark.parametrize("missing", ["--bad", "--case"])
+@pytest.mark.parametrize("missing", quick_first(["--bad", "--case"]))
 def test_a_missing_option(stack: DemoStack, missing: str) -> None:
     words = list(stack.arguments)
     position = words.index(missing)
@@ -87,12 +92,14 @@ def copy_of(stack: DemoStack, tmp_path: Path) -> DemoStack:
     return DemoStack(directory, stack.truth, stack.environment, tmp_path / "report")
 
 
+@pytest.mark.long
 def test_a_folder_that_is_no_repository(stack: DemoStack, tmp_path: Path) -> None:
     copy = copy_of(stack, tmp_path)
     shutil.rmtree(copy.directory / "minilib" / ".git")
     assert_one_line(copy, copy.arguments, code=1, says="expected a git checkout")
 
 
+@pytest.mark.long
 def test_a_shallow_clone(stack: DemoStack, tmp_path: Path) -> None:
     """Of the cases, which stay at one commit, it is enough; of what a pin leads into it is not."""
     copy = copy_of(stack, tmp_path)
@@ -107,6 +114,7 @@ def test_a_shallow_clone(stack: DemoStack, tmp_path: Path) -> None:
     assert_one_line(copy, copy.arguments, code=1, says="--unshallow")
 
 
+@pytest.mark.long
 def test_a_case_with_uncommitted_changes(stack: DemoStack, tmp_path: Path) -> None:
     copy = copy_of(stack, tmp_path)
     case = copy.directory / "minilib" / copy.truth.case
@@ -114,6 +122,7 @@ def test_a_case_with_uncommitted_changes(stack: DemoStack, tmp_path: Path) -> No
     assert_one_line(copy, copy.arguments, code=1, says="commit them first")
 
 
+@pytest.mark.long
 def test_other_uncommitted_changes_are_said(stack: DemoStack, tmp_path: Path) -> None:
     copy = copy_of(stack, tmp_path)
     (copy.directory / "minipto" / "scratch.txt").write_text("x")
@@ -200,6 +209,7 @@ def test_a_truncated_tensor_file(stack: DemoStack, tmp_path: Path) -> None:
     assert_one_line(stack, [*stack.arguments, "--golden-data", str(data)], code=1, says="y.pt")
 
 
+@pytest.mark.long
 def test_a_malicious_pickle_is_never_executed(stack: DemoStack, tmp_path: Path) -> None:
     data = golden(tmp_path / "golden")
     trap = tmp_path / "executed"

@@ -83,6 +83,7 @@ def test_a_command_that_exits_alike_shows_what_it_printed_and_where(small: Small
     assert lines[-1].startswith("error: ")
 
 
+@pytest.mark.long
 def test_a_case_that_fails_otherwise_is_told_what_would_count(small: Small) -> None:
     ends = small.ends("echo RIGHT\n", "echo broken; exit 3\n")
     done = small.run(*ends, "--case", "case.sh")

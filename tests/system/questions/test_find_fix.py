@@ -76,6 +76,7 @@ def test_wrong_directions(repository: TestRepository, tmp_path: Path, words: lis
     assert says.replace("{0}", commits[0][:12]).replace("{-1}", commits[-1][:12]) in line
 
 
+@pytest.mark.long
 def test_a_fix_needs_both_ends(repository: TestRepository, tmp_path: Path) -> None:
     history(repository)
     done = run(repository.path, tmp_path / "home", "--find-fix", "--bad", "HEAD~9", "--", "sh", "-c", CHECK)

@@ -77,12 +77,15 @@ private:
         }
         tensor.buffer_bytes = tensor.numel() * element_size(tensor.dtype);
         const size_t padded = (tensor.buffer_bytes / kBufferAlignment + 1) * kBufferAlignment;
-        Buffer buffer(static_cast<uint8_t*>(std::aligned_alloc(kBufferAlignment, padded)));
+        // Device memory holds no bookkeeping of the host's allocator: what a kernel writes just before its tensor
+        // lands in a margin, as it would land in a neighbour there.
+        const size_t allocated = kBufferAlignment + padded;
+        Buffer buffer(static_cast<uint8_t*>(std::aligned_alloc(kBufferAlignment, allocated)));
         if (buffer == nullptr) {
             throw OrchestrationError("out of memory: a tensor of " + std::to_string(tensor.buffer_bytes) + " bytes");
         }
-        std::memset(buffer.get(), 0, padded);
-        tensor.buffer_addr = reinterpret_cast<uint64_t>(buffer.get());
+        std::memset(buffer.get(), 0, allocated);
+        tensor.buffer_addr = reinterpret_cast<uint64_t>(buffer.get() + kBufferAlignment);
         graph_.buffers.push_back(std::move(buffer));
         return tensor;
     }

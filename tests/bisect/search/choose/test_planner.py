@@ -221,6 +221,7 @@ def test_planning_is_deterministic():
     assert len(runs) == 1
 
 
+@pytest.mark.long
 def test_a_hundred_thousand_commits_are_planned_with_skips():
     graph = CommitGraph(branching(100_000, 0.1, random.Random(1)))
     first = next_step(Knowledge.start(graph))

@@ -159,6 +159,7 @@ def accused(*, told: bool, slots: int, bad_slots: int, seeds: int) -> tuple[int,
     return right, wrong
 
 
+@pytest.mark.long
 def test_a_bad_slot_makes_nobody_a_culprit_once_places_are_told():
     right, wrong = accused(told=True, slots=8, bad_slots=1, seeds=12)
     assert wrong == 0

@@ -22,6 +22,7 @@ from precision_bisect.runner.compare.statistics.statistics import Tolerance
 from precision_bisect.runner.localization.orders import OrderConfirmation, OrderTrial
 from precision_bisect.store.vocabulary import Verdict
 from tests.reduce.localize.simulated_build import executor_in
+from tests.support.quick import quick_first
 
 ORDERS = ("serial", "reverse")
 
@@ -119,7 +120,7 @@ def test_a_run_without_outputs_is_neither_a_failure_nor_a_pass(tmp_path: Path) -
     }
 
 
-@pytest.mark.parametrize("rate", [0.2, 0.5, 0.8])
+@pytest.mark.parametrize("rate", quick_first([0.2, 0.5, 0.8]))
 def test_a_flake_is_hardly_ever_taken_for_a_race(tmp_path: Path, rate: float) -> None:
     rng = random.Random(7)
     confirmed = 0

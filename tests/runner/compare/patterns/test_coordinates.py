@@ -8,6 +8,7 @@ from precision_bisect.runner.compare.patterns.recognize import recognize
 from precision_bisect.runner.compare.patterns.scene import MAX_ELEMENTS
 from precision_bisect.runner.compare.statistics.statistics import Tolerance
 from tests.runner.compare.tensor_makers import view_of
+from tests.support.quick import quick_first
 
 ROWS, COLUMNS = 9_000, 512
 LAST = MAX_ELEMENTS // COLUMNS + 1000
@@ -26,7 +27,7 @@ def evidence(actual: torch.Tensor, expected: torch.Tensor, pattern: Pattern) -> 
     return match.evidence
 
 
-@pytest.mark.parametrize(("top", "bottom"), [(7000, 7032), (1000, 8000), (129, 8999)])
+@pytest.mark.parametrize(("top", "bottom"), quick_first([(7000, 7032), (1000, 8000), (129, 8999)]))
 def test_a_box(expected: torch.Tensor, top: int, bottom: int) -> None:
     actual = expected.clone()
     actual[top:bottom, 64:96] += 1 + torch.rand(bottom - top, 32)

@@ -11,6 +11,7 @@ QUICK_DRAWS = 44
 """One of each kind of values and of differences."""
 
 
+@pytest.mark.long
 def test_few_draws_of_all_types_name_anything() -> None:
     found = [count_alarms(dtype, QUICK_DRAWS, first=100 * number) for number, dtype in enumerate(DType)]
     draws = sum(each.draws for each in found)
