@@ -1,6 +1,7 @@
 """The live picture on terminals of all sizes: no line is too wide, and none is broken within a word."""
 
 import io
+import time
 
 import pytest
 from rich.console import Console
@@ -43,7 +44,10 @@ def bisection(commits: int) -> Bisection:
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_the_picture_shows_the_range_what_is_to_come_and_what_each_slot_does(width: int) -> None:
+def test_the_picture_shows_the_range_what_is_to_come_and_what_each_slot_does(
+    width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(time, "monotonic", lambda: 1000.0)
     progress = LiveProgress(console_to(io.StringIO(), width))
     progress.stage("tool", commits=90, candidates=80)
     progress.standing(bisection(200))
