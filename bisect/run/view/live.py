@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
@@ -40,7 +40,7 @@ _INDENT = 8
 @dataclass
 class _Run:
     probe: StartedProbe
-    begun: float = field(default_factory=time.monotonic)
+    begun: float
     slot: int | None = None
     activity: str = "waiting for a worker"
 
@@ -117,7 +117,7 @@ class LiveProgress(Progress):
 
     @override
     def probe_started(self, probe: StartedProbe) -> None:
-        self._runs[probe.ordinal] = _Run(probe)
+        self._runs[probe.ordinal] = _Run(probe, begun=time.monotonic())
 
     @override
     def activity(self, ordinal: int, slot: int, text: str) -> None:
