@@ -31,7 +31,7 @@ def _parse(text: str, stack: Stack, repository: str, git: GitRepository) -> Cher
         raise UsageError(
             f"{option}: expected a commit with one parent, found {len(picked.parents)}: pick its parts"
         )
-    pins = {pin.path for pin in stack.pins.values() if pin.holder == repository}
+    pins = {path for pin in stack.pins.values() if pin.holder == repository for path in pin.paths}
     moved = sorted(pins.intersection(picked.files))
     if moved:
         raise UsageError(

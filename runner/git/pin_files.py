@@ -23,7 +23,8 @@ class PinReader:
 
     def learn(self, repository: str, history: Sequence[Commit]) -> None:
         """Follow the pins of a history, parents first, without asking git for each commit."""
-        for path in {pin.path for pin in self._stack.pins.values() if pin.holder == repository}:
+        pins = [pin for pin in self._stack.pins.values() if pin.holder == repository]
+        for path in {path for pin in pins for path in pin.paths}:
             for commit in history:
                 if not commit.parents:
                     continue
@@ -41,7 +42,11 @@ class PinReader:
                 mode, object_id = self._entry(pin.holder, sha, pin.path)
                 return object_id if mode == _GITLINK_MODE else None
             case CommitFilePin():
-                text = (self.text(pin.holder, sha, pin.path) or "").strip()
+                text = self.text(pin.holder, sha, pin.path)
+                if text is None and pin.earlier is not None:
+                    found = _named(self.text(pin.holder, sha, pin.earlier.path) or "", pin.earlier.key)
+                    text = found["value"] if found else None
+                text = (text or "").strip()
                 return text if is_commit_id(text) else None
             case VersionFilePin():
                 found = _assignment(self.text(pin.holder, sha, pin.path) or "", pin.key)
@@ -64,10 +69,10 @@ class PinReader:
             return None
         for name, pin in self._stack.pins.items():
             value = revisions.get(self._stack.held_name(name))
-            if (pin.holder, pin.path) != (holder, path) or value is None:
+            if pin.holder != holder or path not in pin.paths or value is None:
                 continue
-            if isinstance(pin, CommitFilePin) and text.strip() != value:
-                text = f"{value}\n"
+            if isinstance(pin, CommitFilePin):
+                text = self._held_id(pin, path, text, value, revisions[holder])
             elif isinstance(pin, VersionFilePin) and (found := _assignment(text, pin.key)):
                 text = text[: found.start("value")] + value + text[found.end("value") :]
         return text
@@ -77,7 +82,7 @@ class PinReader:
         changed: dict[tuple[str, str], str] = {}
         for holder, path in self._stack.pin_files:
             pins = [
-                name for name, pin in self._stack.pins.items() if (pin.holder, pin.path) == (holder, path)
+                name for name, pin in self._stack.pins.items() if pin.holder == holder and path in pin.paths
             ]
             if not any(self._stack.held_name(name) in revisions for name in pins):
                 continue
@@ -86,12 +91,33 @@ class PinReader:
                 changed[holder, path] = text
         return changed
 
+    def _held_id(self, pin: CommitFilePin, path: str, text: str, value: str, sha: str) -> str:
+        """A file that may name a commit, with this one in it where it is the file that counts at `sha`."""
+        if path == pin.path:
+            return text if text.strip() == value else f"{value}\n"
+        assert pin.earlier is not None
+        found = _named(text, pin.earlier.key)
+        if found is None or self.text(pin.holder, sha, pin.path) is not None:
+            return text
+        return text[: found.start("value")] + value + text[found.end("value") :]
+
     def _entry(self, repository: str, sha: str, path: str) -> tuple[str, str]:
         key = (repository, sha, path)
         if key not in self._entries:
             found = (e for e in self._repositories[repository].tree(sha, (path,)) if e.path == path)
             self._entries[key] = next(((e.mode, e.object) for e in found), _ABSENT)
         return self._entries[key]
+
+
+def _named(text: str, key: str) -> re.Match[str] | None:
+    """The first line that gives a key a commit's full id, as YAML or a shell writes it.
+
+    >>> _named("env:\\n  ISA_COMMIT: '" + 40 * "a" + "' # newer\\n", "ISA_COMMIT")["value"] == 40 * "a"
+    True
+    """
+    return re.search(
+        rf"^[ \t]*{re.escape(key)}[ \t]*[:=][ \t]*['\"]?(?P<value>[0-9a-f]{{40}})\b", text, re.MULTILINE
+    )
 
 
 def _assignment(text: str, key: str) -> re.Match[str] | None:

@@ -49,6 +49,18 @@ class GitlinkPin(Model):
     """A pin that is searched follows its holder's commits, and is looked into where the culprit moves it. One that is
     not is frozen: held at what the bad end says for the whole bisection."""
 
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Where the submodule lies."""
+        return (self.path,)
+
+
+class EarlierPlace(Model):
+    """Where commits that have no pin file yet name the commit: a line `KEY: ID` or `KEY=ID` of another file."""
+
+    path: RelativePath
+    key: str
+
 
 class CommitFilePin(Model):
     """A file of `holder` that holds the full commit id of another repository, and nothing else."""
@@ -56,9 +68,16 @@ class CommitFilePin(Model):
     kind: Literal["commit-file"]
     holder: str
     path: RelativePath
+    earlier: EarlierPlace | None = None
+    """Read where `path` is missing."""
     target: str | None = None
     """The repository, where it belongs to the stack: it is checked out beside the others, and can be searched."""
     search: bool = True
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The files that may say it."""
+        return (self.path,) if self.earlier is None else (self.path, self.earlier.path)
 
 
 class VersionFilePin(Model):
@@ -69,6 +88,11 @@ class VersionFilePin(Model):
     path: RelativePath
     key: str
     search: bool = True
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The file that says it."""
+        return (self.path,)
 
 
 Pin = Annotated[GitlinkPin | CommitFilePin | VersionFilePin, Field(discriminator="kind")]

@@ -172,7 +172,8 @@ class Stack(Model):
     @cached_property
     def pin_files(self) -> tuple[tuple[str, str], ...]:
         """Holder and path of the files that pin something, each once."""
-        files = [(pin.holder, pin.path) for pin in self.pins.values() if not isinstance(pin, GitlinkPin)]
+        pins = [pin for pin in self.pins.values() if not isinstance(pin, GitlinkPin)]
+        files = [(pin.holder, path) for pin in pins for path in pin.paths]
         return tuple(dict.fromkeys(files))
 
     def held_name(self, pin: str) -> str:

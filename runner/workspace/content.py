@@ -62,7 +62,8 @@ class StackContent:
         self._workspace = workspace
         self._keys = {
             name: ContentKeys(
-                repository.ignore, pins={pin.path for pin in stack.pins.values() if pin.holder == name}
+                repository.ignore,
+                pins={path for pin in stack.pins.values() if pin.holder == name for path in pin.paths},
             )
             for name, repository in stack.repositories.items()
         }
@@ -122,7 +123,7 @@ class StackContent:
     def _pins_of_repositories(self) -> frozenset[tuple[str, str]]:
         """The pin files that hold the commit of a repository of the stack, whose own content counts."""
         pins = [self._stack.pins[name] for name in self._stack.links.values()]
-        return frozenset((pin.holder, pin.path) for pin in pins)
+        return frozenset((pin.holder, path) for pin in pins for path in pin.paths)
 
 
 def _term(path: str, mode: str, object_id: str) -> int:

@@ -106,6 +106,10 @@ def _held_pins(stack: Stack, revisions: Mapping[str, str], values: Mapping[str, 
         if value is None or isinstance(pin, GitlinkPin):
             continue
         if isinstance(pin, CommitFilePin):
+            if pin.earlier is not None:
+                earlier = _word(f"{values[pin.holder]}/{pin.earlier.path}")
+                line = rf"s/^\([[:blank:]]*{re.escape(pin.earlier.key)}[[:blank:]]*[:=].*\)[0-9a-f]\{{40\}}/\1{value}/"
+                yield f"[ -f {file} ] || [ ! -f {earlier} ] || sed -i {_word(line)} {earlier}"
             yield f"[ ! -f {file} ] || echo {_word(value)} > {file}"
         else:
             # What stands before a value may be quoted; the new value is put in as a whole assignment.

@@ -22,7 +22,13 @@ def make_reader(repository: TestRepository) -> Callable[[], PinReader]:
             "searched": "tool",
             "repositories": {"tool": {"path": repository.path}, "isa": {"path": Path("isa")}},
             "pins": {
-                "isa": {"kind": "commit-file", "holder": "tool", "path": "isa.pin", "target": "isa"},
+                "isa": {
+                    "kind": "commit-file",
+                    "holder": "tool",
+                    "path": "isa.pin",
+                    "earlier": {"path": "ci/jobs.yml", "key": "ISA_COMMIT"},
+                    "target": "isa",
+                },
                 "tools": {"kind": "version-file", "holder": "tool", "path": "env.sh", "key": "TOOLS"},
             },
             "case": {"repository": "tool", "command": ["true"], "cwd": "{tool}", "harness": False},
@@ -57,13 +63,30 @@ def test_a_commit_file_holds_a_full_id_and_nothing_else(
     assert reader().value("isa", sha) == value
 
 
+@pytest.mark.parametrize("line", [f"  ISA_COMMIT: {COMMIT}", f"ISA_COMMIT='{COMMIT}' # newer"])
+def test_a_commit_without_the_file_names_it_where_it_once_stood(
+    repository: TestRepository, reader: Callable[[], PinReader], line: str
+) -> None:
+    jobs = f"env:\n  OTHER: 1\n  MY_ISA_COMMIT: {ANOTHER}\n{line}\n"
+    first = repository.commit("a literal", {"ci/jobs.yml": jobs})
+    assert reader().value("isa", first) == COMMIT
+    held = {"tool": first, "isa": ANOTHER}
+    assert reader().rewritten(held) == {("tool", "ci/jobs.yml"): jobs.replace(COMMIT, ANOTHER)}
+    assert reader().rewritten({"tool": first, "isa": COMMIT}) == {}
+    second = repository.commit("a file", {"isa.pin": f"{ANOTHER}\n"})
+    assert reader().value("isa", second) == ANOTHER
+    assert reader().rewritten({"tool": second, "isa": COMMIT}) == {("tool", "isa.pin"): f"{COMMIT}\n"}
+    third = repository.commit("an empty file", {"isa.pin": "\n"})
+    assert reader().value("isa", third) is None
+
+
 def test_a_history_learnt_at_once_says_what_each_commit_says(
     repository: TestRepository, reader: Callable[[], PinReader]
 ) -> None:
-    first = repository.commit("first", {"isa.pin": f"{COMMIT}\n", "env.sh": "TOOLS=v1\n"})
+    first = repository.commit("first", {"ci/jobs.yml": f"ISA_COMMIT: {COMMIT}\n", "env.sh": "TOOLS=v1\n"})
     repository.commit("moved", {"isa.pin": f"{ANOTHER}\n"})
     repository.commit("unrelated", {"other": "x"})
-    last = repository.commit("gone", {"isa.pin": None, "env.sh": "TOOLS=v2\n"})
+    last = repository.commit("gone", {"isa.pin": None, "ci/jobs.yml": None, "env.sh": "TOOLS=v2\n"})
     history = GitRepository(repository.path).commits(good=first, bad=last)
     learnt = reader()
     learnt.learn("tool", history)

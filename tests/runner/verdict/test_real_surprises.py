@@ -1,70 +1,62 @@
 """What the real repositories were found to do and the runner must stand: see docs/real-stack.md."""
 
-import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from precision_bisect.runner.git.pin_files import PinReader
+from precision_bisect.runner.git.repository import GitRepository
 from precision_bisect.runner.stack.file import load_stack
 from precision_bisect.runner.stack.templates import fill
 from precision_bisect.runner.verdict.ending import Ending
 from precision_bisect.runner.verdict.verdict import Classifier
 from precision_bisect.runner.workspace.content import ContentKeys
 from precision_bisect.store.vocabulary import BuildSource, Verdict
+from tests.conftest import TestRepository
 from tests.runner.small_stack import SmallStack
 
 PIN = "0123456789abcdef0123456789abcdef01234567"
 
-TAKES_A_COMMIT = """
-def ensure_pto_isa_root(commit=None, clone_protocol="ssh", update_if_exists=False, verbose=False):
-    return f"{commit} over {clone_protocol}"
-"""
-READS_THE_PIN = """
-def ensure_pto_isa_root(verbose=False):
-    return "the pin"
-"""
-
-
-def checkout_pto_isa(folder: Path, files: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    """Run the stack file's step in a checkout that holds these files."""
-    for name, text in files.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    step = load_stack("simpler").steps["pto-isa"]
-    argv = [fill(word, {"python": sys.executable}) for word in step.command]
-    return subprocess.run(
-        argv, cwd=folder, env={**os.environ, "PYTHONPATH": str(folder)}, capture_output=True, text=True
-    )
-
 
 @pytest.mark.parametrize(
-    ("files", "said"),
+    "files",
     [
-        ({"simpler_setup/pto_isa.py": READS_THE_PIN, "pto_isa.pin": f"{PIN}\n"}, "the pin"),
-        ({"simpler_setup/pto_isa.py": TAKES_A_COMMIT, "pto_isa.pin": f"{PIN}\n"}, f"{PIN} over https"),
-        (
-            {
-                "simpler_setup/pto_isa.py": TAKES_A_COMMIT,
-                ".github/workflows/ci.yml": f"env:\n  PTO_ISA_COMMIT: {PIN}\n",
-            },
-            f"{PIN} over https",
-        ),
+        {"pto_isa.pin": f"{PIN}\n", ".github/workflows/ci.yml": f"env:\n  PTO_ISA_COMMIT: {PIN[::-1]}\n"},
+        {".github/workflows/ci.yml": f"env:\n  # as the scene tests\n  PTO_ISA_COMMIT: {PIN}\n"},
     ],
-    ids=["pin", "pin that is handed over", "literal of CI"],
+    ids=["pin", "literal of CI"],
 )
-def test_pto_isa_is_the_commit_s_own_in_every_era(tmp_path: Path, files: dict[str, str], said: str) -> None:
-    done = checkout_pto_isa(tmp_path, files)
-    assert (done.returncode, done.stdout.strip()) == (0, said), done.stderr
+@pytest.mark.parametrize(("stack", "holder"), [("simpler", "simpler"), ("pypto", "runtime")])
+def test_pto_isa_is_the_commit_s_own_in_every_era(
+    repository: TestRepository, files: dict[str, str], stack: str, holder: str
+) -> None:
+    loaded = load_stack(stack)
+    reader = PinReader(loaded, {holder: GitRepository(repository.path)})
+    assert loaded.links["pto-isa"] == "pto-isa"
+    assert reader.value("pto-isa", repository.commit("pin", files)) == PIN
+    assert reader.value("pto-isa", repository.commit("none", dict.fromkeys(files))) is None
 
 
-def test_a_commit_that_names_no_pto_isa_fails_to_build(tmp_path: Path) -> None:
-    files = {"simpler_setup/pto_isa.py": TAKES_A_COMMIT, ".github/workflows/ci.yml": "env:\n"}
-    done = checkout_pto_isa(tmp_path, files)
-    assert done.returncode != 0
-    assert "expected the commit of pto-isa" in done.stderr
+@pytest.mark.parametrize("stack", ["simpler", "pypto"])
+def test_kernels_are_compiled_against_a_repository_at_the_very_commit(
+    repository: TestRepository, tmp_path: Path, stack: str
+) -> None:
+    """The runtime asks its HEAD, and whether it is changed; what another commit left there is replaced."""
+    old = repository.commit("old", {"include/isa.hpp": "old"})
+    repository.commit("new", {"include/isa.hpp": "new"})
+    repository.git("worktree", "add", "--quiet", "--detach", str(tmp_path / "slot"), old)
+    left = tmp_path / "runtime/build/pto-isa/include/left.hpp"
+    left.parent.mkdir(parents=True)
+    left.write_text("left")
+    argv = [
+        fill(word, {"pto-isa": str(tmp_path / "slot")}) for word in load_stack(stack).steps["pto-isa"].command
+    ]
+    subprocess.run(argv, cwd=tmp_path / "runtime", check=True)
+    made = GitRepository(tmp_path / "runtime/build/pto-isa")
+    assert made.run("rev-parse", "HEAD").strip() == old
+    assert made.run("status", "--porcelain") == ""
+    assert (made.path / "include/isa.hpp").read_text() == "old"
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ path = "isa"
 kind = "commit-file"
 holder = "tool"
 path = "isa.pin"
+earlier = { path = "ci/jobs.yml", key = "ISA_COMMIT" }
 target = "isa"
 [pins.assembler]
 kind = "version-file"
@@ -107,6 +108,26 @@ def test_a_pin_file_is_searched_inside(pinned: Pinned) -> None:
     assert report["through"]["commit"] == moving
     (finding,) = report["counterfactuals"]
     assert finding["blame"] == "submodule"
+    script = subprocess.run(["sh", str(pinned.output / "reproduce-bad.sh")], capture_output=True, text=True)
+    assert "WRONG y" in script.stdout, script.stderr
+
+
+def test_a_literal_from_before_the_pin_file_is_searched_inside(pinned: Pinned) -> None:
+    """The file that holds it says other things too, and takes the counterfactuals' values."""
+    commits = [pinned.isa.commit(f"isa {n}", {"isa.txt": f"{n}{' wrong' * (n > 2)}\n"}) for n in range(1, 5)]
+    jobs = "on: push\nenv:\n  ISA_COMMIT: {}\n"
+    pinned.tool.commit("no file yet", {"isa.pin": None, "ci/jobs.yml": jobs.format(commits[0])})
+    pinned.tool.commit("unrelated", {"ci/jobs.yml": "# jobs\n" + jobs.format(commits[0])})
+    moving = pinned.tool.commit("move it", {"ci/jobs.yml": jobs.format(commits[-1])})
+    pinned.tool.commit("a file", {"isa.pin": f"{commits[-1]}\n"})
+    done = pinned.bisect(good="HEAD~3")
+    assert done.returncode == 0, done.stderr
+    report = pinned.report()
+    (named,) = report["culprits"]
+    assert (named["repository"], named["commit"]) == ("isa", commits[2])
+    assert report["through"]["commit"] == moving
+    assert [finding["blame"] for finding in report["counterfactuals"]] == ["submodule"]
+    assert [commit["subject"] for commit in report["collapsed"]] == ["unrelated", "a file"]
     script = subprocess.run(["sh", str(pinned.output / "reproduce-bad.sh")], capture_output=True, text=True)
     assert "WRONG y" in script.stdout, script.stderr
 
