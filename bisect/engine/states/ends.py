@@ -7,7 +7,7 @@ from typing_extensions import override
 
 from ....runner.errors import EndsError
 from ....store.vocabulary import Judgement, Phase, Seeks
-from ...search.choose.bound import LONGEST_WAIT_FOR_FAILURE, LONGEST_WAIT_FOR_PASS, worth_waiting
+from ...search.choose.bound import worth_waiting
 from ...search.model.groups import GOOD_END
 from ..evidence import failing_end, new_end, old_end, passing_end
 from ..known import Known
@@ -92,8 +92,7 @@ class MeasuringEnds(BeforeEnds):
             return min(runs) >= known.question.end_runs
         posterior = self.range_search.posterior(known, around)
         of_old, of_new = shown if loaded.range.seeks is Seeks.REGRESSION else shown[::-1]
-        longest = LONGEST_WAIT_FOR_FAILURE if shown[0] else LONGEST_WAIT_FOR_PASS
-        return not worth_waiting(posterior, good=not of_old, bad=not of_new, longest=longest)
+        return not worth_waiting(posterior, good=not of_old, bad=not of_new, for_failure=shown[0])
 
     def _give_up(self, known: Known) -> NoReturn:
         """Raises `EndsError`: as far as the runs tell, the ends do not differ, or are swapped."""

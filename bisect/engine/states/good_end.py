@@ -8,7 +8,7 @@ from typing_extensions import override
 from ....runner.errors import EndsError
 from ....store.vocabulary import Judgement, Phase
 from ....store.words import plural
-from ...search.choose.bound import LONGEST_WAIT_FOR_FAILURE, worth_waiting
+from ...search.choose.bound import worth_waiting
 from ...search.choose.gallop import GallopTo, NothingPasses, Passes, gallop
 from ...search.evidence.knowledge import Observation, Outcome
 from ...search.evidence.posterior import Posterior
@@ -118,8 +118,7 @@ def _require_worth(known: Known, bad: Target) -> None:
         require_judged(probe, bad)
     passes = [Observation(GOOD_END, Outcome.GOOD), *[Observation(0, Outcome.GOOD)] * len(probes)]
     posterior = Posterior.start(CommitGraph([[]]), known.question.rates, observations=passes)
-    longest = LONGEST_WAIT_FOR_FAILURE
-    if probes and not worth_waiting(posterior, good=False, bad=True, longest=longest):
+    if probes and not worth_waiting(posterior, good=False, bad=True, for_failure=True):
         raise never_shown(bad, Judgement.BAD, len(probes))
 
 

@@ -4,6 +4,7 @@ from math import log2
 
 import numpy as np
 
+from ..evidence.knowledge import Outcome
 from ..evidence.posterior import Posterior
 from ..model.groups import GOOD_END
 
@@ -11,9 +12,9 @@ _FACTOR = 4.0
 _BESIDE = 20.0
 _MOST = 1000
 _LEAST_CAPACITY = 0.01
-LONGEST_WAIT_FOR_FAILURE = 100.0
+_LONGEST_WAIT_FOR_FAILURE = 100.0
 """Runs expected until an end fails that should. A failure as rare takes several times as many to be searched."""
-LONGEST_WAIT_FOR_PASS = 20.0
+_LONGEST_WAIT_FOR_PASS = 20.0
 """Runs expected until an end passes that should: it was said to pass, and not to pass now and then."""
 
 
@@ -31,18 +32,28 @@ def most_runs(posterior: Posterior, *, confidence: float = 0.99) -> int:
     return int(min(_MOST, _BESIDE + _FACTOR * bits / max(_LEAST_CAPACITY, capacity(good, bad))))
 
 
-def worth_waiting(posterior: Posterior, *, good: bool, bad: bool, longest: float) -> bool:
-    """Whether to wait for the good end to pass, for the bad one to fail, or for both, where at most `longest` runs are
-    expected until then. Each must have run.
+def runs_left(posterior: Posterior, *, confidence: float = 0.99) -> int:
+    """How many more runs the search may take."""
+    made = sum(seen.outcome is not Outcome.SKIP for seen in posterior.observations)
+    return most_runs(posterior, confidence=confidence) - made
+
+
+def worth_waiting(posterior: Posterior, *, good: bool, bad: bool, for_failure: bool) -> bool:
+    """Whether to wait for the good end to show what it stands for, for the bad one, or for both. Each must have run.
+    for_failure: whether a failure is waited for; a pass, else.
 
     Where the bad end fails in the next run with chance p, 1 / p runs are expected until it does. With every pass it
-    becomes less likely that the failure is one that comes and goes, and that there is one at all. Where both ends show
-    the opposite, they are swapped.
+    becomes less likely that the failure is one that comes and goes, and that there is one at all. As long as it is
+    likelier than not that there is, a failure is waited for to the bound of the search. Where both ends show the
+    opposite, they are swapped.
     """
-    if good and bad:
+    if (good and bad) or runs_left(posterior) < 1:
         return False
+    belief = posterior.belief
+    if for_failure and belief.commits.sum() > belief.no_culprit + belief.environment:
+        return True
     chance = posterior.chance_to_fail(posterior.graph.bad) if bad else 1 - posterior.chance_to_fail(GOOD_END)
-    return chance * longest > 1
+    return chance * (_LONGEST_WAIT_FOR_FAILURE if for_failure else _LONGEST_WAIT_FOR_PASS) > 1
 
 
 def capacity(good: float, bad: float) -> float:

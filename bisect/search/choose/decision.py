@@ -1,17 +1,17 @@
 """What to run next, or the answer, when runs may be flaky."""
 
 from dataclasses import dataclass
+from math import log2
 from typing import Literal, TypeAlias
 
 import numpy as np
 
 from ..evidence.belief import Belief
-from ..evidence.knowledge import Outcome
 from ..evidence.posterior import Posterior
 from ..graph.graph import CommitGraph, Floats, Mask
 from ..model.groups import GOOD_END
-from .bound import most_runs
-from .information import information_gain
+from .bound import runs_left
+from .information import entropy, information_gain
 from .planner import Found, OnlySkipped, Probe, next_step
 
 
@@ -66,7 +66,8 @@ def next_run(posterior: Posterior, *, confidence: float = 0.99, costs: Floats | 
     that can be tested has passed. `costs`: of one run of each commit and, last, of `GOOD_END`, in any unit; shape
     [n + 1]; equal by default.
 
-    A search ends with what is known once it has made `most_runs`, or is expected to need more than these allow.
+    A search ends with what is known once it has made `most_runs`, or is expected to need more than these allow until
+    the entropy that is left is what the confidence leaves.
     """
     if posterior.certain is not None:
         step = next_step(
@@ -75,8 +76,11 @@ def next_run(posterior: Posterior, *, confidence: float = 0.99, costs: Floats | 
         if isinstance(step, Probe):
             return step
     answer = _answer(posterior, confidence)
+    left = runs_left(posterior, confidence=confidence)
     if isinstance(answer, Found):
         missing = not_shown(posterior, answer.culprit)
+        if missing and left < 1:
+            return Undecided(credible_set(posterior.belief, confidence), "bound")
         if missing:
             return ToShow(answer.culprit, missing)
     if answer is not None:
@@ -85,12 +89,9 @@ def next_run(posterior: Posterior, *, confidence: float = 0.99, costs: Floats | 
     information = gain * worth(posterior)
     value = information if costs is None else information / costs
     best = int(np.argmax(np.where(information >= _LEAST_SHARE * information.max(), value, -1.0)))
-    left = most_runs(posterior, confidence=confidence) - sum(
-        seen.outcome is not Outcome.SKIP for seen in posterior.observations
-    )
     most = float((gain * posterior.testable * rerun_worth(posterior)).max())
-    expected = _entropy_left(posterior) / max(most, _LEAST_INFORMATION)
-    if expected > left:
+    lacking = _entropy_left(posterior) - _entropy_at(confidence, len(posterior.graph))
+    if left < 1 or lacking / max(most, _LEAST_INFORMATION) > left:
         return Undecided(credible_set(posterior.belief, confidence), "bound" if left < 1 else "nothing tells")
     return Probe(GOOD_END if best == len(posterior.graph) else best, None)
 
@@ -185,6 +186,11 @@ def _indistinguishable(
     for commit in commits:
         groups.setdefault(frozenset(mask for mask in seen_together if mask & bit[commit]), []).append(commit)
     return list(groups.values())
+
+
+def _entropy_at(confidence: float, commits: int) -> float:
+    """The most entropy, in bits, that is left where one of so many commits has a confidence (Fano's inequality)."""
+    return float(entropy(np.array(confidence))) + (1 - confidence) * log2(max(1, commits))
 
 
 def _entropy_left(posterior: Posterior) -> float:

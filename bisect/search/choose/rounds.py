@@ -8,6 +8,7 @@ from ..evidence.one_place import compared_in_one_place, next_to_compare
 from ..evidence.posterior import Posterior
 from ..graph.graph import Floats
 from .batch import lost_their_value, next_runs
+from .bound import runs_left
 from .decision import (
     EnvironmentMoved,
     NoCulprit,
@@ -71,6 +72,8 @@ def next_round(
         return Round(start=() if kept else (undone,), cancel=lost, expected_steps=1.0)
     if compared_in_one_place(posterior, decision.culprit):
         return decision
+    if runs_left(posterior, confidence=confidence) < 1:
+        return Undecided(credible_set(posterior.belief, confidence), "bound")
     compare = next_to_compare(posterior, decision.culprit, in_flight=kept, count=max(0, workers - len(kept)))
     if compare is None:
         return Undecided(credible_set(posterior.belief, confidence))

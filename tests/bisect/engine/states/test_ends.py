@@ -120,7 +120,7 @@ def test_a_bad_end_that_never_fails_is_given_up_with_the_rate_that_is_left(jobs:
     assert isinstance(task.error, EndsError)
     assert "bad 8: expected a commit where the case fails" in str(task.error)
     assert "% of its runs" in str(task.error)
-    assert 20 <= len(task.simulated.started) <= 50
+    assert 58 <= len(task.simulated.started) <= 90
 
 
 @pytest.mark.parametrize("rate", quick_first([0.2, 0.1]))
