@@ -96,6 +96,11 @@ def _tolerance(options: ReduceOptions, *, default: float = 0.0) -> Tolerance:
     return Tolerance(rtol=options.rtol or default, atol=options.atol or default)
 
 
+def _case_tolerance(options: ReduceOptions, builds: OpenedBuilds) -> Tolerance | None:
+    """The case's own: as it was given, else as the bisection was told; None where neither says."""
+    return _tolerance(options) if options.has_tolerance else builds.harness
+
+
 def _localize(options: ReduceOptions, builds: OpenedBuilds, say: Say) -> int:
     builds.check_data()
     # Against a good build, any difference of a task counts, and the case's own tolerance tells what fails.
@@ -107,7 +112,7 @@ def _localize(options: ReduceOptions, builds: OpenedBuilds, say: Say) -> int:
             reference=_reference(options, builds),
             golden_data=builds.golden_data,
             tolerance=Tolerance() if options.has_twin else told,
-            harness=told if options.has_twin and options.has_tolerance else builds.harness,
+            harness=_case_tolerance(options, builds) if options.has_twin else None,
             budget=options.dump_budget,
             attempts=options.attempts,
             timeout=builds.timeout,
@@ -173,7 +178,7 @@ def _shrink(options: ReduceOptions, builds: OpenedBuilds, say: Say) -> int:
         failing_toolchain=builds.failing_toolchain,
         reference_toolchain=builds.reference_toolchain,
         golden_data=builds.golden_data,
-        tolerance=_tolerance(options),
+        tolerance=_case_tolerance(options, builds) or Tolerance(),
         output=options.output.absolute(),
         jobs=options.jobs,
         budget=options.budget,

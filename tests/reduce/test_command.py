@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import fields
 from importlib import resources
 from pathlib import Path
@@ -18,8 +19,11 @@ from click.testing import CliRunner
 from precision_bisect import configs
 from precision_bisect.reduce.cli import main
 from precision_bisect.reduce.command import _interpreter_hint
-from precision_bisect.reduce.opened import open_builds
+from precision_bisect.reduce.opened import OpenedBuilds, open_builds
 from precision_bisect.reduce.options import ReduceOptions
+from precision_bisect.reduce.shrink.request import ShrinkRequest
+from precision_bisect.runner.compare.statistics.statistics import Tolerance
+from precision_bisect.runner.errors import UserError
 from precision_bisect.runner.localization.divergence import Divergence, schema_text
 from precision_bisect.runner.process.fork_servers import ForkServers
 from tests.reduce.localize.report.test_summary import NOTHING
@@ -229,6 +233,36 @@ def test_a_relative_interpreter_is_found_from_every_folder(
         assert builds.reference_toolchain.python == tmp_path / "bin" / "python"
         assert (builds.failing, builds.reference) == (Path("failing"), Path("good"))
         assert (builds.golden_data, builds.timeout) == (None, 600)
+
+
+@pytest.mark.parametrize(
+    ("words", "rtol"), [([], 0.25), (["--rtol", "0.5"], 0.5)], ids=["the bisection's", "the user's"]
+)
+def test_a_reduction_judges_by_the_tolerance_that_the_bisection_was_told(
+    words: list[str], rtol: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "failing" / "data").mkdir(parents=True)
+    toolchain: Any = None
+    opened = OpenedBuilds(
+        failing=tmp_path / "failing",
+        reference=tmp_path / "failing",
+        failing_toolchain=toolchain,
+        reference_toolchain=toolchain,
+        golden_data=None,
+        harness=Tolerance(rtol=0.25, atol=0.0),
+        timeout=600,
+    )
+    asked: list[ShrinkRequest] = []
+
+    def shrink(request: ShrinkRequest, *, on_progress: Callable[[str], None]) -> None:
+        asked.append(request)
+        raise UserError("that is all")
+
+    monkeypatch.setattr("precision_bisect.reduce.command.shrink", shrink)
+    monkeypatch.setattr("precision_bisect.reduce.command.open_builds", lambda *_: nullcontext(opened))
+    result = CliRunner().invoke(main, ["--bisection", "one", *words])
+    assert result.stderr == "error: that is all\n"
+    assert [request.tolerance for request in asked] == [Tolerance(rtol=rtol, atol=0.0)]
 
 
 def test_json_for_machines_and_no_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from enum import Enum
 
 from precision_bisect.runner.localization.divergence import Divergence
@@ -131,8 +132,13 @@ def task_is_right(fault: Fault, divergence: Divergence | None) -> bool:
 
 
 def _planted(good: Sources, bad: Sources) -> frozenset[str]:
-    """Lines that only one of the orchestrations has, or that it has more often."""
-    ours, theirs = (
-        Counter(line.strip() for line in sources.orchestration.splitlines()) for sources in (bad, good)
-    )
-    return frozenset((ours - theirs) + (theirs - ours))
+    """Lines that only one of the orchestrations has, or has elsewhere. Of two that changed places either one moved, so
+    they are compared from both ends."""
+    ours, theirs = ([line.strip() for line in sources.orchestration.splitlines()] for sources in (bad, good))
+    return frozenset((*_moved(theirs, ours), *_moved(theirs[::-1], ours[::-1]))) - {""}
+
+
+def _moved(before: Sequence[str], after: Sequence[str]) -> Iterator[str]:
+    for kind, start, stop, first, last in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
+        if kind != "equal":
+            yield from (*before[start:stop], *after[first:last])

@@ -11,6 +11,7 @@ from benchmarks.localize.faults.answer import Grade, grade
 from benchmarks.localize.faults.draw import FAMILIES
 from benchmarks.localize.faults.fault import Cause, Change, Ending, Fault
 from benchmarks.localize.faults.sources import InapplicableError, Sources
+from precision_bisect.runner.localization.causes import BuildChange, FailureCause
 from precision_bisect.runner.localization.divergence import Divergence
 from precision_bisect.runner.localization.tensors import FirstDivergent
 from tests.reduce.demo_builds import Trees
@@ -58,6 +59,29 @@ def test_an_answer_is_right_only_with_task_tensor_class_and_change() -> None:
     assert grade(GOOD, fault(ADD), divergence(("add", "sum", "interaction"))) is Grade.WRONG
     assert grade(GOOD, fault(ADD), divergence()) is Grade.NOTHING
     assert grade(GOOD, fault(ADD), None) is Grade.ERROR
+
+
+@pytest.mark.parametrize("moved", ["- add_scalar(a);", "+ add_scalar(b);"])
+def test_of_lines_that_change_places_either_is_the_change(moved: str) -> None:
+    good, bad = (Sources(f"add_scalar({x});\nadd_scalar({y});\nsubmit();\n", {}) for x, y in ("ab", "ba"))
+    cause = Cause(frozenset({"add"}), frozenset({"sum"}), Change.SCALAR)
+    planted = Fault(bad, (cause,), Ending.MISMATCH)
+
+    def answer(line: str) -> Divergence:
+        told = FailureCause(
+            what="",
+            kind="submission",
+            confirmed=True,
+            effect=1.0,
+            changes=(BuildChange(part="orchestration", diff=(line,)),),
+            kernel="add",
+            task_class="introduced",
+            tensor="sum",
+        )
+        return divergence().model_copy(update={"causes": (told,)})
+
+    assert grade(good, planted, answer(moved)) is Grade.FIRST
+    assert grade(good, planted, answer("- submit();")) is Grade.WRONG
 
 
 def test_in_a_build_that_passes_only_silence_is_right() -> None:
