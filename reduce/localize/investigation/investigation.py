@@ -19,6 +19,8 @@ from ..attribution.attribution import Attribution, Attributor, DivergentTask
 from ..causes.changes import ChangedPart
 from ..causes.explain import explain, explain_ending, judge_of
 from ..causes.explanation import Cause, FailureExplanation
+from ..endings.crash import CrashingTask, crashing_task
+from ..endings.stall import examine_stall
 from ..experiments.experiment import Record, Steps, Tell
 from ..references.reference import ExpectedValues
 from ..references.request import LocalizationRequest
@@ -27,7 +29,6 @@ from ..report.explained import ExplainedFindings
 from ..report.findings import Findings, Spent, StallFindings
 from ..search.first_divergences import AttributedDivergences, FirstDivergences
 from ..search.search import DivergenceSearch
-from ..stalls.stall import examine_stall
 from .failing_run import FailingRun, failing_run
 
 _MOST_CAUSES = 4
@@ -71,7 +72,14 @@ def _examine_ending(
         return StallFindings(request=request, stall=stall, causes=causes)
     if not causes:
         raise error
-    return EndingFindings(request=request, ended=_in_words(error), causes=causes)
+    crashing: CrashingTask | None = None
+    if error.verdict is Verdict.CRASH and not all(_names_a_kernel(cause) for cause in causes):
+        crashing = yield from crashing_task(build, control)
+    return EndingFindings(request=request, ended=_in_words(error), causes=causes, crashing=crashing)
+
+
+def _names_a_kernel(cause: Cause) -> bool:
+    return any(change.part is ChangedPart.KERNEL for change in cause.changes)
 
 
 def _in_words(error: ReplayError) -> str:

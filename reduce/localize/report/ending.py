@@ -6,29 +6,36 @@ from dataclasses import dataclass
 
 from ....runner.localization.divergence import Divergence
 from ..causes.explanation import Cause
+from ..endings.crash import CrashingTask
 from ..references.request import LocalizationRequest
 from .cause_document import told_cause
 
 
 @dataclass(frozen=True, kw_only=True)
 class EndingFindings:
-    """How it ended, in one line, and the changes that make the good build end so."""
+    """How it ended, in one line, and the changes that make the good build end so; `crashing` is the task that crashes,
+    where no change names a kernel and one was found."""
 
     request: LocalizationRequest
     ended: str
     causes: tuple[Cause, ...]
+    crashing: CrashingTask | None = None
 
     def document(self) -> Divergence:
         """What `divergence.json` holds."""
-        request = self.request
+        request, crashing = self.request, self.crashing
+        causes = [told_cause(cause, None, ()) for cause in self.causes]
+        if crashing is not None and crashing.kernel:
+            found = {"kernel": crashing.kernel, "position": crashing.ordinal}
+            causes = [cause if cause.kernel else cause.model_copy(update=found) for cause in causes]
         return Divergence(
             failing_build=str(request.failing),
             reference=request.reference.used(request.toolchain.platform),
             rtol=request.tolerance.rtol,
             atol=request.tolerance.atol,
-            runs=1,
-            ended=self.ended,
-            causes=tuple(told_cause(cause, None, ()) for cause in self.causes),
+            runs=1 if crashing is None else 1 + crashing.runs,
+            ended=self.ended if crashing is None else f"{self.ended}; {crashing.in_words()}",
+            causes=tuple(causes),
         )
 
     def page(self) -> None:

@@ -17,10 +17,10 @@ from ...graph.task_list import KernelTask
 from ...replay.recorded_build import RecordedBuild
 from ..attribution.attribution import Attribution, DivergentTask
 from ..causes.explanation import Cause
+from ..endings.stall import RUNS_OF_A_STALL
 from ..references.reference import ExpectedValues
 from ..references.request import LocalizationRequest
 from ..search.first_divergences import AttributedDivergences
-from ..stalls.stall import RUNS_OF_A_STALL
 from .cause_document import told_cause
 from .divergent_tensors import downstream_task, first_divergent
 from .origin import origin_of_fault

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from precision_bisect.reduce.localize.stalls.log import read_stall
+from precision_bisect.reduce.localize.endings.log import read_stall
 from precision_bisect.reduce.replay.replay import Replayer
 from precision_bisect.reduce.replay.toolchain import Toolchain
 from precision_bisect.reduce.replay.working_copy import WorkingCopy

@@ -9,9 +9,9 @@ from typing import Any, cast
 
 import pytest
 
+from precision_bisect.reduce.localize.endings.stall import RUNS_OF_A_STALL, examine_stall
 from precision_bisect.reduce.localize.executor import Executor
 from precision_bisect.reduce.localize.experiments.experiment import RunOnce
-from precision_bisect.reduce.localize.stalls.stall import RUNS_OF_A_STALL, examine_stall
 from precision_bisect.reduce.replay.runnable_build import RunnableBuild
 from precision_bisect.store.vocabulary import Verdict
 from tests.reduce.localize.simulated_build import executor_in

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from precision_bisect.reduce.localize.stalls.log import read_stall
+from precision_bisect.reduce.localize.endings.log import read_stall
 
 HEAD = "[mono_ns=12][T0x1][INFO_V9] log_stall_diagnostics: "
 

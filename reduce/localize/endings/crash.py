@@ -1,0 +1,97 @@
+"""A build that crashes: with how many of its tasks it does, and which task that is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ....runner.build_output.build_directory import BuildDirectory
+from ....runner.build_output.files.errors import BuildOutputError
+from ....runner.build_output.orchestration.model import Submit
+from ....runner.errors import UserError
+from ....store.vocabulary import Verdict
+from ...graph.tensor_names import submit_lines
+from ...replay.runnable_build import RunnableBuild
+from ...replay.working_copy import WorkingCopy
+from ...rewrite.first_submits import submits_of_kernels, with_first_submits
+from ..experiments.experiment import MakeBuild, Record, RunOnce, Steps, Tell
+
+
+@dataclass(frozen=True, kw_only=True)
+class CrashingTask:
+    """The first task, by its ordinal, with which a build crashes; its kernels, empty where the kernel list does not
+    tell them, and the line of the orchestration that submits it. `runs` of the build were made to find it."""
+
+    ordinal: int
+    kernel: str
+    line: int
+    runs: int
+
+    def in_words(self) -> str:
+        """A sentence."""
+        named = f" {self.kernel}" if self.kernel else ""
+        return (
+            f"it crashes once task {self.ordinal}{named} is submitted (line {self.line} of the orchestration), and not "
+            "with the tasks before it alone"
+        )
+
+
+class _NotToldError(UserError):
+    """A run that is neither a crash nor gets to its outputs says nothing of the task that crashes."""
+
+
+def crashing_task(failing: RunnableBuild, control: RunnableBuild) -> Steps[CrashingTask | None]:
+    """Let a build that crashes submit fewer tasks, halving how many, and then let fewer statements submit the last of
+    them; `control` is the good build, which tells how many there are. None where they cannot be counted, or a run does
+    not tell."""
+    try:
+        tasks = len((yield from Record(build=control, name="crash/control")).tasks)
+        # It may crash before its first task, or only in one that the good build has not.
+        if (yield from _crashes(failing, 0)) or not (yield from _crashes(failing, tasks)):
+            return None
+        passes, crashes, runs = 0, tasks, 2
+        while crashes - passes > 1:
+            count = (passes + crashes) // 2
+            runs += 1
+            passes, crashes = (passes, count) if (yield from _crashes(failing, count)) else (count, crashes)
+        build = BuildDirectory.open(failing.path)
+        orchestration = build.orchestration()
+        suspected = [*submits_of_kernels(orchestration)]
+        while len(suspected) > 1:
+            some, others = suspected[: len(suspected) // 2], suspected[len(suspected) // 2 :]
+            runs += 1
+            suspected = others if (yield from _crashes(failing, crashes, some)) else some
+        kernels = build.kernel_config().kernels
+        numbers = [kernel.func_id for kernel in suspected[0].kernels if kernel.func_id in kernels]
+    except (UserError, BuildOutputError) as error:
+        yield from Tell(f"the task that crashes is not known: {error}")
+        return None
+    return CrashingTask(
+        ordinal=passes,
+        kernel="+".join(kernels[number].name for number in numbers if number is not None),
+        line=submit_lines(orchestration, suspected)[0],
+        runs=runs,
+    )
+
+
+def _crashes(failing: RunnableBuild, count: int, one_less: Sequence[Submit] = ()) -> Steps[bool]:
+    """Whether it does with so many of its tasks; with one fewer, where one of some statements submits the last one."""
+    yield from Tell(
+        f"it crashed: running it with its first {count} tasks"
+        + (f", the last one not of {len(one_less)} of its statements" if one_less else "")
+    )
+    name = f"crash/first-{count}" + "".join(f"-{submit.statement.start}" for submit in one_less[:1])
+    name += f"-{len(one_less)}" if one_less else ""
+
+    def make(folder: Path) -> RunnableBuild:
+        copy = WorkingCopy.of(failing.path, folder)
+        copy.write_orchestration(with_first_submits(copy.orchestration(), count, one_less=one_less))
+        return RunnableBuild(path=copy.path, toolchain=failing.toolchain)
+
+    build = yield from MakeBuild(make=make, name=f"{name}/made")
+    ran = yield from RunOnce(build=build, name=f"{name}/run")
+    verdict = ran.classification.verdict
+    if verdict not in (Verdict.CRASH, Verdict.PASS, Verdict.MISMATCH):
+        raise _NotToldError(f"expected its first {count} tasks to crash or to end, found {verdict.value}")
+    return verdict is Verdict.CRASH
