@@ -31,6 +31,11 @@ def main() -> int:
     parser.add_argument("--corpus", type=Path, default=CORPUS, help="the folder of the corpus")
     parser.add_argument("--results", type=Path, default=RESULTS, help="where the rows and the table are kept")
     parser.add_argument(
+        "--stack",
+        type=lambda path: Path(path).resolve(),
+        help="the stack file of a regression that names none",
+    )
+    parser.add_argument(
         "--home", type=Path, help="where the product keeps builds and runs; a new folder by default"
     )
     arguments, behind = sys.argv[1:], list[str]()
@@ -48,7 +53,7 @@ def main() -> int:
     regression, clone = corpus[asked.name], asked.clone.resolve()
     home = asked.home or Path(tempfile.mkdtemp(prefix="natural-home-"))
     try:
-        product = ask_product(regression, clone, behind, home)
+        product = ask_product(regression, clone, behind, stack=asked.stack, home=home)
     finally:
         if asked.home is None:
             shutil.rmtree(home)

@@ -15,10 +15,10 @@ from benchmarks.natural.regression import Regression
 _PROGRAM = "from precision_bisect.bisect.cli import main; main()"
 
 
-def command(regression: Regression, check: Sequence[str]) -> list[str]:
-    """The arguments of `bisect-precision`, to be run in a clone of the repository.
+def command(regression: Regression, check: Sequence[str], stack: Path | None) -> list[str]:
+    """The arguments of `bisect-precision`, to be run in a clone of the repository; `stack` is the user's stack file.
 
-    Raises `ValueError` where the regression asks for a check and there is none, or the other way round.
+    Raises `ValueError` where the regression needs a check or a stack file and there is none.
     """
     asked = ["--good", regression.good, "--bad", regression.bad]
     if regression.seeks == "fix":
@@ -30,17 +30,22 @@ def command(regression: Regression, check: Sequence[str]) -> list[str]:
                 f"{regression.name}: expected a check behind `--`, found none: {regression.case}"
             )
         return [*asked, "--", *check]
+    name = case.stack or stack
+    if name is None:
+        raise ValueError(f"{regression.name}: expected a stack file, found no --stack: {regression.case}")
     return [
         *asked,
-        *("--stack", case.stack, "--case", case.case, "--platform", case.platform),
+        *("--stack", str(name), "--case", case.case, "--platform", case.platform),
         *("--bad-when", case.bad_when, "--no-localize"),
     ]
 
 
-def ask_product(regression: Regression, clone: Path, check: Sequence[str], home: Path) -> Answer:
+def ask_product(
+    regression: Regression, clone: Path, check: Sequence[str], *, stack: Path | None, home: Path
+) -> Answer:
     """Bisect in `clone`, with what the product keeps in `home`. Raises `RuntimeError` where it leaves no report."""
     with tempfile.TemporaryDirectory(prefix="natural-") as folder:
-        arguments = command(regression, check)
+        arguments = command(regression, check, stack)
         done = subprocess.run(
             [sys.executable, "-c", _PROGRAM, "-o", folder, *arguments],
             cwd=clone,

@@ -10,13 +10,13 @@ CORPUS = Path(__file__).parent / "regressions"
 
 @dataclass(frozen=True, kw_only=True)
 class StackCase:
-    """A case that a stack file of the product knows how to build and run. stack: its name. case: as `--case` takes it.
-    bad_when: as `--bad-when` takes it."""
+    """A case that a stack file knows how to build and run. case, bad_when: as `--case` and `--bad-when` take them.
+    stack: the name of a stack file that comes with the product; None where the user brings one."""
 
-    stack: str
     case: str
     platform: str
     bad_when: str
+    stack: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

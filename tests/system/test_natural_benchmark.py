@@ -90,15 +90,23 @@ def test_git_stops_with_an_error_where_the_check_does(repository: TestRepository
 def test_the_command_is_of_the_check_or_of_the_stack_file() -> None:
     plain = regression(seeks="fix")
     ends = ["--good", plain.good, "--bad", plain.bad]
-    assert command(plain, ["./check.sh", "x"]) == [*ends, "--find-fix", "--", "./check.sh", "x"]
+    assert command(plain, ["./check.sh", "x"], None) == [*ends, "--find-fix", "--", "./check.sh", "x"]
     with pytest.raises(ValueError, match="tiny: expected a check behind `--`"):
-        command(plain, [])
+        command(plain, [], None)
     stack = StackCase(stack="simpler", case="a.py", platform="a2a3sim", bad_when="stall")
     facts = {**vars(regression()), "stack_case": vars(stack)}
-    assert command(Regression.read(facts), ["./for-git.sh"]) == [
+    assert command(Regression.read(facts), ["./for-git.sh"], None) == [
         *ends, "--stack", "simpler", "--case", "a.py", "--platform", "a2a3sim", "--bad-when", "stall",
         "--no-localize",
     ]  # fmt: skip
+
+
+def test_a_stack_file_is_the_user_s_where_the_regression_names_none() -> None:
+    stack = {"case": "a.py", "platform": "sim", "bad_when": "mismatch"}
+    own = Regression.read({**vars(regression()), "stack_case": stack})
+    assert command(own, [], Path("own.toml"))[4:6] == ["--stack", "own.toml"]
+    with pytest.raises(ValueError, match="tiny: expected a stack file"):
+        command(own, [], None)
 
 
 def test_a_report_is_counted() -> None:

@@ -1,4 +1,4 @@
-"""What the real repositories were found to do and the runner must stand: see docs/real-stack.md."""
+"""What the real repositories were found to do and the runner must stand: see benchmarks/natural/measurements.md."""
 
 import subprocess
 from pathlib import Path
