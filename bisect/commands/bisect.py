@@ -158,6 +158,7 @@ def question_of(options: BisectOptions) -> Question:
         output=options.output,
         gallop=options.gallop or "commits",
         cherry_picks=options.cherry_pick,
+        overlays=options.overlay,
         skip=(*options.skip, *(log.skip if log else ())),
         path=(*options.path, *(log.paths if log else ())),
         replayed=log,

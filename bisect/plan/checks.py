@@ -5,6 +5,7 @@ from pathlib import Path
 from ...runner.case.case import CaseName
 from ...runner.case.runtime_dir import check_runtime_dir
 from ...runner.errors import UsageError, UserError
+from ...runner.git.overlays import read_laid_over
 from ...runner.workspace.workspace import Workspace
 from .question import Question
 from .request import BisectRequest
@@ -48,7 +49,10 @@ def check_checkouts(request: BisectRequest, workspace: Workspace) -> list[str]:
     """Only commits are tested: say what of the checkouts will not be, and refuse where that is the case itself."""
     notices: list[str] = []
     for name, repository in workspace.repositories.items():
-        changed = repository.changed_files()
+        on_disk = [over for over in request.stack.repositories[name].overlays if over.revision is None]
+        changed = [
+            path for path in repository.changed_files() if not any(over.covers(path) for over in on_disk)
+        ]
         if not changed:
             continue
         stack = request.stack
@@ -71,8 +75,8 @@ def _check_case_exists(request: BisectRequest, workspace: Workspace) -> None:
     case = CaseName.parse(request.case, request.stack)
     name = request.stack.case.repository
     sha = request.fixed.get(name, request.bad if name == request.repository else None)
-    repository = workspace.repositories[name]
-    if sha is not None and repository.read_text(sha, str(case.path)) is None:
+    repository, overlays = workspace.clones[name], request.stack.repositories[name].overlays
+    if sha is not None and read_laid_over(repository, overlays, sha, str(case.path)) is None:
         raise UsageError(
-            f"--case {case.path}: expected a file of {repository.path} at {sha[:12]}, found none"
+            f"--case {case.path}: expected a file of {workspace.repositories[name].path} at {sha[:12]}, found none"
         )

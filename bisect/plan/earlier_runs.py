@@ -1,8 +1,9 @@
 """What the store tells of a case before it is bisected: how commits did that were taken for good, and its faults."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from ...store.documents.document import read_document
 from ...store.journals.earlier_runs import EarlierRunJournal, NightlyRun
@@ -86,8 +87,9 @@ def told(earlier: EarlierRuns) -> str:
 
 
 def _of_nights(request: BisectRequest, journal: EarlierRunJournal) -> Iterable[NightlyRun]:
-    """The runs of nights, which do not keep what variables their cases had: they count where this one has none."""
-    if request.stack.case.variables:
+    """The runs of nights, which do not keep what variables their cases had, and have no overlays: they count where this
+    one has none."""
+    if request.stack.case.variables or any(_overlays(request.stack.model_dump())):
         return ()
     return journal.of_nights(repository=request.repository, platform=request.platform)
 
@@ -96,9 +98,18 @@ def _alike(row: BisectionRow, request: BisectRequest) -> bool:
     """Whether a bisection asked the same of some case of the same stack and platform."""
     asked = row.request
     stack, variables = asked["stack"], asked["stack"]["case"].get("variables", {})
-    same = (stack["name"], asked["platform"], asked["bad_when"], variables)
-    wanted = (request.stack.name, request.platform, request.bad_when, request.stack.case.variables)
+    same = (stack["name"], asked["platform"], asked["bad_when"], variables, [*_overlays(stack)])
+    own = request.stack
+    overlays = [*_overlays(own.model_dump())]
+    wanted = (own.name, request.platform, request.bad_when, own.case.variables, overlays)
     return same == wanted and asked["case"] is not None and not asked.get("interactive", False)
+
+
+def _overlays(stack: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """What is laid over the commits of a stack: repository, path, and git's id of it."""
+    for name, repository in stack["repositories"].items():
+        for overlay in repository.get("overlays", ()):
+            yield name, overlay["path"], overlay["object"]
 
 
 def _add_ends(history: _History, row: BisectionRow, journal: EarlierRunJournal) -> None:

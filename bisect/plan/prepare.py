@@ -9,6 +9,7 @@ from ...runner.case.runtime_dir import check_replayable, data_of
 from ...runner.case.scene_tests import with_harness
 from ...runner.errors import EndsError, UsageError
 from ...runner.git.commit_pages import commit_page_prefix
+from ...runner.git.overlays import OverlayReader, told_of_overlays
 from ...runner.git.revisions import Revisions, fixed_revisions
 from ...runner.stack.stack import Stack
 from ...runner.stack.templates import unfilled
@@ -47,15 +48,19 @@ def prepare(question: Question, home: Home) -> Plan:
     """Check a question against the checkouts, without writing anything. Raises `UserError`."""
     given = _given(question)
     workspace = Workspace(given.stack, home)
+    if question.overlays:
+        reader = OverlayReader(given.stack, workspace.repositories, workspace.clones, Path.cwd())
+        given = replace(given, stack=reader.laid_over(question.overlays))
     check_histories(workspace, searched=given.repository)
     ends = find_ends(question, workspace.repositories[given.repository])
-    check_command(question, ends, workspace.repositories[given.repository])
+    overlays = given.stack.repositories[given.repository].overlays
+    check_command(question, ends, workspace.repositories[given.repository], overlays)
     name = f"{now():%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
     request = _request(question, given, workspace, ends=ends, name=name, home=home)
     loaded = _loaded(request, workspace)
     replayed = [question.replayed.notice] if question.replayed else []
     notices = [*replayed, *ends.notices, *told_of_paths(request, loaded), *told_of_skips(request)]
-    notices += check_checkouts(request, workspace)
+    notices += [*told_of_overlays(request.stack), *check_checkouts(request, workspace)]
     notices += check_lacks(request, workspace, views(request, workspace)[1])
     if request.runtime_dir is not None:
         notices.append(

@@ -41,6 +41,8 @@ class Question:
     seeks: Seeks = Seeks.REGRESSION
     cherry_picks: tuple[str, ...] = ()
     """Each REV@A..B."""
+    overlays: tuple[str, ...] = ()
+    """Each PATH or PATH@REV."""
     skip: tuple[str, ...] = ()
     """Each REV or A..B."""
     path: tuple[str, ...] = ()

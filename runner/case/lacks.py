@@ -11,6 +11,7 @@ from functools import cached_property
 from pathlib import PurePosixPath
 
 from ..errors import UserError
+from ..git.overlays import covered_files, read_laid_over
 from ..git.repository import GitError, GitRepository
 from ..stack.stack import Stack
 from ..workspace.virtual_environment import describe_base
@@ -70,7 +71,8 @@ class CaseImports:
         foreign: dict[str, tuple[str, int]] = {}
         while todo and len(seen) < _MOST_FILES:
             here, path = todo.pop()
-            text = self.clones[here].read_text(self.revisions[here], path) or ""
+            overlays = self.stack.repositories[here].overlays
+            text = read_laid_over(self.clones[here], overlays, self.revisions[here], path) or ""
             for imported in certain_imports(text):
                 files = list(self._files(imported, here, path, roots))
                 todo += [file for file in files if file not in seen]
@@ -110,7 +112,8 @@ class CaseImports:
             listed = self.clones[repository].run(
                 "ls-tree", "-r", "-z", "--name-only", self.revisions[repository]
             )
-            self._paths[repository] = frozenset(listed.split("\0"))
+            laid_over = covered_files(self.clones[repository], self.stack.repositories[repository].overlays)
+            self._paths[repository] = frozenset((*listed.split("\0"), *laid_over))
         return self._paths[repository]
 
     @cached_property

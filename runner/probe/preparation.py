@@ -69,8 +69,9 @@ class Preparation:
         if request.golden is not None:
             request.golden.verify()
         self._says("checking out")
-        for name in self._stack.repositories:
-            for sha in (request.revisions[name], *patches_in(request.revisions, name)):
+        for name, repository in self._stack.repositories.items():
+            overlays = [overlay.commit for overlay in repository.overlays]
+            for sha in (request.revisions[name], *patches_in(request.revisions, name), *overlays):
                 self._workspace.ensure_commit(name, sha)
         conflict: PatchConflictError | None = None
         try:

@@ -19,6 +19,25 @@ class Model(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+class Overlay(Model):
+    """Files that lie over those of each commit, as `--overlay` names them."""
+
+    path: RelativePath
+    """A file or folder, from the repository's root."""
+    commit: str
+    """Whose files they are."""
+    object: str
+    """Git's id of what is at the path there: equal ids are equal files."""
+    revision: str | None
+    """How the commit was named; None: the files were on the user's disk."""
+    kept_in: Path | None = None
+    """The repository that holds the commit, where the user's has none."""
+
+    def covers(self, path: str) -> bool:
+        """Whether a path is this one, or in it."""
+        return path == self.path or path.startswith(f"{self.path}/")
+
+
 class Repository(Model):
     """One git repository of the stack, as it is checked out on this machine."""
 
@@ -30,6 +49,9 @@ class Repository(Model):
     """Paths that cannot change a result (docs, tests, CI), as patterns of a .gitignore in the repository's root."""
     keep: tuple[str, ...] = ()
     """Untracked files that cleaning a slot spares (caches of incremental builds), as gitignore patterns."""
+
+    overlays: tuple[Overlay, ...] = ()
+    """Later ones lie over earlier ones."""
 
     @field_validator("ignore")
     @classmethod

@@ -12,6 +12,7 @@ from functools import cached_property
 
 from ...store.commit import Commit, TreeChange
 from ..git.cherry_picks import patches_in
+from ..git.overlays import covered_files
 from ..git.pin_files import PinReader
 from ..git.repository import TreeEntry
 from ..stack.ignored_paths import IgnoredPaths
@@ -25,16 +26,19 @@ _ABSENT = "000000"
 class ContentKeys:
     """Keys of one repository's commits.
 
-    `ignore` are gitignore patterns; `pins` are paths that pin something, which do not count either.
+    `ignore` are gitignore patterns; `pins` are paths that pin something, `covered` such over which others lie: they
+    do not count either.
     """
 
-    def __init__(self, ignore: Sequence[str], *, pins: Collection[str] = ()) -> None:
+    def __init__(
+        self, ignore: Sequence[str], *, pins: Collection[str] = (), covered: Collection[str] = ()
+    ) -> None:
         self._ignored = IgnoredPaths(ignore)
-        self._pins = frozenset(pins)
+        self._left_out = frozenset((*pins, *covered))
 
     def counts(self, path: str) -> bool:
         """Whether a change of this path can change a result."""
-        return path not in self._pins and path not in self._ignored
+        return path not in self._left_out and path not in self._ignored
 
     def of_tree(self, entries: Iterable[TreeEntry]) -> int:
         """The key of a whole tree."""
@@ -51,7 +55,7 @@ class ContentKeys:
 
 
 class StackContent:
-    """Content keys of the stack's repositories, and of what is put beside them: the case's variables.
+    """Content keys of the stack's repositories, and of what is put over or beside them: overlays, the case's variables.
 
     What pins something does not count in its holder's key: submodules are repositories of their own, and of a pin file
     the text counts that a probe sees, in which a pin may be held at another value than the commit's.
@@ -64,10 +68,19 @@ class StackContent:
             name: ContentKeys(
                 repository.ignore,
                 pins={path for pin in stack.pins.values() if pin.holder == name for path in pin.paths},
+                covered=self._covered(name),
             )
             for name, repository in stack.repositories.items()
         }
         self._known: dict[tuple[str, str, tuple[str, ...]], int] = {}
+
+    def _covered(self, name: str) -> frozenset[str]:
+        overlays = self._stack.repositories[name].overlays
+        if not overlays:
+            return frozenset()
+        for overlay in overlays:
+            self._workspace.ensure_commit(name, overlay.commit)
+        return frozenset(covered_files(self._workspace.clones[name], overlays))
 
     def of_commit(self, repository: str, sha: str, paths: tuple[str, ...] = ()) -> int:
         """The key of a commit's files, or of those below `paths`."""
@@ -91,6 +104,11 @@ class StackContent:
         names = sorted(self._stack.repositories)
         parts = [f"{name} {self.of_commit(name, revisions[name]):064x}" for name in names]
         parts += [f"{name} with {patch}" for name in names for patch in patches_in(revisions, name)]
+        parts += [
+            f"{name} under {overlay.path} {overlay.object}"
+            for name in names
+            for overlay in self._stack.repositories[name].overlays
+        ]
         for holder, path in self._stack.pin_files:
             if (holder, path) not in self._pins_of_repositories:
                 parts.append(f"{holder}:{path} {self._of_pin_file(holder, path, revisions)}")
@@ -103,6 +121,11 @@ class StackContent:
         paths = (path,) if path else ()
         parts = [f"{self.of_commit(repository, revisions[repository], paths):064x}"]
         parts += [f"with {patch}" for patch in patches_in(revisions, repository)]
+        parts += [
+            f"under {overlay.path} {overlay.object}"
+            for overlay in self._stack.repositories[repository].overlays
+            if not path or overlay.covers(path) or overlay.path.startswith(f"{path}/")
+        ]
         for holder, file in self._stack.pin_files:
             if holder == repository and (not path or file == path or file.startswith(f"{path}/")):
                 parts.append(f"{file} {self._of_pin_file(holder, file, revisions)}")

@@ -10,6 +10,7 @@ from typing import cast
 from ...store.files import write_whole
 from ..errors import UserError
 from ..git.cherry_picks import apply_patch, patches_in
+from ..git.overlays import lay_over
 from ..git.pin_files import PinReader
 from ..git.repository import GitError, GitRepository
 from ..process.lock import ProcessLock
@@ -88,6 +89,8 @@ class Slot:
         for name in repositories:
             for patch in patches_in(revisions, name):
                 apply_patch(GitRepository(self.path(name)), patch)
+            for overlay in repositories[name].overlays:
+                lay_over(GitRepository(self.path(name)), overlay)
         for (holder, path), text in self._pins.rewritten(revisions).items():
             self._write(holder, path, text)
 

@@ -122,6 +122,17 @@ class BisectOptions:
             help="Run this script of the case repository; its arguments may stand behind it, in the same word.",
         ),
     ]
+    overlay: Annotated[
+        tuple[str, ...],
+        option(
+            "--overlay",
+            group=OptionGroup.QUESTION,
+            metavar="PATH[@REV]",
+            multiple=True,
+            help="Lay this file or folder of a checkout, as on disk or as at REV, over every commit before it is "
+            "built, such as a case that is younger than the range; repeatable.",
+        ),
+    ]
     env: Annotated[
         tuple[str, ...],
         option(

@@ -1,15 +1,23 @@
 """A command behind `--` that is a file of the repository: each commit runs its own, so both ends must have one."""
 
+from collections.abc import Sequence
+
 from ....runner.errors import UsageError
 from ....runner.git.repository import GitRepository
+from ....runner.stack.parts import Overlay
 from ..question import Question
 from .find import Ends
 
 
-def check_command(question: Question, ends: Ends, repository: GitRepository) -> None:
-    """Raises `UsageError` where an end has no such file, and another one, or the checkout, has."""
+def check_command(
+    question: Question, ends: Ends, repository: GitRepository, overlays: Sequence[Overlay]
+) -> None:
+    """Raises `UsageError` where an end has no such file, and another one, or the checkout, has. What is laid over every
+    commit is at both."""
     named = {"good": ends.good, "bad": ends.bad} if question.good else {"bad": ends.bad}
     for file in question.command.own_files() if question.command is not None else ():
+        if any(overlay.covers(str(file)) for overlay in overlays):
+            continue
         there = {
             end: bool(repository.run("ls-tree", "--full-tree", "--name-only", sha, "--", str(file)))
             for end, sha in named.items()
@@ -18,5 +26,6 @@ def check_command(question: Question, ends: Ends, repository: GitRepository) -> 
         if lacking is not None and (any(there.values()) or (repository.path / file).exists()):
             raise UsageError(
                 f"-- {file}: expected it at both ends, for git tracks it and each commit runs its own, found none at "
-                f"{lacking} {named[lacking][:12]}; copy it to a folder outside of the repository, and name the copy"
+                f"{lacking} {named[lacking][:12]}; lay it over every commit with --overlay, or "
+                "name a copy outside of the repository"
             )

@@ -9,7 +9,8 @@ from pathlib import Path, PurePosixPath
 
 from ....runner.case.case import CaseName, RunOptions, case_command
 from ....runner.git.cherry_picks import patches_in
-from ....runner.stack.parts import CommitFilePin, GitlinkPin
+from ....runner.git.overlays import kept_as
+from ....runner.stack.parts import CommitFilePin, GitlinkPin, Repository
 from ....runner.stack.stack import Stack
 from ....runner.stack.templates import fill
 from ....runner.workspace.environment import NOT_FOUND
@@ -82,6 +83,7 @@ def reproduction_script(
             for sha in patches_in(revisions, name)
         )
         lines.extend(picked)
+        lines.extend(_laid_over(stack.repositories[name], values[name]))
     lines.extend(_held_pins(stack, revisions, values))
     lines.append("")
     if stack.needs_python:
@@ -97,6 +99,16 @@ def reproduction_script(
     lines.extend(("", *of_case))
     lines.extend((f"cd {_word(fill(stack.case.cwd, values))}", _command(_run(stack, case, recorded, values))))
     return "\n".join(lines) + "\n"
+
+
+def _laid_over(repository: Repository, place: str) -> Iterator[str]:
+    """The overlays of a repository, put over the commit that is checked out."""
+    for overlay in repository.overlays:
+        if overlay.kept_in is not None:
+            kept = kept_as(overlay.commit)
+            yield f"git -C {_word(place)} fetch --quiet --no-tags {_word(str(overlay.kept_in))} {kept}"
+        path = _word(f":(top,literal){overlay.path}")
+        yield f"git -C {_word(place)} checkout --quiet {overlay.commit} -- {path}"
 
 
 def _held_pins(stack: Stack, revisions: Mapping[str, str], values: Mapping[str, str]) -> Iterator[str]:

@@ -35,6 +35,8 @@ OF_BISECT: list[tuple[str, list[str], Any]] = [
     ("freeze", ["--freeze", "ptoas"], ("ptoas",)),
     ("search", ["--search", "isa", "--search", "rt"], ("isa", "rt")),
     ("case", ["--case", "models/decode.py --rows 2"], "models/decode.py --rows 2"),
+    ("overlay", ["--overlay", "a.py@main", "--overlay", "lib"], ("a.py@main", "lib")),
+    ("env", ["--env", "A=1", "--env", "B="], ("A=1", "B=")),
     ("platform", ["-p", "a2a3"], "a2a3"),
     ("platform", ["--platform", "a5"], "a5"),
     ("device", ["-d", "3"], 3),

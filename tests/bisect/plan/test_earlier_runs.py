@@ -11,6 +11,7 @@ from precision_bisect.bisect.result import Conclusion, EndRate, NamedCommit
 from precision_bisect.bisect.run import session
 from precision_bisect.bisect.run.driven import question_of
 from precision_bisect.bisect.search.model.learned_rates import EarlierRuns, FlakyShare, RunTally
+from precision_bisect.runner.stack.parts import Overlay
 from precision_bisect.runner.workspace.home import Home
 from precision_bisect.store.journals.earlier_runs import EarlierRunJournal
 from precision_bisect.store.journals.nightly.case_results import CaseResult
@@ -179,3 +180,13 @@ def test_runs_with_other_variables_are_not_of_this_case(tmp_path: Path) -> None:
     assert earlier_runs(stored.request, journal) is not None
     stack = stored.request.stack.with_case_variables({"MALLOC_PERTURB_": "165"})
     assert earlier_runs(stored.request.model_copy(update={"stack": stack}), journal) is None
+
+
+def test_runs_with_other_files_laid_over_are_not_of_this_case(tmp_path: Path) -> None:
+    stored = bisection(tmp_path)
+    stack = stored.request.stack
+    overlay = Overlay(path="examples/softmax.py", commit=sha("x"), object=sha("y"), revision="x")
+    cases = stack.repositories["cases"].model_copy(update={"overlays": (overlay,)})
+    own = stack.model_copy(update={"repositories": {**stack.repositories, "cases": cases}})
+    request = stored.request.model_copy(update={"stack": own})
+    assert earlier_runs(request, EarlierRunJournal(stored.sessions)) is None

@@ -23,6 +23,7 @@ def offered(small: SmallStack, *, surroundings: str) -> frozenset[str]:
     prepared = Prepared(
         surroundings={"python": surroundings},
         environment=dict(os.environ),
+        case_environment=dict(os.environ),
         values={**small.values(slot), "case": str(slot.path("cases") / "case.sh")},
         built=toolchain,
     )

@@ -12,6 +12,7 @@ from precision_bisect.bisect.plan.predicate import Predicate, predicate_stack
 from precision_bisect.bisect.plan.question import Question
 from precision_bisect.runner.errors import EndsError, UsageError
 from precision_bisect.runner.git.repository import GitRepository
+from precision_bisect.runner.stack.parts import Overlay
 from precision_bisect.store.vocabulary import Seeks
 from tests.conftest import TestRepository
 
@@ -128,11 +129,16 @@ def test_a_script_that_git_tracks_is_at_both_ends(
     )
     git = GitRepository(repository.path)
     if lacking is None:
-        check_command(asked, find_ends(asked, git), git)
+        check_command(asked, find_ends(asked, git), git, ())
         return
     sha = {"good": good, "bad": bad}[lacking][:12]
-    with pytest.raises(UsageError, match=f"each commit runs its own, found none at {lacking} {sha}; copy it"):
-        check_command(asked, find_ends(asked, git), git)
+    with pytest.raises(
+        UsageError, match=f"each commit runs its own, found none at {lacking} {sha}; lay it over"
+    ):
+        check_command(asked, find_ends(asked, git), git, ())
+    file = next(str(file) for file in asked.command.own_files()) if asked.command else ""
+    laid_over = Overlay(path=file, commit=good, object=good, revision="main")
+    check_command(asked, find_ends(asked, git), git, (laid_over,))
 
 
 def test_paths_as_a_tree_has_them(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 from precision_bisect.bisect.plan.predicate import Predicate, predicate_stack
 from precision_bisect.bisect.plan.request import BisectRequest
 from precision_bisect.bisect.report.model.reproduce import reproduction_script
+from precision_bisect.runner.git.overlays import OverlayReader
 from precision_bisect.runner.stack.parts import (
     Case,
     Environment,
@@ -19,6 +20,8 @@ from precision_bisect.runner.stack.parts import (
     Tool,
 )
 from precision_bisect.runner.stack.stack import Stack
+from precision_bisect.runner.workspace.home import Home
+from precision_bisect.runner.workspace.workspace import Workspace
 from tests.bisect.report.stored_bisection import StoredBisection, two_repositories
 from tests.conftest import TestRepository
 
@@ -264,3 +267,14 @@ def test_variables_of_the_case_are_set_for_the_run_alone(built: BuiltStack, tmp_
     assert script.index("MODE='sim") < script.index("# step copy") < script.index("MODE='it'")
     done = run(script, tmp_path, str(tmp_path / "side"))
     assert "it's {one}" in done.stdout, done.stderr
+
+
+def test_overlays_are_laid_over_in_scripts_too(built: BuiltStack, tmp_path: Path) -> None:
+    second = built.cases.commit("second", {"softmax.py": CASE, "lib/of.txt": "of a revision"})
+    (built.cases.path / "softmax.py").write_text(f"print('on disk')\n{CASE}")
+    workspace = Workspace(built.stack, Home(cache=tmp_path / "cache", state=tmp_path / "state"))
+    reader = OverlayReader(built.stack, workspace.repositories, workspace.clones, Path(built.cases.path))
+    built.stack = reader.laid_over(["softmax.py", f"lib@{second}"])
+    done = run(built.script(built.old), tmp_path, str(tmp_path / "side"))
+    assert done.stdout.startswith("on disk\n"), done.stderr
+    assert (tmp_path / "side" / "cases" / "lib" / "of.txt").read_text() == "of a revision"
