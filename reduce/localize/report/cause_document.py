@@ -176,7 +176,9 @@ def what_changed(cause: Cause, differences: Sequence[TaskDifference], *, identic
     if named := [kernel for kernel in listed if kernel]:
         return f"the kernel list has another source for {', '.join(named)}"
     missing = [each.counterpart for each in differences if each.task is None and each.counterpart is not None]
-    if len(missing) > 1 and len(missing) == len(differences):
+    # What others read for it follows from it.
+    of_themselves = [each for each in differences if each.kind is not DifferenceKind.CONTENTS]
+    if len(missing) > 1 and len(missing) == len(of_themselves):
         names = ", ".join(f"{task.ordinal} {task.name}" for task in missing[:_MOST_NAMED])
         more = f" and {len(missing) - _MOST_NAMED} more" if len(missing) > _MOST_NAMED else ""
         return f"{len(missing)} tasks of the good build are not submitted: {names}{more}"
