@@ -4,7 +4,8 @@
 class UserError(Exception):
     """What was expected, what was found, where, and what to do, in one line.
 
-    `exit_code` is the tool's exit code (DESIGN: 1 error, 2 usage, 4 the ends do not differ or are unrelated).
+    `exit_code` is the tool's exit code (DESIGN: 1 error, 2 usage, 4 the ends do not differ or are unrelated,
+    6 not decided).
     """
 
     exit_code = 1
@@ -20,6 +21,12 @@ class EndsError(UserError):
     """Good and bad do not span a range that could hold a culprit."""
 
     exit_code = 4
+
+
+class UndecidedError(UserError):
+    """What is asked cannot be told, for a commit on which the answer rests cannot be judged."""
+
+    exit_code = 6
 
 
 def reason(error: OSError | UnicodeDecodeError) -> str:

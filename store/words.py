@@ -1,5 +1,9 @@
 """Counts and times as people say them, for everything that is printed."""
 
+_EXIT_CODE = "exit code "
+_OF_COMMANDS = ("mismatch", "unknown")
+"""Verdicts of commands that do not pass, whose exit codes say all that is known."""
+
 
 def plural(count: int, noun: str) -> str:
     """A count with its noun.
@@ -10,6 +14,25 @@ def plural(count: int, noun: str) -> str:
     if count == 1:
         return f"{count} {noun}"
     return f"{count} {noun}{'es' if noun.endswith('s') else 's'}"
+
+
+def exit_code(code: int) -> str:
+    """How a command ended that judges by its exit code: the signature of its runs."""
+    return f"{_EXIT_CODE}{code}"
+
+
+def verdict_words(verdict: str, signature: str | None) -> str:
+    """A verdict with its signature; of a command that judges by its exit code, that code alone.
+
+    >>> verdict_words("mismatch", "y"), verdict_words("pass", None), verdict_words("mismatch", exit_code(1))
+    ('mismatch (y)', 'pass', 'exit code 1')
+    >>> verdict_words("build_error", exit_code(2))
+    'build_error (exit code 2)'
+    """
+    if not signature:
+        return verdict
+    of_command = verdict in _OF_COMMANDS and signature.startswith(_EXIT_CODE)
+    return signature if of_command else f"{verdict} ({signature})"
 
 
 def duration(seconds: float) -> str:

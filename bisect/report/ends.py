@@ -9,7 +9,7 @@ from pathlib import Path
 from ...runner.stack.templates import unfilled
 from ...store.tables.bisections import ProbeRow
 from ...store.vocabulary import Judgement, Verdict
-from ...store.words import plural
+from ...store.words import plural, verdict_words
 from ..plan.request import BisectRequest
 from .model.rows import Rows
 from .plain_text import shortened
@@ -116,7 +116,7 @@ def _one_end(title: str, runs: Sequence[ProbeRow]) -> Iterator[str]:
     if not runs:
         yield f"{title}: not run"
         return
-    shown = Counter(str(probe.verdict) for probe in runs)
+    shown = Counter(verdict_words(str(probe.verdict), probe.signature) for probe in runs)
     counts = ", ".join(
         f"{verdict} {count}" if len(shown) > 1 else verdict for verdict, count in shown.items()
     )

@@ -4,7 +4,7 @@ import math
 from datetime import datetime
 
 from ...store.vocabulary import BisectionOutcome, Seeks
-from ...store.words import plural
+from ...store.words import plural, verdict_words
 from ..result import PinRecord
 from .model.model import AnswerCommit, OtherFailure, ProbeReport, RangeReport, Report, RunReport, Side
 
@@ -84,8 +84,7 @@ def day(moment: datetime) -> str:
 def side_verdict(side: Side) -> str:
     """What the runs of a side showed."""
     runs = len(side.runs)
-    signature = f" ({side.signature})" if side.signature else ""
-    return f"{side.verdict}{signature}, {side.failures} of {plural(runs, 'run')} failed"
+    return f"{verdict_words(side.verdict, side.signature)}, {side.failures} of {plural(runs, 'run')} failed"
 
 
 def pin_state(pin: PinRecord) -> str:

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ...store.vocabulary import Judgement, Seeks
-from ...store.words import duration, plural
+from ...store.words import duration, plural, verdict_words
 from ..result import Conclusion
 from ..run.view.words import STYLES
 from .first_divergence import localization_lines
@@ -259,9 +259,9 @@ def _print_places(report: Report, directory: Path, console: Console) -> None:
 
 
 def _run(probe: ProbeReport, run: RunReport) -> Text:
-    signature = f" ({run.signature})" if run.signature else ""
+    shown = verdict_words(run.verdict, run.signature)
     size = f", {error(run)}" if run.error else ""
-    return _text(f"{probe.repository} {probe.commit[:12]} {probe.phase}: {run.verdict}{signature}").append(
+    return _text(f"{probe.repository} {probe.commit[:12]} {probe.phase}: {shown}").append(
         f"{size}, build {run.build} {run.build_seconds:.1f} s, run {run.run_seconds:.1f} s"
     )
 

@@ -34,7 +34,7 @@ from ..result import Conclusion
 from .budget import BudgetSpentError
 from .driven import DrivenBisection
 from .loop import Loop, Workers
-from .merge_base import merge_base_finding
+from .merge_base import merge_base_finding, untold_by_merge_base
 from .person import PersonWorkers, ask_at_terminal
 from .view.progress import Progress
 
@@ -141,6 +141,11 @@ class StoredBisection:
                 if finding is None:
                     raise
                 raise finding from error
+            except UserError as error:
+                untold = untold_by_merge_base(self.request, self.journal.probes.finished())
+                if untold is None:
+                    raise
+                raise untold from error
             except SQLAlchemyError as error:
                 if alone.conclusion is None:
                     raise

@@ -18,7 +18,7 @@ from ...runner.compare.report.heat_svg import HeatPicture, heat_svg
 from ...runner.localization.tensors import ErrorMap
 from ...store.clock import now
 from ...store.vocabulary import CaseStatus, Judgement
-from ...store.words import duration, plural
+from ...store.words import duration, plural, verdict_words
 from ..report import phrases
 from ..report.phrases import OUTCOMES, day, evidence_texts, percent, pin_state, side_verdict
 from ..report.plain_text import one_line, shortened
@@ -84,6 +84,7 @@ def _environment() -> Environment:
         "statuses": [each.value for each in CaseStatus],
         "style": Markup(_style()),
         "tone": _tone,
+        "verdict_words": verdict_words,
     }
     cast(dict[str, Any], environment.globals).update(words)
     return environment

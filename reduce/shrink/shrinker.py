@@ -175,5 +175,5 @@ class Shrinker:
         left = "" if self.budget is None else f", {self.seconds_left:.0f} s left"
         return (
             f"{name}: {plural(len(self.best.tasks), 'task')} left; {plural(self.calls, 'test')}, {self.cached} cached, "
-            f"{answers.count(Answer.INVALID)} invalid, {answers.count(Answer.SLIPPED)} other failure{left}"
+            f"{answers.count(Answer.INVALID)} invalid, {plural(answers.count(Answer.SLIPPED), 'other failure')}{left}"
         )

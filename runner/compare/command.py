@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 
+from ...store.words import plural
 from ..build_output.files.errors import BuildOutputError, MissingFileError
 from .difference import (
     Comparison,
@@ -176,9 +177,8 @@ def _draw(path: Path, differences: Sequence[Difference]) -> None:
             found=error.strerror or str(error),
             remedy="name another one with --picture",
         ) from error
-    click.echo(
-        f"diff-tensors: {path} shows {len(maps) if path.suffix == '.html' else maps[0][0]!r}", err=True
-    )
+    shown = plural(len(maps), "tensor") if path.suffix == ".html" else repr(maps[0][0])
+    click.echo(f"diff-tensors: {path} shows {shown}", err=True)
 
 
 def _print_json(**parts: Json) -> None:

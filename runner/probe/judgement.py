@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from ...store import words
 from ...store.vocabulary import Evidence, Judgement, Verdict
 from ..case.case import CaseName
 from ..verdict.bad_when import NOT_RUN, BadWhen, judge_exit_code
@@ -51,17 +52,21 @@ class Listener:
         found = replace(found, verdict=_PREDICATE_VERDICTS[judgement], signature=None)
         if exit_code in NOT_RUN:
             found = replace(
-                found, signature=f"exit code {exit_code}: the command {NOT_RUN[exit_code]} at this commit"
+                found,
+                signature=f"{words.exit_code(exit_code)}: the command {NOT_RUN[exit_code]} at this commit",
             )
-        if judgement is Judgement.BAD:
+        elif judgement is Judgement.BAD:
             found = replace(found, signature=_failure(exit_code, found.evidence))
+        elif judgement is Judgement.SKIP:
+            found = replace(found, signature=words.exit_code(exit_code))
         return found, judgement
 
 
 def _failure(exit_code: int, evidence: Iterable[Evidence]) -> str:
     """What tells one failure of a predicate from another: its exit code, and what a compiler said first."""
     errors = compiler_errors(said.text for said in evidence)
-    return f"exit code {exit_code}: {errors[0].message}"[:_LONGEST] if errors else f"exit code {exit_code}"
+    code = words.exit_code(exit_code)
+    return f"{code}: {errors[0].message}"[:_LONGEST] if errors else code
 
 
 def case_missing(case: CaseName) -> Classification:

@@ -4,7 +4,7 @@ import math
 
 from ....runner.errors import EndsError, UserError
 from ....store.vocabulary import Judgement, Phase, Verdict
-from ....store.words import plural
+from ....store.words import plural, verdict_words
 from ..known import Known
 from ..log import ProbeLog
 from ..needs import Needs
@@ -95,4 +95,4 @@ def _mending(verdict: Verdict) -> str:
 def described(probe: FinishedProbe) -> str:
     """A verdict with its signature and the line that says most."""
     texts = "".join(f": {text[:300]}" for text in probe.evidence)
-    return f"{probe.verdict}{f' ({probe.signature})' if probe.signature else ''}{texts}"
+    return f"{verdict_words(probe.verdict, probe.signature)}{texts}"

@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from typing_extensions import override
 
-from ....store.vocabulary import BisectionOutcome, Judgement, Phase
+from ....runner.errors import EndsError
+from ....store.vocabulary import BisectionOutcome, Judgement, Phase, Seeks
 from ....store.words import plural
 from ...commits.lines import candidates_on_line, without_candidates
 from ...commits.range import outcome_of
@@ -97,7 +98,7 @@ class CheckingParents(BisectionState):
         search, named = self.search, self.culprit.named
         line = candidates_on_line(search.loaded.graph, self.culprit.node)
         if search.loaded.graph.bad in line:
-            return self._suspect(parent)
+            raise self._mended_before(parent)
         loaded = without_candidates(search.loaded, line)
         text = (
             f"{named.commit[:12]} is not to blame: its parent {parent[:12]}, from before the range, does the same. "
@@ -116,6 +117,21 @@ class CheckingParents(BisectionState):
             case=search.case,
         )
         return Enter(narrower, self.culprit.enclosing, (Notice(text),))
+
+    def _mended_before(self, parent: str) -> EndsError:
+        """That what the newer end does came before the range, and was undone on the way to the older end."""
+        where = self.search.loaded.range
+        regression = where.seeks is Seeks.REGRESSION
+        other = next(iter(where.also_old), where.old)
+        old, new, does, what = (
+            ("good", "bad", "fails", "fixed") if regression else ("bad", "good", "passes", "introduced")
+        )
+        ends = f"--find-fix --bad {parent} --good {other}" if regression else f"--good {parent} --bad {other}"
+        return EndsError(
+            f"{parent[:12]}, which both {old} {other[:12]} and {new} {where.new[:12]} build on, {does} too: it was "
+            f"{what} on the way to {other[:12]}, and {new} {where.new[:12]} has no commit that does so; to find by "
+            f"which commit, ask with {ends}"
+        )
 
     def _elsewhere(self, parent: str) -> Advance:
         """The change lies in commits that touch none of the paths that the search was limited to."""

@@ -50,6 +50,7 @@ def find_ends(question: Question, repository: GitRepository) -> Ends:
         raise _same_ends(new, question.bad, named)
     old = _old_end(repository, olds, new, seeks)
     parted = tuple(sha for sha in olds if not repository.is_ancestor(sha, new))
+    notices += _other_bases(repository, olds, new, old)
     notices += [_told_of(sha, old, new, parted, seeks) for sha in olds if sha != old]
     return Ends(
         good=old if seeks is Seeks.REGRESSION else new,
@@ -100,6 +101,17 @@ def _old_end(repository: GitRepository, olds: Sequence[str], new: str, seeks: Se
             f"expected related ends, found {olds[0][:12]} and {new[:12]} without a common ancestor{hint}"
         )
     return next((base for base in bases if base in olds), bases[0])
+
+
+def _other_bases(repository: GitRepository, olds: Sequence[str], new: str, old: str) -> list[str]:
+    """That there are merge bases beside the one that is run."""
+    others = [] if old in olds else [base for base in repository.merge_bases(new, olds) if base != old]
+    names = ", ".join(base[:12] for base in others)
+    return (
+        [f"of several merge bases {old[:12]} is run first; {names} only if a culprit builds on it"]
+        if others
+        else []
+    )
 
 
 def _told_of(sha: str, old: str, new: str, parted: Sequence[str], seeks: Seeks) -> str:

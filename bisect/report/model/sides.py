@@ -1,6 +1,7 @@
 """Both sides of the answer: what was good, what was bad, and how to see it again."""
 
 from ....store.vocabulary import Judgement, Seeks
+from ....store.words import verdict_words
 from .model import Reproduction, Side
 from .reproduce import reproduction_script
 from .rows import Rows
@@ -41,7 +42,6 @@ def _side(rows: Rows, standing: Standing, sha: str, wanted: Judgement) -> Side |
     revisions = {**shown.revisions, repository: sha}
     assert shown.verdict is not None
     subject = rows.subject(repository, sha)
-    signature = f" ({shown.signature})" if shown.signature else ""
     return Side(
         repository=repository,
         commit=sha,
@@ -54,7 +54,7 @@ def _side(rows: Rows, standing: Standing, sha: str, wanted: Judgement) -> Side |
         shown=shown.ordinal,
         script=reproduction_script(
             rows.request,
-            about=f"{repository} {sha} is {wanted}: {shown.verdict}{signature}",
+            about=f"{repository} {sha} is {wanted}: {verdict_words(shown.verdict, shown.signature)}",
             revisions=revisions,
             recorded=shown.command or (),
             environment=shown.environment.details if shown.environment else {},

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ....runner.probe.records import ProbeResult
 from ....store.vocabulary import BuildSource, Judgement, Phase, Seeks
-from ....store.words import duration, plural
+from ....store.words import duration, plural, verdict_words
 from ...engine.bisection import Bisection
 from ...engine.error_scale import error_size
 from ...engine.known import Known
@@ -82,12 +82,12 @@ def describe_confidence(confidence: float, wanted: float) -> str:
 def describe_result(result: ProbeResult) -> str:
     """A verdict with its signature and what it took."""
     found = result.classification
-    signature = f" ({found.signature})" if found.signature else ""
+    verdict = verdict_words(found.verdict, found.signature)
     built = result.build_source is not BuildSource.NONE
     size = error_size(found.metrics)
     error = f"{size}, " if size else ""
     build = f"build {result.build_source.value} {result.build_seconds:.1f} s, " if built else ""
-    return f"{result.judgement.value}: {found.verdict.value}{signature}, {error}{build}run {result.run_seconds:.1f} s"
+    return f"{result.judgement.value}: {verdict}, {error}{build}run {result.run_seconds:.1f} s"
 
 
 def told_of_end(bisection: Bisection | None, probe: StartedProbe, result: ProbeResult) -> Sequence[str]:

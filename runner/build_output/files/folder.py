@@ -17,6 +17,9 @@ from .errors import (
     UnsafePathError,
 )
 
+_HEAD = 4096
+"""Bytes that tell a text file."""
+
 
 @dataclass(frozen=True)
 class Folder:
@@ -158,3 +161,15 @@ def _kind(mode: int) -> str:
     if stat.S_ISFIFO(mode):
         return "a pipe"
     return "a device or socket"
+
+
+def is_text(path: Path) -> bool:
+    """Whether a file begins as text does: printable letters in UTF-8. False where it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(_HEAD).decode(
+                "utf-8", errors="strict" if path.stat().st_size < _HEAD else "ignore"
+            )
+    except (OSError, UnicodeDecodeError):
+        return False
+    return bool(head) and all(letter.isprintable() or letter.isspace() for letter in head)

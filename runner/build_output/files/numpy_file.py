@@ -15,7 +15,7 @@ import numpy as np
 
 from ...tensor.view import DType, Storage, TensorView, contiguous_strides
 from .errors import BuildOutputError, FileTooLargeError, MalformedFileError
-from .folder import Folder
+from .folder import Folder, is_text
 
 MOST_UNPACKED = 2**32
 """Bytes of the largest array that is taken out of an archive: a compressed one may be a thousand times its file."""
@@ -38,6 +38,7 @@ def load_npy(folder: Folder, relative: PurePath | str) -> TensorView:
     """The array in the file `relative` to `folder`; `BuildOutputError` where it is missing or unsound."""
     size = folder.size(relative, expected=_WHAT)
     path = folder.locate(relative)
+    _require_content(path, size)
     with _as_malformed(path), path.open("rb") as file:
         header, start = _read_header(path, file), file.tell()
         if _bytes_of(header) != size - start:
@@ -48,8 +49,9 @@ def load_npy(folder: Folder, relative: PurePath | str) -> TensorView:
 
 def load_npz(folder: Folder, relative: PurePath | str) -> dict[str, TensorView]:
     """The arrays of an archive by name; `BuildOutputError` where it is missing, or one of them unsound."""
-    folder.size(relative, expected="an archive of arrays saved by numpy.savez")
+    size = folder.size(relative, expected="an archive of arrays saved by numpy.savez")
     path = folder.locate(relative)
+    _require_content(path, size)
     found: dict[str, TensorView] = {}
     with _as_malformed(path), zipfile.ZipFile(path) as archive:
         entries = archive.infolist()
@@ -71,6 +73,11 @@ def load_npz(folder: Folder, relative: PurePath | str) -> dict[str, TensorView]:
     return found
 
 
+def _require_content(path: Path, size: int) -> None:
+    if size == 0:
+        raise MalformedFileError(path=path, expected=_WHAT, found="an empty file", remedy=_RESAVE)
+
+
 @contextmanager
 def _as_malformed(path: Path) -> Generator[None]:
     """Whatever a parser stumbles over becomes one error that names the file."""
@@ -79,9 +86,8 @@ def _as_malformed(path: Path) -> Generator[None]:
     except (BuildOutputError, MemoryError):
         raise
     except Exception as error:
-        raise MalformedFileError(
-            path=path, expected=_WHAT, found=f"{type(error).__name__}: {error}", remedy=_RESAVE
-        ) from error
+        found = "a text file" if is_text(path) else f"{type(error).__name__}: {error}"
+        raise MalformedFileError(path=path, expected=_WHAT, found=found, remedy=_RESAVE) from error
 
 
 def _read_header(path: Path, file: IO[bytes]) -> _Header:

@@ -72,7 +72,7 @@ def _saved_by_torch(folder: Folder, name: PurePath) -> object:
         raise MalformedFileError(
             path=error.path,
             expected=f"a file of tensors, named *{', *'.join(SUFFIXES)}",
-            found=f"no tensor file: {error.found}",
+            found=error.found,
         ) from error
 
 

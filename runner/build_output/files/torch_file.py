@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 from ...tensor.view import DType, TensorView, ViewError
 from .errors import FileTooLargeError, MalformedFileError
-from .folder import Folder
+from .folder import Folder, is_text
 
 if TYPE_CHECKING:
     import torch
@@ -44,7 +44,10 @@ def load_object(folder: Folder, relative: PurePath | str) -> object:
     Raises:
         BuildOutputError: the file is missing, outside of the folder, cut short, or asks for anything else.
     """
-    folder.size(relative, expected=_WHAT)
+    if folder.size(relative, expected=_WHAT) == 0:
+        raise MalformedFileError(
+            path=folder.locate(relative), expected=_WHAT, found="an empty file", remedy=_RESAVE
+        )
     path = folder.locate(relative)
     _check_archive(path)
     return _load(path)
@@ -60,9 +63,10 @@ def _check_archive(path: Path) -> None:
             path=path, expected=f"{_WHAT}, with a listing below {MOST_DIRECTORY_BYTES} bytes", found="more"
         ) from error
     except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError, UnicodeError) as error:
-        raise MalformedFileError(
-            path=path, expected=_WHAT, found=f"no such archive: {error}", remedy=_RESAVE
-        ) from error
+        found = (
+            "a text file" if is_text(path) else f"no archive, as torch.save has made since torch 1.6: {error}"
+        )
+        raise MalformedFileError(path=path, expected=_WHAT, found=found, remedy=_RESAVE) from error
     for entry in entries:
         if entry.compress_type != zipfile.ZIP_STORED:
             raise MalformedFileError(

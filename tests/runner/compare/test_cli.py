@@ -543,8 +543,26 @@ def test_pickled_objects_and_files_of_no_tensors_are_called_so(tmp_path: Path) -
     assert refused.exit_code == 2
     assert refused.stderr.startswith(
         f"error: {tmp_path / 'x.txt'}: expected a file of tensors, named *.pt, *.pth, *.npy, *.npz, "
-        "found no tensor file: "
+        "found a text file"
     )
+
+
+@pytest.mark.parametrize("name", ["x.pt", "x.npy", "x.npz"])
+@pytest.mark.parametrize(
+    ("text", "found"), [("", "an empty file"), ("a log\nof letters äß\n", "a text file")]
+)
+def test_empty_files_and_files_of_text_are_called_so(
+    tmp_path: Path, name: str, text: str, found: str
+) -> None:
+    (tmp_path / name).write_text(text)
+    refused = run(tmp_path / name, tmp_path / name)
+    assert refused.exit_code == 2
+    assert f", found {found}; save " in refused.stderr
+
+
+def test_a_page_of_pictures_says_how_many_it_shows(tmp_path: Path) -> None:
+    pair = save(tmp_path / "a.pt", torch.zeros(4, 4)), save(tmp_path / "b.pt", torch.ones(4, 4))
+    assert "a.html shows 1 tensor\n" in run(*pair, "--picture", tmp_path / "a.html").stderr
 
 
 @pytest.mark.parametrize("half", ["in", "out"])

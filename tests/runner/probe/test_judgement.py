@@ -39,4 +39,4 @@ def test_a_failure_without_a_compiler_error_has_its_exit_code() -> None:
 
 def test_what_a_pass_or_a_skip_printed_makes_no_signature() -> None:
     assert finished(0, "a.hpp:3:1: error: x") == (Verdict.PASS, None, Judgement.GOOD)
-    assert finished(125, "a.hpp:3:1: error: x") == (Verdict.UNKNOWN, None, Judgement.SKIP)
+    assert finished(125, "a.hpp:3:1: error: x") == (Verdict.UNKNOWN, "exit code 125", Judgement.SKIP)

@@ -85,6 +85,49 @@ def test_a_merge_base_that_fails_was_fixed_on_the_good_side(
     assert found(tmp_path / "out") == named["good"]
 
 
+def test_a_merge_base_that_cannot_be_judged_leaves_the_answer_unknown(
+    repository: TestRepository, tmp_path: Path
+) -> None:
+    named = fork(repository, fixed_there=False)
+    check = "test -e beside.txt -o -e m0.txt || exit 125; " + CHECK
+    done = run(
+        repository.path, tmp_path / "home", "--good", "beside", "--bad", "main", "-o", str(tmp_path / "out"),
+        "--", "sh", "-c", check,
+    )  # fmt: skip
+    assert done.returncode == 6, done.stderr
+    (line,) = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+    assert line.startswith(f"error: the merge base {named['base'][:12]} of good {named['good'][:12]} and bad")
+    assert "cannot be judged (exit code 125): on which side the change lies is unknown" in line
+    assert "--resume" in done.stderr
+
+
+@pytest.mark.parametrize("first", ["fine", "faulty"])
+def test_of_several_merge_bases_one_that_fails_was_fixed_on_the_good_side(
+    repository: TestRepository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: str
+) -> None:
+    """Whichever is run as the end: git runs them all, and says so too."""
+    repository.commit("root", {"root.txt": "fine"})
+    bases: dict[str, str] = {}
+    for hour, (name, state) in enumerate([("fine", "fine"), ("faulty", "wrong")]):
+        monkeypatch.setenv(
+            "GIT_COMMITTER_DATE", f"2026-06-01T{12 + hour if first == 'fine' else 15 - hour}:00:00Z"
+        )
+        repository.git("checkout", "--quiet", "-b", name, "main")
+        bases[name] = repository.commit(name, {f"{name}.txt": state})
+    monkeypatch.delenv("GIT_COMMITTER_DATE")
+    repository.git("checkout", "--quiet", "-b", "mended", "faulty")
+    repository.git("merge", "--quiet", "--no-ff", "-m", "merge", "fine")
+    good = repository.commit("mends", {"faulty.txt": "fine"})
+    repository.git("checkout", "--quiet", "-b", "failing", "fine")
+    repository.git("merge", "--quiet", "--no-ff", "-m", "merge", bases["faulty"])
+    repository.commit("later", {"later.txt": "fine"})
+    done = bisect(repository, tmp_path, "--good", "mended", "--bad", "failing")
+    assert done.returncode == 4, done.stderr
+    assert "of several merge bases" in done.stderr
+    (line,) = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+    assert f"ask with --find-fix --bad {bases['faulty']} --good {good}" in line
+
+
 @pytest.fixture
 def dated(repository: TestRepository, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """A commit each noon from the first of June 2026 on; the eighth breaks it."""

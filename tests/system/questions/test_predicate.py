@@ -55,6 +55,9 @@ def test_it_finds_what_git_bisect_run_finds(
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert found(tmp_path / "out") == history[BROKEN_FROM]
+    assert "bad: exit code 1, run " in done.stderr
+    for text in (done.stderr, done.stdout, (tmp_path / "out" / "report.md").read_text()):
+        assert "mismatch" not in text
     assert repository.git("status", "--porcelain") == ""
     repository.git("bisect", "start", "main", history[0])
     output = repository.git("bisect", "run", "sh", "-c", CHECK)
