@@ -77,7 +77,7 @@ class Source:
 
 
 def open_source(path: Path) -> Source:
-    """Lists what is at `path`; tensors are mapped when they are opened.
+    """Lists what is at `path`; tensors of folders are read when they are opened.
 
     Raises:
         BuildOutputError: nothing there can be read as tensors.

@@ -98,6 +98,8 @@ class CheckingParents(BisectionState):
         search, named = self.search, self.culprit.named
         line = candidates_on_line(search.loaded.graph, self.culprit.node)
         if search.loaded.graph.bad in line:
+            if search.ordinal > 1:  # of a pinned repository: its mover stays named
+                return self._suspect(parent)
             raise self._mended_before(parent)
         loaded = without_candidates(search.loaded, line)
         text = (

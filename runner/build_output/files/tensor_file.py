@@ -1,7 +1,8 @@
 """Any file of tensors that a person may want to compare: what `torch.save` wrote, `.npy` and `.npz`.
 
 More is read here than a build directory may hold: state dicts and lists, float8 and complex numbers. Nothing in a file
-is executed, and what it claims to be large is checked against its size first.
+is executed, what it claims to be large is checked against its size first, and all is read into memory: a person's file
+may be written again or cut short while it is compared.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ def load_tensors(folder: Folder, relative: PurePath | str) -> FileContents:
 def _saved_by_torch(folder: Folder, name: PurePath) -> object:
     """What torch saved in a file, whatever its name; one of another name that torch did not save is no tensor file."""
     try:
-        return load_object(folder, name)
+        return load_object(folder, name, mapped=False)
     except MalformedFileError as error:
         if name.suffix in SUFFIXES:
             raise
@@ -78,7 +79,7 @@ def _saved_by_torch(folder: Folder, name: PurePath) -> object:
 
 def load_real_tensor(folder: Folder, relative: PurePath | str) -> TensorView:
     """The one tensor of a file of `torch.save`, of complex numbers and of float8 too."""
-    loaded = load_object(folder, relative)
+    loaded = load_object(folder, relative, mapped=False)
     path = folder.locate(relative)
     return _real_view(path, PurePath(relative).stem, dense(path, loaded))
 

@@ -1,4 +1,4 @@
-"""Tensors from a file of `torch.save`, mapped into memory, with nothing in it executed."""
+"""Tensors from a file of `torch.save`, mapped or read into memory, with nothing in it executed."""
 
 from __future__ import annotations
 
@@ -33,13 +33,14 @@ def load_tensor(folder: Folder, relative: PurePath | str) -> TensorView:
         BuildOutputError: the file is missing, outside of the folder, cut short, no tensor, or a pickle that asks
             for anything but tensors.
     """
-    loaded = load_object(folder, relative)
+    loaded = load_object(folder, relative, mapped=True)
     path = folder.locate(relative)
     return view_of(path, PurePath(relative).name.removesuffix(".pt"), dense(path, loaded))
 
 
-def load_object(folder: Folder, relative: PurePath | str) -> object:
-    """What the file `relative` to `folder` holds: tensors, mapped, and plain Python values around them.
+def load_object(folder: Folder, relative: PurePath | str, *, mapped: bool) -> object:
+    """What the file `relative` to `folder` holds: tensors, and plain Python values around them. The tensors are mapped,
+    or read into memory: whoever cuts a mapped file short ends the process that looks at it.
 
     Raises:
         BuildOutputError: the file is missing, outside of the folder, cut short, or asks for anything else.
@@ -50,7 +51,7 @@ def load_object(folder: Folder, relative: PurePath | str) -> object:
         )
     path = folder.locate(relative)
     _check_archive(path)
-    return _load(path)
+    return _load(path, mapped=mapped)
 
 
 def _check_archive(path: Path) -> None:
@@ -95,14 +96,14 @@ class _ShortReads(io.FileIO):
         return super().read(size) or b""
 
 
-def _load(path: Path) -> object:
+def _load(path: Path, *, mapped: bool) -> object:
     import torch
 
     try:
         return cast(
             object,
             torch.load(  # pyright: ignore[reportUnknownMemberType]
-                path, map_location="cpu", weights_only=True, mmap=True
+                path, map_location="cpu", weights_only=True, mmap=mapped
             ),
         )
     # torch reports a bad file by whatever its parser stumbles over.

@@ -15,6 +15,7 @@ from precision_bisect.bisect.engine.states.answer.concluding import Concluding
 from precision_bisect.bisect.engine.states.parents import CheckingParents
 from precision_bisect.bisect.engine.states.state import Advance, Enter, Move, Wait
 from precision_bisect.bisect.search.graph.graph import CommitGraph
+from precision_bisect.runner.errors import EndsError
 from precision_bisect.store.vocabulary import BisectionOutcome, Judgement, Phase
 from tests.bisect.engine.simulated import loaded_range
 from tests.bisect.engine.stepping import B, G, S, about, confirmed, running, shown, started, step
@@ -91,7 +92,15 @@ def test_without_the_line_of_a_parent_that_fails_the_rest_is_searched() -> None:
 
 def test_a_line_that_the_bad_end_is_on_cannot_be_left_out() -> None:
     loaded = loaded_range(["0", "1"], CommitGraph([[], [0]]), "good", forked={0: "fork"})
-    advance = after(shown(measured(loaded, [G] * 5, [B] * 5), "fork", B, B), loaded, node=0)
+    known = shown(measured(loaded, [G] * 5, [B] * 5), "fork", B, B)
+    with pytest.raises(
+        EndsError, match="fork, which both good good and bad 1 build on, fails too: it was fixed on"
+    ) as told:
+        after(known, loaded, node=0)
+    assert str(told.value).endswith("ask with --find-fix --bad fork --good good")
+    named = confirmed(loaded, 0)
+    inner = CheckingParents(replace(named, search=replace(named.search, ordinal=2)))
+    advance = step(inner, known, as_named)[1]
     assert isinstance(advance, Move)
     assert isinstance(advance.state, Concluding)
     assert advance.state.inner.outcome is BisectionOutcome.SUSPECT

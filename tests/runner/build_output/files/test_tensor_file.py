@@ -36,3 +36,11 @@ def test_float8_keeps_every_value(tmp_path: Path) -> None:
 def test_what_is_neither_tensor_nor_value_is_refused(tmp_path: Path) -> None:
     with pytest.raises(MalformedFileError, match=r"t\.pt: expected one tensor .* found set"):
         load_tensors(folder(tmp_path, {"x": {1, 2}}), "t.pt")
+
+
+def test_a_file_that_is_cut_short_after_it_was_opened_keeps_its_values(tmp_path: Path) -> None:
+    files = folder(tmp_path, torch.arange(4096.0))
+    views = load_real_tensor(files, "t.pt"), load_tensors(files, "t.pt").tensors["t"]
+    (tmp_path / "t.pt").write_bytes(b"")
+    for view in views:
+        assert view.storage.sum() == 4095 * 2048
