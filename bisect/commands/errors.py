@@ -22,6 +22,8 @@ def run_command(function: Callable[[], int]) -> int:
         why = error.orig if isinstance(error, DBAPIError) else error
         print(f"error: expected a store that can be read and written, found: {why}", file=sys.stderr)
         return ERROR
+    except BrokenPipeError:  # click ends quietly then
+        raise
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         print(f"error: {where}expected files that can be read and written: {reason(error)}", file=sys.stderr)

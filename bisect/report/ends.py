@@ -99,6 +99,8 @@ def _of_command(request: BisectRequest, good: Sequence[ProbeRow], bad: Sequence[
             f"both ends exit with {good[-1].exit_code}: does the command build what it tests? It runs {where} of "
             "each commit, without files that git does not track"
         )
+    if any(probe.judgement is Judgement.BAD for probe in good):
+        yield "the good end fails: name an older --good, or none, and one is looked for behind the bad end"
     if any(probe.judgement is Judgement.SKIP for probe in (*good, *bad)):
         yield "an end was skipped: can the command be found, and run, at that commit?"
 

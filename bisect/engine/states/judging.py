@@ -56,7 +56,7 @@ def never_shown(end: Target, wanted: Judgement, runs: int) -> EndsError:
         f"found {plural(runs, shown)} in a row: if it {verb} there at all, then in fewer than "
         f"{1 - 0.05 ** (1 / runs):.0%} of its runs (95 %), so the ends do not differ as far as runs tell; "
         "check the ends, the case, the platform and the golden data, or run each end more often: "
-        f"--end-runs {4 * runs}"
+        "--end-runs N"
     )
 
 

@@ -64,6 +64,29 @@ def test_it_finds_what_git_bisect_run_finds(
     assert f"{history[BROKEN_FROM]} is the first bad commit" in output
 
 
+@pytest.mark.parametrize("words", [["--json"], []])
+def test_a_reader_that_has_seen_enough_costs_no_answer(
+    repository: TestRepository, history: list[str], tmp_path: Path, words: list[str]
+) -> None:
+    """As `| head -1` closes the pipe."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    told = script(tmp_path / "tell.sh", f'echo "$PRECISION_BISECT_CULPRIT" > {tmp_path}/told')
+    done = subprocess.run(
+        [*PROGRAM, "--good", history[12], "--bad", history[13], "-q", *words, "--notify", str(told),
+         "--end-runs", "1", "--", "sh", "-c", CHECK],
+        cwd=repository.path,
+        env={**os.environ, "PRECISION_BISECT_HOME": str(tmp_path / "home")},
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )  # fmt: skip
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / "told").read_text() == f"{history[13]}\n"
+
+
 @pytest.mark.long
 def test_a_script_that_git_does_not_track_is_found(
     repository: TestRepository, history: list[str], tmp_path: Path
