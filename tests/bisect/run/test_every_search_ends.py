@@ -95,7 +95,8 @@ def ending(seed: int) -> str:
     )
     task = SimulatedTask(simulated=simulated)
     Loop(simulated.machine).run([task])
-    judged = sum(name not in skips for name in simulated.started)
+    # Runs that were cancelled, for they had lost their value, count for nothing.
+    judged = sum(probe.judgement is not Judgement.SKIP for probe in simulated.bisection.known.log.ended)
     # Workers end what they have begun.
     assert judged < max(bounds) + simulated.machine.jobs, (seed, judged, max(bounds))
     if task.conclusion is None:
