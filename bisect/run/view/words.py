@@ -105,6 +105,10 @@ def told_of_end(bisection: Bisection | None, probe: StartedProbe, result: ProbeR
     return ()
 
 
+_IN_VAIN = {"passes": "passed, a failure may be rare", "fails": "failed, a pass may be rare"}
+"""What an end has done that was said to do the opposite."""
+
+
 def why_again(known: Known, wanted: WantedProbe) -> str | None:
     """Why a target that ran before is run once more; None where it did not."""
     earlier = known.log.of(wanted.target.content)
@@ -115,13 +119,15 @@ def why_again(known: Known, wanted: WantedProbe) -> str | None:
     if len({probe.judgement for probe in earlier} - {Judgement.SKIP}) > 1:
         return "again: its runs contradict each other"
     always = "fails" if earlier[-1].judgement is Judgement.BAD else "passes"
+    runs = sum(probe.judgement is not Judgement.SKIP for probe in earlier)
     match wanted.phase:
+        case Phase.ENDPOINT if known.question.end_runs is None:
+            return f"again: {plural(runs, 'run')} of this end {_IN_VAIN[always]} (--end-runs N waits for at most N)"
         case Phase.ENDPOINT:
             return f"again: to see how surely it {always}"
         case Phase.CONFIRM:
             return f"again: to be sure that it {always}"
         case _:
-            runs = sum(probe.judgement is not Judgement.SKIP for probe in earlier)
             many = "one run" if runs == 1 else f"all {runs} runs"
             return f"again: {many} in which it {always} may be chance"
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from precision_bisect.bisect.engine.bisection import Bisection
-from precision_bisect.bisect.engine.known import BisectionQuestion
+from precision_bisect.bisect.engine.known import BisectionQuestion, Known
 from precision_bisect.bisect.engine.probes import Target, WantedProbe
 from precision_bisect.bisect.run.view.progress import StartedProbe
 from precision_bisect.bisect.run.view.words import (
@@ -93,13 +93,19 @@ def test_why_a_commit_is_run_again() -> None:
     loaded = loaded_range(["a", "b"], CommitGraph([[], [0]]), "good")
     known = about(loaded)
 
-    def why(phase: Phase, *judgements: Judgement) -> str | None:
+    def why(phase: Phase, *judgements: Judgement, about: Known = known) -> str | None:
         wanted = WantedProbe(target=A, phase=phase, range=1)
-        return why_again(shown(known, "a", *judgements), wanted)
+        return why_again(shown(about, "a", *judgements), wanted)
 
     good, bad, skip = Judgement.GOOD, Judgement.BAD, Judgement.SKIP
     assert why(Phase.SEARCH) is None
-    assert why(Phase.ENDPOINT, good) == "again: to see how surely it passes"
+    waits = "(--end-runs N waits for at most N)"
+    assert (
+        why(Phase.ENDPOINT, good, good) == f"again: 2 runs of this end passed, a failure may be rare {waits}"
+    )
+    assert why(Phase.ENDPOINT, bad) == f"again: 1 run of this end failed, a pass may be rare {waits}"
+    five_runs = replace(known, question=replace(known.question, end_runs=5))
+    assert why(Phase.ENDPOINT, good, about=five_runs) == "again: to see how surely it passes"
     assert why(Phase.CONFIRM, bad) == "again: to be sure that it fails"
     assert why(Phase.SEARCH, bad) == "again: one run in which it fails may be chance"
     assert why(Phase.SEARCH, *[good] * 10) == "again: all 10 runs in which it passes may be chance"
