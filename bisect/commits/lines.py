@@ -36,6 +36,7 @@ def without_candidates(loaded: LoadedRange, left_out: Collection[int]) -> Loaded
     return replace(
         loaded,
         commits=tuple(commit for commit in loaded.commits if commit.sha not in gone),
+        left_out=loaded.left_out | gone,
         collapsed=CommitRange(
             nodes=nodes, parents=parents, bad=place[loaded.graph.bad], good_side=loaded.collapsed.good_side
         ),

@@ -163,6 +163,7 @@ def test_saved_data_replays_bit_for_bit(tmp_path: Path) -> None:
     assert "'y' PASS" in replayed.stdout
 
 
+@pytest.mark.long
 def test_missing_data_is_an_error_that_names_the_files(tmp_path: Path) -> None:
     (tmp_path / "frozen" / "in").mkdir(parents=True)
     finished = run_case("softmax", "--golden-data", str(tmp_path / "frozen"), cwd=tmp_path)

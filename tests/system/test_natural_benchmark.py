@@ -38,6 +38,7 @@ def history(repository: TestRepository, states: str) -> list[str]:
     ]
 
 
+@pytest.mark.long
 def test_one_command_asks_both_and_keeps_a_row(repository: TestRepository, tmp_path: Path) -> None:
     commits = history(repository, "ffffufbbbb")
     corpus = tmp_path / "corpus"

@@ -162,6 +162,7 @@ def test_a_budget_that_is_no_time(budget: str, make: Callable[..., SlowLine]) ->
     assert "expected a time such as 20m or 6h" in done.stderr
 
 
+@pytest.mark.long
 def test_a_cluster_that_is_not_named(make: Callable[..., SlowLine]) -> None:
     line = make(commits=2, culprit=1)
     line.variables.pop("DASK_SCHEDULER_ADDRESS", None)

@@ -98,7 +98,9 @@ class CheckingParents(BisectionState):
         search, named = self.search, self.culprit.named
         line = candidates_on_line(search.loaded.graph, self.culprit.node)
         if search.loaded.graph.bad in line:
-            if search.ordinal > 1:  # of a pinned repository: its mover stays named
+            # In a pinned repository the commit that moves the pin stays named; and of a parent on a line that was left
+            # out the good end does not descend.
+            if search.ordinal > 1 or parent in search.loaded.left_out:
                 return self._suspect(parent)
             raise self._mended_before(parent)
         loaded = without_candidates(search.loaded, line)

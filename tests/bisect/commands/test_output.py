@@ -64,6 +64,7 @@ def test_every_option_stands_in_a_group(program: GroupedCommand) -> None:
     assert titles[:6] == ["Question:", "Stack:", "Search:", "Resources:", "Output:", "Other options:"]
 
 
+@pytest.mark.long
 def test_json_and_nothing_else_on_standard_output(repository: TestRepository, home: Home) -> None:
     done = bisect("--json", "-q", home=home)
     assert (done.returncode, done.stderr) == (0, "")

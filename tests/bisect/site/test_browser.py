@@ -139,6 +139,7 @@ def test_pictures_and_task_graphs_are_pages_like_the_others(
     browser.size(DESKTOP)
 
 
+@pytest.mark.long
 def test_the_keyboard_reaches_everything_in_a_sensible_order(browser: Browser, site: Path) -> None:
     browser.open(site / "index.html")
     browser.press(Keys.TAB)

@@ -41,6 +41,7 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return written(tmp_path_factory.mktemp("scene") / "build")
 
 
+@pytest.mark.long
 def test_a_case_is_written_as_a_build_directory(build: Path, tmp_path: Path) -> None:
     parts = BuildDirectory.open(build)
     config = parts.kernel_config()

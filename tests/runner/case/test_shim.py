@@ -98,7 +98,6 @@ print(__name__, __file__, __spec__, __package__, __doc__, type(__loader__).__nam
 print(sys.argv, sys.path, sys.modules["__main__"] is sys.modules[Thing.__module__], os.getcwd())
 print(pickle.loads(pickle.dumps(Thing())).__class__ is Thing, inspect.getsource(Thing))
 import neighbour
-from tests.support.quick import quick_first
 print(neighbour.__file__)
 print("to stderr", file=sys.stderr)
 """

@@ -154,6 +154,7 @@ def test_a_timeout_leaves_nothing_of_the_run(forks: Forks) -> None:
     assert [one for one in marked(forks.mark) if "sleep" in one.name()] == []
 
 
+@pytest.mark.long
 def test_the_memory_limit_is_the_runs(forks: Forks) -> None:
     assert forks.run("bytearray(2 << 30)", memory=1 << 30).ending.exit_code == 1
     assert any("MemoryError" in line for _, line in forks.lines)

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import TestRepository
+from tests.support.quick import quick_first
 from tests.system.questions.test_predicate import found, run
 
 CHECK = "! grep -rq wrong --include=*.txt ."
@@ -85,6 +86,7 @@ def test_a_merge_base_that_fails_was_fixed_on_the_good_side(
     assert found(tmp_path / "out") == named["good"]
 
 
+@pytest.mark.long
 def test_a_merge_base_that_cannot_be_judged_leaves_the_answer_unknown(
     repository: TestRepository, tmp_path: Path
 ) -> None:
@@ -101,7 +103,7 @@ def test_a_merge_base_that_cannot_be_judged_leaves_the_answer_unknown(
     assert "--resume" in done.stderr
 
 
-@pytest.mark.parametrize("first", ["fine", "faulty"])
+@pytest.mark.parametrize("first", quick_first(["fine", "faulty"]))
 def test_of_several_merge_bases_one_that_fails_was_fixed_on_the_good_side(
     repository: TestRepository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: str
 ) -> None:

@@ -28,6 +28,7 @@ def with_fault(repository: TestRepository, history: list[str], name: str) -> str
     return culprit
 
 
+@pytest.mark.long
 def test_only_commits_that_touch_it_are_searched(
     repository: TestRepository, history: list[str], tmp_path: Path
 ) -> None:

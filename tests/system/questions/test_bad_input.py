@@ -232,6 +232,7 @@ def test_golden_data_of_another_case_are_no_precision_failure(stack: DemoStack, 
     assert "golden_data is missing files" in line
 
 
+@pytest.mark.long
 def test_a_store_that_cannot_be_used(stack: DemoStack, tmp_path: Path) -> None:
     assert_one_line(
         stack, [*stack.arguments, "--store", "sqlite:////proc/nope/x.sqlite"], code=1, says="--store"

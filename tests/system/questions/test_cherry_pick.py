@@ -62,6 +62,7 @@ def test_it_is_found_in_the_stretch(repository: TestRepository, tmp_path: Path) 
     assert repository.git("status", "--porcelain") == ""
 
 
+@pytest.mark.long
 def test_a_patch_that_does_not_apply_is_a_skip(repository: TestRepository, tmp_path: Path) -> None:
     """MENDED changes what another commit of the stretch adds: before that one it has nothing to change."""
     commits = history(repository, wrong_from=BROKEN + 1, other=BROKEN + 2)

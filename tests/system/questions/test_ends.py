@@ -67,6 +67,7 @@ def small(tmp_path: Path) -> Small:
     return Small(tmp_path, TestRepository(tmp_path / "tool"))
 
 
+@pytest.mark.long
 def test_a_command_that_exits_alike_shows_what_it_printed_and_where(small: Small) -> None:
     ends = small.ends("echo one; echo two\n", "echo three; echo four\n")
     done = small.run(*ends, "--repository", f"tool={small.tool.path}", "--", "sh", "case.sh")

@@ -22,6 +22,7 @@ def history(repository: TestRepository) -> list[str]:
     ]
 
 
+@pytest.mark.long
 def test_the_first_fixed_commit_is_named(repository: TestRepository, tmp_path: Path) -> None:
     commits = history(repository)
     done = run(

@@ -73,6 +73,7 @@ def test_a_second_fault_in_the_middle(tmp_path: Path, other: str) -> None:
     ).stdout  # fmt: skip
 
 
+@pytest.mark.long
 def test_what_a_second_fault_hides_is_not_guessed(tmp_path: Path) -> None:
     """The other fault goes in the commit that brings the one searched for, or hid it before."""
     commits, done, report = bisect(tmp_path, ["0"] * 4 + ["2e3"] * 6 + ["0.02"] * 4)

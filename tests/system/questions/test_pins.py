@@ -112,6 +112,7 @@ def test_a_pin_file_is_searched_inside(pinned: Pinned) -> None:
     assert "WRONG y" in script.stdout, script.stderr
 
 
+@pytest.mark.long
 def test_a_literal_from_before_the_pin_file_is_searched_inside(pinned: Pinned) -> None:
     """The file that holds it says other things too, and takes the counterfactuals' values."""
     commits = [pinned.isa.commit(f"isa {n}", {"isa.txt": f"{n}{' wrong' * (n > 2)}\n"}) for n in range(1, 5)]

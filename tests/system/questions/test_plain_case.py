@@ -5,6 +5,8 @@ import re
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from tests.conftest import TestRepository
 from tests.system.conftest import PROGRAM
 
@@ -18,6 +20,7 @@ path = "tool"
 """
 
 
+@pytest.mark.long
 def test_a_script_that_prints_its_verdict(tmp_path: Path) -> None:
     (example,) = re.findall(r"```toml\n(\[case\]\n.*?)```", GUIDE.read_text(), re.DOTALL)
     (tmp_path / "stack.toml").write_text(AROUND + example)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import TestRepository
+from tests.support.quick import quick_first
 from tests.system.conftest import PROGRAM
 
 COMMITS = 20
@@ -64,7 +65,7 @@ def test_it_finds_what_git_bisect_run_finds(
     assert f"{history[BROKEN_FROM]} is the first bad commit" in output
 
 
-@pytest.mark.parametrize("words", [["--json"], []])
+@pytest.mark.parametrize("words", quick_first([["--json"], []]))
 def test_a_reader_that_has_seen_enough_costs_no_answer(
     repository: TestRepository, history: list[str], tmp_path: Path, words: list[str]
 ) -> None:
@@ -147,6 +148,7 @@ def script(file: Path, text: str) -> Path:
     return file
 
 
+@pytest.mark.long
 def test_a_script_outside_of_the_repository(
     repository: TestRepository, history: list[str], tmp_path: Path
 ) -> None:
@@ -221,6 +223,7 @@ def test_a_script_outside_of_the_repository_can_be_mended_after_the_start(
     assert found(tmp_path / "out") == history[BROKEN_FROM]
 
 
+@pytest.mark.long
 def test_commits_without_the_command_are_skipped(
     repository: TestRepository, history: list[str], tmp_path: Path
 ) -> None:
@@ -236,6 +239,7 @@ def test_commits_without_the_command_are_skipped(
     assert reasons == {"exit code 127: the command was not found at this commit"}
 
 
+@pytest.mark.long
 def test_128_stops_the_bisection_without_a_verdict(
     repository: TestRepository, history: list[str], tmp_path: Path
 ) -> None:
@@ -286,6 +290,7 @@ def test_a_failure_that_comes_and_goes_is_not_pinned_on_the_wrong_commit(
     assert 0 < bad_rate["failures"] < bad_rate["runs"]
 
 
+@pytest.mark.long
 def test_a_dry_run_writes_nothing_for_the_user(
     repository: TestRepository, history: list[str], tmp_path: Path
 ) -> None:
@@ -299,7 +304,7 @@ def test_a_dry_run_writes_nothing_for_the_user(
 
 
 @pytest.mark.parametrize(
-    "store", ["mysq://x", "sqlite:////dev/null/deep/store.db", "postgresql://localhost:1/none"]
+    "store", quick_first(["mysq://x", "sqlite:////dev/null/deep/store.db", "postgresql://localhost:1/none"])
 )
 def test_a_dry_run_ends_as_the_run_would_where_the_store_cannot_be_opened(
     repository: TestRepository, history: list[str], tmp_path: Path, store: str
@@ -326,6 +331,7 @@ def test_the_demo_command_refuses(tmp_path: Path, arguments: list[str], code: in
     assert not (tmp_path / "demo").exists()
 
 
+@pytest.mark.long
 def test_what_the_demo_command_made_for_machines(tmp_path: Path) -> None:
     done = run(tmp_path, tmp_path / "home", "demo", "demo", "--commits", "24", "--json")
     assert done.returncode == 0, done.stderr

@@ -88,6 +88,7 @@ def broken_twice(size: int, broken: int, mended: int, again: int) -> PlantedStac
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("jobs", quick_first([1, 3]))
 def test_a_range_that_broke_twice_ends_at_one_of_both(jobs: int) -> None:
     named = 0
@@ -102,6 +103,7 @@ def test_a_range_that_broke_twice_ends_at_one_of_both(jobs: int) -> None:
     assert named >= 0.7 * len(drawn)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("jobs", quick_first([1, 3]))
 def test_what_failed_before_a_mending_is_told_beside_the_culprit(jobs: int) -> None:
     told = 0

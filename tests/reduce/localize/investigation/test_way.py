@@ -103,6 +103,7 @@ def calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Stop, S
     return made
 
 
+@pytest.mark.long
 def test_no_call_leads_into_a_room_above(calls: list[tuple[Stop, Stop]]) -> None:
     imported = imported_by_room()
     up = {
