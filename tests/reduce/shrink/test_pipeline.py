@@ -69,7 +69,7 @@ def test_every_success_is_on_disk_before_the_next_test(
     journal = (tmp_path / "out" / "tests.jsonl").read_text().splitlines()
     assert len(journal) == len({(one["candidate"], one["run"]) for one in map(json.loads, journal)})
     assert len(journal) == found.oracle_calls
-    assert any(line.startswith("shapes: 1 tasks left") for line in said)
+    assert any(line.startswith("shapes: 1 task left") for line in said)
 
 
 def test_a_build_that_does_not_fail_is_refused(tmp_path: Path, good_trees: Trees) -> None:

@@ -175,7 +175,9 @@ def test_a_month(month: Month) -> None:
             month.kill_in_bisection()
         code = month.night(device=device)
         newly = night in (4, 16, 20, 22, 24)  # the board was dead in 20 and 21
-        assert code == (0 if night < 4 or 12 <= night < 16 else 7 if newly else 8), night
+        # In 21 nothing fails newly, and for the board nothing is known of a case.
+        expected = 0 if night < 4 or 12 <= night < 16 else 7 if newly else 9 if night == 21 else 8
+        assert code == expected, night
         report = month.report(night)
         check_flaky_case(month, report, before)
         check_alternating_case(report)

@@ -135,4 +135,4 @@ def test_a_tensor_that_the_source_marks_is_looked_at_first(tmp_path: Path, good_
     )
     assert [first.kernel for first in found.first_divergent] == ["middle"]
     dumps = [text for text in said if text.startswith("dumping")]
-    assert dumps[0] == "dumping the results of 1 tasks that are marked in the source"
+    assert dumps[0] == "dumping the results of 1 task marked in the source"
