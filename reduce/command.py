@@ -21,6 +21,7 @@ from ..runner.errors import UsageError, UserError
 from ..runner.localization.divergence import DIVERGENCE, Divergence
 from ..runner.localization.footprints import FOOTPRINTS
 from ..runner.process.fork_servers import ForkServers
+from ..runner.process.output import outlive_readers
 from ..store.words import plural
 from .localize.footprinting import FootprintRequest, footprints
 from .localize.footprints.summary import print_footprints
@@ -51,6 +52,7 @@ Say = Callable[[str], None]
 
 def reduce(options: ReduceOptions) -> int:
     """Localize, reduce or wrap, and print the result; the tool's exit code."""
+    outlive_readers()
     progress = Console(stderr=True, quiet=options.quiet)
 
     def say(text: str) -> None:

@@ -1,7 +1,6 @@
 """Driving a bisection from the command line: what is shown meanwhile, what is written, and how to go on."""
 
 import os
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,7 +8,6 @@ from dataclasses import dataclass
 from rich.console import Console
 from sqlalchemy import make_url
 from sqlalchemy.orm import Session, sessionmaker
-from typing_extensions import override
 
 from ...runner.errors import EndsError, UserError
 from ...runner.workspace.home import Home, command_line
@@ -77,7 +75,7 @@ def drive(
             ending.attempt(ending.notify)
             raise
         except UnstoredConclusionError as error:
-            print_conclusion(error.conclusion, _AnswerConsole())
+            print_conclusion(error.conclusion, Console())
             raise error.why from error
         except UserError:
             _tell_of_ends(sessions, bisection.name)
@@ -95,19 +93,6 @@ def drive(
     shown = ending.show(conclusion)
     ending.attempt(ending.notify)
     return _EXIT_CODES[conclusion.outcome] if written and shown else ERROR
-
-
-class _AnswerConsole(Console):
-    """Where the answer is printed. A reader that has seen enough, as `head`, does not change the exit code."""
-
-    @override
-    def on_broken_pipe(self) -> None:
-        _leave_output()
-
-
-def _leave_output() -> None:
-    """What is printed from now on goes nowhere: nobody reads standard output any more."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,7 +113,7 @@ class _Ending:
         """Print the answer; whether all of it could be made."""
         if self.attempt(self._print):
             return True
-        print_conclusion(conclusion, _AnswerConsole())
+        print_conclusion(conclusion, Console())
         return False
 
     def notify(self) -> None:
@@ -144,7 +129,7 @@ class _Ending:
         if self.options.as_json:
             print(report.model_dump_json(indent=2))
             return
-        console = _AnswerConsole()
+        console = Console()
         print_report(report, self.bisection.request.output, console)
         if self.options.verbose:
             print_probes(report, console)
@@ -153,8 +138,6 @@ class _Ending:
         """Make something; whether that went well, and why not is printed."""
         try:
             make()
-        except BrokenPipeError:
-            _leave_output()
         except Exception as error:  # whatever it is, it must not cost the answer
             _say(f"error: {error if isinstance(error, UserError) else repr(error)}")
             return False

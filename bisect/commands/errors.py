@@ -6,6 +6,7 @@ from collections.abc import Callable
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from ...runner.errors import UserError, reason
+from ...runner.process.output import outlive_readers
 from ...store.database import StoreError
 
 ERROR, INTERRUPTED = 1, 130
@@ -13,6 +14,7 @@ ERROR, INTERRUPTED = 1, 130
 
 def run_command(function: Callable[[], int]) -> int:
     """Call a command's body and turn its errors into an exit code."""
+    outlive_readers()
     try:
         return function()
     except (UserError, StoreError) as error:
@@ -22,8 +24,6 @@ def run_command(function: Callable[[], int]) -> int:
         why = error.orig if isinstance(error, DBAPIError) else error
         print(f"error: expected a store that can be read and written, found: {why}", file=sys.stderr)
         return ERROR
-    except BrokenPipeError:  # click ends quietly then
-        raise
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         print(f"error: {where}expected files that can be read and written: {reason(error)}", file=sys.stderr)

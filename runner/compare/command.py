@@ -11,6 +11,7 @@ from rich.console import Console
 
 from ...store.words import plural
 from ..build_output.files.errors import BuildOutputError, MissingFileError
+from ..process.output import outlive_readers
 from .difference import (
     Comparison,
     Difference,
@@ -39,6 +40,7 @@ def compare(options: CompareOptions) -> int:
 
     Raises `ValueError` where options do not go together.
     """
+    outlive_readers()
     exact = options.rtol is None and options.atol is None
     tolerance = Tolerance(rtol=options.rtol or 0.0, atol=options.atol or 0.0, equal_nan=exact)
     try:
