@@ -12,10 +12,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
-from rich.text import Text
 
 from ..runner.build_output.files.errors import BuildOutputError
-from ..runner.compare.report.diff_text import printable
+from ..runner.compare.report.summary_lines import SummaryLines
 from ..runner.compare.statistics.statistics import Tolerance
 from ..runner.errors import UsageError, UserError
 from ..runner.localization.divergence import DIVERGENCE, Divergence
@@ -139,14 +138,13 @@ def _footprints(options: ReduceOptions, builds: OpenedBuilds, say: Say) -> int:
     if options.as_json:
         print(found.model_dump_json(indent=2))
     else:
-        console = Console()
-
-        def line(text: str, style: str = "") -> None:
-            console.print(Text(printable(text), style=style), soft_wrap=True)
-
-        print_footprints(found, line)
+        print_footprints(found, _lines(options))
         print(options.output / FOOTPRINTS)
     return FOUND if found.found else NOTHING_DIVERGES
+
+
+def _lines(options: ReduceOptions) -> SummaryLines:
+    return SummaryLines(console=Console(), whole=options.verbose)
 
 
 def _reference(options: ReduceOptions, builds: OpenedBuilds) -> Reference:
@@ -165,7 +163,7 @@ def _print_divergence(divergence: Divergence, options: ReduceOptions) -> int:
     if options.as_json:
         print(divergence.model_dump_json(indent=2, by_alias=True))
     else:
-        print_summary(divergence, Console())
+        print_summary(divergence, _lines(options))
         print(options.output / DIVERGENCE)
     return FOUND if divergence.explained else NOTHING_DIVERGES
 
@@ -210,6 +208,8 @@ def _print_reduction(result: ReductionResult, output: Path, options: ReduceOptio
         f"{plural(result.oracle_calls, 'test')}; verified: failed {result.verified.failures} of "
         f"{plural(result.verified.runs, 'run')}"
     )
+    if options.verbose:
+        print((output / "result" / "why.md").read_text(encoding="utf-8"))
     print(output / "result")
 
 

@@ -300,6 +300,16 @@ class ReduceOptions:
         ),
     ]
     quiet: Annotated[bool, QUIET]
+    verbose: Annotated[
+        bool,
+        option(
+            "-v",
+            "--verbose",
+            group=OptionGroup.OUTPUT,
+            is_flag=True,
+            help="Print all that was found, not the first of each kind; of a reduction, what it is made of too.",
+        ),
+    ]
     as_json: Annotated[bool, JSON]
 
     @property

@@ -92,11 +92,19 @@ def _check_resume(options: BisectOptions) -> None:
 def _found(
     options: BisectOptions, sessions: sessionmaker[Session], home: Home, held: ExitStack
 ) -> StoredBisection:
-    """The bisection to go on with: of the name that is given, else the newest one. `held` holds its places."""
-    bisection = StoredBisection.find(options.resume or None, sessions=sessions, home=home)
+    """The bisection to go on with: of the name that is given, else the newest of this checkout.
+
+    `held` holds its places.
+    """
+    if options.resume:
+        bisection = StoredBisection.find(options.resume, sessions=sessions, home=home)
+    else:
+        bisection = StoredBisection.newest_of(Path.cwd(), sessions=sessions, home=home)
+        if not options.quiet:
+            print(
+                f"note: going on with {bisection.name}, the newest that is unfinished here", file=sys.stderr
+            )
     request = bisection.request
-    if not (options.resume or options.quiet):
-        print(f"note: going on with {bisection.name}, the newest that is unfinished", file=sys.stderr)
     if request.interactive:
         check_person(jobs=options.jobs)
     held.enter_context(_places(request.output, home))

@@ -8,6 +8,7 @@ from typing import Literal
 from ...runner.case.case import CaseName
 from ...runner.case.runtime_dir import replay_of
 from ...runner.git.cherry_picks import CherryPick
+from ...runner.stack.checkout import checkout_root
 from ...runner.stack.stack import Stack
 from ...runner.stack.templates import unfilled
 from ...runner.workspace.inherited import InheritedVariables
@@ -96,6 +97,11 @@ class BisectRequest(Document):
             seeks=self.seeks,
             first_parent=self.first_parent,
         )
+
+    def is_of(self, checkout: Path) -> bool:
+        """Whether it was asked in this checkout, or about it."""
+        asked_in = [] if self.folder is None else [checkout_root(self.folder)]
+        return checkout in (*asked_in, *(each.path for each in self.stack.repositories.values()))
 
     @property
     def rates(self) -> Rates:

@@ -6,6 +6,7 @@ from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 from filelock import FileLock, Timeout
 from sqlalchemy.exc import SQLAlchemyError
@@ -17,6 +18,7 @@ from ...runner.errors import EndsError, UserError
 from ...runner.probe.workers.backends import Backend
 from ...runner.probe.workers.pool import WorkerPool
 from ...runner.probe.workers.worker import Setup
+from ...runner.stack.checkout import checkout_root
 from ...runner.stack.stack import Stack
 from ...runner.workspace.home import Home
 from ...runner.workspace.workspace import Workspace
@@ -85,15 +87,12 @@ class StoredBisection:
         return cls(journal, plan.name, home)
 
     @classmethod
-    def find(
-        cls, name: str | None, *, sessions: sessionmaker[DatabaseSession], home: Home
-    ) -> "StoredBisection":
-        """One to go on with: by name, or the newest that is not finished. Raises `UserError`."""
+    def find(cls, name: str, *, sessions: sessionmaker[DatabaseSession], home: Home) -> "StoredBisection":
+        """The one of this name, to go on with. Raises `UserError`."""
         journal = BisectionJournal.find(sessions, name)
         if journal is None:
             raise UserError(
-                f"--resume {name or ''}: expected a bisection in the store, found none"
-                f"{'' if name else ' that is unfinished'}; see bisect-precision history"
+                f"--resume {name}: expected a bisection in the store, found none; see bisect-precision history"
             )
         row = journal.row()
         if row.outcome not in (None, BisectionOutcome.BUDGET):
@@ -102,6 +101,23 @@ class StoredBisection:
                 f"see bisect-precision report {row.name}"
             )
         return cls(journal, row.name, home)
+
+    @classmethod
+    def newest_of(
+        cls, folder: Path, *, sessions: sessionmaker[DatabaseSession], home: Home
+    ) -> "StoredBisection":
+        """The newest that is not finished, of the checkout around a folder. Raises `UserError`."""
+        checkout = checkout_root(folder.resolve())
+        unfinished = [cls(each, each.row().name, home) for each in BisectionJournal.unfinished(sessions)]
+        for bisection in unfinished:
+            if bisection.request.is_of(checkout):
+                return bisection
+        others = ", ".join(each.name for each in unfinished)
+        found = f"only of other checkouts: name one of {others}" if others else "none"
+        raise UserError(
+            f"--resume: expected a bisection of {checkout} that is unfinished, found {found}; see "
+            "bisect-precision history"
+        )
 
     @property
     def request(self) -> BisectRequest:

@@ -164,6 +164,7 @@ class CompareOptions:
         option(
             "-q",
             "--brief",
+            "--quiet",
             group=OptionGroup.OUTPUT,
             is_flag=True,
             help="Print one line: whether they differ, and where first.",

@@ -13,18 +13,10 @@ def outlive_readers() -> None:
         stream = getattr(sys, name)
         # A stream of somebody else's kind, such as one that a test captures, is theirs to keep.
         if type(stream) is io.TextIOWrapper:
-            kept = _kept(stream)
-            setattr(sys, name, _Output(stream.detach(), **kept))
-
-
-def _kept(stream: io.TextIOWrapper) -> dict[str, str | bool | None]:
-    """How the stream writes, to be kept as it is."""
-    return {
-        "encoding": stream.encoding,
-        "errors": stream.errors,
-        "line_buffering": stream.line_buffering,
-        "write_through": stream.write_through,
-    }
+            encoding, errors, lines = stream.encoding, stream.errors, stream.line_buffering
+            through = stream.write_through
+            kept = _Output(stream.detach(), encoding, errors, line_buffering=lines, write_through=through)
+            setattr(sys, name, kept)
 
 
 class _Output(io.TextIOWrapper):

@@ -47,14 +47,19 @@ class BisectionJournal:
             return cls(sessions, row.id)
 
     @classmethod
-    def find(cls, sessions: sessionmaker[Session], name: str | None) -> "BisectionJournal | None":
-        """A bisection by its name, or the newest one that is not finished."""
-        query = select(BisectionRow.id).order_by(BisectionRow.id.desc()).limit(1)
-        unfinished = BisectionRow.outcome.is_(None) | (BisectionRow.outcome == BisectionOutcome.BUDGET)
-        query = query.where(BisectionRow.name == name) if name else query.where(unfinished)
+    def find(cls, sessions: sessionmaker[Session], name: str) -> "BisectionJournal | None":
+        """The bisection of this name."""
         with sessions() as session:
-            found = session.scalar(query)
+            found = session.scalar(select(BisectionRow.id).where(BisectionRow.name == name))
         return None if found is None else cls(sessions, found)
+
+    @classmethod
+    def unfinished(cls, sessions: sessionmaker[Session]) -> list["BisectionJournal"]:
+        """Those that are not finished, the newest first."""
+        unfinished = BisectionRow.outcome.is_(None) | (BisectionRow.outcome == BisectionOutcome.BUDGET)
+        query = select(BisectionRow.id).where(unfinished).order_by(BisectionRow.id.desc())
+        with sessions() as session:
+            return [cls(sessions, found) for found in session.scalars(query)]
 
     def sole_driver(self) -> AbstractContextManager[bool]:
         """Whether this process, of all machines that share the store, is the one to drive it."""

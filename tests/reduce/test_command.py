@@ -78,6 +78,7 @@ OPTIONS: list[tuple[str, list[str], Any]] = [
     ("output", ["-o", "out"], Path("out")),
     ("output", ["--output", "out"], Path("out")),
     ("quiet", ["-q"], True),
+    ("verbose", ["-v"], True),
     ("as_json", ["--json"], True),
 ]
 

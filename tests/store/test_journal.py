@@ -201,16 +201,18 @@ def test_stages_and_notices_are_noted_once(
         assert candidate.commit.files == ["a", "b\\udcfe"]
 
 
-def test_the_newest_unfinished_is_found(sessions: sessionmaker[Session], journal: BisectionJournal) -> None:
-    other = BisectionJournal.begin(sessions, name="two", repository="r", good="g", bad="b", request={})
-    found = BisectionJournal.find(sessions, None)
-    assert found is not None
-    assert found.bisection == other.bisection
-    other.conclude(BisectionOutcome.CULPRIT, {"outcome": "culprit"})
-    found = BisectionJournal.find(sessions, None)
-    assert found is not None
-    assert found.bisection == journal.bisection
-    assert BisectionJournal.find(sessions, "three") is None
+def test_unfinished_ones_are_found_the_newest_first(
+    sessions: sessionmaker[Session], journal: BisectionJournal
+) -> None:
+    others = [
+        BisectionJournal.begin(sessions, name=name, repository="r", good="g", bad="b", request={})
+        for name in ("two", "three")
+    ]
+    others[0].conclude(BisectionOutcome.CULPRIT, {"outcome": "culprit"})
+    others[1].conclude(BisectionOutcome.BUDGET, {"outcome": "budget"})
+    found = [each.bisection for each in BisectionJournal.unfinished(sessions)]
+    assert found == [others[1].bisection, journal.bisection]
+    assert BisectionJournal.find(sessions, "four") is None
 
 
 def test_the_migrations_make_the_schema(sessions: sessionmaker[Session]) -> None:

@@ -268,7 +268,8 @@ class BisectOptions:
             metavar="[NAME]",
             is_flag=False,
             flag_value="",
-            help="Go on with the bisection of this name, which was stopped; without a name, with the newest.",
+            help="Go on with the bisection of this name, which was stopped; without a name, with the newest of this "
+            "checkout.",
         ),
     ]
     jobs: Annotated[int, jobs_option(default=1)]

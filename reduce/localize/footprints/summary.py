@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
+from ....runner.compare.report.summary_lines import SummaryLines
 from ....runner.localization.footprints import Footprints, TaskFootprint
 from ....store.words import plural
 
-Line = Callable[..., None]
 _MOST_SHOWN = 8
 
 
@@ -31,7 +31,7 @@ def footprint_lines(footprint: TaskFootprint) -> Iterator[str]:
         yield f"{task}: it leaves something else where its tensors lie farther from the start of their buffers"
 
 
-def print_footprints(footprints: Footprints, line: Line) -> None:
+def print_footprints(footprints: Footprints, line: SummaryLines) -> None:
     """Print what was found, and of how many tasks."""
     for footprint in footprints.found:
         for text in footprint_lines(footprint):
@@ -40,8 +40,8 @@ def print_footprints(footprints: Footprints, line: Line) -> None:
             line(f"  {source}")
     if not footprints.found:
         line("no task touches what it was not declared to", "bold green" if footprints.examined else "yellow")
-    for each in footprints.not_examined[:_MOST_SHOWN]:
+    for each in line.first(footprints.not_examined, _MOST_SHOWN):
         line(f"not examined: task {each.position} {each.kernel}: {each.why}", "yellow")
-    if len(footprints.not_examined) > _MOST_SHOWN:
-        line(f"and {len(footprints.not_examined) - _MOST_SHOWN} more", "yellow")
+    if more := line.left_out(footprints.not_examined, _MOST_SHOWN):
+        line(f"and {more} more", "yellow")
     line(f"run alone: {footprints.examined} of {plural(footprints.tasks, 'task')}", "dim")

@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
+from ....runner.compare.report.summary_lines import SummaryLines
 from ....runner.localization.causes import BuildChange, CaseFailure, ColumnRun, FailureCause, RowRun
 from ....runner.localization.divergence import Divergence
 from ....store.words import plural
 
-Line = Callable[..., None]
 _MOST = 4
 _MOST_LINES = 6
 
 
-def print_causes(divergence: Divergence, line: Line) -> None:
+def print_causes(divergence: Divergence, line: SummaryLines) -> None:
     """Print the causes, the first one first, and what fails by them; nothing where neither is known."""
-    for number, cause in enumerate(divergence.causes[:_MOST], start=1):
+    for number, cause in enumerate(line.first(divergence.causes, _MOST), start=1):
         _print_cause(number, cause, line)
-    if len(divergence.causes) > _MOST:
-        line(f"... and {len(divergence.causes) - _MOST} more causes, see divergence.json")
+    if more := line.left_out(divergence.causes, _MOST):
+        line(f"... and {more} more causes, see divergence.json")
     if divergence.ended is not None:
         line(f"it does not get to its outputs: {divergence.ended}")
     if divergence.failure is not None:
         _print_failure(divergence, divergence.failure, line)
 
 
-def _print_failure(divergence: Divergence, failure: CaseFailure, line: Line) -> None:
+def _print_failure(divergence: Divergence, failure: CaseFailure, line: SummaryLines) -> None:
     if failure.by_good_build:
         line(
             "the good build's outputs are over it too: the golden ones, or the tolerance, are not its own",
@@ -36,26 +36,30 @@ def _print_failure(divergence: Divergence, failure: CaseFailure, line: Line) -> 
         if not failure.told:
             line("if it fails by a tolerance of its own, give that: --rtol R --atol A", "yellow")
         return
-    for output in failure.outputs[:_MOST]:
+    for output in line.first(failure.outputs, _MOST):
         worst = "NaN, Inf or missing" if output.worst is None else f"{output.worst:.3g} times the tolerance"
         line(
             f"fails in {output.name}: {output.wrong} of {plural(output.elements, 'element')}, "
-            f"rows {_rows(output.rows)}, up to {worst}"
+            f"rows {_rows(output.rows, line)}, up to {worst}"
         )
     for each in failure.unwritten:
-        by = f"; in the good build {', '.join(each.written_by[:_MOST])} did" if each.written_by else ""
-        columns = f", columns {_rows(each.columns)}" if each.columns else ""
+        by = (
+            f"; in the good build {', '.join(line.first(each.written_by, _MOST))} did"
+            if each.written_by
+            else ""
+        )
+        columns = f", columns {_rows(each.columns, line)}" if each.columns else ""
         line(
-            f"rows {_rows(each.rows)}{columns} of {each.output} are wrong and no task writes them{by}",
+            f"rows {_rows(each.rows, line)}{columns} of {each.output} are wrong and no task writes them{by}",
             "bold yellow",
         )
     line(f"judged by {_tolerance(failure)}", "dim")
     if divergence.cleared:
         names = dict.fromkeys(_name(change) for change in divergence.cleared)
-        line(f"differ too, and do not make it fail: {', '.join([*names][:_MOST])}", "dim")
+        line(f"differ too, and do not make it fail: {', '.join(line.first([*names], _MOST))}", "dim")
 
 
-def _print_cause(number: int, cause: FailureCause, line: Line) -> None:
+def _print_cause(number: int, cause: FailureCause, line: SummaryLines) -> None:
     shown = (
         f"alone in the good build, it makes {cause.effect:.0%} of what is wrong"
         if cause.confirmed
@@ -63,25 +67,24 @@ def _print_cause(number: int, cause: FailureCause, line: Line) -> None:
     )
     line(f"cause {number}, {cause.kind}: {cause.what}", "bold red")
     line(f"  {shown}")
-    for change in cause.changes[:_MOST]:
+    for change in line.first(cause.changes, _MOST):
         line(f"  {_name(change)}{'' if change.line is None else f':{change.line}'}")
-        for text in change.diff[:_MOST_LINES]:
+        for text in line.first(change.diff, _MOST_LINES):
             line(f"    {text}", "dim")
-    for text in cause.differences[:_MOST]:
+    for text in line.first(cause.differences, _MOST):
         if text != cause.what:
             line(f"  {text}")
-    if len(cause.differences) > _MOST:
-        line(f"  ... and {len(cause.differences) - _MOST} more differences of tasks, see divergence.json")
+    if more := line.left_out(cause.differences, _MOST):
+        line(f"  ... and {more} more differences of tasks, see divergence.json")
 
 
 def _name(change: BuildChange) -> str:
     return change.file or change.part
 
 
-def _rows(rows: Sequence[RowRun | ColumnRun]) -> str:
-    return ", ".join(f"{run.first}:{run.last + 1}" for run in rows[:_MOST]) + (
-        "..." if len(rows) > _MOST else ""
-    )
+def _rows(rows: Sequence[RowRun | ColumnRun], line: SummaryLines) -> str:
+    shown = ", ".join(f"{run.first}:{run.last + 1}" for run in line.first(rows, _MOST))
+    return shown + ("..." if line.left_out(rows, _MOST) else "")
 
 
 def _tolerance(failure: CaseFailure) -> str:

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from rich.console import Console
-from rich.text import Text
-
-from ....runner.compare.report.diff_text import printable
+from ....runner.compare.report.summary_lines import SummaryLines
 from ....runner.localization.divergence import Divergence, Generated, ReferenceUsed
 from ....runner.localization.orders import Race, UnorderedTasks
 from ....runner.localization.stall import Stall
@@ -16,15 +11,10 @@ from ....store.words import plural
 from .cause_lines import print_causes
 
 _SHOWN = 8
-Line = Callable[..., None]
 
 
-def print_summary(divergence: Divergence, console: Console) -> None:
+def print_summary(divergence: Divergence, line: SummaryLines) -> None:
     """Print what was found, and what it rests on."""
-
-    def line(text: str, style: str = "") -> None:
-        console.print(Text(printable(text), style=style), soft_wrap=True)
-
     print_causes(divergence, line)
     _print_first_divergences(divergence, line)
     for below in divergence.downstream:
@@ -43,7 +33,7 @@ def print_summary(divergence: Divergence, console: Console) -> None:
     )
 
 
-def _print_first_divergences(divergence: Divergence, line: Line) -> None:
+def _print_first_divergences(divergence: Divergence, line: SummaryLines) -> None:
     if divergence.stall is not None:
         _print_stall(divergence.stall, line)
     elif not divergence.first_divergent:
@@ -56,23 +46,23 @@ def _print_first_divergences(divergence: Divergence, line: Line) -> None:
     for entry in divergence.first_divergent:
         key = entry.cause, entry.kernel, entry.argument, entry.task_class
         alike.setdefault(key, []).append(entry)
-    for group in list(alike.values())[:_SHOWN]:
+    for group in line.first(list(alike.values()), _SHOWN):
         _print_first(group[0], line)
         if others := group[1:]:
-            tasks = ", ".join(str(entry.position) for entry in others[:_SHOWN])
-            more = f" and {len(others) - _SHOWN} more" if len(others) > _SHOWN else ""
+            tasks = ", ".join(str(entry.position) for entry in line.first(others, _SHOWN))
+            more = _and_more(line.left_out(others, _SHOWN))
             line(f"  the same in {plural(len(others), 'more task')} of {group[0].kernel}: {tasks}{more}")
-    if len(alike) > _SHOWN:
-        line(f"... and {len(alike) - _SHOWN} more kinds of divergent tensors, see divergence.json")
+    if left_out := line.left_out(list(alike), _SHOWN):
+        line(f"... and {left_out} more kinds of divergent tensors, see divergence.json")
 
 
-def _print_orders(divergence: Divergence, line: Line) -> None:
+def _print_orders(divergence: Divergence, line: SummaryLines) -> None:
     """Which tasks do not wait for each other, and what the trials of other orders told."""
     new = [edge for edge in divergence.missing_edges if edge.ordered_in_reference is not False]
-    for edge in new[:_SHOWN]:
+    for edge in line.first(new, _SHOWN):
         line(f"missing edge: {_edge(edge)}", "bold yellow")
-    if len(new) > _SHOWN:
-        line(f"... and {len(new) - _SHOWN} more missing edges, see divergence.json")
+    if left_out := line.left_out(new, _SHOWN):
+        line(f"... and {left_out} more missing edges, see divergence.json")
     if divergence.schedule is not None:
         line(
             f"dumped under schedule {divergence.schedule}, in which the outputs are wrong; in another they are right"
@@ -81,7 +71,7 @@ def _print_orders(divergence: Divergence, line: Line) -> None:
         _print_race(divergence.race, line)
 
 
-def _print_other_tasks(divergence: Divergence, line: Line) -> None:
+def _print_other_tasks(divergence: Divergence, line: SummaryLines) -> None:
     """Tasks of which less is known than of the divergent ones."""
     for tasks, what in (
         (
@@ -95,11 +85,11 @@ def _print_other_tasks(divergence: Divergence, line: Line) -> None:
         (divergence.unvisited, "not looked at, where a further first divergence may be"),
     ):
         if tasks:
-            names = ", ".join(sorted({task.kernel for task in tasks})[:_SHOWN])
+            names = ", ".join(line.first(sorted({task.kernel for task in tasks}), _SHOWN))
             line(f"{plural(len(tasks), 'task')} {what}: {names}", "yellow")
 
 
-def _print_first(entry: FirstDivergent, line: Line) -> None:
+def _print_first(entry: FirstDivergent, line: SummaryLines) -> None:
     lines = ", ".join(str(number) for number in entry.orchestration_lines) or "?"
     line(
         f"first divergent: {entry.tensor or f'argument {entry.argument}'} of task {entry.position} {entry.kernel} "
@@ -117,13 +107,13 @@ def _print_first(entry: FirstDivergent, line: Line) -> None:
         line(f"  {entry.pattern.name} ({entry.pattern.confidence:.0%}): {entry.pattern.evidence}")
 
 
-def _print_stall(stall: Stall, line: Line) -> None:
+def _print_stall(stall: Stall, line: SummaryLines) -> None:
     line(
         f"{'a stall' if stall.believed else 'a stall that is not believed'}: {stall.reason}; "
         f"{stall.completed} of {plural(stall.total, 'task')} done",
         "bold red",
     )
-    for task in stall.tasks[-_SHOWN:]:
+    for task in stall.tasks if line.whole else stall.tasks[-_SHOWN:]:
         cores = f" on core {', '.join(map(str, task.cores))}" if task.cores else ""
         lines = ", ".join(map(str, task.orchestration_lines)) or "?"
         line(
@@ -133,7 +123,7 @@ def _print_stall(stall: Stall, line: Line) -> None:
         line(f"    {', '.join(task.kernel_sources)}, submitted at {task.orchestration_source}:{lines}")
 
 
-def _print_race(race: Race, line: Line) -> None:
+def _print_race(race: Race, line: SummaryLines) -> None:
     if race.confirmed and race.confirmation is not None:
         bad, good = race.confirmation.failing, race.confirmation.passing
         line(
@@ -167,12 +157,12 @@ def _reference(reference: ReferenceUsed | None) -> str:
             return f"the golden outputs in {reference.path} alone"
 
 
-def _print_generated(generated: Generated, line: Line) -> None:
+def _print_generated(generated: Generated, line: SummaryLines) -> None:
     line(f"{generated.origin or 'compiler or runtime: open'}: {generated.shown}")
     changed = [*generated.differing, *generated.only_failing, *generated.only_reference]
-    more = f" and {len(changed) - _SHOWN} more" if len(changed) > _SHOWN else ""
     if changed:
-        line(f"the compiler made differently: {', '.join(changed[:_SHOWN])}{more}")
+        shown = ", ".join(line.first(changed, _SHOWN))
+        line(f"the compiler made differently: {shown}{_and_more(line.left_out(changed, _SHOWN))}")
     if generated.first_pass is not None:
         line(f"first pass that differs: {generated.first_pass.number:02} {generated.first_pass.name}")
         for text in generated.first_pass.diff.splitlines():
@@ -184,3 +174,7 @@ def _edge(edge: UnorderedTasks) -> str:
         f"{edge.after_kernel} ({edge.after_task_id}, argument {edge.after_argument}) does not wait for "
         f"{edge.before_kernel} ({edge.before_task_id}): {edge.hazard}; {edge.cause}"
     )
+
+
+def _and_more(left_out: int) -> str:
+    return f" and {left_out} more" if left_out else ""

@@ -50,6 +50,9 @@ class TextReport:
         self._tell_more(len(unknown))
         close = [each for each in differences if each.outcome is Equality.EQUAL and not each.identical]
         self._group("equal within tolerance, not identical", close)
+        self._group(
+            "equal, with NaN in the same places", [each for each in differences if _equal_with_nan(each)]
+        )
         show_remarks(
             self._console, [remark for remark in self._remarks if remark.severity is not Severity.ERROR]
         )
@@ -64,8 +67,10 @@ class TextReport:
         different = [each for each in differences if each.outcome is Equality.DIFFERENT]
         unknown = sum(each.outcome is Equality.UNKNOWN for each in differences)
         if not different:
-            left = f", {unknown} not compared" if unknown else ""
-            self._console.print(f"equal: {len(differences) - unknown} of {len(differences)}{left}")
+            nan = sum(map(_equal_with_nan, differences))
+            rest = f", {nan} with NaN in the same places" if nan else ""
+            rest += f", {unknown} not compared" if unknown else ""
+            self._console.print(f"equal: {len(differences) - unknown} of {len(differences)}{rest}")
             return
         self._console.print(f"different: {len(different)} of {len(differences)}, first ", end="")
         show_difference(self._console, next(filter(is_divergent, different), different[0]), in_detail=False)
@@ -82,3 +87,9 @@ class TextReport:
     def _tell_more(self, count: int, *, indent: str = "") -> None:
         if self._limit and count > self._limit:
             self._console.print(f"{indent}... {count - self._limit} more; --limit 0 prints all")
+
+
+def _equal_with_nan(difference: Difference) -> bool:
+    """Whether both sides agree, and hold NaN: a reader of "equal" may not expect any."""
+    statistics = difference.statistics
+    return difference.outcome is Equality.EQUAL and statistics is not None and statistics.actual_nan.count > 0

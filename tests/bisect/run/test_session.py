@@ -50,23 +50,44 @@ def test_what_was_begun_is_found_with_its_request(
 
 
 def test_without_a_name_the_newest_unfinished_one_is_found(
-    plan: Plan, sessions: sessionmaker[Session], home: Home
+    plan: Plan, sessions: sessionmaker[Session], home: Home, small: SmallStack
 ) -> None:
+    def newest() -> str:
+        return StoredBisection.newest_of(small.tool.path, sessions=sessions, home=home).name
+
     for name in ("first", "second", "third"):
         StoredBisection.begin(replace(plan, name=name), sessions=sessions, home=home)
     third = StoredBisection.find("third", sessions=sessions, home=home)
     third.conclude(concluded(BisectionOutcome.CULPRIT))
-    assert StoredBisection.find(None, sessions=sessions, home=home).name == "second"
-    StoredBisection.find(None, sessions=sessions, home=home).conclude(concluded(BisectionOutcome.BUDGET))
+    assert newest() == "second"
+    StoredBisection.find("second", sessions=sessions, home=home).conclude(concluded(BisectionOutcome.BUDGET))
     # One whose budget was spent is not finished.
-    assert StoredBisection.find(None, sessions=sessions, home=home).name == "second"
+    assert newest() == "second"
+
+
+def test_without_a_name_those_of_other_checkouts_are_left_alone(
+    plan: Plan, sessions: sessionmaker[Session], home: Home, tmp_path: Path
+) -> None:
+    typed_in = tmp_path / "typed in" / "below"
+    typed_in.mkdir(parents=True)
+    (typed_in.parent / ".git").mkdir()
+    request = plan.request.model_copy(update={"folder": typed_in})
+    StoredBisection.begin(replace(plan, request=request), sessions=sessions, home=home)
+    StoredBisection.begin(replace(plan, name="second"), sessions=sessions, home=home)
+    assert StoredBisection.newest_of(typed_in.parent, sessions=sessions, home=home).name == "first"
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    with pytest.raises(
+        UserError, match=f"of {elsewhere} that is unfinished, found only of other .* second, first;"
+    ):
+        StoredBisection.newest_of(elsewhere, sessions=sessions, home=home)
 
 
 def test_one_that_is_not_there_or_has_ended_is_refused(
     plan: Plan, sessions: sessionmaker[Session], home: Home
 ) -> None:
-    with pytest.raises(UserError, match="found none that is unfinished"):
-        StoredBisection.find(None, sessions=sessions, home=home)
+    with pytest.raises(UserError, match="that is unfinished, found none;"):
+        StoredBisection.newest_of(Path.cwd(), sessions=sessions, home=home)
     with pytest.raises(UserError, match="--resume gone: expected a bisection in the store, found none;"):
         StoredBisection.find("gone", sessions=sessions, home=home)
     StoredBisection.begin(plan, sessions=sessions, home=home).conclude(concluded(BisectionOutcome.CULPRIT))

@@ -100,12 +100,13 @@ def test_a_reduction_that_is_stopped_by_its_tests_leaves_the_best_so_far(
     asked = request(tmp_path, good_trees)
     arguments = [
         *(str(asked.failing), "--reference", str(asked.reference), "-o", str(asked.output), "--jobs", "1"),
-        *("--stack", str(good_trees.stack_file), "--max-tests", "4"),
+        *("--stack", str(good_trees.stack_file), "--max-tests", "4", "-v"),
         *("--python", sys.executable, "--reference-python", sys.executable),
     ]
     with quick_runs():
         done = CliRunner().invoke(main, arguments)
     assert done.exit_code == 6, done.output
+    assert "# Why it fails" in done.stdout
     found = json.loads((asked.output / "reduction.json").read_text())
     assert (found["stopped"], found["oracle_calls"], found["kept_tasks"]) == ("budget", 4, ["1: middle"])
     check = subprocess.run([asked.output / "result" / "check.sh"], capture_output=True, text=True)

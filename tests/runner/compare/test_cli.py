@@ -54,6 +54,7 @@ OPTIONS: list[tuple[str, list[str], Any]] = [
     ("limit", ["--limit", "0"], 0),
     ("brief", ["--brief"], True),
     ("brief", ["-q"], True),
+    ("brief", ["--quiet"], True),
     ("verbose", ["--verbose"], True),
     ("verbose", ["-v"], True),
     ("as_json", ["--json"], True),
@@ -139,7 +140,6 @@ def write_dump(folder: Path, tensors: list[torch.Tensor], **flags: Any) -> Path:
 
 def test_equal_files(tmp_path: Path) -> None:
     tensor = torch.randn(6, 7)
-    tensor[0, 0] = math.nan
     result = run(save(tmp_path / "a.pt", tensor), save(tmp_path / "b.pt", tensor.clone()))
     assert result.exit_code == 0
     assert result.output == "1 equal, 0 different, 0 not compared\n"
@@ -414,6 +414,14 @@ def test_a_named_record_is_told_of_at_length(tmp_path: Path) -> None:
     refused = run(*pair, "--record", "z")
     assert refused.exit_code == 2
     assert "--record 'z': expected a part of a name, such as 'in/x'" in refused.output
+
+
+def test_nan_on_both_sides_is_told_of(tmp_path: Path) -> None:
+    for name in "ab":
+        torch.save(torch.tensor([1.0, math.nan]), tmp_path / f"{name}.pt")
+    paths = (tmp_path / "a.pt", tmp_path / "b.pt")
+    assert run(*paths).output.splitlines()[0] == "equal, with NaN in the same places: 1"
+    assert run(*paths, "-q").output == "equal: 1 of 1, 1 with NaN in the same places\n"
 
 
 def test_brief_is_one_line_and_first_stops(tmp_path: Path) -> None:

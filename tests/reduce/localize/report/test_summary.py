@@ -9,6 +9,7 @@ import pytest
 from rich.console import Console
 
 from precision_bisect.reduce.localize.report.summary import print_summary
+from precision_bisect.runner.compare.report.summary_lines import SummaryLines
 from precision_bisect.runner.localization.divergence import Divergence
 
 NOTHING: dict[str, Any] = {
@@ -45,9 +46,10 @@ EDGE = {
 }
 
 
-def printed(width: int = 60, **changes: Any) -> str:
+def printed(width: int = 60, *, whole: bool = False, **changes: Any) -> str:
     text = io.StringIO()
-    print_summary(Divergence.model_validate({**NOTHING, **changes}), Console(file=text, width=width))
+    lines = SummaryLines(console=Console(file=text, width=width), whole=whole)
+    print_summary(Divergence.model_validate({**NOTHING, **changes}), lines)
     return text.getvalue()
 
 
@@ -58,6 +60,15 @@ def test_a_search_without_result_names_the_edges_that_may_be_behind_it() -> None
     assert "does not wait for product (0x1): write after write; add_output where add_inout belongs" in told
     assert "race" not in told
     assert "\x1b" not in told
+
+
+def test_all_is_printed_where_all_is_asked_for() -> None:
+    edges = tuple({**EDGE, "after_task_id": f"0x{number}"} for number in range(20))
+    assert printed(missing_edges=edges).count("missing edge: ") == 8
+    assert "... and 12 more missing edges, see divergence.json" in printed(missing_edges=edges)
+    whole = printed(whole=True, missing_edges=edges)
+    assert whole.count("missing edge: ") == 20
+    assert " more " not in whole
 
 
 def test_an_edge_that_the_reference_lacks_too_is_no_candidate() -> None:
