@@ -19,13 +19,16 @@ if __name__ == "__main__" and not (sys.flags.isolated or getattr(sys.flags, "saf
     # This file's neighbours must not stand in for other modules.
     del sys.path[0]
 
+import atexit
 import contextlib
+import ctypes
 import gc
 import importlib
 import json
 import os
 import runpy
 import socket
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -109,11 +112,29 @@ def _seed() -> None:
 
 
 def run(argv: list[str]) -> None:
-    """Runs a script as the interpreter does, up to its own way out of the process."""
+    """Runs a script as the interpreter does. One that ends by an exception has the interpreter's own way out."""
     sys.argv[:] = argv
     if not (sys.flags.isolated or getattr(sys.flags, "safe_path", False)):
         sys.path.insert(0, str(Path(argv[0]).resolve().parent))
-    runpy.run_path(argv[0], run_name="__main__")
+    try:
+        runpy.run_path(argv[0], run_name="__main__")
+    except SystemExit as error:
+        if error.code is not None and not isinstance(error.code, int):
+            raise
+        end(error.code or 0)
+    end(0)
+
+
+def end(code: int) -> None:
+    """Ends the process as the interpreter does, but does not tear down what was imported: that takes longer than a
+    short run."""
+    ending: Any = (threading, atexit)
+    ending[0]._shutdown()
+    ending[1]._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    ctypes.CDLL(None).fflush(None)  # what C has printed
+    os._exit(code & 0xFF)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,8 @@
 
 A fork has what a process of its own has: a session, a timeout, a memory limit, and a supervisor that leaves nothing
 of it (`fork_server.py`). It shares two things with the other forks: where libraries and the heap lie in memory, and
-the seed of Python's hashes. What is last said of a failure should come from processes that were started anew.
+the seed of Python's hashes; and at its end nothing that was imported is torn down. What is last said of a failure
+should come from processes that were started anew.
 """
 
 from __future__ import annotations

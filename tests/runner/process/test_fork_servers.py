@@ -144,6 +144,28 @@ def test_endings_are_those_of_a_process(
         assert forks.lines == [("stdout", "first"), ("stdout", "at exit")]
 
 
+def test_a_run_prints_all_that_it_has_said_and_tears_nothing_down(forks: Forks) -> None:
+    script = (
+        "import atexit, ctypes, sys, threading\n"
+        "class Kept:\n"
+        "    def __del__(self): print('torn down', flush=True)\n"
+        "kept = Kept()\n"
+        "atexit.register(print, 'at exit')\n"
+        "waiting = threading.Event()\n"
+        "threading.Thread(target=lambda: (waiting.wait(), print('of a thread'))).start()\n"
+        "ctypes.CDLL(None).puts(b'of C')\n"
+        "waiting.set()\n"
+        "sys.exit(300)\n"
+    )
+    assert forks.run(script).ending.exit_code == 300 % 256
+    assert sorted(line for _, line in forks.lines) == ["at exit", "of C", "of a thread"]
+
+
+def test_a_text_as_exit_code_is_printed(forks: Forks) -> None:
+    assert forks.run("import sys; sys.exit('no device')").ending.exit_code == 1
+    assert forks.lines == [("stderr", "no device")]
+
+
 def test_a_timeout_leaves_nothing_of_the_run(forks: Forks) -> None:
     daemon = "import subprocess; subprocess.Popen(['setsid', 'sleep', '600']); print('begun', flush=True)\n"
     finished = forks.run(daemon + "import time; time.sleep(600)", timeout=3)
