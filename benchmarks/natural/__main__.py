@@ -1,9 +1,10 @@
 """python -m benchmarks.natural NAME CLONE [-- CHECK ...] (from the root of the repository).
 
 Puts a regression that really happened to the product, by one command in a clone of its repository, and the same to
-`git bisect run`. A regression without a stack file needs a CHECK that answers its question for the tree in the current
-folder: exit code 0 yes, 1 no, 125 where it cannot be told. CHECK is also what git runs; of a regression with a stack
-file git is asked only where there is one. Without a name the corpus is listed. Rows are kept, and the table is written
+`git bisect run`. CHECK answers the question of a regression for the tree in the current folder: exit code 0 yes, 1 no,
+125 where it cannot be told. It is needed where the regression has neither a stack file nor a check of its own. It is
+also what git runs; of a regression with a stack file git is asked only where there is one. Without a name the corpus is
+listed. Rows are kept, and the table is written
 anew from all of them.
 """
 
@@ -51,13 +52,14 @@ def main() -> int:
     if asked.name not in corpus or asked.clone is None:
         parser.error(f"expected a name of the corpus and a clone, found {asked.name} and {asked.clone}")
     regression, clone = corpus[asked.name], asked.clone.resolve()
+    check = regression.check_command(behind)
     home = asked.home or Path(tempfile.mkdtemp(prefix="natural-home-"))
     try:
-        product = ask_product(regression, clone, behind, stack=asked.stack, home=home)
+        product = ask_product(regression, clone, check, stack=asked.stack, home=home)
     finally:
         if asked.home is None:
             shutil.rmtree(home)
-    git = ask_git(regression, clone, behind) if behind else None
+    git = ask_git(regression, clone, check) if check else None
     asked.results.mkdir(parents=True, exist_ok=True)
     keep(Row(name=regression.name, product=product, git=git), asked.results / "rows.jsonl")
     rows = [row for row in read_rows(asked.results / "rows.jsonl") if row.name in corpus]

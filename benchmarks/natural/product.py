@@ -30,12 +30,13 @@ def command(regression: Regression, check: Sequence[str], stack: Path | None) ->
                 f"{regression.name}: expected a check behind `--`, found none: {regression.case}"
             )
         return [*asked, "--", *check]
-    name = case.stack or stack
+    name = case.stack_file() or stack
     if name is None:
         raise ValueError(f"{regression.name}: expected a stack file, found no --stack: {regression.case}")
     return [
         *asked,
         *("--stack", str(name), "--case", case.case, "--platform", case.platform),
+        *(word for pair in case.repositories.items() for word in ("--repository", "=".join(pair))),
         *("--bad-when", case.bad_when, "--no-localize"),
     ]
 

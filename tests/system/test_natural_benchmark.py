@@ -11,7 +11,7 @@ import pytest
 from benchmarks.natural.answer import Answer
 from benchmarks.natural.git import ask_git
 from benchmarks.natural.product import command, read_report
-from benchmarks.natural.regression import Regression, StackCase, read_corpus
+from benchmarks.natural.regression import CHECKS, Regression, StackCase, read_corpus
 from benchmarks.natural.table import Row, keep, markdown, read_rows
 from tests.conftest import TestRepository
 
@@ -108,6 +108,16 @@ def test_a_stack_file_is_the_user_s_where_the_regression_names_none() -> None:
     assert command(own, [], Path("own.toml"))[4:6] == ["--stack", "own.toml"]
     with pytest.raises(ValueError, match="tiny: expected a stack file"):
         command(own, [], None)
+
+
+def test_a_stack_file_of_ours_is_told_where_its_repositories_lie() -> None:
+    stack = {
+        "stack": "ours.toml", "case": "a.py", "platform": "sim", "bad_when": "mismatch",
+        "repositories": {"tiny": ".", "part": "parts/part"},
+    }  # fmt: skip
+    asked = command(Regression.read({**vars(regression()), "stack_case": stack}), [], Path("own.toml"))
+    assert asked[4:6] == ["--stack", str(CHECKS / "ours.toml")]
+    assert asked[10:14] == ["--repository", "tiny=.", "--repository", "part=parts/part"]
 
 
 def test_a_report_is_counted() -> None:
