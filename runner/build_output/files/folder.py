@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import stat
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 
@@ -17,6 +18,8 @@ from .errors import (
     UnsafePathError,
 )
 
+_ARCHIVE = b"PK\x03\x04"
+"""How a zip archive begins."""
 _HEAD = 4096
 """Bytes that tell a text file."""
 
@@ -173,3 +176,14 @@ def is_text(path: Path) -> bool:
     except (OSError, UnicodeDecodeError):
         return False
     return bool(head) and all(letter.isprintable() or letter.isspace() for letter in head)
+
+
+def found_in_place_of_archive(path: Path) -> str | None:
+    """What a file is that cannot be read as a zip archive, where its beginning and its end tell."""
+    if is_text(path):
+        return "a text file"
+    with path.open("rb") as file:
+        begins_as_archive = file.read(len(_ARCHIVE)) == _ARCHIVE
+    if begins_as_archive and not zipfile.is_zipfile(path):
+        return "an archive that was cut short: the listing at its end is missing"
+    return None

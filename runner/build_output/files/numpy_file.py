@@ -15,7 +15,7 @@ import numpy as np
 
 from ...tensor.view import DType, Storage, TensorView, contiguous_strides
 from .errors import BuildOutputError, FileTooLargeError, MalformedFileError
-from .folder import Folder, is_text
+from .folder import Folder, found_in_place_of_archive
 
 MOST_UNPACKED = 2**32
 """Bytes of the largest array that is taken out of an archive: a compressed one may be a thousand times its file."""
@@ -86,7 +86,7 @@ def _as_malformed(path: Path) -> Generator[None]:
     except (BuildOutputError, MemoryError):
         raise
     except Exception as error:
-        found = "a text file" if is_text(path) else f"{type(error).__name__}: {error}"
+        found = found_in_place_of_archive(path) or f"{type(error).__name__}: {error}"
         raise MalformedFileError(path=path, expected=_WHAT, found=found, remedy=_RESAVE) from error
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 from ...tensor.view import DType, TensorView, ViewError
 from .errors import FileTooLargeError, MalformedFileError
-from .folder import Folder, is_text
+from .folder import Folder, found_in_place_of_archive
 
 if TYPE_CHECKING:
     import torch
@@ -65,7 +65,7 @@ def _check_archive(path: Path) -> None:
         ) from error
     except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError, UnicodeError) as error:
         found = (
-            "a text file" if is_text(path) else f"no archive, as torch.save has made since torch 1.6: {error}"
+            found_in_place_of_archive(path) or f"no archive, as torch.save has made since torch 1.6: {error}"
         )
         raise MalformedFileError(path=path, expected=_WHAT, found=found, remedy=_RESAVE) from error
     for entry in entries:

@@ -568,6 +568,19 @@ def test_empty_files_and_files_of_text_are_called_so(
     assert f", found {found}; save " in refused.stderr
 
 
+@pytest.mark.parametrize("name", ["x.pt", "x.npz"])
+def test_an_archive_that_was_cut_short_is_called_so(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    if path.suffix == ".pt":
+        save(path, torch.zeros(100))
+    else:
+        np.savez(path, x=np.zeros(100))
+    path.write_bytes(path.read_bytes()[:-30])
+    refused = run(path, path)
+    assert refused.exit_code == 2
+    assert "found an archive that was cut short: the listing at its end is missing; save " in refused.stderr
+
+
 def test_a_page_of_pictures_says_how_many_it_shows(tmp_path: Path) -> None:
     pair = save(tmp_path / "a.pt", torch.zeros(4, 4)), save(tmp_path / "b.pt", torch.ones(4, 4))
     assert "a.html shows 1 tensor\n" in run(*pair, "--picture", tmp_path / "a.html").stderr
