@@ -20,12 +20,12 @@ from ...store.vocabulary import Seeks
 from ..after.notify import check_notify_command
 from ..plan.ends.replay import BisectLog
 from ..plan.pins import choose_pins
-from ..plan.predicate import Predicate
+from ..plan.predicate import NOTHING_TO_RUN, Predicate
 from ..plan.prepare import prepare
 from ..plan.question import Question
 from ..plan.stack import chosen_stack, repository_stack
 from ..report.folder import check_place, check_room, report_folder
-from ..run.person import NOTHING_TO_RUN, check_person
+from ..run.person import check_person
 from ..run.session import StoredBisection
 from .command_line.bisect_options import BisectOptions
 from .command_line.named_ends import named_ends

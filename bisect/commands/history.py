@@ -111,7 +111,12 @@ def _print_list(session: Session, console: Console) -> None:
         details = (
             f"{bisection.created:%Y-%m-%d %H:%M} UTC",
             request["stack"]["name"],
-            case_text(request["case"], request.get("runtime_dir"), request["stack"]["case"]["command"]),
+            case_text(
+                request["case"],
+                request.get("runtime_dir"),
+                request["stack"]["case"]["command"],
+                interactive=request.get("interactive", False),
+            ),
             f"{bisection.repository} {_ends(bisection)}",
         )
         console.print(Text(f"    {shortened('  '.join(details), 400)}", style="dim"), soft_wrap=True)

@@ -13,6 +13,8 @@ from ...runner.stack.parts import Case, Platform, Repository
 from ...runner.stack.stack import Stack, is_plain_name
 from ...runner.stack.templates import literal
 
+NOTHING_TO_RUN = ("true",)
+"""The command of a case that has none yet, or that a person judges by whatever they run."""
 PREDICATE_PLATFORM = "host"
 BAD_EXIT_CODES = "the command exits with 1-124"
 _INTERPRETER = re.compile(r"(ba|da|k|z)?sh|python[0-9.]*|perl|ruby|node")
@@ -89,7 +91,7 @@ def predicate_stack(checkout: Path, *, name: str | None = None) -> Stack:
         name="predicate",
         searched=name,
         repositories={name: Repository(path=checkout)},
-        case=Case(repository=name, command=("true",), cwd=f"{{{name}}}", harness=False),
+        case=Case(repository=name, command=NOTHING_TO_RUN, cwd=f"{{{name}}}", harness=False),
         platforms={PREDICATE_PLATFORM: Platform()},
     )
 

@@ -17,6 +17,7 @@ from ...store.vocabulary import Seeks
 from ..commits.range import Range
 from ..search.model.learned_rates import EarlierRuns, learned_rates
 from ..search.model.rates import Rates
+from .predicate import NOTHING_TO_RUN
 
 _RATES_OF_A_PERSON = Rates.known(good=0.0, bad=1.0)
 """What a person says is taken as certain."""
@@ -123,8 +124,8 @@ class BisectRequest(Document):
 
     @property
     def case_text(self) -> str:
-        """How the case is named: a script with its arguments, a build directory, or a command."""
-        return case_text(self.case, self.runtime_dir, self.stack.case.command)
+        """How the case is named: a script with its arguments, a build directory, a command, or a person's judgement."""
+        return case_text(self.case, self.runtime_dir, self.stack.case.command, interactive=self.interactive)
 
     @property
     def script(self) -> CaseName | None:
@@ -144,8 +145,12 @@ class BisectRequest(Document):
         )
 
 
-def case_text(case: str | None, runtime_dir: Path | str | None, command: Sequence[str]) -> str:
-    """How a case is named that is a script, else a build directory, else the stack's command."""
+def case_text(
+    case: str | None, runtime_dir: Path | str | None, command: Sequence[str], *, interactive: bool
+) -> str:
+    """How a case is named that is a script, else a build directory, else a command, else whatever a person runs."""
     if case is not None:
         return case
+    if interactive and tuple(command) == NOTHING_TO_RUN:
+        return "what a person runs"
     return shlex.join(map(unfilled, command)) if runtime_dir is None else str(runtime_dir)

@@ -5,6 +5,7 @@ import shlex
 from sqlalchemy.orm import Session
 
 from ...store.vocabulary import Seeks
+from ..plan.predicate import NOTHING_TO_RUN
 from ..plan.request import BisectRequest
 from .markdown import render
 from .model.build import report_of_rows
@@ -23,8 +24,8 @@ def issue_text(session: Session, name: str) -> str:
 def search_command(request: BisectRequest) -> str:
     """The command that asks the same question again, in a checkout of the searched repository."""
     words = ["bisect-precision"]
-    predicate = request.bad_when is None
-    if not predicate:
+    command_alone = request.case is None and request.runtime_dir is None
+    if not command_alone:
         words += ["--stack", request.stack.name]
     if request.repository != request.stack.searched:
         words += ["--repo", request.repository]
@@ -33,11 +34,16 @@ def search_command(request: BisectRequest) -> str:
         words.append("--find-fix")
     if request.first_parent:
         words.append("--first-parent")
-    if predicate:
-        return f"{shlex.join(words)} -- {request.case_text}"
+    if request.interactive:
+        words.append("--interactive")
+    if command_alone:
+        judged_alone = request.interactive and request.stack.case.command == NOTHING_TO_RUN
+        return shlex.join(words) + ("" if judged_alone else f" -- {request.case_text}")
     if request.case is not None:
         words += ["--case", request.case]
     if request.runtime_dir is not None:
         words += ["--runtime-dir", str(request.runtime_dir)]
-    words += ["--platform", request.platform, "--bad-when", request.bad_when or ""]
+    words += ["--platform", request.platform]
+    if request.bad_when is not None:
+        words += ["--bad-when", request.bad_when]
     return shlex.join(words)

@@ -17,10 +17,9 @@ from ...runner.stack.stack import Stack
 from ...runner.verdict.verdict import Classification
 from ...store.tables.bisections import ProbeRow
 from ...store.vocabulary import Evidence, Judgement, Verdict
+from ..plan.predicate import NOTHING_TO_RUN
 from .loop import Workers
 
-NOTHING_TO_RUN = ("true",)
-"""The command of the case that a person judges, where they named none."""
 _BY_PERSON = "judged by a person"
 """The signature of such a run."""
 _VERDICTS = {

@@ -44,6 +44,7 @@ def list_bisections(session: Session, *, limit: int | None = None, offset: int =
             BisectionRow.request["runtime_dir"].as_string().label("runtime_dir"),
             BisectionRow.request["stack"]["case"]["command"].label("command"),
             BisectionRow.request["platform"].label("platform"),
+            BisectionRow.request["interactive"].as_boolean().label("interactive"),
         )
         .order_by(BisectionRow.id.desc())
         .limit(limit)
@@ -64,7 +65,7 @@ def list_bisections(session: Session, *, limit: int | None = None, offset: int =
             name=row.name,
             created=row.created,
             outcome=row.outcome.value if row.outcome else UNFINISHED,
-            case=case_text(row.case, row.runtime_dir, row.command or ()),
+            case=case_text(row.case, row.runtime_dir, row.command or (), interactive=bool(row.interactive)),
             platform=row.platform or "",
             repository=row.repository,
             culprit_repository=repository,

@@ -47,3 +47,15 @@ def test_the_search_is_repeated_as_it_was_asked(culprit: StoredBisection) -> Non
     assert words[:5] == ["bisect-precision", "--stack", "example", "--repo", "runtime"]
     assert {"--find-fix", "--first-parent"} <= {*words}
     assert words[words.index("--case") + 1] == "a.py --rows 2"
+
+
+def test_a_search_that_a_person_judges_is_repeated_with_one(culprit: StoredBisection) -> None:
+    case = culprit.request.model_copy(update={"interactive": True, "bad_when": None, "case": "a.py"})
+    words = shlex.split(search_command(case))
+    assert words[-5:] == ["--interactive", "--case", "a.py", "--platform", case.platform]
+    nothing = case.stack.case.model_copy(update={"command": ("true",)})
+    alone = case.model_copy(
+        update={"case": None, "runtime_dir": None, "stack": case.stack.model_copy(update={"case": nothing})}
+    )
+    assert shlex.split(search_command(alone))[-1] == "--interactive"
+    assert alone.case_text == "what a person runs"
