@@ -22,6 +22,7 @@ from precision_bisect.store.option_groups import GroupedCommand, OptionGroup, gr
 from tests.conftest import TestRepository
 
 PROGRAM = [sys.executable, "-c", "from precision_bisect.bisect.cli import main; main()"]
+ROOT = Path(__file__).parents[3]
 CHECK = ("sh", "-c", "grep -q fine state")
 
 
@@ -53,6 +54,27 @@ def test_each_program_tells_its_version(name: str, program: Any) -> None:
     assert result.exit_code == 0
     for subcommand in getattr(program, "commands", ()):
         assert ", version " in CliRunner().invoke(program, [subcommand, "--version"]).output
+
+
+@pytest.mark.parametrize(
+    ("name", "program", "typed", "completed"),
+    [
+        ("bisect-precision", main, "--good", {"--good"}),
+        ("bisect-precision", main, "ni", {"nightly"}),
+        ("reduce", reduce, "--reference-", {"--reference-data", "--reference-python", "--reference-stack"}),
+        ("diff-tensors", diff_tensors, "--comparator ratio-", {"ratio-allclose", "ratio-reldiff"}),
+    ],
+)
+def test_a_shell_completes_what_is_typed(name: str, program: Any, typed: str, completed: set[str]) -> None:
+    """By the variables that the guide names: the first is evaluated once, the second asked at each tab."""
+    variable = f"_{name.upper().replace('-', '_')}_COMPLETE"
+    assert variable in (ROOT / "docs/guide.md").read_text(encoding="utf-8")
+    source = CliRunner().invoke(program, prog_name=name, env={variable: "bash_source"})
+    assert f"complete -o nosort -F _{name.replace('-', '_')}_completion {name}" in source.output
+    words = [name, *typed.split()]
+    asked = {variable: "bash_complete", "COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1)}
+    answers = CliRunner().invoke(program, prog_name=name, env=asked).output.splitlines()
+    assert {answer.rpartition(",")[2] for answer in answers} == completed
 
 
 @pytest.mark.parametrize("program", [main, reduce])
