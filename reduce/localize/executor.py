@@ -13,6 +13,7 @@ from ...runner.build_output.golden_data import GoldenData, TensorFolder
 from ...runner.case.entry_arguments import entry_arguments
 from ...runner.errors import UserError
 from ..replay.comparison import NotWholeError
+from ..replay.compiled_objects import CompiledObjects
 from ..replay.load import busy
 from ..replay.recorded_build import RecordedBuild
 from ..replay.replay import Ran, Replayer, ReplayError
@@ -89,6 +90,10 @@ class Executor:
             case _:
                 raise TypeError(f"expected an experiment that is known here, found {experiment}")
 
+    @property
+    def _objects(self) -> CompiledObjects:
+        return CompiledObjects(self.folder / "objects")
+
     def _record(self, asked: Record) -> RecordedBuild:
         return RecordedBuild.open(
             asked.build.path.resolve(),
@@ -96,6 +101,7 @@ class Executor:
             toolchain=asked.build.toolchain,
             folder=self.folder / asked.name,
             timeout=self.timeout,
+            objects=self._objects,
         )
 
     def _make_build(self, asked: MakeBuild) -> RunnableBuild:
@@ -108,7 +114,11 @@ class Executor:
         copy = WorkingCopy.of(asked.build.path, folder / "build")
         arguments = entry_arguments(copy.build(), GoldenData.open(self.data))
         replayer = Replayer(
-            copy=copy, toolchain=asked.build.toolchain, folder=folder / "runs", timeout=self.timeout
+            copy=copy,
+            toolchain=asked.build.toolchain,
+            folder=folder / "runs",
+            timeout=self.timeout,
+            objects=self._objects,
         )
         return replayer.classify(arguments, data=self.data)
 

@@ -17,6 +17,7 @@ from ...runner.errors import UserError
 from ..graph.races import MissingEdge, missing_edges
 from ..graph.task_list import TaskList
 from ..rewrite.tagging import tagged
+from .compiled_objects import CompiledObjects
 from .replay import Replay, Replayer
 from .toolchain import Toolchain
 from .working_copy import WorkingCopy
@@ -41,16 +42,25 @@ class RecordedBuild:
 
     @classmethod
     def open(
-        cls, build: Path, *, data: Path, toolchain: Toolchain, folder: Path, timeout: float
+        cls,
+        build: Path,
+        *,
+        data: Path,
+        toolchain: Toolchain,
+        folder: Path,
+        timeout: float,
+        objects: CompiledObjects | None = None,
     ) -> RecordedBuild:
-        """Copies `build` below `folder` and records its graph on the frozen `data`.
+        """Copies `build` below `folder` and records its graph on the frozen `data`. `objects` are a `Replayer`'s.
 
         Raises:
             UserError: it cannot be run.
             BuildOutputError: a part of it cannot be read.
         """
         copy = WorkingCopy.of(build, folder / "build")
-        replayer = Replayer(copy=copy, toolchain=toolchain, folder=folder / "runs", timeout=timeout)
+        replayer = Replayer(
+            copy=copy, toolchain=toolchain, folder=folder / "runs", timeout=timeout, objects=objects
+        )
         parts = copy.build()
         config = parts.kernel_config()
         arguments = entry_arguments(parts, GoldenData.open(data))

@@ -17,7 +17,7 @@ from ...runner.case.entry_arguments import EntryArgument, write_specs
 from ...runner.case.runtime_dir import REPLAY_CASE
 from ...runner.compare.statistics.statistics import Tolerance
 from ...runner.errors import UserError
-from ...runner.process.execute import Command, execute
+from ...runner.process.execute import Command, FinishedCommand, RunningCommand, execute
 from ...runner.stack.templates import fill
 from ...runner.verdict.ending import Ending
 from ...runner.verdict.harness_outcome import read_harness_outcome
@@ -25,6 +25,7 @@ from ...runner.verdict.rules import VerdictRule
 from ...runner.verdict.verdict import Classification, Classifier
 from ...runner.workspace.targets import lease
 from ...store.vocabulary import Verdict
+from .compiled_objects import CompiledObjects
 from .harness_tolerance import read_tolerance
 from .toolchain import Toolchain
 from .working_copy import WorkingCopy
@@ -99,12 +100,16 @@ class Ran:
 
 @dataclass
 class Replayer:
-    """Runs one working copy, again and again, each run in a numbered folder of its own below `folder`."""
+    """Runs one working copy, again and again, each run in a numbered folder of its own below `folder`.
+
+    `objects` are what runs of this and other copies have compiled; None: each compiles for itself.
+    """
 
     copy: WorkingCopy
     toolchain: Toolchain
     folder: Path
     timeout: float
+    objects: CompiledObjects | None = None
     runs: int = 0
     dumped_bytes: int = 0
 
@@ -173,32 +178,52 @@ class Replayer:
             values=values,
         )
         classifier = Classifier(stack.verdicts)
-        log = folder / "run.log.gz"
-        with lease(
-            self.toolchain.platform,
-            stack.platforms[self.toolchain.platform],
-            self.toolchain.device,
-            on_wait=lambda _message: None,
-        ):
-            finished = execute(
-                Command(
-                    argv=command.argv,
-                    cwd=Path(fill(stack.case.cwd, values)),
-                    environment=toolchain.environment,
-                    timeout=self.timeout,
-                    tells_its_end=_tells_a_stall(stack.verdicts),
-                ),
-                log=log,
-                on_line=lambda stream, line: classifier.feed(
-                    "stdout" if stream == "stdout" else "stderr", line
-                ),
-                start=toolchain.start,
-            )
+        finished = self._execute(
+            Command(
+                argv=command.argv,
+                cwd=Path(fill(stack.case.cwd, values)),
+                environment=toolchain.environment,
+                timeout=self.timeout,
+                tells_its_end=_tells_a_stall(stack.verdicts),
+            ),
+            start=toolchain.start,
+            log=folder / "run.log.gz",
+            classifier=classifier,
+        )
         kernels = kernel_names(self.copy.path)
         classification = classifier.finish(finished.ending, read_harness_outcome(outcome), kernels=kernels)
         return Ran(
             classification=classification, ending=finished.ending, seconds=finished.seconds, folder=folder
         )
+
+    def _execute(
+        self,
+        command: Command,
+        *,
+        start: Callable[[Command], RunningCommand],
+        log: Path,
+        classifier: Classifier,
+    ) -> FinishedCommand:
+        """Runs the case once the device is free."""
+        compiled = None if self.objects is None else self.objects.put_into(self.copy, self.toolchain)
+        platform = self.toolchain.platform
+        with lease(
+            platform,
+            self.toolchain.stack.platforms[platform],
+            self.toolchain.device,
+            on_wait=lambda _message: None,
+        ):
+            finished = execute(
+                command,
+                log=log,
+                on_line=lambda stream, line: classifier.feed(
+                    "stdout" if stream == "stdout" else "stderr", line
+                ),
+                start=start,
+            )
+        if self.objects is not None and compiled is not None:
+            self.objects.keep(self.copy, self.toolchain, compiled)
+        return finished
 
     def keep_records(self, ran: Ran) -> None:
         """Moves the records out of the copy, where the next run would overwrite them under an open mapping."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
 
 import numpy as np
 
+from ...runner.build_output.files.errors import MalformedFileError
 from ...runner.build_output.golden_data import TensorFolder
 from ...runner.build_output.kernel_config import Direction
 from ...runner.build_output.orchestration.model import Submit
@@ -151,11 +153,14 @@ class TaskReplayer:
         )
         # All are outputs, so that the harness hands them back whatever a task was declared to do with them.
         copy.write_signature([Direction.INOUT] * len(self._buffers))
+        with suppress(MalformedFileError):  # all kernels are compiled where the list cannot be made shorter
+            copy.keep_kernels({name for alone in tasks for name in alone.task.kernels})
         self._replayer = Replayer(
             copy=copy,
             toolchain=build.replayer.toolchain,
             folder=folder / "runs",
             timeout=build.replayer.timeout,
+            objects=build.replayer.objects,
         )
 
     def run(self, contents: Sequence[Sequence[Storage]]) -> tuple[LoneResult, ...]:

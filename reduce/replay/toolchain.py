@@ -141,6 +141,16 @@ class Toolchain:
         return variables
 
     @property
+    def compiles_with(self) -> tuple[str, ...]:
+        """What tells toolchains apart that may compile the same source otherwise; schedules do not."""
+        variables = {name: value for name, value in self.environment.items() if name not in self._knobs}
+        repositories = [f"{name}={entry.path}" for name, entry in self.stack.repositories.items()]
+        return (
+            *(str(self.python), self.platform, str(self.slot), *sorted(repositories)),
+            *sorted(f"{name}={value}" for name, value in variables.items()),
+        )
+
+    @property
     def settings(self) -> frozenset[str]:
         """Names of all variables that do not come as they were inherited: set, or taken away."""
         knobs = self._knobs if self.schedule is not None else frozenset[str]()

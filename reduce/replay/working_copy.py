@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from ...runner.build_output.build_directory import BuildDirectory
 from ...runner.build_output.files.errors import MalformedFileError
 from ...runner.build_output.kernel_config import FILE_NAME, Direction
 from ...runner.build_output.orchestration.orchestration import Orchestration
-from .kernel_list import UnknownLayoutError, with_signature
+from .kernel_list import UnknownLayoutError, with_kernels, with_signature
 
 # What a run reads is elsewhere (data), written anew (dfx_outputs) or of no use to it.
 _LEFT_OUT = ("data", "dfx_outputs", "passes_dump", "report")
@@ -65,6 +65,30 @@ class WorkingCopy:
             raise MalformedFileError(
                 path=file, expected=error.expected, found=error.found, remedy="build it anew"
             ) from error
+
+    def keep_kernels(self, names: Set[str]) -> None:
+        """Keeps the entries of the kernels `names` in the kernel list, and removes the files of the others, so that
+        these are not compiled.
+
+        Raises:
+            MalformedFileError: the list is not one of entries that stand one after the other.
+        """
+        build = self.build()
+        path = build.folder.locate(FILE_NAME)
+        kernels = list(build.kernel_config().kernels.values())
+        try:
+            source = with_kernels(path.read_bytes(), len(kernels), lambda place: kernels[place].name in names)
+        except UnknownLayoutError as error:
+            raise MalformedFileError(
+                path=path, expected=error.expected, found=error.found, remedy="build it anew"
+            ) from error
+        kept = {kernel.source for kernel in kernels if kernel.name in names}
+        for kernel in kernels:
+            if kernel.source not in kept and not kernel.external:
+                file = build.folder.locate(kernel.source)
+                for made in file.parent.glob(f"{file.stem}.*"):
+                    made.unlink()
+        path.write_bytes(source)
 
     def discard(self) -> None:
         """Removes the whole copy, if there is one."""

@@ -20,7 +20,8 @@ REPLAY_CASE = Path(__file__).parent / "replay" / "replay_case.py"
 """The script that runs a build directory without the one that it was compiled from."""
 _SPECS = "specs.json"
 
-_COMPILED = frozenset({".so", ".o", ".bin"})
+COMPILED = frozenset({".so", ".o", ".bin"})
+"""Suffixes of what runtimes compile of a build's sources."""
 _CACHES = frozenset({"cache", "build_cache"})
 _OF_RUNS = frozenset({"data", "dfx_outputs"})
 
@@ -77,7 +78,7 @@ def _left_out(root: Path) -> Callable[[str, list[str]], Sequence[str]]:
         return [
             name
             for name in names
-            if Path(name).suffix in _COMPILED or name in _CACHES or (at_root and name in _OF_RUNS)
+            if Path(name).suffix in COMPILED or name in _CACHES or (at_root and name in _OF_RUNS)
         ]
 
     return of

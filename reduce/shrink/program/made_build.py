@@ -12,7 +12,6 @@ from ....store.files import replacing
 from ...replay.working_copy import WorkingCopy
 from .candidate import Candidate
 from .cut.cut import Cut
-from .render.kernel_list import keep_kernels
 from .render.merged import failing_text
 from .render.render import entry_tensors, orchestration_source, signature
 from .render.statements import StatementName, without
@@ -36,7 +35,7 @@ def make_build(copied: WorkingCopy, cut: Cut, folder: Path) -> WorkingCopy:
     copy = WorkingCopy.of(copied.path, folder)
     copy.write_orchestration(orchestration_source(cut))
     copy.write_signature(signature(cut))
-    keep_kernels(copy, {name for task in cut.tasks for name in task.kernels})
+    copy.keep_kernels({name for task in cut.tasks for name in task.kernels})
     for tensor in cut.tensors:
         for kind, values in (("in", tensor.initial), ("out", tensor.expected)):
             if values is not None:

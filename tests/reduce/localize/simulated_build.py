@@ -120,6 +120,7 @@ class Spent:
     dumped_bytes: int = 0
     toolchain: Any = None
     timeout: float = 300
+    objects: Any = None
 
 
 @dataclass

@@ -50,6 +50,7 @@ class ComputedRuns:
     toolchain: Any
     folder: Path
     timeout: float
+    objects: Any = None
     runs: int = 0
     given: list[Sequence[EntryTensor]] = field(default_factory=list[Sequence[EntryTensor]])
     data: list[Path] = field(default_factory=list[Path])
@@ -133,6 +134,22 @@ def test_its_copy_submits_the_task_and_no_other(build: SimulatedBuild, tmp_path:
     assert orchestration.expected_arg_count.value == 2
     assert parts.kernel_config().orchestration.signature == (Direction.INOUT, Direction.INOUT)
     assert SimulatedBuild(build.build, build.kernels).orchestration.source == original
+
+
+def test_its_copy_has_the_kernel_of_the_task_alone(build: SimulatedBuild, tmp_path: Path) -> None:
+    TaskReplayer([alone(build, 1)], folder=tmp_path / "alone")
+    parts = ComputedRuns.made[0].copy.build()
+    (kernel,) = parts.kernel_config().kernels.values()
+    assert kernel.func_id == 1
+    assert [file.stem for file in (tmp_path / "alone").rglob("kernels/*/*.cpp")] == [kernel.name]
+    assert len(build.config.kernels) == 2
+
+
+def test_a_kernel_list_that_cannot_be_made_shorter_stays_whole(build: SimulatedBuild, tmp_path: Path) -> None:
+    config = build.build / "kernel_config.py"
+    config.write_text(config.read_text().replace("KERNELS = ", "ALL = ") + "\nKERNELS = ALL\n")
+    TaskReplayer([alone(build, 1)], folder=tmp_path / "alone")
+    assert len(ComputedRuns.made[0].copy.build().kernel_config().kernels) == 2
 
 
 def test_what_it_is_given_is_converted_to_the_type_of_its_buffer(
