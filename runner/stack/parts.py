@@ -145,6 +145,9 @@ class Environment(Model):
     packages: tuple[str, ...] = ()
     """Python distributions whose versions enter the fingerprint."""
     tools: Mapping[str, Tool] = {}
+    version_files: Mapping[str, str] = {}
+    """Files of the machine that tell a version, such as a driver's, by name; `$NAME` is a variable that is inherited.
+    What they tell enters the fingerprint where they are there."""
 
 
 class Step(Model):

@@ -10,11 +10,13 @@ import sys
 from collections.abc import Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
+from string import Template
 
 from ..stack.parts import Tool
 from ..stack.stack import Stack
 
 _VERSION_TIMEOUT = 30
+_MOST_OF_VERSION_FILE = 4096
 NOT_FOUND = "not found"
 """What stands in place of a tool's version."""
 
@@ -47,7 +49,16 @@ class EnvironmentReader:
                 for name in self._environment.packages
             },
             **{f"variable {name}": self._inherited.get(name, "") for name in self._environment.matters},
+            **self._told_by_files(),
         }
+
+    def _told_by_files(self) -> dict[str, str]:
+        """The versions that files tell, of those that are there."""
+        told = {
+            f"version of {name}": _version_in(Path(Template(path).safe_substitute(self._inherited)))
+            for name, path in self._environment.version_files.items()
+        }
+        return {name: version for name, version in told.items() if version is not None}
 
     def variables(self) -> dict[str, str]:
         """The templates of the variables that steps and runs get: the stack's, and those of the tools that are here."""
@@ -110,6 +121,18 @@ def _cpu_model() -> str:
     except OSError:
         pass
     return platform.processor() or "unknown"
+
+
+def _version_in(path: Path) -> str | None:
+    """The value of the line `Version=...` of a file, else its first line; None where it cannot be read, or is empty."""
+    try:
+        with path.open("rb") as file:
+            text = file.read(_MOST_OF_VERSION_FILE).decode(errors="replace")
+    except OSError:
+        return None
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    stated = (line.partition("=")[2].strip() for line in lines if line.lower().startswith("version="))
+    return next(stated, None) or next(iter(lines), None)
 
 
 def _package_version(name: str, path: Sequence[str] | None) -> str:

@@ -41,6 +41,8 @@ def examine_machine(stack: Stack, home: Home) -> Iterator[MachineFinding]:
     for name, tool in stack.environment.tools.items():
         yield _tool(name, tool, reader)
     for name, version in reader.read(packages_path=_packages_path(python)).items():
+        if name.startswith("version of "):
+            yield MachineFinding(state="ok", subject=name, found=version)
         if name.startswith("package "):
             missing = version == "not installed"
             yield MachineFinding(

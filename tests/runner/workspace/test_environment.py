@@ -58,6 +58,28 @@ def test_each_thing_that_can_change_a_result_moves_the_fingerprint(
     assert fingerprint(before) != fingerprint(read())
 
 
+def test_what_files_of_the_machine_tell_moves_the_fingerprint(
+    small: SmallStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOOLKIT", str(tmp_path))
+    driver, toolkit = tmp_path / "driver.info", tmp_path / "version.info"
+    small.environment = {"version_files": {"driver": str(driver), "toolkit": "$TOOLKIT/version.info"}}
+    reader = EnvironmentReader(small.stack())
+    without = reader.read()
+    assert not [name for name in without if name.startswith("version of ")]
+    driver.write_text("package=driver\nVersion=24.1\n")
+    toolkit.write_text("8.0 of May\nmore\n")
+    before = reader.read()
+    assert moved(without, before) == [
+        "version of driver: absent -> 24.1",
+        "version of toolkit: absent -> 8.0 of May",
+    ]
+    driver.write_text("package=driver\nVersion=24.2\n")
+    assert moved(before, reader.read()) == ["version of driver: 24.1 -> 24.2"]
+    toolkit.write_bytes(b"")
+    assert "version of toolkit" not in reader.read()
+
+
 @pytest.mark.parametrize(
     ("text", "version"),
     [
