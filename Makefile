@@ -21,6 +21,8 @@ COMMITS ?= 60
 SEED ?= 0
 
 export PIP_NO_INPUT = 1
+# Or each process of the tests would compile all it imports anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test test-all lint bench-search bench-tensors bench-localize bench-reduce bench-overhead bench-site clean
 
