@@ -7,19 +7,15 @@ write lock, an advisory lock of PostgreSQL). What a transaction reads is then st
 import os
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from alembic import command
-from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
 from filelock import FileLock
 from sqlalchemy import URL, Connection, Engine, create_engine, event, func, make_url, select
 from sqlalchemy.exc import ArgumentError, DatabaseError, SQLAlchemyError
 from sqlalchemy.orm import Session, sessionmaker
 
+from .migrations.schemas import schema_of, schemas
 from .tables.nights import Base  # with the tables of nights beside those of bisections
 
 _WRITERS = 0x70726563
@@ -66,7 +62,7 @@ def read_store(url: str) -> sessionmaker[Session]:
     else:
         engine = _engine(parsed).execution_options(postgresql_readonly=True)
     with _explained(parsed, "read"), engine.connect() as connection:
-        found, head = MigrationContext.configure(connection).get_current_revision(), _head(_scripts())
+        found, head = schema_of(connection), schemas()[-1]
         if found != head:
             _refuse_later(parsed, found)
             raise OlderSchemaError(
@@ -211,33 +207,22 @@ def _prepare_postgresql(engine: Engine) -> None:
 
 
 def _migrate(engine: Engine) -> None:
-    config = _scripts()
     with engine.begin() as connection:
-        found = MigrationContext.configure(connection).get_current_revision()
-        if found == _head(config):
+        found = schema_of(connection)
+        if found == schemas()[-1]:
             return
         _refuse_later(engine.url, found)
-        config.attributes.update(connection=connection, metadata=Base.metadata)
-        command.upgrade(config, "head")
+        from .migrations.migrate import migrate  # which imports alembic, for few stores
+
+        migrate(connection, Base.metadata)
 
 
 def _refuse_later(parsed: URL, found: str | None) -> None:
     """Raise `StoreError` where a store is of a schema that this version has no migration to."""
-    scripts = ScriptDirectory.from_config(_scripts())
-    if found is not None and found not in {script.revision for script in scripts.walk_revisions()}:
+    known = schemas()
+    if found is not None and found not in known:
         raise StoreError(
-            f"expected a store of schema {scripts.get_current_head()} or earlier at {parsed.render_as_string()}, "
+            f"expected a store of schema {known[-1]} or earlier at {parsed.render_as_string()}, "
             f"found {found}, which a later version of the tool made; update this one: "
             "pip install --upgrade precision-bisect"
         )
-
-
-def _scripts() -> Config:
-    config = Config()
-    with resources.as_file(resources.files("precision_bisect.store.migrations")) as scripts:
-        config.set_main_option("script_location", str(scripts).replace("%", "%%"))
-    return config
-
-
-def _head(config: Config) -> str | None:
-    return ScriptDirectory.from_config(config).get_current_head()

@@ -6,14 +6,17 @@ from pathlib import Path
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from sqlalchemy import select
 from sqlalchemy.orm import Session, sessionmaker
 
+from precision_bisect.store import migrations
 from precision_bisect.store.commit import Commit, TreeChange
 from precision_bisect.store.database import StoreError, open_store, sqlite_url
 from precision_bisect.store.journals.bisections import BisectionJournal
 from precision_bisect.store.journals.probes import ProbeKey, ProbeOutcome
 from precision_bisect.store.journals.stages import RangeCommit
+from precision_bisect.store.migrations.schemas import schema_of, schemas
 from precision_bisect.store.tables.bisections import Base, ProbeRow
 from precision_bisect.store.vocabulary import (
     BisectionOutcome,
@@ -218,6 +221,14 @@ def test_unfinished_ones_are_found_the_newest_first(
 def test_the_migrations_make_the_schema(sessions: sessionmaker[Session]) -> None:
     with sessions() as session:
         assert compare_metadata(MigrationContext.configure(session.connection()), Base.metadata) == []
+
+
+def test_the_names_of_the_migrations_tell_their_schemas(sessions: sessionmaker[Session]) -> None:
+    folder = str(Path(migrations.__file__).parent)
+    walked = ScriptDirectory(folder).walk_revisions()
+    assert schemas() == [script.revision for script in walked][::-1]
+    with sessions() as session:
+        assert schema_of(session.connection()) == schemas()[-1]
 
 
 def test_a_store_that_cannot_be_opened_is_one_clear_line(tmp_path: Path) -> None:

@@ -6,13 +6,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from sqlalchemy import func, select, text
+from sqlalchemy import create_engine, func, select, text
 from sqlalchemy.exc import DBAPIError
 
 from precision_bisect.store.database import StoreError, open_store, read_store, sole_driver, sqlite_url
 from precision_bisect.store.journals.bisections import BisectionJournal
+from precision_bisect.store.migrations.migrate import migrate
 from precision_bisect.store.tables.bisections import (
     ArtifactRow,
+    Base,
     BisectionRow,
     BuildRow,
     CommitRow,
@@ -111,17 +113,9 @@ def test_a_reader_does_not_migrate(url: str) -> None:
 
 
 def test_a_store_of_the_first_schema_keeps_its_rows(tmp_path: Path) -> None:
-    from alembic import command
-    from sqlalchemy import create_engine
-
-    from precision_bisect.store.database import _scripts  # pyright: ignore[reportPrivateUsage]
-    from precision_bisect.store.tables.bisections import Base
-
     url = sqlite_url(tmp_path / "store.sqlite")
-    config = _scripts()
     with create_engine(url).begin() as connection:
-        config.attributes.update(connection=connection, metadata=Base.metadata)
-        command.upgrade(config, "0001")
+        migrate(connection, Base.metadata, "0001")
     with create_engine(url).begin() as connection:
         connection.exec_driver_sql(
             "INSERT INTO bisections (name, created, repository, good, bad, request) "
