@@ -14,6 +14,7 @@ from hypothesis import settings
 
 from precision_bisect.runner.workspace.home import Home, user_home
 from tests.support.compiler import compile_once
+from tests.support.kernels import keep_kernels
 from tests.support.quick import FULL_EXAMPLES
 
 if TYPE_CHECKING:
@@ -33,9 +34,25 @@ settings.register_profile("quick", max_examples=FULL_EXAMPLES // 5, deadline=Non
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Equal sources are compiled once, by all tests and runs of tests; without pytest's cache, each time."""
+    """Equal sources and loops are compiled once, by all tests and runs of tests; without pytest's cache, each time."""
     if config.pluginmanager.hasplugin("cacheprovider"):
         compile_once(config.cache.mkdir("compiled"))
+        keep_kernels(config.cache.mkdir("kernels"))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_fixture_setup() -> None:
+    _forget_the_test()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call() -> None:
+    _forget_the_test()
+
+
+def _forget_the_test() -> None:
+    """A test's name is no variable of what it starts: tests share a process of the same variables that forks runs."""
+    os.environ.pop("PYTEST_CURRENT_TEST", None)
 
 
 class TestRepository:

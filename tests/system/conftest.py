@@ -9,7 +9,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,9 +18,9 @@ import pytest
 from precision_bisect.demo.make import Truth, make_demo
 from precision_bisect.demo.scenarios import Scenario
 from tests.support.interrupts import obey_interrupts
+from tests.support.program import PROGRAM, run_program
 
 COMMITS = 24
-PROGRAM = [sys.executable, "-c", "from precision_bisect.bisect.cli import main; main()"]
 
 
 @dataclass(frozen=True)
@@ -66,9 +65,8 @@ class DemoStack:
 
     def run(self, *arguments: str) -> Run:
         """Run the command to its end."""
-        process = self.start(*arguments)
-        out, err = process.communicate()
-        return Run(process.returncode, out, err)
+        done = run_program(*arguments, cwd=self.output.parent, environment=self.environment)
+        return Run(done.returncode, done.stdout, done.stderr)
 
     def report(self) -> dict[str, Any]:
         """What the tool wrote for machines."""

@@ -16,7 +16,7 @@ from precision_bisect.store.vocabulary import Judgement, ProbeState
 from tests.conftest import TestRepository
 from tests.support.hold import Hold
 from tests.support.interrupts import obey_interrupts
-from tests.system.conftest import PROGRAM
+from tests.support.program import PROGRAM, run_program
 
 STACK = """
 name = "line"
@@ -120,9 +120,7 @@ class SlowLine:
 
     def run(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
         """Run the command to its end."""
-        process = self.start(*arguments)
-        out, err = process.communicate()
-        return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+        return run_program(*arguments, cwd=self.folder, environment=self.variables)
 
     def report(self) -> dict[str, Any]:
         """What the tool wrote for machines."""

@@ -20,8 +20,8 @@ from precision_bisect.runner.workspace.home import Home
 from precision_bisect.store.database import open_to_read, sqlite_url
 from precision_bisect.store.option_groups import GroupedCommand, OptionGroup, group_of
 from tests.conftest import TestRepository
+from tests.support.program import PROGRAM, run_program
 
-PROGRAM = [sys.executable, "-c", "from precision_bisect.bisect.cli import main; main()"]
 ROOT = Path(__file__).parents[3]
 CHECK = ("sh", "-c", "grep -q fine state")
 
@@ -35,9 +35,19 @@ def repository(repository: TestRepository, monkeypatch: pytest.MonkeyPatch) -> T
     return repository
 
 
+def environment(home: Home, **variables: str) -> dict[str, str]:
+    return {**os.environ, "PRECISION_BISECT_HOME": str(home.state.parent), **variables}
+
+
 def run(*words: str, home: Home, **variables: str) -> "subprocess.CompletedProcess[str]":
-    environment = {**os.environ, "PRECISION_BISECT_HOME": str(home.state.parent), **variables}
-    return subprocess.run([*PROGRAM, *words], env=environment, capture_output=True, text=True, check=False)
+    return run_program(*words, environment=environment(home, **variables))
+
+
+def run_anew(*words: str, home: Home, **variables: str) -> "subprocess.CompletedProcess[str]":
+    """For variables that are read while modules are imported."""
+    return subprocess.run(
+        [*PROGRAM, *words], env=environment(home, **variables), capture_output=True, text=True, check=False
+    )
 
 
 def bisect(*words: str, home: Home, command: tuple[str, ...] = CHECK) -> "subprocess.CompletedProcess[str]":
@@ -145,7 +155,7 @@ def test_a_machine_without_git(repository: TestRepository, home: Home) -> None:
     (programs / "env").symlink_to(shutil.which("env") or "")
     for path in (str(programs), "/nonexistent"):
         for words in (["doctor"], ["--good", "main~2", "--bad", "main", "--", *CHECK]):
-            done = run(*words, home=home, PATH=path)
+            done = run_anew(*words, home=home, PATH=path)
             assert done.returncode == 1
             assert done.stderr == "error: expected git on PATH, found none; install it\n"
 
@@ -234,7 +244,7 @@ def test_nothing_is_written_outside_of_the_home(
     user.mkdir()
     variables = {"HOME": str(user), "XDG_CACHE_HOME": "", "XDG_STATE_HOME": "", "NUMBA_CACHE_DIR": ""}
     words = ("--good", "main~2", "--bad", "main", "-o", str(tmp_path / "out"), "--", *CHECK)
-    assert run(*words, home=home, **variables).returncode == 0
+    assert run_anew(*words, home=home, **variables).returncode == 0
     loop = (
         "import numpy as np\n"
         "from precision_bisect.runner.compare.statistics.statistics import Tolerance, measure\n"
@@ -242,7 +252,6 @@ def test_nothing_is_written_outside_of_the_home(
         "view = TensorView.of_contiguous('t', DType.FLOAT32, (3,), np.ones(3, np.float32))\n"
         "measure(view, view, Tolerance())"
     )
-    environment = {**os.environ, "PRECISION_BISECT_HOME": str(cache), **variables}
-    subprocess.run([sys.executable, "-c", loop], env=environment, check=True)
+    subprocess.run([sys.executable, "-c", loop], env=environment(home, **variables), check=True)
     assert list(user.rglob("*")) == []
     assert list(cache.glob("cache/kernels-*"))

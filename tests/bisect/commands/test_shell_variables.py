@@ -2,22 +2,19 @@
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import TestRepository
+from tests.support.program import run_program
 
-PROGRAM = [sys.executable, "-c", "from precision_bisect.bisect.cli import main; main()"]
 CHECK = '[ "${PERTURB:-}" != 165 ] || grep -q fine state'
 
 
 def run(folder: Path, home: Path, *words: str, **variables: str) -> "subprocess.CompletedProcess[str]":
     environment = {**os.environ, "PRECISION_BISECT_HOME": str(home), **variables}
-    return subprocess.run(
-        [*PROGRAM, *words], cwd=folder, env=environment, capture_output=True, text=True, check=False
-    )
+    return run_program(*words, cwd=folder, environment=environment)
 
 
 def test_its_scripts_show_it_in_any_shell(repository: TestRepository, tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ import pytest
 
 from tests.conftest import TestRepository
 from tests.support.interrupts import obey_interrupts
+from tests.support.program import PROGRAM
 from tests.support.quick import quick_first
-from tests.system.conftest import PROGRAM
 from tests.system.questions.test_predicate import found, run
 
 COMMITS = 10

@@ -21,8 +21,8 @@ from precision_bisect.bisect.nightly.outcome import FailOn
 from precision_bisect.demo.history.edit import Replace
 from precision_bisect.demo.make import make_demo
 from precision_bisect.demo.scenarios import Scenario
+from tests.support.program import PROGRAM
 
-PROGRAM = [sys.executable, "-c", "from precision_bisect.bisect.cli import main; main()"]
 _FILE = "minipto/passes/legalize_casts.py"
 ROUNDING = Replace(_FILE, "DEFAULT_ROUND_MODE = RoundMode.RINT", "DEFAULT_ROUND_MODE = RoundMode.ROUND")
 FP16 = Replace(_FILE, "DType.FP16: DType.FP32,\n    DType.BF16", "DType.FP16: DType.FP16,\n    DType.BF16")

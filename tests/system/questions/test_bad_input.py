@@ -15,8 +15,9 @@ import torch
 
 from precision_bisect.demo.scenarios import Scenario
 from precision_bisect.runner.git.repository import GitRepository
+from tests.support.program import PROGRAM
 from tests.support.quick import quick_first
-from tests.system.conftest import PROGRAM, DemoStack, make_stack
+from tests.system.conftest import DemoStack, make_stack
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import TestRepository
-from tests.system.conftest import PROGRAM
+from tests.support.program import run_program
 
 STACK = """
 name = "small"
@@ -44,14 +44,7 @@ class Small:
 
     def run(self, *words: str, **variables: str) -> "subprocess.CompletedProcess[str]":
         environment = {**os.environ, "PRECISION_BISECT_HOME": str(self.folder / "home"), **variables}
-        return subprocess.run(
-            [*PROGRAM, *words],
-            cwd=self.folder,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-        )
+        return run_program(*words, cwd=self.folder, environment=environment)
 
     def ends(self, *scripts: str) -> list[str]:
         """What names the first of some commits of the script as good, and the last as bad."""

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import TestRepository
-from tests.system.conftest import PROGRAM
+from tests.support.program import run_program
 
 STACK = """
 name = "sized"
@@ -40,11 +40,11 @@ def bisect(
     commits = [
         tool.commit(f"commit {n}", {"error.txt": error, "n": str(n)}) for n, error in enumerate(errors)
     ]
-    done = subprocess.run(
-        [*PROGRAM, "--stack", "stack.toml", "--good", commits[0], "--bad", "HEAD", "--case", "n", "-o", "out"],
-        cwd=folder, env={**os.environ, "PRECISION_BISECT_HOME": str(folder / "home")},
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    done = run_program(
+        *("--stack", "stack.toml", "--good", commits[0], "--bad", "HEAD", "--case", "n", "-o", "out"),
+        cwd=folder,
+        environment={**os.environ, "PRECISION_BISECT_HOME": str(folder / "home")},
+    )
     return commits, done, json.loads((folder / "out" / "report.json").read_text())
 
 
@@ -67,10 +67,8 @@ def test_a_second_fault_in_the_middle(tmp_path: Path, other: str) -> None:
         assert "max diff" in each["reason"]
     text = (tmp_path / "out" / "report.md").read_text()
     assert "max diff 0.02" in text
-    assert "max diff" in subprocess.run(
-        [*PROGRAM, "history", report["name"]], capture_output=True, text=True,
-        env={**os.environ, "PRECISION_BISECT_HOME": str(tmp_path / "home")},
-    ).stdout  # fmt: skip
+    environment = {**os.environ, "PRECISION_BISECT_HOME": str(tmp_path / "home")}
+    assert "max diff" in run_program("history", report["name"], environment=environment).stdout
 
 
 @pytest.mark.long

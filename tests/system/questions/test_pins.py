@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tests.conftest import TestRepository
+from tests.support.program import run_program
 from tests.support.quick import quick_first
-from tests.system.conftest import PROGRAM
 
 STACK = """
 name = "pinned"
@@ -64,11 +64,11 @@ class Pinned:
         self, *arguments: str, good: str = "HEAD~4", bad: str | None = "HEAD"
     ) -> "subprocess.CompletedProcess[str]":
         ends = ["--good", good, *(["--bad", bad] if bad else [])]
-        return subprocess.run(
-            [*PROGRAM, "--stack", "stack.toml", *ends, "--case", "tool.txt", "-o", str(self.output), *arguments],
-            cwd=self.folder, env={**os.environ, "PRECISION_BISECT_HOME": str(self.folder / "home")},
-            capture_output=True, text=True, check=False,
-        )  # fmt: skip
+        return run_program(
+            *("--stack", "stack.toml", *ends, "--case", "tool.txt", "-o", str(self.output), *arguments),
+            cwd=self.folder,
+            environment={**os.environ, "PRECISION_BISECT_HOME": str(self.folder / "home")},
+        )
 
     def report(self) -> dict[str, Any]:
         return json.loads((self.output / "report.json").read_text())

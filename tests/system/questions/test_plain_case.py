@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import TestRepository
-from tests.system.conftest import PROGRAM
+from tests.support.program import run_program
 
 GUIDE = Path(__file__).parents[3] / "docs" / "guide.md"
 AROUND = """
@@ -36,14 +36,8 @@ def test_a_script_that_prints_its_verdict(tmp_path: Path) -> None:
     ]
 
     def run(*words: str) -> "subprocess.CompletedProcess[str]":
-        return subprocess.run(
-            [*PROGRAM, *words],
-            cwd=tmp_path,
-            env={**os.environ, "PRECISION_BISECT_HOME": str(tmp_path / "home")},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        environment = {**os.environ, "PRECISION_BISECT_HOME": str(tmp_path / "home")}
+        return run_program(*words, cwd=tmp_path, environment=environment)
 
     done = run("--stack", "stack.toml", "--case", "case.sh", "--good", commits[0], "--bad", "main")
     assert done.returncode == 0, done.stderr

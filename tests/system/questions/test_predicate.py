@@ -10,22 +10,15 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import TestRepository
+from tests.support.program import PROGRAM, run_program
 from tests.support.quick import quick_first
-from tests.system.conftest import PROGRAM
 
 COMMITS = 20
 BROKEN_FROM = 13
 
 
 def run(folder: Path, home: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [*PROGRAM, *arguments],
-        cwd=folder,
-        env={**os.environ, "PRECISION_BISECT_HOME": str(home)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    return run_program(*arguments, cwd=folder, environment={**os.environ, "PRECISION_BISECT_HOME": str(home)})
 
 
 @pytest.fixture
