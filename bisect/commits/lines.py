@@ -3,8 +3,8 @@
 from collections.abc import Collection
 from dataclasses import replace
 
-from ..search.choose.windows import Window
 from ..search.graph.graph import CommitGraph
+from ..search.graph.window import Window
 from .collapse import CommitRange
 from .range import LoadedRange
 

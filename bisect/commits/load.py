@@ -11,8 +11,8 @@ from ...runner.workspace.workspace import MissingCommitError
 from ...store.commit import Commit
 from ...store.journals.bisections import BisectionJournal
 from ...store.journals.stages import RangeCommit
-from ..search.choose.windows import Window
 from ..search.graph.graph import CommitGraph
+from ..search.graph.window import Window
 from .collapse import CommitRange, collapse, touches, undone
 from .range import LoadedRange, Range
 

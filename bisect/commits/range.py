@@ -7,9 +7,9 @@ from functools import cached_property
 from ...runner.verdict.compiler_errors import CompilerError
 from ...store.commit import Commit
 from ...store.vocabulary import Judgement, Seeks
-from ..search.choose.windows import Window
 from ..search.evidence.knowledge import Outcome
 from ..search.graph.graph import CommitGraph
+from ..search.graph.window import Window
 from .collapse import CommitRange
 
 

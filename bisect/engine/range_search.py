@@ -40,8 +40,7 @@ class PosteriorCache:
         """The posterior after some observations, with prior weights of shape [n], and `rates` before any of them."""
         known = self.posterior
         if known is None or known.observations != tuple(observations[: len(known.observations)]):
-            mended = [(window.start, window.end) for window in loaded.windows if window.reverted]
-            known = Posterior.start(loaded.graph, rates, weights=weights, mended=mended)
+            known = Posterior.start(loaded.graph, rates, weights=weights, windows=loaded.windows)
         elif known.weights is not weights:
             known = replace(known, weights=weights)
         for seen in observations[len(known.observations) :]:

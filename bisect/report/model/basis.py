@@ -1,12 +1,13 @@
 """On what the confidence in a culprit rests: which runs, which prior, and what is taken for granted."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from ....store.vocabulary import Judgement
+from ....store.vocabulary import Judgement, Seeks
 from ....store.words import plural
 from .model import ConfidenceBasis, RunCount
 from .rows import Rows
 
+_SHORT = 12
 _GRANTED = "one change, or two, explains all runs, and that nothing unseen changed beside the commits"
 
 
@@ -37,6 +38,12 @@ def confidence_basis(rows: Rows) -> ConfidenceBasis | None:
         judgements = [judgement for commit in commits for judgement in judged.get(commit, [])]
         return RunCount(runs=len(judgements), failures=judgements.count(Judgement.BAD))
 
+    against = [
+        commit
+        for commit in [*others, *ends]
+        if _as_before(judged.get(commit, []), stage.seeks)
+        and culprit in {standing.of(ancestor) for ancestor in standing.ancestors(commit)}
+    ]
     learned = rows.request.earlier_runs is not None
     counts = count([culprit]), count(parents), count(others), count(ends)
     return ConfidenceBasis(
@@ -45,8 +52,9 @@ def confidence_basis(rows: Rows) -> ConfidenceBasis | None:
         others=counts[2],
         other_commits=len(others),
         ends=counts[3],
+        against=tuple(against),
         learned=learned,
-        text=_text(*counts, other_commits=len(others), learned=learned),
+        text=_text(*counts, other_commits=len(others), learned=learned) + _against(against, stage.seeks),
     )
 
 
@@ -64,3 +72,18 @@ def _text(
     runs += f", {others.runs} of {plural(other_commits, 'other commit')}, {ends.runs} of ends that are none of these"
     prior = "earlier runs of the case and its stack" if learned else "the prior that is shipped"
     return f"{runs}. Fail rates were inferred from all runs, from {prior} on; granted is that {_GRANTED}."
+
+
+def _as_before(judgements: Sequence[Judgement | None], seeks: Seeks) -> bool:
+    """Whether most runs of a commit show what was there before the change that is sought."""
+    before = Judgement.GOOD if seeks is Seeks.REGRESSION else Judgement.BAD
+    return 2 * judgements.count(before) > len(judgements)
+
+
+def _against(commits: Sequence[str], seeks: Seeks) -> str:
+    """What speaks against a culprit: commits that build on it and do as before it."""
+    if not commits:
+        return ""
+    did = "passed" if seeks is Seeks.REGRESSION else "failed"
+    named = ", ".join(commit[:_SHORT] for commit in commits)
+    return f" Against it speaks what builds on it and {did}: {named}."

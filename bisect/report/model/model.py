@@ -54,16 +54,18 @@ class RunCount(Model):
 
 class ConfidenceBasis(Model):
     """On what the confidence in a culprit rests: the runs of its range, each counted once. ends: those that are neither
-    the culprit nor a parent of it. learned: whether the search began from earlier runs of the case and its stack."""
+    the culprit nor a parent of it. against: the commits that build on it and mostly do as before it. learned: whether
+    the search began from earlier runs of the case and its stack."""
 
     culprit: RunCount
     parents: RunCount
     others: RunCount
     other_commits: int
     ends: RunCount
+    against: tuple[str, ...] = ()
     learned: bool
     text: str
-    """The same in two sentences, with what is taken for granted."""
+    """The same in sentences, with what is taken for granted."""
 
 
 class SkippedCommit(CommitReference):

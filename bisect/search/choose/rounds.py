@@ -7,9 +7,11 @@ from typing import TypeAlias
 from ..evidence.one_place import compared_in_one_place, next_to_compare
 from ..evidence.posterior import Posterior
 from ..graph.graph import Floats
+from ..graph.window import Window
 from .batch import lost_their_value, next_runs
 from .bound import runs_left
 from .decision import (
+    Decision,
     EnvironmentMoved,
     NoCulprit,
     ToShow,
@@ -18,7 +20,7 @@ from .decision import (
     next_run,
 )
 from .planner import Found, OnlySkipped, Probe, next_step
-from .windows import Window, sidestep, sidestep_beside, undoing
+from .windows import sidestep, sidestep_beside, undoing
 
 _LIKELY = 0.9
 """From here on runs confirm a culprit."""
@@ -56,6 +58,10 @@ def next_round(
     costs: as of `decision.next_run`. windows: what the certain search steps around.
     """
     decision = next_run(posterior, confidence=confidence, costs=costs)
+    undone = _untried_undoing(posterior, decision, windows)
+    if undone is not None and runs_left(posterior, confidence=confidence) > 0:
+        kept, lost = _split(in_flight, {undone})
+        return Round(start=() if kept else (undone,), cancel=lost, expected_steps=1.0)
     if isinstance(decision, Probe):
         return _search(posterior, decision, in_flight, workers, costs, windows)
     if not isinstance(decision, ToShow | Found):
@@ -65,11 +71,6 @@ def next_round(
         missing = [commit for commit in decision.missing if commit not in kept]
         start = tuple(missing[: max(0, workers - len(kept))])
         return Round(start=start, cancel=lost, confirming=decision.culprit)
-    certain = posterior.certain
-    undone = None if certain is None else undoing(windows, certain, decision.culprit)
-    if undone is not None:
-        kept, lost = _split(in_flight, {undone})
-        return Round(start=() if kept else (undone,), cancel=lost, expected_steps=1.0)
     if compared_in_one_place(posterior, decision.culprit):
         return decision
     if runs_left(posterior, confidence=confidence) < 1:
@@ -78,6 +79,20 @@ def next_round(
     if compare is None:
         return Undecided(credible_set(posterior.belief, confidence))
     return Round(start=tuple(compare), cancel=lost, confirming=decision.culprit)
+
+
+def _untried_undoing(posterior: Posterior, decision: Decision, windows: Sequence[Window]) -> int | None:
+    """What undoes the only suspect, before any run is spent on its confirmation, or the culprit that has the
+    confidence."""
+    culprit = None
+    if isinstance(decision, ToShow | Found):
+        culprit = decision.culprit
+    elif isinstance(decision, Probe) and posterior.certain is not None:
+        alone = next_step(posterior.certain)
+        culprit = alone.culprit if isinstance(alone, Found) else None
+    if culprit is None:
+        return None
+    return undoing(windows, {seen.commit for seen in posterior.observations}, culprit)
 
 
 def _search(

@@ -1,25 +1,13 @@
 """Commits between a change and its undoing: what fails there may have nothing to do with what fails now."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Sequence
 
 import numpy as np
 
 from ..evidence.knowledge import Knowledge
+from ..graph.window import Window
 
 _AROUND_A_REVERT = 0.7
-
-
-@dataclass(frozen=True)
-class Window:
-    """`end` undoes what `start`, an ancestor of it, has changed; inside are the commits from `start` on before it.
-
-    `reverted`: `end` says so itself, which people do when something was wrong in between.
-    """
-
-    start: int
-    end: int
-    reverted: bool = False
 
 
 def sidestep(knowledge: Knowledge, commit: int, windows: Sequence[Window]) -> int:
@@ -79,10 +67,8 @@ def sidestep_beside(
     return stepped
 
 
-def undoing(windows: Sequence[Window], knowledge: Knowledge, culprit: int) -> int | None:
-    """An untested commit that undoes what the culprit has changed: if it passes, the culprit explains nothing that
-    fails now."""
-    ends = [
-        window.end for window in windows if window.start == culprit and window.end not in knowledge.outcomes
-    ]
-    return ends[-1] if ends else None
+def undoing(windows: Sequence[Window], tried: Container[int], culprit: int) -> int | None:
+    """The last commit that undoes what the culprit has changed, where it was not tried yet: if it passes, the culprit
+    explains nothing that fails now."""
+    ends = [window.end for window in windows if window.start == culprit]
+    return None if not ends or max(ends) in tried else max(ends)

@@ -8,6 +8,7 @@ from math import exp, log
 import numpy as np
 
 from ..graph.graph import CommitGraph, Floats
+from ..graph.window import Window
 from ..model.explanation import Explanation, explain
 from ..model.groups import GOOD_END, Groups
 from ..model.rates import Rates
@@ -41,14 +42,14 @@ class Posterior:
     weights: how likely each commit is thought to be to blame beforehand, in any unit; shape [n]; None if equally.
     They guide what is run (`guess`) and have no say in what is claimed (`belief`): wrong ones cost runs alone.
     observations: all, in order.
-    mended: commits, and what says to undo them: pairs of a commit and a later one.
+    windows: between a change and its undoing.
     shared: how much reruns in one place share, from 0 to 1.
     """
 
     graph: CommitGraph
     rates: Rates
     weights: Floats | None
-    mended: tuple[tuple[int, int], ...]
+    windows: tuple[Window, ...]
     observations: tuple[Observation, ...]
     shared: float
     _groups: Groups
@@ -64,7 +65,7 @@ class Posterior:
         rates: Rates,
         *,
         weights: Floats | None = None,
-        mended: Sequence[tuple[int, int]] = (),
+        windows: Sequence[Window] = (),
         observations: Iterable[Observation] = (),
     ) -> "Posterior":
         """The state after `observations`; `weights` are the prior weights of the commits.
@@ -73,7 +74,7 @@ class Posterior:
         """
         if weights is not None and (weights.shape != (len(graph),) or not (weights > 0).all()):
             raise ValueError(f"expected {len(graph)} positive prior weights, one a commit, found {weights}")
-        posterior = cls(graph, rates, weights, tuple(mended), (), 0.0, Groups.start(graph))
+        posterior = cls(graph, rates, weights, tuple(windows), (), 0.0, Groups.start(graph))
         for observation in observations:
             posterior = posterior.observe(observation)
         return posterior
@@ -85,7 +86,7 @@ class Posterior:
         if shared == self.shared:
             return self._count(observation)
         start = Groups.start(self.graph)
-        posterior = Posterior(self.graph, self.rates, self.weights, self.mended, (), shared, start)
+        posterior = Posterior(self.graph, self.rates, self.weights, self.windows, (), shared, start)
         for seen in observations:
             posterior = posterior._count(seen)
         return posterior
@@ -247,7 +248,7 @@ class Posterior:
     @cached_property
     def _explanation(self) -> Explanation:
         """How each group of commits explains the runs, if one of it is to blame."""
-        return explain(self.graph, self._groups, self._tallies, self.rates, mended=self.mended)
+        return explain(self.graph, self._groups, self._tallies, self.rates, windows=self.windows)
 
 
 @dataclass(frozen=True)

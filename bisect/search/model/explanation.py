@@ -18,6 +18,7 @@ from math import log
 import numpy as np
 
 from ..graph.graph import CommitGraph, Floats, Integers, Mask
+from ..graph.window import Window
 from .groups import GOOD_END, Groups
 from .outcome_models import IMPOSSIBLE, OutcomeModel
 from .rates import Rates
@@ -102,12 +103,12 @@ def explain(
     tallies: Mapping[int, tuple[float, float]],
     rates: Rates,
     *,
-    mended: Sequence[tuple[int, int]] = (),
+    windows: Sequence[Window] = (),
 ) -> Explanation:
-    """`tallies`: fails and passes of each commit that ran. `mended`: commits, and what says to undo them."""
+    """`tallies`: fails and passes of each commit that ran. `windows`: between a change and its undoing."""
     run, bad, told = groups.sides(graph)
     counts = np.array([tallies[commit] for commit in run]).reshape(-1, 2)
-    second = second_changes(groups, bad, counts[:, 0], counts[:, 1], mended=mended)
+    second = second_changes(groups, bad, counts[:, 0], counts[:, 1], windows=windows)
     culprit = np.concatenate([np.arange(len(groups.share)), second.culprit])
     sides = _Sides(
         run=run,

@@ -22,5 +22,17 @@ def test_the_runs_that_a_confidence_rests_on_are_counted_once_each(culprit: Stor
     assert "| it rests on | 3 runs of it" in render_markdown(report)
 
 
+def test_what_builds_on_the_culprit_and_passed_is_told_to_speak_against_it(culprit: StoredBisection) -> None:
+    before = culprit.report().confidence_basis
+    assert before is not None
+    assert before.against == ()
+    for _ in range(4):
+        culprit.probe(1, sha("c6"), Verdict.PASS)
+    basis = culprit.report().confidence_basis
+    assert basis is not None
+    assert basis.against == (sha("c6"),)
+    assert basis.text.endswith(f" Against it speaks what builds on it and passed: {sha('c6')[:12]}.")
+
+
 def test_nothing_is_said_of_a_confidence_where_nobody_is_named(only_skipped: StoredBisection) -> None:
     assert only_skipped.report().confidence_basis is None

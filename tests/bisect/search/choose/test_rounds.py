@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from precision_bisect.bisect.search.choose.decision import Undecided
 from precision_bisect.bisect.search.choose.planner import Found, OnlySkipped
 from precision_bisect.bisect.search.choose.rounds import Answer, Round, next_round
-from precision_bisect.bisect.search.choose.windows import Window
 from precision_bisect.bisect.search.evidence.knowledge import Observation, Outcome
 from precision_bisect.bisect.search.evidence.one_place import compared_in_one_place, next_to_compare
 from precision_bisect.bisect.search.evidence.posterior import Posterior
 from precision_bisect.bisect.search.graph.graph import CommitGraph
+from precision_bisect.bisect.search.graph.window import Window
 from precision_bisect.bisect.search.model.groups import GOOD_END
 from precision_bisect.bisect.search.model.rates import Rates
 from tests.bisect.search.search_histories import branching, graphs, line, see_ends
@@ -131,6 +131,16 @@ def test_several_workers_step_around_what_was_reverted_too():
     simulated = Workers(CommitGraph(line(64)), 60, workers=2, windows=windows)
     assert simulated.search() == Found(60)
     assert not {20, 21, 22, 40, 41} & set(simulated.started)
+
+
+def test_what_undoes_the_only_suspect_is_run_before_that_is_confirmed() -> None:
+    simulated = Workers(CommitGraph(line(16)), 5, workers=1, windows=(Window(5, 14),))
+    assert simulated.search() == Found(5)
+    assert 14 in simulated.started[:5]
+    assert simulated.started.count(14) == 1
+    plain = Workers(CommitGraph(line(16)), 5, workers=1)
+    assert plain.search() == Found(5)
+    assert len(simulated.started) <= len(plain.started) + 1
 
 
 def test_a_window_with_all_commits_before_it_starts_at_the_good_end():

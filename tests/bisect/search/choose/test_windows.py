@@ -3,9 +3,10 @@
 import random
 
 from precision_bisect.bisect.search.choose.planner import Found, Probe, next_step
-from precision_bisect.bisect.search.choose.windows import Window, sidestep, undoing
+from precision_bisect.bisect.search.choose.windows import sidestep, undoing
 from precision_bisect.bisect.search.evidence.knowledge import Knowledge, Observation, Outcome
 from precision_bisect.bisect.search.graph.graph import CommitGraph
+from precision_bisect.bisect.search.graph.window import Window
 
 
 def line(commits: int) -> CommitGraph:
@@ -37,12 +38,13 @@ def test_a_tested_end_is_not_tested_again() -> None:
     assert sidestep(knowledge, 5, [Window(4, 6)]) == 3
 
 
-def test_only_an_untested_undoing_of_the_culprit_is_asked_for() -> None:
-    windows = [Window(2, 5), Window(3, 6)]
-    knowledge = Knowledge.start(line(9), [Observation(6, Outcome.BAD)])
-    assert undoing(windows, knowledge, 2) == 5
-    assert undoing(windows, knowledge, 3) is None
-    assert undoing(windows, knowledge, 4) is None
+def test_only_an_untried_undoing_of_the_culprit_is_asked_for() -> None:
+    windows = [Window(2, 5), Window(3, 6), Window(1, 4), Window(1, 7)]
+    assert undoing(windows, {6, 7}, 2) == 5
+    assert undoing(windows, {6}, 3) is None
+    assert undoing(windows, {6}, 4) is None
+    assert undoing(windows, {4}, 1) == 7
+    assert undoing(windows, {7}, 1) is None
 
 
 def search(graph: CommitGraph, bad: set[int], windows: list[Window]) -> tuple[int, int]:
