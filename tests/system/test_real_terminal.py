@@ -17,7 +17,7 @@ import pytest
 from tests.conftest import TestRepository
 from tests.support.hold import Hold
 from tests.support.interrupts import obey_interrupts
-from tests.system.conftest import PROGRAM
+from tests.support.program import PROGRAM
 
 COLUMNS = 60
 COMMITS = 10
