@@ -24,7 +24,7 @@ from rich.text import Text
 
 _DOCS = Path(__file__).parent
 _WIDTHS = (80, 120)
-_HEIGHT = 48
+_HEIGHT = 64
 _TOOL = Path(sys.executable).with_name("bisect-precision")
 _MIDDLE = re.compile(r"\b[23] steps?\b")
 """What the picture shows when about half of the search is done."""

@@ -1,5 +1,13 @@
 """Counts and times as people say them, for everything that is printed."""
 
+from .vocabulary import BuildSource
+
+_BUILDS = {
+    BuildSource.BUILT: "built in {seconds:.1f} s",
+    BuildSource.CACHED: "build from the cache in {seconds:.1f} s",
+    BuildSource.PRESENT: "built before",
+    BuildSource.NONE: "nothing built",
+}
 _EXIT_CODE = "exit code "
 _OF_COMMANDS = ("mismatch", "unknown")
 """Verdicts of commands that do not pass, whose exit codes say all that is known."""
@@ -19,6 +27,15 @@ def plural(count: int, noun: str) -> str:
 def exit_code(code: int) -> str:
     """How a command ended that judges by its exit code: the signature of its runs."""
     return f"{_EXIT_CODE}{code}"
+
+
+def build_words(source: BuildSource, seconds: float) -> str:
+    """Where the toolchain of a run came from, and how long that took.
+
+    >>> build_words(BuildSource.BUILT, 2)
+    'built in 2.0 s'
+    """
+    return _BUILDS[source].format(seconds=seconds)
 
 
 def verdict_words(verdict: str, signature: str | None) -> str:

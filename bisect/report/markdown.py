@@ -6,7 +6,7 @@ from importlib import resources
 
 from jinja2 import Environment, StrictUndefined
 
-from ...store.words import duration, plural, verdict_words
+from ...store.words import build_words, duration, plural, verdict_words
 from . import phrases
 from .first_divergence import localization_lines
 from .model.model import AnswerCommit, Report
@@ -67,6 +67,7 @@ def render(template: str, report: Report, **values: str) -> str:
         some=_some,
         unshown=_unshown,
         verdict_words=verdict_words,
+        build_words=build_words,
         **values,
     )
 

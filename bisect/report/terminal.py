@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ...store.vocabulary import Judgement, Seeks
-from ...store.words import duration, plural, verdict_words
+from ...store.words import build_words, duration, plural, verdict_words
 from ..result import Conclusion
 from ..run.view.words import STYLES
 from .first_divergence import localization_lines
@@ -262,7 +262,7 @@ def _run(probe: ProbeReport, run: RunReport) -> Text:
     shown = verdict_words(run.verdict, run.signature)
     size = f", {error(run)}" if run.error else ""
     return _text(f"{probe.repository} {probe.commit[:12]} {probe.phase}: {shown}").append(
-        f"{size}, build {run.build} {run.build_seconds:.1f} s, run {run.run_seconds:.1f} s"
+        f"{size}, {build_words(run.build, run.build_seconds)}, run {run.run_seconds:.1f} s"
     )
 
 

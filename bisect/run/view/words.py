@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ....runner.probe.records import ProbeResult
 from ....store.vocabulary import BuildSource, Judgement, Phase, Seeks
-from ....store.words import duration, plural, verdict_words
+from ....store.words import build_words, duration, plural, verdict_words
 from ...engine.bisection import Bisection
 from ...engine.error_scale import error_size
 from ...engine.known import Known
@@ -83,10 +83,10 @@ def describe_result(result: ProbeResult) -> str:
     """A verdict with its signature and what it took."""
     found = result.classification
     verdict = verdict_words(found.verdict, found.signature)
-    built = result.build_source is not BuildSource.NONE
     size = error_size(found.metrics)
     error = f"{size}, " if size else ""
-    build = f"build {result.build_source.value} {result.build_seconds:.1f} s, " if built else ""
+    built = result.build_source is not BuildSource.NONE
+    build = f"{build_words(result.build_source, result.build_seconds)}, " if built else ""
     return f"{result.judgement.value}: {verdict}, {error}{build}run {result.run_seconds:.1f} s"
 
 

@@ -82,7 +82,7 @@ def test_verdicts_stay_above_it_whole_and_within_the_width(width: int) -> None:
     assert all(len(line) <= width for line in lines)
     text = " ".join(" ".join(lines).split())
     assert (
-        "bad: mismatch (out: 3/512 differ), build built 2.0 s, run 0.5 s (again: to be sure that it fails)"
+        "bad: mismatch (out: 3/512 differ), built in 2.0 s, run 0.5 s (again: to be sure that it fails)"
         in text
     )
     assert "stopped: its result has become worthless" in text

@@ -31,7 +31,7 @@ def test_a_line_an_event_however_long_and_markup_is_text() -> None:
         "tool: 9 commits in the range, 4 that can change the result",
         "4 commits left, about 2 steps",
         TITLE,
-        f"        bad: mismatch ([red]out[/red] {'x' * 80}), build built 2.0 s, run 0.5 s",
+        f"        bad: mismatch ([red]out[/red] {'x' * 80}), built in 2.0 s, run 0.5 s",
         f"run 8   confirm   tool {COMMIT[:12]} 2026-03-31 {SUBJECT} (again: to be sure)",
         "        stopped: its result has become worthless",
         "1 commit left, confirming it beside its parent: confidence 0.9877, asked 0.99",

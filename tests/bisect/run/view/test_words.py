@@ -32,14 +32,14 @@ from tests.bisect.run.view.shown import COMMIT, result, started
 @pytest.mark.parametrize(
     ("shown", "text"),
     [
-        (result(), "bad: mismatch (out: 3/512 differ), build built 2.0 s, run 0.5 s"),
+        (result(), "bad: mismatch (out: 3/512 differ), built in 2.0 s, run 0.5 s"),
         (
             result(judgement=Judgement.GOOD, verdict=Verdict.PASS, signature=None, source=BuildSource.NONE),
             "good: pass, run 0.5 s",
         ),
         (
             result(signature=None, metrics={"a": {"max_diff": 0.5}, "b": {"max_diff": 2.0}}),
-            "bad: mismatch, max diff 2, build built 2.0 s, run 0.5 s",
+            "bad: mismatch, max diff 2, built in 2.0 s, run 0.5 s",
         ),
     ],
 )
@@ -78,7 +78,7 @@ def test_a_commit_is_told_by_its_day_and_subject_and_nothing_drives_the_terminal
 
 
 def test_nothing_is_broken_within_a_word() -> None:
-    words = "bad: mismatch (out), relative_l2 0.0019, build cached 0.0 s"
+    words = "bad: mismatch (out), relative_l2 0.0019, build from the cache in 0.0 s"
     for width in (10, 20, 60):
         lines = fitted(words, width, indent=2)
         assert " ".join(" ".join(lines).split()) == words
