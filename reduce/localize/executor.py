@@ -131,9 +131,9 @@ class Executor:
         return Dumped(actual=asked.failing.dump_everything(schedule=asked.schedule), expected=expected)
 
     def _run_in_order(self, asked: RunInOrder) -> tuple[TensorFolder | None, ...]:
-        asked.failing.restore()
+        asked.build.restore()
         with busy() if asked.under_load else nullcontext():
-            return tuple(_outputs(asked.failing, asked.schedule) for _ in range(asked.runs))
+            return tuple(_outputs(asked.build, asked.schedule) for _ in range(asked.runs))
 
     def _run_alone(self, asked: RunAlone) -> tuple[LoneResult, ...]:
         tasks = tuple(each.alone for each in asked.tasks)

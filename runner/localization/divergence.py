@@ -10,7 +10,7 @@ from pydantic import ConfigDict
 from ...store.documents.document import Document
 from ...store.documents.json_schema import published_schema
 from .causes import BuildChange, CaseFailure, FailureCause
-from .orders import Race, UnorderedTasks
+from .orders import OrderTrial, Race, UnorderedTasks
 from .part import DocumentPart
 from .stall import Stall
 from .tensors import DownstreamTask, FirstDivergent
@@ -103,6 +103,8 @@ class Divergence(Document):
     missing_edges: tuple[UnorderedTasks, ...] = ()
     race: Race | None = None
     """Null where nothing points to one, or the harness does not tell what a run put out."""
+    tried: tuple[OrderTrial, ...] = ()
+    """Runs under each schedule of the stack file, of a build that passes as it is."""
     stall: Stall | None = None
     """Null where the failing build ends. Else nothing was compared."""
     ended: str | None = None
@@ -116,7 +118,8 @@ class Divergence(Document):
 
     @property
     def passes(self) -> bool:
-        """Whether the outputs of the failing build are within the tolerance, in every order that was tried."""
+        """Whether the outputs of the failing build are within the tolerance, in every order that was tried and in which
+        the reference's are."""
         return self.failure is not None and not self.failure.outputs and not self.first_divergent
 
     @property

@@ -31,6 +31,8 @@ class OrderTrial(DocumentPart):
     """Of them, with other outputs than the reference."""
     stopped: int
     """Of them, without outputs that can be read: crashed, stalled, or out of time."""
+    reference_fails: bool | None = None
+    """Whether a good build has wrong outputs under it too; null where none was run, or it did not get to them."""
 
     @property
     def passed(self) -> int:

@@ -130,10 +130,10 @@ class DumpEverything(Experiment[Dumped]):
 
 @dataclass(frozen=True, kw_only=True)
 class RunInOrder(Experiment[tuple[TensorFolder | None, ...]]):
-    """Run the failing build a few times under a schedule of the stack file, None for none, and dump nothing. The result
-    is what each run put out; None for one that crashed, stalled, ran out of time, or did not tell."""
+    """Run a build a few times under a schedule of the stack file, None for none, and dump nothing. The result is what
+    each run put out; None for one that crashed, stalled, ran out of time, or did not tell."""
 
-    failing: RecordedBuild
+    build: RecordedBuild
     schedule: str | None
     runs: int
     under_load: bool = False

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ....runner.build_output.golden_data import TensorFolder
-from ....runner.localization.orders import Race
+from ....runner.localization.orders import OrderTrial
 from ...replay.recorded_build import RecordedBuild
 from ..causes.failure import OutputJudge
 from ..experiments.experiment import Steps
@@ -16,7 +16,8 @@ from .orders import OrderTrials
 @dataclass(frozen=True, kw_only=True)
 class FailingRun:
     """`outputs` are None where no harness tells them. `unordered` says that tasks do not wait for each other, which do
-    in the reference; `schedule` is the one of the stack file under which it fails for that, None: as it is."""
+    in the reference; `schedule` is the one of the stack file under which it fails for that, None: as it is. `tried`
+    are runs under each schedule, of a build that passes as it is."""
 
     build: RecordedBuild
     judge: OutputJudge
@@ -24,25 +25,30 @@ class FailingRun:
     orders: OrderTrials | None
     unordered: bool
     schedule: str | None
+    tried: tuple[OrderTrial, ...] = ()
 
-    def under_failing_order(self, race: Race | None) -> FailingRun | None:
-        """The first run under a schedule of the stack file in which it failed; None where there is none."""
-        if race is None or self.orders is None:
-            return None
-        for trial in race.trials:
-            outputs = self.orders.outputs_under(trial.schedule) if trial.failed else None
-            if outputs is not None:
-                return replace(self, outputs=outputs, schedule=trial.schedule)
-        return None
+    @property
+    def hides_a_failure(self) -> bool:
+        """Whether it passes as it is, and fails under a schedule under which no reference does."""
+        return self.schedule is not None and bool(self.tried)
 
 
 def failing_run(build: RecordedBuild, expected: ExpectedValues, judge: OutputJudge) -> Steps[FailingRun]:
-    """The recorded run; where tasks do not wait for each other, one under a schedule that lets it fail."""
+    """The recorded run. Where tasks do not wait for each other, or where it passes, one under a schedule that lets it
+    fail."""
     unordered = any(
         expected.orders(edge.before.ordinal, edge.after.ordinal) is not False for edge in build.missing_edges
     )
     orders = OrderTrials.of(build, judge.expected, judge.tolerance)
-    schedule = (yield from orders.provoke()) if orders is not None and unordered else None
+    schedule: str | None = None
+    tried: tuple[OrderTrial, ...] = ()
+    if orders is not None and build.outputs is not None and not judge.failure(build.outputs):
+        tried = yield from orders.try_schedules(expected.good)
+        schedule = next(
+            (trial.schedule for trial in tried if trial.failed and not trial.reference_fails), None
+        )
+    elif orders is not None and unordered:
+        schedule = yield from orders.provoke()
     provoked = orders.outputs_under(schedule) if orders is not None and schedule is not None else None
     return FailingRun(
         build=build,
@@ -51,4 +57,5 @@ def failing_run(build: RecordedBuild, expected: ExpectedValues, judge: OutputJud
         orders=orders,
         unordered=unordered,
         schedule=schedule,
+        tried=tried,
     )

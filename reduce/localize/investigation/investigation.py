@@ -103,14 +103,6 @@ def compare(
     if explanation is not None and explanation.causes:
         return (yield from _localize_causes(request, expected, run, explanation))
     findings = yield from _localize(request, failing, expected, run)
-    provoked = (
-        run.under_failing_order(findings.race) if explanation is not None and explanation.passes else None
-    )
-    if provoked is not None:
-        # It passed when it was recorded, and fails in another order of its tasks: that failure has a cause too.
-        again = yield from explain(request, provoked, expected)
-        if again is not None and again.causes:
-            return (yield from _localize_causes(request, expected, provoked, again, known=findings))
     return ExplainedFindings(request=request, explanation=explanation, parts=(findings,))
 
 
@@ -119,18 +111,13 @@ def _localize_causes(
     expected: ExpectedValues,
     run: FailingRun,
     explanation: FailureExplanation,
-    *,
-    known: Findings | None = None,
 ) -> Steps[ExplainedFindings]:
-    """What each of the causes does by itself; `known` is what is known of the failing build already."""
+    """What each of the causes does by itself."""
     failing, parts = run.build, list[Findings]()
     # What no task writes is wrong though no task is: it need not be looked for again and again.
     attempts = 1 if explanation.unwritten else None
     for cause in explanation.causes[:_MOST_CAUSES]:
         subject, values, alone = cause.subject or failing, expected, run
-        if subject is failing and known is not None:
-            parts.append(known)
-            continue
         if subject is not failing:
             values = expected.against(subject)
             alone = yield from failing_run(subject, values, run.judge)
@@ -184,7 +171,12 @@ def _localize(
     below = _chosen_below(attributed.first, search) if expected.complete else ()
     downstream = (yield from _attribute_each(attributor, (yield from search.show(below)))) if below else ()
     # What a change does by itself, in the order in which the good build passes, needs no other order.
-    looks_like_a_race = run.unordered or (not caused and attributed.points_to_a_race) or bool(first.vanished)
+    looks_like_a_race = (
+        run.unordered
+        or run.hides_a_failure
+        or (not caused and attributed.points_to_a_race)
+        or bool(first.vanished)
+    )
     orders = run.orders
     return Findings(
         request=request,
@@ -195,6 +187,7 @@ def _localize(
         spent=spent,
         downstream=downstream,
         race=(yield from orders.look_for_race()) if orders is not None and looks_like_a_race else None,
+        tried=run.tried,
     )
 
 
@@ -216,6 +209,7 @@ def _without_tensors(
         ),
         downstream=(),
         race=None,
+        tried=run.tried,
     )
 
 

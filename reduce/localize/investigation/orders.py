@@ -61,6 +61,19 @@ class OrderTrials:
                 return wrong
         return None
 
+    def try_schedules(self, good: RecordedBuild | None) -> Steps[tuple[OrderTrial, ...]]:
+        """One run under each schedule of the stack file; where it fails, one of a good build too."""
+        trials: list[OrderTrial] = []
+        for name in self.schedules:
+            trial = yield from self._once(name)
+            if trial.failed and good is not None:
+                yield from Tell(f"running the good build under schedule {name}")
+                (outputs,) = yield from RunInOrder(build=good, schedule=name, runs=1)
+                fails = None if outputs is None else self._fails(outputs)
+                trial = trial.model_copy(update={"reference_fails": fails})
+            trials.append(trial)
+        return tuple(trials)
+
     def outputs_under(self, schedule: str) -> TensorFolder | None:
         """What the first run under a schedule put out; None where there was none, or it did not tell."""
         return self._outputs.get(schedule)
@@ -111,7 +124,7 @@ class OrderTrials:
     def _trial(self, name: str, runs: int) -> Steps[OrderTrial]:
         schedule = None if name in (AS_IT_IS, UNDER_LOAD) else name
         outputs = yield from RunInOrder(
-            failing=self.failing, schedule=schedule, runs=runs, under_load=name == UNDER_LOAD
+            build=self.failing, schedule=schedule, runs=runs, under_load=name == UNDER_LOAD
         )
         if schedule is not None and outputs and outputs[0] is not None:
             self._outputs.setdefault(schedule, outputs[0])

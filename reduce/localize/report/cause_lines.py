@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from ....runner.compare.report.summary_lines import SummaryLines
 from ....runner.localization.causes import BuildChange, CaseFailure, ColumnRun, FailureCause, RowRun
 from ....runner.localization.divergence import Divergence
+from ....runner.localization.orders import OrderTrial
 from ....store.words import plural
 
 _MOST = 4
@@ -33,6 +34,7 @@ def _print_failure(divergence: Divergence, failure: CaseFailure, line: SummaryLi
         )
     if divergence.passes:
         line(f"the case passes: its outputs are within {_tolerance(failure)}", "bold green")
+        _print_tried(divergence.tried, line)
         if not failure.told:
             line("if it fails by a tolerance of its own, give that: --rtol R --atol A", "yellow")
         return
@@ -57,6 +59,20 @@ def _print_failure(divergence: Divergence, failure: CaseFailure, line: SummaryLi
     if divergence.cleared:
         names = dict.fromkeys(_name(change) for change in divergence.cleared)
         line(f"differ too, and do not make it fail: {', '.join(line.first([*names], _MOST))}", "dim")
+
+
+def _print_tried(tried: Sequence[OrderTrial], line: SummaryLines) -> None:
+    """In which other orders of its tasks a build passes."""
+    if not tried:
+        line("in the order in which its tasks ran: the stack file names no schedules to try others", "dim")
+    if right := [trial.schedule for trial in tried if trial.passed]:
+        line(f"so are they under schedule {', '.join(right)}", "dim")
+    for trial in tried:
+        if trial.failed:
+            too = ", and neither are the good build's" if trial.reference_fails else ""
+            line(f"under schedule {trial.schedule} they are not{too}", "yellow")
+        if trial.stopped:
+            line(f"under schedule {trial.schedule} it does not get to its outputs", "yellow")
 
 
 def _print_cause(number: int, cause: FailureCause, line: SummaryLines) -> None:

@@ -44,8 +44,10 @@ class ExplainedFindings:
         return self.parts[0].page()
 
     def _failed_in_some_order(self, document: Divergence) -> bool:
+        in_both = {trial.schedule for trial in document.tried if trial.reference_fails}
         return document.schedule is not None or (
-            document.race is not None and any(trial.failed for trial in document.race.trials)
+            document.race is not None
+            and any(trial.failed and trial.schedule not in in_both for trial in document.race.trials)
         )
 
     def _of_causes(

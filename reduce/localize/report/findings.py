@@ -9,7 +9,7 @@ from ....runner.build_output.build_directory import BuildDirectory
 from ....runner.build_output.generated_sources import compare_generated
 from ....runner.build_output.task_id import format_task_id
 from ....runner.localization.divergence import Divergence, Generated, NamedTask
-from ....runner.localization.orders import Race, UnorderedTasks
+from ....runner.localization.orders import OrderTrial, Race, UnorderedTasks
 from ....runner.localization.stall import Stall
 from ....runner.localization.tensors import FirstDivergent
 from ...graph.races import MissingEdge
@@ -48,6 +48,8 @@ class Findings:
     spent: Spent
     downstream: Sequence[tuple[DivergentTask, Attribution]]
     race: Race | None
+    tried: tuple[OrderTrial, ...]
+    """Runs under each schedule of the stack file, of a build that passes as it is."""
 
     def document(self) -> Divergence:
         """What `divergence.json` holds."""
@@ -75,6 +77,7 @@ class Findings:
             vanished=_named(first.vanished),
             missing_edges=tuple(_unordered(edge, expected) for edge in self.failing.missing_edges),
             race=self.race,
+            tried=self.tried,
             generated=_generated(request, tensors),
             unaligned=_named(expected.unaligned),
             unaligned_reference=_named(expected.unaligned_reference),

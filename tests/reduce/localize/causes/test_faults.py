@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from precision_bisect.reduce.localize.pipeline import localize
+from precision_bisect.reduce.localize.references.builds import GoodBuild
 from precision_bisect.runner.compare.statistics.statistics import Tolerance
 from precision_bisect.runner.localization.divergence import Divergence
 from tests.reduce.demo_builds import Trees, Twins
@@ -20,6 +21,17 @@ ORCHESTRATION = "orchestration/elementwise_chain.cpp"
 GROWN, Y = (f"kernels/aiv/{name}.cpp" for name in ("grown", "y"))
 ROUNDED = {GROWN: ("row, column), ", "row, column), 1.0000001f * ")}
 WRONG = {Y: ("row, column), y_value", "row, column), 1.01f * y_value")}
+HIDDEN = {
+    Y: (
+        "store_f32(y, element_offset(y, row, column), y_value);",
+        "static bool last_has_run = false;\n"
+        "last_has_run = last_has_run || gain.start_offset >= 96;\n"
+        "const bool late = last_has_run && gain.start_offset < 96;\n"
+        "store_f32(y, element_offset(y, row, column), late ? 1.01f * y_value : y_value);",
+    )
+}
+"""Rows that are computed after the last ones are wrong: none, where tasks run one after the other."""
+SERIAL = {"MINIRT_ORDER": "serial"}
 BOUND = {ORCHESTRATION: ("r0 < 128", "r0 < 96")}
 
 
@@ -36,19 +48,38 @@ def chain(tmp_path_factory: pytest.TempPathFactory, good_trees: Trees) -> Path:
     )
 
 
-def localized(folder: Path, good: Path, trees: Trees, *edits: Mapping[str, tuple[str, str]]) -> Divergence:
-    """What is found in a copy of the good build with some texts replaced."""
-    bad = shutil.copytree(good, folder / "bad")
+def edited(build: Path, copy: Path, *edits: Mapping[str, tuple[str, str]]) -> Path:
+    """A copy of a build with some texts replaced."""
+    shutil.copytree(build, copy)
     for edit in edits:
         for name, (old, new) in edit.items():
-            file = bad / name
+            file = copy / name
             text = file.read_text()
             assert old in text, text
             # The last one: a store is what a kernel ends with.
             head, _, tail = text.rpartition(old)
             file.write_text(head + new + tail)
+    return copy
+
+
+def localized(
+    folder: Path,
+    good: Path,
+    trees: Trees,
+    *edits: Mapping[str, tuple[str, str]],
+    variables: Mapping[str, str] | None = None,
+) -> Divergence:
+    """What is found in a copy of the good build with some texts replaced, both run with `variables`."""
+    bad = edited(good, folder / "bad", *edits)
     twins = Twins(good=good, bad=bad, good_trees=trees, bad_trees=trees)
-    request = replace(twins.request(folder / "out"), harness=Tolerance(rtol=1e-5, atol=1e-5), attempts=1)
+    toolchain = replace(trees.toolchain(), variables=variables or {})
+    request = replace(
+        twins.request(folder / "out"),
+        toolchain=toolchain,
+        reference=GoodBuild(path=good, toolchain=toolchain),
+        harness=Tolerance(rtol=1e-5, atol=1e-5),
+        attempts=1,
+    )
     return localize(request, on_progress=lambda _text: None)
 
 
@@ -76,6 +107,34 @@ def test_rounding_alone_passes_and_blames_nobody(tmp_path: Path, good_trees: Tre
     assert not found.explained
     assert (found.causes, found.first_divergent) == ((), ())
     assert {task.kernel for task in found.rounding} == {"grown"}
+    assert {trial.schedule for trial in found.tried if trial.passed} >= {"serial", "reverse"}
+
+
+@pytest.mark.long
+def test_a_race_that_hides_in_the_order_of_the_run_is_told(
+    tmp_path: Path, good_trees: Trees, chain: Path
+) -> None:
+    found = localized(tmp_path, chain, good_trees, HIDDEN, variables=SERIAL)
+    (cause,) = found.causes
+    assert (cause.kernel, cause.what) == ("y", "the source of kernel y")
+    assert not found.passes
+    failing = [trial.schedule for trial in found.tried if trial.failed]
+    assert "reverse" in failing
+    assert "serial" not in failing
+    assert found.schedule == failing[0]
+    assert found.race is not None
+    assert found.race.confirmed
+
+
+@pytest.mark.long
+def test_an_order_in_which_the_good_build_fails_too_blames_nobody(
+    tmp_path: Path, good_trees: Trees, chain: Path
+) -> None:
+    good = edited(chain, tmp_path / "good", HIDDEN)
+    found = localized(tmp_path, good, good_trees, ROUNDED, variables=SERIAL)
+    assert found.passes
+    assert {trial.schedule: trial.reference_fails for trial in found.tried if trial.failed}["reverse"]
+    assert (found.causes, found.first_divergent) == ((), ())
 
 
 @pytest.mark.long

@@ -79,6 +79,10 @@ class Trials:
         """Of `OrderTrials`."""
         return self._executor.execute(self._trials.provoke())
 
+    def try_schedules(self, good: FakeBuild | None) -> tuple[OrderTrial, ...]:
+        """Of `OrderTrials`."""
+        return self._executor.execute(self._trials.try_schedules(cast("RecordedBuild | None", good)))
+
     def try_all(self) -> tuple[OrderTrial, ...]:
         """Of `OrderTrials`."""
         return self._executor.execute(self._trials.try_all())
@@ -136,6 +140,17 @@ def test_an_order_that_fails_is_provoked_where_another_passes(tmp_path: Path) ->
     assert found.provoke() == "reverse"
     found.try_all()
     assert build.runs == {None: 6, "serial": 1, "reverse": 1}, "no order is run twice"
+
+
+def test_what_fails_in_an_order_is_asked_of_the_good_build_too(tmp_path: Path) -> None:
+    found, _ = order_trials(tmp_path, lambda order: order == "reverse")
+    for fails in (True, False, None):
+        good = FakeBuild(tmp_path, lambda _order, fails=fails: fails)
+        serial, reverse = found.try_schedules(good)
+        assert (serial.passed, serial.reference_fails) == (1, None)
+        assert (reverse.failed, reverse.reference_fails) == (1, fails)
+        assert good.runs == {"reverse": 1}
+    assert [trial.reference_fails for trial in found.try_schedules(None)] == [None, None]
 
 
 @pytest.mark.parametrize("outcome", [True, False, None])
