@@ -8,7 +8,7 @@ from .model import ConfidenceBasis, RunCount
 from .rows import Rows
 
 _SHORT = 12
-_GRANTED = "one change, or two, explains all runs, and that nothing unseen changed beside the commits"
+_GRANTED = "one change, or two, explains all runs, and nothing but the commits changed unseen"
 
 
 def confidence_basis(rows: Rows) -> ConfidenceBasis | None:
@@ -67,11 +67,11 @@ def _text(
     other_commits: int,
     learned: bool,
 ) -> str:
-    runs = f"{plural(culprit.runs, 'run')} of it ({culprit.failures} failed)"
+    runs = f"{plural(culprit.runs, 'run')} of the culprit ({culprit.failures} failed)"
     runs += f", {parents.runs} of its parents ({parents.failures} failed)"
-    runs += f", {others.runs} of {plural(other_commits, 'other commit')}, {ends.runs} of ends that are none of these"
-    prior = "earlier runs of the case and its stack" if learned else "the prior that is shipped"
-    return f"{runs}. Fail rates were inferred from all runs, from {prior} on; granted is that {_GRANTED}."
+    runs += f", {others.runs} of {plural(other_commits, 'other commit')}, {ends.runs} of the ends beside them"
+    prior = "earlier runs of the case and its stack" if learned else "the tool's own prior"
+    return f"{runs}. Fail rates were inferred from {prior} and these runs. Taken for granted: {_GRANTED}."
 
 
 def _as_before(judgements: Sequence[Judgement | None], seeks: Seeks) -> bool:

@@ -15,11 +15,11 @@ def test_the_runs_that_a_confidence_rests_on_are_counted_once_each(culprit: Stor
     assert basis.other_commits == 1
     assert not basis.learned
     assert basis.text == (
-        "3 runs of it (3 failed), 3 of its parents (0 failed), 1 of 1 other commit, 6 of ends that are none of these. "
-        "Fail rates were inferred from all runs, from the prior that is shipped on; granted is that one change, or "
-        "two, explains all runs, and that nothing unseen changed beside the commits."
+        "3 runs of the culprit (3 failed), 3 of its parents (0 failed), 1 of 1 other commit, 6 of the ends beside "
+        "them. Fail rates were inferred from the tool's own prior and these runs. Taken for granted: one change, or "
+        "two, explains all runs, and nothing but the commits changed unseen."
     )
-    assert "| it rests on | 3 runs of it" in render_markdown(report)
+    assert "| it rests on | 3 runs of the culprit" in render_markdown(report)
 
 
 def test_what_builds_on_the_culprit_and_passed_is_told_to_speak_against_it(culprit: StoredBisection) -> None:
