@@ -80,7 +80,7 @@ def resumed(case: Case, earlier: SimulatedTask, *, jobs: int = 1, seed: int = 0)
     )
 
 
-@pytest.mark.parametrize("make", CASES)
+@pytest.mark.parametrize("make", quick_first(CASES, 3))
 def test_stopped_after_every_probe_it_goes_on_as_if_it_had_never_stopped(make: Callable[[], Case]) -> None:
     case = make()
     whole = bisect(case[0], case[1])
@@ -93,8 +93,8 @@ def test_stopped_after_every_probe_it_goes_on_as_if_it_had_never_stopped(make: C
         assert [*earlier.simulated.started, *later.simulated.started] == whole.simulated.started
 
 
-@pytest.mark.parametrize("jobs", [2, 4])
-@pytest.mark.parametrize("make", CASES)
+@pytest.mark.parametrize("jobs", quick_first([2, 4]))
+@pytest.mark.parametrize("make", quick_first(CASES, 3))
 def test_stopped_at_any_time_with_several_workers_it_ends_with_the_same_answer(
     make: Callable[[], Case], jobs: int
 ) -> None:
@@ -131,7 +131,7 @@ def test_a_spent_budget_leaves_the_truth_among_the_suspects(make: Callable[[], C
 
 
 @pytest.mark.parametrize("jobs", quick_first([3, 2, 5]))
-@pytest.mark.parametrize("make", CASES)
+@pytest.mark.parametrize("make", quick_first(CASES, 3))
 def test_probes_may_end_in_any_order(make: Callable[[], Case], jobs: int) -> None:
     case = make()
     for seed in range(15):

@@ -7,6 +7,7 @@ import pytest
 from precision_bisect.bisect.result import Conclusion, Counterfactual, NamedCommit, PinRecord
 from precision_bisect.store.vocabulary import BisectionOutcome, Judgement, Phase, Verdict
 from tests.bisect.report.stored_bisection import StoredBisection, described, sha
+from tests.support.quick import quick_first
 
 LINE = ["c1", "c2", "c3", "c4", "c5", "c6"]
 """c2 changes docs alone, c3 does not build, c5 breaks it."""
@@ -177,7 +178,7 @@ def nothing_run(tmp_path: Path) -> StoredBisection:
 KINDS = ["culprit", "submodule_culprit", "only_skipped", "ends_do_not_differ", "interrupted", "nothing_run"]
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=quick_first(KINDS, 3))
 def any_kind(request: pytest.FixtureRequest) -> StoredBisection:
     """Each of them."""
     return request.getfixturevalue(request.param)

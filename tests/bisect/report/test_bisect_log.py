@@ -41,7 +41,7 @@ def conclude(stored: StoredBisection, history: History, suspects: set[int]) -> N
         )
 
 
-@pytest.mark.parametrize("seed", quick_first(range(30), 5))
+@pytest.mark.parametrize("seed", quick_first(range(30), 2))
 def test_git_ends_where_the_search_ended(seed: int, repository: TestRepository, tmp_path: Path) -> None:
     """On every second history some commits do not build, so that several suspects may be left."""
     rng = random.Random(seed)

@@ -11,6 +11,7 @@ from precision_bisect.bisect.report.terminal import print_probes, print_report
 from precision_bisect.bisect.report.write import write_report
 from precision_bisect.store.vocabulary import Evidence, Verdict
 from tests.bisect.report.stored_bisection import StoredBisection, sha
+from tests.support.quick import quick_first
 
 
 def printed(stored: StoredBisection, *, width: int = 80, colour: bool = False, terminal: bool = False) -> str:
@@ -83,8 +84,8 @@ WHOLE = ("sh ", "/", "reduce ", "look at ")
 """How lines begin that stand whole, whatever the width, to be copied."""
 
 
-@pytest.mark.parametrize("width", [40, 80])
-@pytest.mark.parametrize("colour", [False, True])
+@pytest.mark.parametrize("width", quick_first([40, 80]))
+@pytest.mark.parametrize("colour", quick_first([False, True]))
 def test_no_line_is_too_wide_but_what_is_to_be_copied(
     any_kind: StoredBisection, width: int, colour: bool
 ) -> None:

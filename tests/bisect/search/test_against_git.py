@@ -68,7 +68,7 @@ def git_count_by_culprit(git: GitBisect, known: History) -> list[int]:
     return taken
 
 
-@pytest.mark.parametrize("seed", quick_first(range(80), 20))
+@pytest.mark.parametrize("seed", quick_first(range(80), 6))
 def test_without_skips_every_culprit_takes_as_many_tests_as_with_git(seed: int, tmp_path: Path):
     known = history(seed, with_skips=False)
     git = GitBisect(tmp_path / "history", known.parents, known.times)

@@ -104,7 +104,9 @@ print("to stderr", file=sys.stderr)
 
 
 @pytest.mark.parametrize("python", _interpreters())
-@pytest.mark.parametrize("case", ["cases/case.py", "./cases/case.py", "link.py", "{folder}/cases/case.py"])
+@pytest.mark.parametrize(
+    "case", quick_first(["cases/case.py", "./cases/case.py", "link.py", "{folder}/cases/case.py"])
+)
 def test_a_script_cannot_tell_the_shim_from_the_interpreter(tmp_path: Path, python: str, case: str) -> None:
     (tmp_path / "cases").mkdir()
     (tmp_path / "cases/case.py").write_text(SURROUNDINGS)

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 import torch
 
 from precision_bisect.runner.tensor.view import DType, TensorView
+from tests.support.quick import quick_first
 
 FLOATS = (DType.FLOAT64, DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)
 SIGNED = (DType.INT64, DType.INT32, DType.INT16, DType.INT8)
 UNSIGNED = (DType.UINT64, DType.UINT32, DType.UINT16, DType.UINT8)
 INTEGERS = (*SIGNED, *UNSIGNED)
 NUMBERS = (*FLOATS, *INTEGERS)
+_ASKED_FIRST = (DType.FLOAT32, DType.BFLOAT16, DType.INT32)
+
+
+def each(types: Iterable[DType]) -> list[Any]:
+    """The types as parameters of a test: a wide, a narrow and a whole one first, which `make test` asks alone."""
+    ordered = sorted(types, key=lambda dtype: dtype not in _ASKED_FIRST)
+    return quick_first(ordered, sum(dtype in _ASKED_FIRST for dtype in ordered))
 
 
 def view_of(tensor: torch.Tensor, name: str = "t") -> TensorView:

@@ -14,7 +14,7 @@ from precision_bisect.runner.compare.preflight import (
 )
 from precision_bisect.runner.compare.statistics.statistics import Tolerance
 from precision_bisect.runner.tensor.view import DType
-from tests.runner.compare.tensor_makers import FLOATS, view_of
+from tests.runner.compare.tensor_makers import FLOATS, each, view_of
 
 
 def test_sound_data_have_no_remark() -> None:
@@ -51,7 +51,7 @@ def test_inputs_that_are_not_finite(value: float) -> None:
     assert all("(1, 2)" in remark.message for remark in remarks)
 
 
-@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("dtype", each(FLOATS))
 def test_tolerance_is_too_fine_exactly_where_one_rounding_breaks_it(dtype: DType) -> None:
     spacing = torch.finfo(getattr(torch, dtype.torch_name)).eps
     assert list(check_tolerance(dtype, Tolerance(rtol=spacing / 2))) == []

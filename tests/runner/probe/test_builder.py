@@ -14,6 +14,7 @@ from precision_bisect.runner.workspace.slot import Slot
 from precision_bisect.runner.workspace.workspace import Workspace
 from precision_bisect.store.vocabulary import BuildSource, Verdict
 from tests.runner.small_stack import SmallStack
+from tests.support.quick import quick_first
 
 BUILD = "echo rt >> {{log}}; mkdir -p build && cp rt.txt build/lib && ln -sf lib build/link"
 
@@ -190,19 +191,22 @@ def test_a_step_that_leaves_nothing_has_failed(small: SmallStack) -> None:
 
 @pytest.mark.parametrize(
     ("script", "verdict", "evidence"),
-    [
-        ("echo 'src/a.cpp:3:1: error: no such thing' >&2; exit 2", Verdict.BUILD_ERROR, "no such thing"),
-        ("for i in $(seq 3000); do echo line $i; done; exit 1", Verdict.BUILD_ERROR, "line 3000"),
-        (
-            "echo 'a.cpp:1:1: error: first'; for i in $(seq 3000); do echo $i; done; exit 1",
-            Verdict.BUILD_ERROR,
-            "first",
-        ),
-        ("echo 'ld: No space left on device' >&2; exit 1", Verdict.ENVIRONMENT_ERROR, "No space left"),
-        ("kill -SEGV $$", Verdict.BUILD_ERROR, "SIGSEGV"),
-        ("kill -KILL $$", Verdict.ENVIRONMENT_ERROR, "SIGKILL"),
-        ("exit 3", Verdict.BUILD_ERROR, "exit code 3"),
-    ],
+    quick_first(
+        [
+            ("echo 'src/a.cpp:3:1: error: no such thing' >&2; exit 2", Verdict.BUILD_ERROR, "no such thing"),
+            ("for i in $(seq 3000); do echo line $i; done; exit 1", Verdict.BUILD_ERROR, "line 3000"),
+            (
+                "echo 'a.cpp:1:1: error: first'; for i in $(seq 3000); do echo $i; done; exit 1",
+                Verdict.BUILD_ERROR,
+                "first",
+            ),
+            ("echo 'ld: No space left on device' >&2; exit 1", Verdict.ENVIRONMENT_ERROR, "No space left"),
+            ("kill -SEGV $$", Verdict.BUILD_ERROR, "SIGSEGV"),
+            ("kill -KILL $$", Verdict.ENVIRONMENT_ERROR, "SIGKILL"),
+            ("exit 3", Verdict.BUILD_ERROR, "exit code 3"),
+        ],
+        2,
+    ),
 )
 def test_a_failed_build_says_why(small: SmallStack, script: str, verdict: Verdict, evidence: str) -> None:
     with_build(small, script)

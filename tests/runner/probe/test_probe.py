@@ -19,6 +19,7 @@ from precision_bisect.runner.verdict.bad_when import PredicateAbortError
 from precision_bisect.store.vocabulary import BuildSource, Judgement, Verdict
 from tests.conftest import TestRepository
 from tests.runner.small_stack import SmallStack, snapshot
+from tests.support.quick import quick_first
 
 
 def with_script(small: SmallStack, text: str, **case: Any) -> None:
@@ -101,12 +102,14 @@ echo "RAN $*"; echo RIGHT
 
 @pytest.mark.parametrize(
     ("flags", "given"),
-    [
-        ("--dump-args [0-3]", "RAN --dump-args 2"),
-        ("--dump-tensor [0-3]", "RAN --dump-tensor 2"),
-        ("--dump-tensor or --dump-args", "RAN --dump-args 2"),
-        ("nothing", "RAN "),
-    ],
+    quick_first(
+        [
+            ("--dump-args [0-3]", "RAN --dump-args 2"),
+            ("--dump-tensor [0-3]", "RAN --dump-tensor 2"),
+            ("--dump-tensor or --dump-args", "RAN --dump-args 2"),
+            ("nothing", "RAN "),
+        ]
+    ),
 )
 def test_options_are_looked_up_at_the_commit(small: SmallStack, flags: str, given: str) -> None:
     asked = small.folder / "asked"
@@ -213,14 +216,17 @@ def test_a_help_that_fails_offers_nothing_and_is_asked_again(small: SmallStack) 
 
 @pytest.mark.parametrize(
     ("code", "judgement"),
-    [
-        (0, Judgement.GOOD),
-        (1, Judgement.BAD),
-        (124, Judgement.BAD),
-        (126, Judgement.SKIP),
-        (127, Judgement.SKIP),
-        (125, Judgement.SKIP),
-    ],
+    quick_first(
+        [
+            (0, Judgement.GOOD),
+            (1, Judgement.BAD),
+            (124, Judgement.BAD),
+            (126, Judgement.SKIP),
+            (127, Judgement.SKIP),
+            (125, Judgement.SKIP),
+        ],
+        3,
+    ),
 )
 def test_a_predicate_is_judged_as_git_does(small: SmallStack, code: int, judgement: Judgement) -> None:
     small.case = {"command": ["sh", "-c", f"echo WRONG y; exit {code}"]}

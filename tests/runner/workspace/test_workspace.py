@@ -14,6 +14,7 @@ from precision_bisect.runner.workspace.slot import Slot
 from precision_bisect.runner.workspace.workspace import MissingCommitError, Workspace
 from tests.conftest import TestRepository
 from tests.runner.small_stack import SmallStack, snapshot
+from tests.support.quick import quick_first
 
 
 def check_out(small: SmallStack, **chosen: str) -> tuple[Workspace, Slot]:
@@ -210,16 +211,19 @@ def spoil_empty_git_folder(slot: Slot) -> None:
 
 @pytest.mark.parametrize(
     "spoil",
-    [
-        spoil_lock,
-        spoil_index,
-        spoil_head,
-        spoil_files,
-        spoil_half_removed,
-        spoil_git_file,
-        spoil_own_repository,
-        spoil_empty_git_folder,
-    ],
+    quick_first(
+        [
+            spoil_lock,
+            spoil_index,
+            spoil_head,
+            spoil_files,
+            spoil_half_removed,
+            spoil_git_file,
+            spoil_own_repository,
+            spoil_empty_git_folder,
+        ],
+        3,
+    ),
 )
 def test_a_spoiled_slot_is_mended(small: SmallStack, tmp_path: Path, spoil: Callable[[Slot], None]) -> None:
     """The slots lie inside of a repository here: a git that goes up would meet it."""

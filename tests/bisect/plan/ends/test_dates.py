@@ -6,6 +6,7 @@ from precision_bisect.bisect.plan.ends.dates import commit_of_date
 from precision_bisect.runner.errors import UserError
 from precision_bisect.runner.git.repository import GitRepository
 from tests.conftest import TestRepository
+from tests.support.quick import quick_first
 
 JUNE_14_AT_ONE = "1781442000"
 
@@ -24,17 +25,20 @@ def june(repository: TestRepository, monkeypatch: pytest.MonkeyPatch) -> list[st
 
 @pytest.mark.parametrize(
     ("text", "day"),
-    [
-        ("2026-06-05", 4),
-        ("2026-06-05 12:00", 5),
-        ("2026-06-05T12:00:00Z", 5),
-        ("@{2026-06-05}", 4),
-        ("main@{2026-06-05 11:59}", 4),
-        ("@{10 days ago}", 4),
-        ("@{last week}", 7),
-        ("main@{3.days.ago}", 11),
-        ("@{yesterday}", 12),
-    ],
+    quick_first(
+        [
+            ("2026-06-05", 4),
+            ("2026-06-05 12:00", 5),
+            ("2026-06-05T12:00:00Z", 5),
+            ("@{2026-06-05}", 4),
+            ("main@{2026-06-05 11:59}", 4),
+            ("@{10 days ago}", 4),
+            ("@{last week}", 7),
+            ("main@{3.days.ago}", 11),
+            ("@{yesterday}", 12),
+        ],
+        3,
+    ),
 )
 def test_the_last_commit_before(repository: TestRepository, june: list[str], text: str, day: int) -> None:
     dated = commit_of_date(GitRepository(repository.path), text, option="--good", line="main")

@@ -15,7 +15,7 @@ from precision_bisect.runner.compare.patterns.reduction.lost_tail import lost_ta
 from precision_bisect.runner.compare.patterns.scene import look
 from precision_bisect.runner.compare.statistics.statistics import Tolerance
 from precision_bisect.runner.tensor.view import DType
-from tests.runner.compare.tensor_makers import FLOATS, INTEGERS, NUMBERS, view_of
+from tests.runner.compare.tensor_makers import FLOATS, INTEGERS, NUMBERS, each, view_of
 
 ROWS, COLUMNS = 96, 128
 WHOLE, PART = (slice(None), slice(None)), (slice(32, 64), slice(64, 128))
@@ -47,7 +47,7 @@ def first(
     return fitting[0]
 
 
-@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("dtype", each(FLOATS))
 @pytest.mark.parametrize("part", [WHOLE, PART])
 @pytest.mark.parametrize("narrow", ["float8_e4m3fn", "float8_e5m2"])
 def test_float8(dtype: DType, part: tuple[slice, slice], narrow: str) -> None:
@@ -71,7 +71,7 @@ def test_tf32_where_float16_has_no_range(part: tuple[slice, slice]) -> None:
     assert "float16 (or tf32" in first(Pattern.NARROWER_TYPE, planted(within, half, part), within).evidence
 
 
-@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("dtype", each(FLOATS))
 @pytest.mark.parametrize("noun", ["row", "column", "group"])
 def test_scale_by_line(dtype: DType, noun: str) -> None:
     expected = normal(dtype)
@@ -87,7 +87,7 @@ def test_scale_by_line(dtype: DType, noun: str) -> None:
     first(Pattern.SCALED_LINES, part, expected)
 
 
-@pytest.mark.parametrize("dtype", NUMBERS)
+@pytest.mark.parametrize("dtype", each(NUMBERS))
 @pytest.mark.parametrize("part", [WHOLE, PART])
 def test_swapped_nibbles_and_bytes(dtype: DType, part: tuple[slice, slice]) -> None:
     expected = normal(dtype)
@@ -103,7 +103,7 @@ def test_swapped_nibbles_and_bytes(dtype: DType, part: tuple[slice, slice]) -> N
         assert words in first(Pattern.SWAPPED_BYTES, planted(expected, wrong, part), expected).evidence
 
 
-@pytest.mark.parametrize("dtype", NUMBERS)
+@pytest.mark.parametrize("dtype", each(NUMBERS))
 @pytest.mark.parametrize("axis", [0, 1, (0, 1)])
 def test_reversed_axis(dtype: DType, axis: int | tuple[int, int]) -> None:
     expected = normal(dtype)
@@ -115,7 +115,7 @@ def test_reversed_axis(dtype: DType, axis: int | tuple[int, int]) -> None:
     assert words in first(Pattern.REVERSED, planted(expected, wrong, PART), expected).evidence
 
 
-@pytest.mark.parametrize("dtype", NUMBERS)
+@pytest.mark.parametrize("dtype", each(NUMBERS))
 def test_swapped_rows_and_columns(dtype: DType) -> None:
     expected = normal(dtype)
     rows, columns = expected.clone(), expected.clone()
@@ -125,7 +125,7 @@ def test_swapped_rows_and_columns(dtype: DType) -> None:
     assert "column 3 holds column 50" in first(Pattern.SWAPPED_LINES, columns, expected).evidence
 
 
-@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("dtype", each(FLOATS))
 @pytest.mark.parametrize("part", [WHOLE, PART])
 def test_flushed_denormals(dtype: DType, part: tuple[slice, slice]) -> None:
     normal_number = {DType.FLOAT64: 2.0**-1022, DType.FLOAT16: 2.0**-14}.get(dtype, 2.0**-126)
@@ -141,7 +141,7 @@ def test_flushed_denormals(dtype: DType, part: tuple[slice, slice]) -> None:
     first(Pattern.FLUSHED_DENORMALS, actual, expected)
 
 
-@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("dtype", each(FLOATS))
 def test_nan_at_rare_values_of_the_result_and_of_an_input(dtype: DType) -> None:
     expected, given = normal(dtype), normal(dtype, 1)
     limit = float(expected.double().flatten().sort().values[-40])
@@ -153,7 +153,7 @@ def test_nan_at_rare_values_of_the_result_and_of_an_input(dtype: DType) -> None:
     assert "or less" in told
 
 
-@pytest.mark.parametrize("dtype", [*FLOATS, DType.INT32, DType.INT64])
+@pytest.mark.parametrize("dtype", each([*FLOATS, DType.INT32, DType.INT64]))
 @pytest.mark.parametrize("part", [WHOLE, PART])
 @pytest.mark.parametrize("transposed", [False, True])
 def test_lost_tail_of_a_product(dtype: DType, part: tuple[slice, slice], transposed: bool) -> None:
@@ -170,7 +170,7 @@ def test_lost_tail_of_a_product(dtype: DType, part: tuple[slice, slice], transpo
     assert "without the last 32 of 256 terms" in told
 
 
-@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("dtype", each(FLOATS))
 def test_lost_tail_of_a_row_sum(dtype: DType) -> None:
     rows = normal(dtype, 3, (512, 64))
     expected = rows.double().sum(dim=1, keepdim=True).to(rows.dtype)
@@ -178,7 +178,7 @@ def test_lost_tail_of_a_row_sum(dtype: DType) -> None:
     assert "the last 16 of 64" in first(Pattern.LOST_REDUCTION_TAIL, actual, expected, [rows]).evidence
 
 
-@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("dtype", each(FLOATS))
 @pytest.mark.parametrize("part", [WHOLE, PART])
 @pytest.mark.parametrize("head", [2, 64])
 def test_signs_of_pairs(dtype: DType, part: tuple[slice, slice], head: int) -> None:
@@ -196,7 +196,7 @@ def test_signs_of_pairs(dtype: DType, part: tuple[slice, slice], head: int) -> N
     assert words in first(Pattern.SIGN_PAIRS, planted(right, wrong, part), right).evidence
 
 
-@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("dtype", each(FLOATS))
 @pytest.mark.parametrize("noun", ["row", "column"])
 def test_one_outlier_channel(dtype: DType, noun: str) -> None:
     expected = normal(dtype)
@@ -209,7 +209,7 @@ def test_one_outlier_channel(dtype: DType, noun: str) -> None:
     assert f"{noun} 17" in first(Pattern.OUTLIER_CHANNEL, actual, expected).evidence
 
 
-@pytest.mark.parametrize("dtype", INTEGERS)
+@pytest.mark.parametrize("dtype", each(INTEGERS))
 def test_integers_are_no_pairs_and_without_operands_no_sum_ends_early(dtype: DType) -> None:
     scene = look(view_of(normal(dtype, 1)), view_of(normal(dtype)), Tolerance())
     assert scene is not None

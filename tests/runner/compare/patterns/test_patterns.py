@@ -14,7 +14,7 @@ from precision_bisect.runner.compare.patterns.odds import confidence
 from precision_bisect.runner.compare.patterns.recognize import recognize
 from precision_bisect.runner.compare.statistics.statistics import Tolerance
 from precision_bisect.runner.tensor.view import DType
-from tests.runner.compare.tensor_makers import FLOATS, NUMBERS, view_of
+from tests.runner.compare.tensor_makers import FLOATS, NUMBERS, each, view_of
 from tests.support.quick import quick_first
 
 ROWS, COLUMNS = 128, 192
@@ -81,7 +81,7 @@ def replaced(
 REGIONS = [(slice(None), slice(None)), (slice(32, 64), slice(64, 128))]
 
 
-@pytest.mark.parametrize("dtype", NUMBERS)
+@pytest.mark.parametrize("dtype", each(NUMBERS))
 @pytest.mark.parametrize("region", REGIONS)
 @pytest.mark.parametrize("fill", [0, 77])
 def test_never_written(dtype: DType, region: tuple[slice, slice], fill: int) -> None:
@@ -90,7 +90,7 @@ def test_never_written(dtype: DType, region: tuple[slice, slice], fill: int) -> 
     assert ("the fill 77" in finding.evidence) == (fill == 77)
 
 
-@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("dtype", each(FLOATS))
 def test_never_written_nan(dtype: DType) -> None:
     expected = random_tensor(dtype)
     actual = replaced(expected, *REGIONS[1], math.nan)
@@ -98,7 +98,7 @@ def test_never_written_nan(dtype: DType) -> None:
     assert len(seen(actual, expected)) == 1
 
 
-@pytest.mark.parametrize("dtype", NUMBERS)
+@pytest.mark.parametrize("dtype", each(NUMBERS))
 @pytest.mark.parametrize("region", REGIONS)
 def test_stale(dtype: DType, region: tuple[slice, slice]) -> None:
     expected, unrelated, earlier = (random_tensor(dtype, seed) for seed in range(3))
@@ -109,7 +109,7 @@ def test_stale(dtype: DType, region: tuple[slice, slice]) -> None:
     ]
 
 
-@pytest.mark.parametrize("dtype", NUMBERS)
+@pytest.mark.parametrize("dtype", each(NUMBERS))
 @pytest.mark.parametrize(("k", "words"), [(1, "1 elements"), (-7, "7 elements"), (2 * COLUMNS, "2 rows")])
 def test_shifted(dtype: DType, k: int, words: str) -> None:
     expected = random_tensor(dtype)
@@ -119,14 +119,14 @@ def test_shifted(dtype: DType, k: int, words: str) -> None:
     assert_seen(Pattern.SHIFTED, within_rows, expected)
 
 
-@pytest.mark.parametrize("dtype", NUMBERS)
+@pytest.mark.parametrize("dtype", each(NUMBERS))
 def test_shifted_in_a_tile_only(dtype: DType) -> None:
     expected = random_tensor(dtype)
     actual = replaced(expected, slice(32, 64), slice(64, 128), expected.roll(-3, dims=1))
     assert "3 elements further on" in assert_seen(Pattern.SHIFTED, actual, expected).evidence
 
 
-@pytest.mark.parametrize("dtype", NUMBERS)
+@pytest.mark.parametrize("dtype", each(NUMBERS))
 def test_transposed(dtype: DType) -> None:
     square = random_tensor(dtype, shape=(96, 96))
     assert "axes 0 and 1" in assert_seen(Pattern.TRANSPOSED, square.T.contiguous(), square).evidence
@@ -140,7 +140,7 @@ def test_transposed(dtype: DType) -> None:
     )
 
 
-@pytest.mark.parametrize("dtype", NUMBERS)
+@pytest.mark.parametrize("dtype", each(NUMBERS))
 def test_transposed_blocks(dtype: DType) -> None:
     expected = random_tensor(dtype)
     blocks = expected.reshape(ROWS // 16, 16, COLUMNS // 16, 16)
@@ -150,7 +150,7 @@ def test_transposed_blocks(dtype: DType) -> None:
     assert "16x16 fractals" in assert_seen(Pattern.TRANSPOSED, fractals, expected).evidence
 
 
-@pytest.mark.parametrize("dtype", NUMBERS)
+@pytest.mark.parametrize("dtype", each(NUMBERS))
 def test_permuted_blocks(dtype: DType) -> None:
     expected = random_tensor(dtype)
     blocks = expected.reshape(ROWS // 32, 32, COLUMNS // 64, 64)
@@ -162,7 +162,7 @@ def test_permuted_blocks(dtype: DType) -> None:
     assert "32x64" in assert_seen(Pattern.PERMUTED_BLOCKS, swapped, expected).evidence
 
 
-@pytest.mark.parametrize("dtype", NUMBERS)
+@pytest.mark.parametrize("dtype", each(NUMBERS))
 @pytest.mark.parametrize(
     ("rows", "columns", "pattern", "words"),
     [
@@ -180,7 +180,7 @@ def test_placement(dtype: DType, rows: slice, columns: slice, pattern: Pattern, 
     assert words in assert_seen(pattern, actual, expected).evidence
 
 
-@pytest.mark.parametrize("dtype", NUMBERS)
+@pytest.mark.parametrize("dtype", each(NUMBERS))
 def test_placement_of_several_tiles_and_of_their_tails(dtype: DType) -> None:
     expected, wrong = random_tensor(dtype), random_tensor(dtype, 1)
     actual = replaced(
@@ -191,7 +191,7 @@ def test_placement_of_several_tiles_and_of_their_tails(dtype: DType) -> None:
     assert "the last 5 of every 32 columns" in assert_seen(Pattern.TAIL, tails, expected).evidence
 
 
-@pytest.mark.parametrize("dtype", NUMBERS)
+@pytest.mark.parametrize("dtype", each(NUMBERS))
 @pytest.mark.parametrize("factor", [3, 0.125])
 def test_scaled(dtype: DType, factor: float) -> None:
     if dtype.is_floating:
@@ -204,7 +204,7 @@ def test_scaled(dtype: DType, factor: float) -> None:
     assert float(evidence.split(" are ")[1].split()[0]) == pytest.approx(factor, rel=0.05)
 
 
-@pytest.mark.parametrize("dtype", NUMBERS)
+@pytest.mark.parametrize("dtype", each(NUMBERS))
 @pytest.mark.parametrize("shift", [5, 1])
 def test_offset(dtype: DType, shift: int) -> None:
     expected = random_tensor(dtype) if dtype.is_floating else small_integers(dtype, 100)
@@ -212,7 +212,7 @@ def test_offset(dtype: DType, shift: int) -> None:
     assert f"{shift:+d} off" in assert_seen(Pattern.OFFSET, actual, expected).evidence
 
 
-@pytest.mark.parametrize("dtype", NUMBERS)
+@pytest.mark.parametrize("dtype", each(NUMBERS))
 @pytest.mark.parametrize("region", REGIONS)
 def test_sign_flipped(dtype: DType, region: tuple[slice, slice]) -> None:
     expected = random_tensor(dtype)
@@ -220,7 +220,7 @@ def test_sign_flipped(dtype: DType, region: tuple[slice, slice]) -> None:
     assert_seen(Pattern.SIGN_FLIPPED, replaced(expected, *region, negated), expected)
 
 
-@pytest.mark.parametrize("dtype", NUMBERS)
+@pytest.mark.parametrize("dtype", each(NUMBERS))
 def test_saturated(dtype: DType) -> None:
     expected = random_tensor(dtype) if dtype.is_floating else small_integers(dtype, 65_535)
     high = 2.5 if dtype.is_floating else {1: 100, 2: 1000}.get(dtype.itemsize, 32767)
@@ -230,7 +230,7 @@ def test_saturated(dtype: DType) -> None:
     assert ("int16" in evidence) == (high == 32767)
 
 
-@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("dtype", each(FLOATS))
 def test_overflow_of_float16_is_a_narrower_type(dtype: DType) -> None:
     if dtype is DType.FLOAT16:
         pytest.skip("float16 is not narrower than itself")
@@ -254,7 +254,7 @@ ROUNDERS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 }
 
 
-@pytest.mark.parametrize("dtype", NUMBERS)
+@pytest.mark.parametrize("dtype", each(NUMBERS))
 @pytest.mark.parametrize("mode", list(ROUNDERS))
 def test_rounding_mode(dtype: DType, mode: str) -> None:
     """A value with half and quarter steps is rounded to nearest even, and by the other mode."""
@@ -329,7 +329,7 @@ def test_narrower_type(dtype: DType, narrow: str, region: tuple[slice, slice]) -
     assert narrow in finding.evidence
 
 
-@pytest.mark.parametrize("dtype", [d for d in NUMBERS if d.itemsize > 1])
+@pytest.mark.parametrize("dtype", each(d for d in NUMBERS if d.itemsize > 1))
 @pytest.mark.parametrize("by_row", [False, True])
 def test_quantized_to_int8(dtype: DType, by_row: bool) -> None:
     if dtype.is_floating:
@@ -376,7 +376,7 @@ def test_accumulated_in_lower_precision(dtype: DType) -> None:
     assert ACCUMULATORS[dtype] in finding.evidence
 
 
-@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("dtype", each(FLOATS))
 def test_accumulated_in_another_order(dtype: DType) -> None:
     """float32 sums taken forwards and backwards; integer sums do not depend on their order."""
     rng = np.random.default_rng(9)
@@ -396,7 +396,7 @@ def test_accumulated_in_another_order(dtype: DType) -> None:
     )
 
 
-@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("dtype", each(FLOATS))
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 @pytest.mark.parametrize(
     ("rows", "columns", "words"),
@@ -415,7 +415,7 @@ def test_non_finite_spread(dtype: DType, value: float, rows: slice, columns: sli
     )
 
 
-@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("dtype", each(FLOATS))
 def test_scattered_nan_does_not_spread(dtype: DType) -> None:
     expected = random_tensor(dtype)
     actual = torch.where(torch.rand(expected.shape) < 0.02, math.nan, expected)
@@ -450,7 +450,7 @@ def blurred(dtype: DType, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
     return back(np.where(keep, values, expected.numpy()), expected), expected
 
 
-@pytest.mark.parametrize("dtype", NUMBERS)
+@pytest.mark.parametrize("dtype", each(NUMBERS))
 @pytest.mark.parametrize("noise", [scattered, unrelated, blurred])
 @pytest.mark.parametrize("seed", range(3))
 def test_noise_fits_no_pattern(

@@ -22,7 +22,7 @@ from precision_bisect.runner.compare.statistics.agreement import (
 from precision_bisect.runner.compare.statistics.statistics import IncomparableError, Tolerance
 from precision_bisect.runner.tensor.chunks import CHUNK
 from precision_bisect.runner.tensor.view import DType
-from tests.runner.compare.tensor_makers import neighbours, random_bits, view_of
+from tests.runner.compare.tensor_makers import each, neighbours, random_bits, view_of
 from tests.support.quick import examples
 
 
@@ -34,7 +34,7 @@ def noisy(
     return expected + size * torch.randn(shape, generator=generator), expected
 
 
-@pytest.mark.parametrize("dtype", list(DType))
+@pytest.mark.parametrize("dtype", each(DType))
 def test_allclose_is_torchs(dtype: DType) -> None:
     expected = random_bits(dtype, (30, 30), seed=1)
     for actual in (expected, neighbours(expected, 2, seed=2), random_bits(dtype, (30, 30), seed=3)):
@@ -50,7 +50,7 @@ def bad_by_ratio(actual: torch.Tensor, expected: torch.Tensor, rtol: float, atol
     return (a - e).abs() > atol + rtol * e.abs()
 
 
-@pytest.mark.parametrize("dtype", [d for d in DType if d is not DType.BOOL])
+@pytest.mark.parametrize("dtype", each(d for d in DType if d is not DType.BOOL))
 @pytest.mark.parametrize("seed", range(4))
 def test_ratio_allclose(dtype: DType, seed: int) -> None:
     expected = random_bits(dtype, (40, 50), seed)

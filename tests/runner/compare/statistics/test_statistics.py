@@ -25,7 +25,7 @@ from precision_bisect.runner.compare.statistics.statistics import (
 )
 from precision_bisect.runner.tensor.chunks import CHUNK
 from precision_bisect.runner.tensor.view import DType, TensorView
-from tests.runner.compare.tensor_makers import FLOATS, NUMBERS, neighbours, random_bits, view_of
+from tests.runner.compare.tensor_makers import FLOATS, NUMBERS, each, neighbours, random_bits, view_of
 from tests.support.quick import examples
 
 TOLERANCES = [
@@ -50,7 +50,7 @@ def pairs(dtype: DType, shape: tuple[int, ...] = (64, 256)):
         yield near_one + torch.randn(shape).to(expected.dtype) * 1e-3, near_one
 
 
-@pytest.mark.parametrize("dtype", list(DType))
+@pytest.mark.parametrize("dtype", each(DType))
 @pytest.mark.parametrize("equal_nan", [False, True])
 def test_over_equals_torch_isclose(dtype: DType, equal_nan: bool) -> None:
     for actual, expected in pairs(dtype):
@@ -77,7 +77,7 @@ def exact_error(actual: torch.Tensor, expected: torch.Tensor) -> np.ndarray:
         return np.abs(wide(actual) - wide(expected))
 
 
-@pytest.mark.parametrize("dtype", list(DType))
+@pytest.mark.parametrize("dtype", each(DType))
 def test_extremes_equal_numpy(dtype: DType) -> None:
     for actual, expected in pairs(dtype):
         found = measure(view_of(actual), view_of(expected), Tolerance())
@@ -101,7 +101,7 @@ def test_max_error_is_torchs_in_float32() -> None:
     assert np.float32(found.max_error.value) == (actual - expected).abs().max().item()
 
 
-@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("dtype", each(FLOATS))
 def test_distance_counts_steps_of_nextafter(dtype: DType) -> None:
     start = torch.tensor([1.0, -1.0, 0.0, -0.0, 2.0]).to(getattr(torch, dtype.torch_name))
     raised = start
@@ -119,7 +119,7 @@ def test_distance_of_the_farthest_doubles_and_integers() -> None:
     assert measure(view_of(low), view_of(high), Tolerance()).max_distance == 2**64 - 1
 
 
-@pytest.mark.parametrize("dtype", NUMBERS)
+@pytest.mark.parametrize("dtype", each(NUMBERS))
 def test_sums_are_exact_to_the_stated_error(dtype: DType) -> None:
     expected = random_bits(dtype, (5000,), seed=4)
     if dtype is DType.FLOAT64:
@@ -164,7 +164,7 @@ def test_tiny_errors_beside_large_values_are_not_lost() -> None:
     )
 
 
-@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("dtype", each(FLOATS))
 def test_quantiles_are_within_the_stated_error_of_numpys(dtype: DType) -> None:
     torch.manual_seed(3)
     expected = torch.randn(20_000).to(getattr(torch, dtype.torch_name))
@@ -181,7 +181,7 @@ def test_quantiles_are_within_the_stated_error_of_numpys(dtype: DType) -> None:
         assert getattr(found, f"{name}_quantiles")[1.0] == values.max()
 
 
-@pytest.mark.parametrize("dtype", list(DType))
+@pytest.mark.parametrize("dtype", each(DType))
 def test_shares_beyond_thresholds_are_those_of_the_harness(dtype: DType) -> None:
     for actual, expected in pairs(dtype):
         found = measure(view_of(actual), view_of(expected), Tolerance())
@@ -199,7 +199,7 @@ def test_shares_beyond_thresholds_are_those_of_the_harness(dtype: DType) -> None
             assert found.beyond[threshold] == int(bad.sum()) / a.numel()
 
 
-@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("dtype", each(FLOATS))
 def test_nan_and_inf_are_counted_and_found(dtype: DType) -> None:
     expected = torch.randn(7, 5, 11).to(getattr(torch, dtype.torch_name))
     actual = expected.clone()
