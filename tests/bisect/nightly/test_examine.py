@@ -10,11 +10,11 @@ import pytest
 from precision_bisect.bisect.nightly.config import NightlyConfig
 from precision_bisect.bisect.nightly.examine import Examiner
 from precision_bisect.bisect.nightly.runs import judged_run
-from precision_bisect.store.database import open_store, sqlite_url
 from precision_bisect.store.journals.nightly.case_runs import CaseRun, CellKey
 from precision_bisect.store.journals.nightly.job import JobJournal
 from precision_bisect.store.tables.nights import CaseResultRow, CaseRunRow, CellRow
 from precision_bisect.store.vocabulary import CaseStatus, Judgement, Verdict
+from tests.support.stores import new_store
 
 CONFIG = NightlyConfig(job="job", stack="demo", cases=("one.py",), platforms=cast(Any, {"sim": {}}))
 _VERDICTS = {
@@ -67,7 +67,7 @@ class Job:
     """A job of one cell, which failed in three runs at `bad` after it had passed at `good`."""
 
     def __init__(self, folder: Path) -> None:
-        self.journal = JobJournal(open_store(sqlite_url(folder / "store.sqlite")), "job")
+        self.journal = JobJournal(new_store(folder / "store.sqlite"), "job")
         self.cell = self.journal.runs.cell(
             CellKey(branch="main", case="one.py", platform="sim", tolerance="default")
         )

@@ -11,12 +11,12 @@ from precision_bisect.bisect.nightly.regressions.incidents import close_incident
 from precision_bisect.bisect.nightly.regressions.tasks import FindFix
 from precision_bisect.bisect.result import Conclusion, NamedCommit
 from precision_bisect.runner.errors import EndsError, UserError
-from precision_bisect.store.database import open_store, sqlite_url
 from precision_bisect.store.journals.bisections import BisectionJournal
 from precision_bisect.store.journals.nightly.case_runs import CellKey
 from precision_bisect.store.journals.nightly.job import JobJournal
 from precision_bisect.store.tables.nights import RegressionRow
 from precision_bisect.store.vocabulary import BisectionOutcome, Seeks
+from tests.support.stores import new_store
 
 GOOD, BAD, FIXED, FIX = (letter * 40 for letter in "abcd")
 
@@ -32,7 +32,7 @@ class Recovered:
     """A regression of one case that has recovered, in an incident of its own."""
 
     def __init__(self, folder: Path) -> None:
-        sessions = open_store(sqlite_url(folder / "store.sqlite"))
+        sessions = new_store(folder / "store.sqlite")
         self.journal = JobJournal(sessions, "job")
         self.night = self.journal.nights.begin({"main": FIXED}, "here")
         key = CellKey(branch="main", case="one.py", platform="sim", tolerance="default")

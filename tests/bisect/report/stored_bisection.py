@@ -13,12 +13,13 @@ from precision_bisect.bisect.result import Conclusion
 from precision_bisect.runner.stack.parts import Case, CaseFlags, GitlinkPin, Platform, Repository, Step
 from precision_bisect.runner.stack.stack import Stack
 from precision_bisect.store.commit import Commit, TreeChange
-from precision_bisect.store.database import open_store, sqlite_url
+from precision_bisect.store.database import sqlite_url
 from precision_bisect.store.documents.document import write_document
 from precision_bisect.store.journals.bisections import BisectionJournal
 from precision_bisect.store.journals.probes import ProbeKey, ProbeOutcome
 from precision_bisect.store.journals.stages import RangeCommit
 from precision_bisect.store.vocabulary import BuildSource, Evidence, Judgement, Phase, Verdict
+from tests.support.stores import new_store
 
 JUDGEMENTS = {Verdict.PASS: Judgement.GOOD, Verdict.MISMATCH: Judgement.BAD}
 Revisions = Callable[[str], Mapping[str, str] | None]
@@ -99,7 +100,7 @@ class StoredBisection:
     ) -> None:
         self.folder = folder
         self.url = sqlite_url(folder / "store.sqlite")
-        self.sessions = open_store(self.url)
+        self.sessions = new_store(folder / "store.sqlite")
         self.name = name
         self.request = BisectRequest(
             stack=stack or two_repositories(folder),

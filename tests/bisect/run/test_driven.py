@@ -17,13 +17,13 @@ from precision_bisect.bisect.run.driven import DrivenBisection
 from precision_bisect.bisect.run.view.progress import Progress, StartedProbe
 from precision_bisect.runner.probe.records import ProbeResult
 from precision_bisect.runner.workspace.home import Home
-from precision_bisect.store.database import open_store, sqlite_url
 from precision_bisect.store.documents.document import write_document
 from precision_bisect.store.journals.bisections import BisectionJournal
 from precision_bisect.store.tables.bisections import NoticeRow
 from precision_bisect.store.vocabulary import Judgement, Phase, Verdict
 from tests.bisect.run.small_request import small_request
 from tests.runner.small_stack import SmallStack
+from tests.support.stores import new_store
 
 
 @dataclass
@@ -79,7 +79,7 @@ class Driven:
         self.bad = small.tool.commit("fault", {"tool.txt": "wrong\n"})
         self.workspace = small.workspace()
         self.request: BisectRequest = small_request(small, self.workspace, self.good, self.bad)
-        self.sessions = open_store(sqlite_url(small.folder / "store.sqlite"))
+        self.sessions = new_store(small.folder / "store.sqlite")
         self.journal = BisectionJournal.begin(
             self.sessions,
             name="small",

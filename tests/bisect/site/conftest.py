@@ -8,7 +8,7 @@ import pytest
 from benchmarks.site.browser import ABSENT, Browser, installed
 from benchmarks.site.year import fill_incidents, fill_nights
 from precision_bisect.bisect.site.folder import write_site
-from precision_bisect.store.database import open_store, sqlite_url
+from tests.support.stores import new_store
 
 
 @pytest.fixture(scope="session")
@@ -24,7 +24,7 @@ def browser() -> Iterator[Browser]:
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The site of 40 nights, six cells and three incidents, one of them of a noisy case, one closed."""
     folder = tmp_path_factory.mktemp("site")
-    sessions = open_store(sqlite_url(folder / "store.sqlite"))
+    sessions = new_store(folder / "store.sqlite")
     fill_nights(sessions, nights=40, cases=6)
     fill_incidents(sessions, folder / "reports", nights=40, cases=6, incidents=3)
     write_site(sessions, folder / "site")

@@ -9,7 +9,6 @@ from sqlalchemy import delete, select, update
 from benchmarks.site.year import fill_nights
 from precision_bisect.bisect.site.folder import write_site
 from precision_bisect.bisect.site.views import nights
-from precision_bisect.store.database import open_store, sqlite_url
 from precision_bisect.store.tables.bisections import BisectionRow
 from precision_bisect.store.tables.nights import (
     CaseResultRow,
@@ -23,6 +22,7 @@ from precision_bisect.store.vocabulary import BuildSource, CaseStatus, Verdict
 from tests.bisect.report.conftest import culprit  # noqa: F401
 from tests.bisect.report.stored_bisection import StoredBisection, sha
 from tests.bisect.site.test_folder import EVIL, check_pages
+from tests.support.stores import new_store
 
 
 def test_nights_cases_and_incidents_have_pages(culprit: StoredBisection, tmp_path: Path) -> None:  # noqa: F811
@@ -49,7 +49,7 @@ def test_nights_cases_and_incidents_have_pages(culprit: StoredBisection, tmp_pat
 
 
 def test_a_night_that_has_begun_and_judged_nothing_has_pages(tmp_path: Path) -> None:
-    sessions = open_store(sqlite_url(tmp_path / "store.sqlite"))
+    sessions = new_store(tmp_path / "store.sqlite")
     fill_nights(sessions, nights=1, cases=1)
     with sessions.begin() as session:
         session.execute(delete(CaseResultRow))
@@ -58,7 +58,7 @@ def test_a_night_that_has_begun_and_judged_nothing_has_pages(tmp_path: Path) -> 
 
 
 def test_nights_of_one_day_are_numbered(tmp_path: Path) -> None:
-    sessions = open_store(sqlite_url(tmp_path / "store.sqlite"))
+    sessions = new_store(tmp_path / "store.sqlite")
     fill_nights(sessions, nights=3, cases=1)
     with sessions.begin() as session:
         first, second, third = nights.newest_grid(session, "nightly").nights
