@@ -38,6 +38,29 @@ class Counterfactual(Model):
     blame: Blame
 
 
+class LayerCell(Model):
+    """What the case does with some layers new and the others old."""
+
+    new: tuple[str, ...]
+    judgement: Judgement
+
+
+class MovedLayers(Model):
+    """What the layers do together that a commit moves at once: its own change, and several pins.
+
+    `least` are the least sets of layers that were seen to make the difference where they are new, each without the
+    others. Where it is not `proven`, there are cells of which nothing is known and that were not run, as they most
+    likely cannot be built: they may tell of other sets.
+    """
+
+    layers: tuple[str, ...]
+    """The repository of the commit, which stands for its own change, then what is pinned."""
+    cells: tuple[LayerCell, ...]
+    """Those that were run, beside all old (the parent) and all new (the commit)."""
+    least: tuple[tuple[str, ...], ...]
+    proven: bool
+
+
 class EndRate(Model):
     """How often an end failed: of `runs` that could be judged."""
 
@@ -78,6 +101,8 @@ class Conclusion(Document):
     """Commits that failed before a later one passed: the range broke, was mended, and broke again. Where a
     fix is sought, those that passed before a later one failed."""
     counterfactuals: tuple[Counterfactual, ...] = ()
+    layers: tuple[MovedLayers, ...] = ()
+    """Of each commit that moves several pins at once, in place of counterfactuals."""
     rates: tuple[EndRate, ...] = ()
     pins: tuple[PinRecord, ...] = ()
     localization: Localization | None = None

@@ -5,7 +5,7 @@ from datetime import datetime
 
 from ...store.vocabulary import BisectionOutcome, Seeks
 from ...store.words import plural, verdict_words
-from ..result import PinRecord
+from ..result import MovedLayers, PinRecord
 from .model.model import AnswerCommit, OtherFailure, ProbeReport, RangeReport, Report, RunReport, Side
 
 OUTCOMES = {
@@ -35,6 +35,23 @@ def named(report: Report) -> str:
 def lost(report: Report) -> str:
     """What a pin's move took away."""
     return "fix" if report.seeks is Seeks.REGRESSION else "fault"
+
+
+def least_layers(tested: MovedLayers) -> str:
+    """Which of the layers that moved at once are enough, and what that rests on."""
+    ways = ", or ".join(" and ".join(each) for each in tested.least)
+    comma = "," if len(tested.least) > 1 else ""
+    run = plural(len(tested.cells), "combination")
+    left = "" if tested.proven else "; the others are not all excluded"
+    return f"it takes {ways}{comma} to be new, by {run} of old and new{left}"
+
+
+def layer_rows(tested: MovedLayers) -> list[list[str]]:
+    """Old or new of each layer, and what the case does, of each combination that was run between both ends."""
+    return [
+        [*("new" if layer in cell.new else "old" for layer in tested.layers), str(cell.judgement)]
+        for cell in tested.cells
+    ]
 
 
 def earlier(report: Report) -> str:

@@ -23,6 +23,7 @@ from .phrases import (
     earlier,
     error,
     evidence_texts,
+    least_layers,
     lost,
     other_failure,
     outcome,
@@ -136,6 +137,11 @@ def _answer(report: Report) -> Iterable[Entry]:
     yield from (
         ("also seen", _text(other_failure(failure))) for failure in report.other_failures[:_FEW_COMMITS]
     )
+    yield from _moved(report)
+
+
+def _moved(report: Report) -> Iterable[Entry]:
+    """What the pins that the culprit moves have to do with it."""
     for each in report.counterfactuals:
         yield (
             "pin",
@@ -144,6 +150,11 @@ def _answer(report: Report) -> Iterable[Entry]:
                 f"{each.new_holder_old_target}, its parent with the new one {each.old_holder_new_target}; "
                 f"due to: {each.blame}"
             ),
+        )
+    for each in report.layers:
+        yield (
+            "layers",
+            _text(f"{', '.join(each.layers[:-1])} and {each.layers[-1]} moved at once: {least_layers(each)}"),
         )
 
 

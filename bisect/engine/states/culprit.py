@@ -1,26 +1,25 @@
 """A culprit is confirmed: is it to blame by its own change, or by a pin that it moves? The 2 x 2 of the pin and the
-commit that holds it tells."""
+commit that holds it tells; where it moves several pins, the matrix of all of them (`layers`)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from typing_extensions import override
 
-from ....store.vocabulary import BisectionOutcome, Judgement
+from ....store.vocabulary import Judgement
 from ...commits.moved_pin import MovedPin
 from ...commits.range import outcome_of
-from ...result import Blame, Conclusion, Counterfactual, NamedCommit
+from ...result import Blame, Counterfactual
 from ...search.evidence.knowledge import Outcome
-from ..history import AskMovedPins, AskPatches, AskTarget
+from ..history import AskMovedPins, AskTarget
 from ..known import Known
-from ..needs import Notice
 from ..priority.circumstances import Circumstances
 from ..range_search import RangeSearch
-from .answer.concluding import Concluding
-from .answer.enclosing import what_it_did
+from .answer.blaming import blame
 from .answer.naming import ConfirmedCulprit
 from .descending import Descending
 from .judging import counterfactual_probe, judged
+from .layers import TestingLayers
 from .state import Advance, BisectionState, Move, load_all
 
 _BLAME: Mapping[tuple[Outcome, Outcome], Blame] = {
@@ -33,7 +32,7 @@ _BLAME: Mapping[tuple[Outcome, Outcome], Blame] = {
 
 @dataclass(frozen=True)
 class TestingPins(BisectionState):
-    """The pins that the culprit moves are tested one after the other."""
+    """What the pins that the culprit moves have to do with it."""
 
     culprit: ConfirmedCulprit
 
@@ -46,14 +45,16 @@ class TestingPins(BisectionState):
     def advance(self, known: Known, around: Circumstances) -> Advance:
         named = self.culprit.named
         if named.parent is None:
-            return self._conclude(known, [])
+            return blame(known, self.culprit, how="")
         asked = AskMovedPins(repository=named.repository, old=named.parent, new=named.commit)
         if wait := load_all(known, asked):
             return wait
         moved = known.answer(asked)
-        if len(self.culprit.tested) == len(moved):
-            return self._conclude(known, moved)
-        return self._test(known, moved[len(self.culprit.tested)], named.parent)
+        if len(moved) > 1:
+            return Move(TestingLayers(culprit=self.culprit, moved=tuple(moved)))
+        if not moved or self.culprit.tested:
+            return blame(known, self.culprit, how=_by_pin(self.culprit.tested))
+        return self._test(known, moved[0], named.parent)
 
     def _test(self, known: Known, pin: MovedPin, parent: str) -> Advance:
         """Judge the culprit with the old pin, and its parent with the new one."""
@@ -82,9 +83,9 @@ class TestingPins(BisectionState):
     def _blamed(self, known: Known, pin: MovedPin, judgements: Sequence[Judgement]) -> Counterfactual:
         new_holder, old_holder = judgements
         seeks = self.search.loaded.range.seeks
-        blame: Blame = _BLAME.get((outcome_of(new_holder, seeks), outcome_of(old_holder, seeks)), "unknown")
-        if blame == "submodule" and pin.held_name not in known.question.repositories:
-            blame = "version"
+        cause: Blame = _BLAME.get((outcome_of(new_holder, seeks), outcome_of(old_holder, seeks)), "unknown")
+        if cause == "submodule" and pin.held_name not in known.question.repositories:
+            cause = "version"
         return Counterfactual(
             pin=pin.path,
             repository=pin.held_name,
@@ -92,44 +93,12 @@ class TestingPins(BisectionState):
             new=pin.new,
             new_holder_old_target=new_holder,
             old_holder_new_target=old_holder,
-            blame=blame,
+            blame=cause,
         )
 
-    def _conclude(self, known: Known, moved: Sequence[MovedPin]) -> Advance:
-        """No pin leads further: the commit itself is the answer."""
-        named = self.culprit.named
-        notes: tuple[Notice, ...] = ()
-        if known.question.patched and named.repository == known.question.range.repository and named.parent:
-            asked = [
-                AskPatches(repository=named.repository, commit=sha) for sha in (named.commit, named.parent)
-            ]
-            if wait := load_all(known, *asked):
-                return wait
-            notes = _doubted(named, [known.answer(question) for question in asked])
-        conclusion = Conclusion(
-            outcome=BisectionOutcome.CULPRIT,
-            message=f"{what_it_did(named, self.search.loaded.range.seeks)}{_by_pins(self.culprit.tested)}",
-            culprits=(named,),
-            earlier_failures=self.culprit.earlier_failures,
-            counterfactuals=self.culprit.tested,
-        )
-        return Move(Concluding(conclusion, self.culprit.enclosing, self.search), notes)
 
-
-def _doubted(named: NamedCommit, patches: Sequence[tuple[str, ...]]) -> tuple[Notice, ...]:
-    """Say so where a commit and its parent were not tested with the same patches."""
-    if patches[0] == patches[1]:
-        return ()
-    sides = [", ".join(sha[:12] for sha in picked) or "none" for picked in patches]
-    text = (
-        f"cherry-picked on top of {named.commit[:12]}: {sides[0]}; of its parent: {sides[1]}"
-        ". The patch may be what changes the result between them"
-    )
-    return (Notice(text),)
-
-
-def _by_pins(tested: Sequence[Counterfactual]) -> str:
-    """What the pins that the culprit moves have to do with it, behind the sentence that names it."""
+def _by_pin(tested: Sequence[Counterfactual]) -> str:
+    """What the pin that the culprit moves has to do with it, behind the sentence that names it."""
     phrases = {
         "submodule": "by moving {0}",
         "version": "by moving {0}",
@@ -142,4 +111,4 @@ def _by_pins(tested: Sequence[Counterfactual]) -> str:
         phrases[each.blame].format(f"{each.repository} from {each.old[:12]} to {each.new[:12]}")
         for each in tested
     ]
-    return f", {'; '.join(parts)}" if parts else ""
+    return f", {parts[0]}" if parts else ""

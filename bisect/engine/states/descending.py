@@ -108,11 +108,13 @@ class Descending(BisectionState):
             return Through(
                 named=culprit.named,
                 counterfactuals=culprit.tested,
+                layers=culprit.layers,
                 earlier_failures=culprit.earlier_failures,
             )
         return TookAway(
             named=culprit.named,
             counterfactuals=culprit.tested,
+            layers=culprit.layers,
             earlier_failures=culprit.earlier_failures,
             moved=self.pin,
             seeks=seeks,

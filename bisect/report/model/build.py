@@ -80,6 +80,7 @@ def report_of_rows(rows: Rows) -> Report:
         ranges=tuple(_range(standing) for standing in rows.ranges),
         rates=_rates(rows),
         counterfactuals=conclusion.counterfactuals if conclusion else (),
+        layers=conclusion.layers if conclusion else (),
         probes=probe_reports(rows),
         cherry_picks=tuple(_patch(rows, pick) for pick in request.cherry_picks),
         skipped=skipped_commits(rows),

@@ -4,7 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from precision_bisect.bisect.result import Conclusion, Counterfactual, NamedCommit, PinRecord
+from precision_bisect.bisect.result import (
+    Conclusion,
+    Counterfactual,
+    LayerCell,
+    MovedLayers,
+    NamedCommit,
+    PinRecord,
+)
 from precision_bisect.store.vocabulary import BisectionOutcome, Judgement, Phase, Verdict
 from tests.bisect.report.stored_bisection import StoredBisection, described, sha
 from tests.support.quick import quick_first
@@ -121,6 +128,17 @@ def submodule_culprit(tmp_path: Path) -> StoredBisection:
                     new_holder_old_target=Judgement.GOOD,
                     old_holder_new_target=Judgement.BAD,
                     blame="submodule",
+                ),
+            ),
+            layers=(
+                MovedLayers(
+                    layers=("compiler", "runtime", "ptoas"),
+                    cells=(
+                        LayerCell(new=("compiler", "runtime"), judgement=Judgement.SKIP),
+                        LayerCell(new=("runtime",), judgement=Judgement.BAD),
+                    ),
+                    least=(("runtime",),),
+                    proven=False,
                 ),
             ),
         )

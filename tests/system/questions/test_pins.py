@@ -212,7 +212,7 @@ def test_a_version_is_named_with_the_commit_that_moves_it(pinned: Pinned) -> Non
 
 @pytest.mark.parametrize("guilty", quick_first(["isa", "assembler"]))
 def test_a_commit_that_moves_two_pins(pinned: Pinned, guilty: str) -> None:
-    """Each is put back alone: the one at fault is told from the other."""
+    """What is old and what is new is combined: the one at fault is told from the other."""
     broken = " wrong" if guilty == "isa" else ""
     commits = [pinned.isa.commit(f"isa {n}", {"isa.txt": f"{n}{broken * (n > 1)}\n"}) for n in range(1, 4)]
     moving = history(pinned, isa=commits[-1], version="v2" if guilty == "isa" else "wrong-v2")
@@ -220,15 +220,38 @@ def test_a_commit_that_moves_two_pins(pinned: Pinned, guilty: str) -> None:
     assert done.returncode == 0, done.stderr
     report = pinned.report()
     (named,) = report["culprits"]
-    blames = {finding["repository"]: finding["blame"] for finding in report["counterfactuals"]}
+    (tested,) = report["layers"]
+    assert tested["layers"] == ["tool", "isa", "assembler"]
+    assert (tested["least"], tested["proven"]) == ([[guilty]], True)
+    text = (pinned.output / "report.md").read_text()
+    assert f"it takes {guilty} to be new" in text
+    assert "| tool | isa | assembler | the case is |" in text
+    assert "| old | new | old | bad |" in text if guilty == "isa" else "| old | old | new | bad |" in text
     if guilty == "isa":
         assert (named["repository"], named["commit"]) == ("isa", commits[1])
         assert report["through"]["commit"] == moving
-        assert blames["isa"] == "submodule"
     else:
         assert (named["repository"], named["commit"]) == ("tool", moving)
-        assert blames == {"isa": "superproject", "assembler": "version"}
-        assert "by moving assembler from v1 to wrong-v2" in report["message"]
+        assert report["message"].endswith("by moving assembler from v1 to wrong-v2")
+
+
+@pytest.mark.long
+def test_pins_that_fail_only_together(pinned: Pinned) -> None:
+    """The new assembler does not take the old headers, and is wrong with the new ones."""
+    stack = STACK.replace(
+        'command = ["sh", "-c", ". ./versions.env;',
+        'command = ["sh", "-c", ". ./versions.env; [ $ASSEMBLER = v1 ] || grep -q new ../isa/isa.txt || exit 1;',
+    ).replace("if grep -q wrong {tool}/out", "if grep -q v2 {tool}/out")
+    (pinned.folder / "stack.toml").write_text(stack)
+    moving = history(pinned, isa=pinned.isa.commit("isa 1", {"isa.txt": "new\n"}), version="v2")
+    done = pinned.bisect()
+    assert done.returncode == 0, done.stderr
+    report = pinned.report()
+    assert report["culprits"][0]["commit"] == moving
+    (tested,) = report["layers"]
+    assert (tested["least"], tested["proven"]) == ([["isa", "assembler"]], True)
+    assert "together, parts of which could not be tested" in report["message"]
+    assert "skip" in {cell["judgement"] for cell in tested["cells"]}
 
 
 @pytest.mark.long

@@ -5,7 +5,7 @@ from typing import TypeAlias
 
 from .....store.vocabulary import BisectionOutcome, Seeks
 from ....commits.moved_pin import MovedPin
-from ....result import Conclusion, Counterfactual, NamedCommit
+from ....result import Conclusion, Counterfactual, MovedLayers, NamedCommit
 from ...probes import Target
 
 
@@ -15,6 +15,7 @@ class Through:
 
     named: NamedCommit
     counterfactuals: tuple[Counterfactual, ...]
+    layers: tuple[MovedLayers, ...]
     earlier_failures: tuple[str, ...]
 
     def around(self, inner: Conclusion) -> Conclusion:
@@ -29,6 +30,7 @@ class TookAway:
 
     named: NamedCommit
     counterfactuals: tuple[Counterfactual, ...]
+    layers: tuple[MovedLayers, ...]
     earlier_failures: tuple[str, ...]
     moved: MovedPin
     seeks: Seeks
@@ -48,6 +50,7 @@ class TookAway:
             culprits=(self.named,),
             lost=lost,
             counterfactuals=inner.counterfactuals,
+            layers=inner.layers,
         )
         return _with_tests(conclusion, self)
 
@@ -57,6 +60,7 @@ def _with_tests(conclusion: Conclusion, outer: Through | TookAway) -> Conclusion
     return conclusion.model_copy(
         update={
             "counterfactuals": (*outer.counterfactuals, *conclusion.counterfactuals),
+            "layers": (*outer.layers, *conclusion.layers),
             "earlier_failures": (*conclusion.earlier_failures, *outer.earlier_failures),
         }
     )

@@ -3,14 +3,15 @@
 from dataclasses import dataclass, field
 
 from ....commits.range import LoadedRange
-from ....result import Counterfactual, NamedCommit
+from ....result import Counterfactual, MovedLayers, NamedCommit
 from ...range_search import RangeSearch
 from .enclosing import Enclosing
 
 
 @dataclass(frozen=True, kw_only=True)
 class ConfirmedCulprit:
-    """A candidate of a range that was confirmed. node: the candidate. tested: the pins that it moves, so far."""
+    """A candidate of a range that was confirmed. node: the candidate. tested: the pin that it moves; layers: the pins
+    where it moves several."""
 
     search: RangeSearch
     enclosing: Enclosing
@@ -18,6 +19,7 @@ class ConfirmedCulprit:
     named: NamedCommit
     earlier_failures: tuple[str, ...]
     tested: tuple[Counterfactual, ...] = field(default=())
+    layers: tuple[MovedLayers, ...] = field(default=())
 
 
 def named_commit(loaded: LoadedRange, node: int, confidence: float | None) -> NamedCommit:

@@ -4,8 +4,8 @@ import pytest
 
 from precision_bisect.bisect.report import phrases
 from precision_bisect.bisect.report.model.model import UNFINISHED, RunError
-from precision_bisect.bisect.result import PinRecord
-from precision_bisect.store.vocabulary import BisectionOutcome, Seeks
+from precision_bisect.bisect.result import LayerCell, MovedLayers, PinRecord
+from precision_bisect.store.vocabulary import BisectionOutcome, Judgement, Seeks
 from tests.bisect.report.stored_bisection import StoredBisection, sha
 
 
@@ -103,3 +103,17 @@ def test_a_run_tells_its_error_and_each_line_of_evidence_once(culprit: StoredBis
     assert phrases.error(wild) == "max abs NaN"
     twice = run.model_copy(update={"evidence": run.evidence * 2})
     assert phrases.evidence_texts(twice) == ["[RUN] mismatch"]
+
+
+def test_layers_are_told_with_what_was_run() -> None:
+    cells = (
+        LayerCell(new=("tool", "isa"), judgement=Judgement.SKIP),
+        LayerCell(new=("asm",), judgement=Judgement.BAD),
+    )
+    tested = MovedLayers(
+        layers=("tool", "isa", "asm"), cells=cells, least=(("asm",), ("tool", "isa")), proven=True
+    )
+    told = "it takes asm, or tool and isa, to be new, by 2 combinations of old and new"
+    assert phrases.least_layers(tested) == told
+    assert phrases.least_layers(tested.model_copy(update={"proven": False})).startswith(f"{told}; ")
+    assert phrases.layer_rows(tested) == [["new", "new", "old", "skip"], ["old", "old", "new", "bad"]]
