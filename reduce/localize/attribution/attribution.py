@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from ....runner.localization.footprints import TaskFootprint
 from ....runner.tensor.view import TensorView
 from ...graph.task_list import KernelTask
 from ...replay.comparison import TaskValues
@@ -35,11 +36,15 @@ class DivergentTask:
 
 @dataclass(frozen=True, kw_only=True)
 class Attribution:
-    """The class of a task, the distances behind it (None where they could not be measured), and why in words."""
+    """The class of a task, the distances behind it (None where they could not be measured), and why in words.
+
+    `writers` are tasks that write outside of their tensors, where such a one may have made the error.
+    """
 
     task_class: TaskClass
     distances: Distances | None
     reason: str
+    writers: tuple[TaskFootprint, ...] = ()
 
     @property
     def above_floor(self) -> bool | None:

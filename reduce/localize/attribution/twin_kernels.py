@@ -20,7 +20,7 @@ from ...replay.task_replay import Fill, GivenTask, SharedMemoryError, TaskAlone
 from ..experiments.experiment import RunAlone, Steps, Tell
 from ..footprints.choice import representatives
 from ..footprints.examine import Examination, examine
-from ..footprints.writers import writers_into
+from ..footprints.writers import harmful_first, writers_into
 from .attribution import READS_MORE, Attribution, DivergentTask
 from .kept_state import state_kept
 from .likeness import Likeness, likeness
@@ -124,10 +124,12 @@ class TwinKernels:
             task_class = TaskClass.UNKNOWN
             reason = f"{reason}; but it was not run where its tensors lay: {failing.placement.inexact}"
         reason += self._overwriters(divergent.task, surprising)
+        beside: tuple[TaskFootprint, ...] = ()
         if task_class is TaskClass.INTERACTION:
-            writers = writers_into((yield from self._footprints()), divergent.task)
+            beside = harmful_first((yield from self._footprints()))
+            writers = writers_into(beside, divergent.task)
             reason += f": {writers}" if writers else ""
-        return Attribution(task_class=task_class, distances=distances, reason=reason)
+        return Attribution(task_class=task_class, distances=distances, reason=reason, writers=beside)
 
     def _footprints(self) -> Steps[Sequence[TaskFootprint]]:
         """Of the failing build, examined once."""

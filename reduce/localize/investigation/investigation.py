@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from ....runner.build_output.files.errors import BuildOutputError
 from ....runner.errors import UserError
+from ....runner.localization.footprints import TaskFootprint
 from ....store.vocabulary import Verdict
 from ...graph.task_list import KernelTask
 from ...replay.recorded_build import RecordedBuild
@@ -22,6 +23,7 @@ from ..causes.explanation import Cause, FailureExplanation
 from ..endings.crash import CrashingTask, crashing_task
 from ..endings.stall import examine_stall
 from ..experiments.experiment import Record, Steps, Tell
+from ..footprints.writers import writing_beside
 from ..references.reference import ExpectedValues
 from ..references.request import LocalizationRequest
 from ..report.ending import EndingFindings
@@ -131,8 +133,24 @@ def _localize_causes(
             # write the same arguments.
             yield from Tell(f"tensors cannot be compared: {error}")
             part = _without_tensors(request, subject, values, alone)
-        parts.append(part)
+        parts.append(replace(part, beside=(yield from _writing_beside(request, subject, cause, part))))
     return ExplainedFindings(request=request, explanation=explanation, parts=tuple(parts))
+
+
+def _writing_beside(
+    request: LocalizationRequest, subject: RecordedBuild, cause: Cause, part: Findings
+) -> Steps[tuple[TaskFootprint, ...]]:
+    """The tasks of the kernels at fault that write outside of their tensors, where what diverges is not made by these
+    kernels where they were to write, or nothing was seen to diverge."""
+    changed = {change.kernel for change in cause.changes if change.part is ChangedPart.KERNEL}
+    if not changed:
+        return ()
+    if part.attributed.first.divergent:
+        told = (writer for attribution in part.attributed.attributions for writer in attribution.writers)
+        own = {writer.position: writer for writer in told if not changed.isdisjoint(writer.kernel.split("+"))}
+        return tuple(own.values())
+    yield from Tell("no task was seen to diverge: looking for those that write outside of their tensors")
+    return (yield from writing_beside(subject, changed, budget=request.budget))
 
 
 def _localize(

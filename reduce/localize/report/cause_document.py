@@ -17,6 +17,7 @@ from ....runner.localization.causes import (
     RowRun,
     UnwrittenRows,
 )
+from ....runner.localization.footprints import TaskFootprint
 from ....runner.localization.tensors import FirstDivergent
 from ...graph.static_difference.buffers import NameOf
 from ...graph.static_difference.difference import DifferenceKind, TaskDifference
@@ -29,6 +30,7 @@ from ..attribution.attribution import DivergentTask
 from ..causes.changes import Change, ChangedPart
 from ..causes.coverage import Unwritten
 from ..causes.explanation import Cause, FailureExplanation
+from ..footprints.writers import in_words
 
 _MOST_ROWS = 8
 _MOST_DIFFERENCES = 40
@@ -100,12 +102,16 @@ def told_cause(
     *,
     unwritten: Sequence[Unwritten] = (),
     identical: bool = False,
+    beside: Sequence[TaskFootprint] = (),
 ) -> FailureCause:
     """What is written down of a cause. `in_tasks` is None where its tasks were not looked at; `unwritten` is what no
-    task of the failing build writes, `identical` says that all sources are the same."""
+    task of the failing build writes, `identical` says that all sources are the same, `beside` are its tasks that write
+    outside of their tensors, where none of them was seen to make an error in its own."""
     shown = () if in_tasks is None else in_tasks.classified(tensors)
     differences = () if in_tasks is None else in_tasks.differences
     first = shown[0] if shown else None
+    if beside and all(tensor.task_class == "interaction" for tensor in shown):
+        return _writing_beside(cause, beside, identical=identical)
     kernel = _missing_writer(differences, unwritten) or (
         in_tasks.kernel
         if in_tasks is not None
@@ -122,6 +128,23 @@ def told_cause(
         position=_position(differences) if first is None else first.position,
         task_class=None if first is None else first.task_class,
         tensor=_tensor(differences, first),
+    )
+
+
+def _writing_beside(cause: Cause, beside: Sequence[TaskFootprint], *, identical: bool) -> FailureCause:
+    """A kernel whose tasks leave what they should, and write over what others leave."""
+    first = beside[0]
+    return FailureCause(
+        what=what_changed(cause, (), identical=identical),
+        kind="out of place",
+        confirmed=cause.shown,
+        effect=cause.effect,
+        changes=tuple(changed_part(change) for change in cause.changes),
+        differences=tuple(in_words(footprint) for footprint in beside[:_MOST_DIFFERENCES]),
+        kernel=first.kernel,
+        position=first.position,
+        task_class="introduced",
+        tensor=first.writes[0].tensor,
     )
 
 

@@ -70,8 +70,9 @@ class ExplainedFindings:
                 found.first_divergent,
                 unwritten=explanation.unwritten,
                 identical=explanation.identical,
+                beside=part.beside,
             )
-            for (cause, _, found), each in zip(shown, in_tasks, strict=True)
+            for (cause, part, found), each in zip(shown, in_tasks, strict=True)
         ]
         tensors: list[FirstDivergent] = []
         for number, ((_, _, found), each) in enumerate(zip(shown, in_tasks, strict=True), start=1):

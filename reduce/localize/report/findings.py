@@ -9,6 +9,7 @@ from ....runner.build_output.build_directory import BuildDirectory
 from ....runner.build_output.generated_sources import compare_generated
 from ....runner.build_output.task_id import format_task_id
 from ....runner.localization.divergence import Divergence, Generated, NamedTask
+from ....runner.localization.footprints import TaskFootprint
 from ....runner.localization.orders import OrderTrial, Race, UnorderedTasks
 from ....runner.localization.stall import Stall
 from ....runner.localization.tensors import FirstDivergent
@@ -50,6 +51,9 @@ class Findings:
     race: Race | None
     tried: tuple[OrderTrial, ...]
     """Runs under each schedule of the stack file, of a build that passes as it is."""
+    beside: tuple[TaskFootprint, ...] = ()
+    """Tasks of the kernels at fault that write outside of their tensors, where no task was seen to diverge, or one does
+    by an interaction."""
 
     def document(self) -> Divergence:
         """What `divergence.json` holds."""

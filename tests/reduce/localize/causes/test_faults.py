@@ -31,6 +31,20 @@ HIDDEN = {
     )
 }
 """Rows that are computed after the last ones are wrong: none, where tasks run one after the other."""
+
+
+def also_writes(where: str, condition: str) -> Mapping[str, tuple[str, str]]:
+    """A store of the kernel y, and another one elsewhere."""
+    store = "store_f32(y, element_offset(y, row, column), y_value);"
+    return {Y: (store, f"{store}\n if ({condition}) store_f32(y, {where}, 0.5f * y_value);")}
+
+
+BEFORE = also_writes(
+    "element_offset(y, row, column) - y.strides[0]", "y.start_offset >= y.strides[0] && row == 0"
+)
+"""The last row of the task before is written over."""
+PAST = also_writes("element_offset(y, row + 1, column)", "y.start_offset == 0 && row + 1 == y.shape[0]")
+"""The first task writes over the first row of the second one."""
 SERIAL = {"MINIRT_ORDER": "serial"}
 BOUND = {ORCHESTRATION: ("r0 < 128", "r0 < 96")}
 
@@ -124,6 +138,36 @@ def test_a_race_that_hides_in_the_order_of_the_run_is_told(
     assert found.schedule == failing[0]
     assert found.race is not None
     assert found.race.confirmed
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("fault", "order", "writer", "where"),
+    [
+        (BEFORE, "serial", 5, "before the start of the tensor, into y, which task 2 (y) writes"),
+        (PAST, "reverse", 2, "past the end of the tensor, into y, which task 5 (y) writes"),
+    ],
+)
+def test_a_kernel_that_writes_beside_its_tensor_is_told_with_it(
+    tmp_path: Path,
+    good_trees: Trees,
+    chain: Path,
+    fault: Mapping[str, tuple[str, str]],
+    order: str,
+    writer: int,
+    where: str,
+) -> None:
+    """In an order in which what is written over was right before, so that no task is seen to leave it wrong."""
+    found = localized(tmp_path, chain, good_trees, fault, variables={"MINIRT_ORDER": order})
+    (cause,) = found.causes
+    assert (cause.kernel, cause.tensor, cause.task_class, cause.kind, cause.position) == (
+        "y",
+        "y",
+        "introduced",
+        "out of place",
+        writer,
+    )
+    assert cause.differences[0] == f"task {writer} (y), argument 2 (y), writes 640 bytes {where}"
 
 
 @pytest.mark.long
