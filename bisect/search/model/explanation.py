@@ -20,6 +20,7 @@ import numpy as np
 from ..graph.graph import CommitGraph, Floats, Integers, Mask
 from ..graph.window import Window
 from .groups import GOOD_END, Groups
+from .growing import Growing, growing
 from .outcome_models import IMPOSSIBLE, OutcomeModel
 from .rates import Rates
 from .second_changes import second_changes
@@ -45,6 +46,23 @@ class Explanation:
     _sides: "_Sides"
     _weights: tuple[Floats, Floats]
     _culprit: Integers
+    _growing: tuple[Growing, Floats] | None = None
+    """What is said where the fault grows, and the share that this has of the evidence of each group."""
+
+    def beside(self, grown: Growing | None, share: Floats) -> "Explanation":
+        """With faults that grow beside. share: of all commits, in each group."""
+        if grown is None:
+            return self
+        log_evidence = np.logaddexp(self.log_evidence, grown.log_evidence)
+        of_growing = np.exp(grown.log_evidence - log_evidence)
+        return replace(
+            self,
+            log_evidence=log_evidence,
+            fail_if_good=_mixed(self.fail_if_good, grown.fail_if_good, of_growing),
+            fail_if_bad=_mixed(self.fail_if_bad, grown.fail_if_bad, of_growing),
+            evidence_of_culprit=_log_sum(np.log(share) + log_evidence),
+            _growing=(grown, of_growing),
+        )
 
     @cached_property
     def reruns(self) -> Mapping[int, Floats]:
@@ -52,6 +70,9 @@ class Explanation:
         hypotheses = self._sides.reruns(*self._weights)
         summed = np.zeros((len(hypotheses), len(self.log_evidence)))
         np.add.at(summed.T, self._culprit, hypotheses.T)
+        if self._growing is not None:
+            grown, of_growing = self._growing
+            summed = _mixed(summed, grown.reruns, of_growing)
         return dict(zip(self._sides.run, np.clip(summed, 0.0, 1.0), strict=True))
 
 
@@ -138,7 +159,7 @@ def explain(
     evidence_of_culprit = _log_sum(np.log(groups.share) + log_evidence)
     mass = np.exp(np.log(groups.share) + log_evidence - evidence_of_culprit)[culprit] * parts.sum(axis=1)
     likely = np.flatnonzero(mass > _UNLIKELY * total[culprit])
-    return Explanation(
+    explanation = Explanation(
         log_evidence=log_evidence,
         fail_if_good=fail_if_good,
         fail_if_bad=fail_if_bad,
@@ -147,6 +168,11 @@ def explain(
         _weights=(weights[0][likely], weights[1][likely]),
         _culprit=culprit[likely],
     )
+    return explanation.beside(growing(graph, groups, bad, counts[:, 0], counts[:, 1], rates), groups.share)
+
+
+def _mixed(these: Floats, those: Floats, share: Floats) -> Floats:
+    return (1 - share) * these + share * those
 
 
 def _without_dust(weights: Floats) -> Floats:

@@ -34,6 +34,8 @@ class Rates:
     bad: Floats
     weight: Floats
     models: tuple[tuple[OutcomeModel, float], ...] = _MODELS
+    grows: float = 0.05
+    """That a fault which does not fail in every run fails the more often the later the commit (`growing.py`)."""
 
     @classmethod
     def unknown(cls) -> "Rates":
@@ -68,10 +70,11 @@ class Rates:
 
     @classmethod
     def known(cls, *, good: float, bad: float) -> "Rates":
-        """Both rates are given, and outcomes belong to no commit. Raises ValueError unless 0 <= good < bad <= 1."""
+        """Both rates are given, outcomes belong to no commit, and no fault grows. Raises ValueError unless 0 <= good <
+        bad <= 1."""
         if not 0 <= good < bad <= 1:
             raise ValueError(f"expected fail rates 0 <= good < bad <= 1, found good {good}, bad {bad}")
-        return cls(np.array([good]), np.array([bad]), np.ones((1, 1)), ((OutcomeModel(), 1.0),))
+        return cls(np.array([good]), np.array([bad]), np.ones((1, 1)), ((OutcomeModel(), 1.0),), grows=0.0)
 
 
 class Fit(NamedTuple):
