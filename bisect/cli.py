@@ -135,7 +135,7 @@ def nightly(options: NightlyOptions) -> None:
     """Run the matrix of FILE, bisect what regressed, keep incidents.
 
     Exit status: 0 nothing fails, 7 a case fails that passed before, 8 cases fail as they did before, 9 a case could not
-    be run.
+    be run, or nothing was judged.
     """
     from .commands.nightly import run_nightly
     from .nightly.outcome import FailOn

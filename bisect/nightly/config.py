@@ -76,7 +76,7 @@ class NightlyConfig(Model):
     """Of one run; the stack's own by default."""
     confidence: float = Field(default=0.99, ge=0.5, lt=1)
     output: Path = Path("nightly")
-    """Folder for what each night writes."""
+    """Folder for what each night writes, in a folder of the job's name."""
     on_incident: tuple[str, ...] = ()
     """A command that gets each incident that opens or closes as JSON on its standard input."""
     hooks_per_night: int = Field(default=10, ge=0)
@@ -108,4 +108,4 @@ def load_config(path: Path) -> tuple[NightlyConfig, Stack]:
     unknown = sorted(config.platforms.keys() - stack.platforms.keys())
     if unknown:
         raise UsageError(f"{path}: platforms.{unknown[0]}: expected one of {sorted(stack.platforms)}")
-    return config.model_copy(update={"output": base / config.output.expanduser()}), stack
+    return config.model_copy(update={"output": base / config.output.expanduser() / config.job}), stack

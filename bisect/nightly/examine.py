@@ -100,6 +100,8 @@ class Examiner:
         """Whether one more run of a cell has to tell what it shows."""
         if not runs:
             return True
+        if regression is not None and self._lies_before(regression, head):
+            return False
         if regression is None:
             return _failures(runs) == len(runs) < 1 + self._config.reruns
         if runs[-1].verdict is not Verdict.PASS or len(runs) >= _MOST_RUNS:
@@ -108,12 +110,20 @@ class Examiner:
 
     def _recovery(self, regression: RegressionRow, head: str, content: str) -> Recovery:
         """What all runs of a cell since its regression was opened say of its newest commit."""
+        runs = self._journal.runs.of_regression(regression)
+        before = {commit for commit in {run.commit for run in runs} if self._lies_before(regression, commit)}
         return judge_recovery(
-            [judged_run(run, regression.bad_when) for run in self._journal.runs.of_regression(regression)],
+            [judged_run(run, regression.bad_when) for run in runs if run.commit not in before],
             Target(repository=self._searched, commit=head, held={}, content=content),
             bad_end=_measured_bad_end(regression),
             confidence=self._config.confidence,
         )
+
+    def _lies_before(self, regression: RegressionRow, commit: str) -> bool:
+        """Whether a commit is older than the one where a case was first seen to fail, as where a branch went back: that
+        it passes there tells of no fix."""
+        clone = self._runner.workspace.clones[self._searched]
+        return commit != regression.first_bad and _follows(clone, regression.first_bad, commit)
 
     def _same_as(self, cell: CellRow, content: str) -> CaseResultRow | None:
         """The result of an earlier night that tonight's would repeat."""
@@ -179,6 +189,12 @@ class Examiner:
         self, head: str, content: str, runs: Sequence[CaseRunRow], regression: RegressionRow
     ) -> CaseResult:
         """Close an open regression whose cell passes, if it has recovered."""
+        if self._lies_before(regression, head):
+            message = (
+                f"passed before {regression.first_bad[:12]}, where it fails: the branch went back, and its regression "
+                "stays open"
+            )
+            return _row(CaseStatus.PASSED, head, content, runs, message)
         recovery = self._recovery(regression, head, content)
         match recovery.judgement:
             case Judgement.GOOD:

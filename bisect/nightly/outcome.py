@@ -14,7 +14,7 @@ KNOWN_FAILURE = 8
 """Exit code of a night in which cases fail, and none of them newly."""
 NOT_RUN = 9
 """Exit code of a night in which a case could not be run, or not judged for its device or environment, and no case fails
-newly."""
+newly; or of one in which nothing was judged."""
 
 _JUDGED = FAILING | {Verdict.PASS}
 
@@ -59,11 +59,12 @@ def failing_first(cases: Iterable[CaseReport]) -> list[CaseReport]:
 
 
 def exit_code(report: NightReport, *, fail_on: FailOn) -> int:
-    """0 where nothing fails that counts; cases without a result count whatever `fail_on` says."""
+    """0 where cases were judged and nothing fails that counts; cases without a result count whatever `fail_on` says."""
     statuses = {case.status for case in report.cases}
     if CaseStatus.REGRESSED in statuses:
         return NEW_FAILURE
-    if any(without_result(case.status, case.verdict) for case in report.cases):
+    judged = statuses - {CaseStatus.UNTESTED, CaseStatus.INFRASTRUCTURE}
+    if not judged or any(without_result(case.status, case.verdict) for case in report.cases):
         return NOT_RUN
     if fail_on is FailOn.ANY and statuses & {CaseStatus.KNOWN, CaseStatus.NEW}:
         return KNOWN_FAILURE

@@ -96,8 +96,9 @@ def read_compared_builds(name: str, home: Home) -> ComparedBuilds:
             else f", and no bisection of that name in {home.bisections}"
         )
         raise UserError(
-            f"--bisection {name}: expected the builds of a culprit and of a commit that passes, found none{known}; "
-            f"see bisect-precision report {name}"
+            f"--bisection {name}: expected the builds of a culprit and of a commit that passes, found none{known}: "
+            "a bisection keeps them where it names a culprit, and a command behind -- makes none; see "
+            f"bisect-precision report {name}"
         )
     try:
         builds = read_document(ComparedBuilds, json.loads(file.read_bytes()))

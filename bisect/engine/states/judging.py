@@ -55,8 +55,7 @@ def never_shown(end: Target, wanted: Judgement, runs: int) -> EndsError:
         f"{wanted.value} {end.commit[:12]}: expected a commit where the case {verb}, "
         f"found {plural(runs, shown)} in a row: if it {verb} there at all, then in fewer than "
         f"{1 - 0.05 ** (1 / runs):.0%} of its runs (95 %), so the ends do not differ as far as runs tell; "
-        "check the ends, the case, the platform and the golden data, or run each end more often: "
-        "--end-runs N"
+        "check the ends, the case, the platform and the golden data; --end-runs N says how often each end is run"
     )
 
 

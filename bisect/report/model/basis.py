@@ -69,7 +69,8 @@ def _text(
 ) -> str:
     runs = f"{plural(culprit.runs, 'run')} of the culprit ({culprit.failures} failed)"
     runs += f", {parents.runs} of its parents ({parents.failures} failed)"
-    runs += f", {others.runs} of {plural(other_commits, 'other commit')}, {ends.runs} of the ends beside them"
+    runs += f", {plural(others.runs, 'run')} of {plural(other_commits, 'other commit')}"
+    runs += f", {ends.runs} of the ends beside them"
     prior = "earlier runs of the case and its stack" if learned else "the tool's own prior"
     return f"{runs}. Fail rates were inferred from {prior} and these runs. Taken for granted: {_GRANTED}."
 

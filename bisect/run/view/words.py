@@ -68,6 +68,8 @@ def describe_remaining(candidates: int, expected_steps: float | None) -> str:
 def describe_estimate(estimate: Estimate) -> str:
     """What is still to be run, and for how long."""
     kinds = ((estimate.ends, "of the ends"), (estimate.search, "to search"), (estimate.confirm, "to confirm"))
+    if not estimate.runs:
+        return "no more runs to come"
     parts = ", ".join(f"{count} {what}" for count, what in kinds if count)
     built = f", {plural(estimate.builds, 'build')}" if estimate.builds else ""
     left = "" if estimate.seconds is None else f": {duration(estimate.seconds)}"

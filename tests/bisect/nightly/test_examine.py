@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -25,10 +26,19 @@ _VERDICTS = {
 }
 
 
+class Line:
+    """A history: before the commit that failed lie the good one and others, behind it all that are not named here."""
+
+    def is_ancestor(self, commit: str, other: str) -> bool:
+        line = ["good", "older", "bad"]
+        return line.index(commit) <= line.index(other) if commit in line and other in line else commit in line
+
+
 class ScriptedRunner:
     """Shows what a script says, until it or the device's quota ends. A commit is its own content."""
 
     def __init__(self, journal: JobJournal, script: Iterable[str]) -> None:
+        self.workspace = SimpleNamespace(clones={"compiler": Line()})
         self._journal = journal
         self._script = iter(script)
 
@@ -99,6 +109,17 @@ class Job:
 @pytest.fixture
 def job(tmp_path: Path) -> Job:
     return Job(tmp_path)
+
+
+def test_a_branch_that_went_back_behind_the_failure_mends_nothing(job: Job) -> None:
+    result = job.night("older", "P" * 50)
+    assert (result.status, result.runs) == (CaseStatus.PASSED, 1)
+    assert "passed before bad, where it fails: the branch went back" in str(result.message)
+    assert job.is_open
+    # Nor do these passes count when it goes on.
+    again = job.night("c1", "P" * 50)
+    assert (again.status, again.runs) == (CaseStatus.PASSED, 4)
+    assert not job.is_open
 
 
 def test_it_runs_until_its_passes_tell_that_it_has_recovered(job: Job) -> None:

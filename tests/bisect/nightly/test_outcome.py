@@ -39,6 +39,8 @@ NO_RUN_LEFT = case(S.UNTESTED)
         ([case(S.REGRESSED), case(S.INFRASTRUCTURE, Verdict.MISMATCH)], 7, 7),
         ([case(S.PASSED), case(S.KNOWN)], 8, 0),
         ([case(S.NEW)], 8, 0),
+        ([], 9, 9),
+        ([NO_RUN_LEFT], 9, 9),
         ([case(S.KNOWN), case(S.REGRESSED)], 7, 7),
         ([case(S.PASSED), MISSPELT], 9, 9),
         ([case(S.KNOWN), MISSPELT], 9, 9),

@@ -238,11 +238,13 @@ class Month:
 
     def report(self, night: int) -> dict[str, Any]:
         """What a night wrote for machines."""
-        return json.loads((self.directory / "nights" / f"night-{night:04d}" / "night.json").read_text())
+        return json.loads(
+            (self.directory / "nights" / "month" / f"night-{night:04d}" / "night.json").read_text()
+        )
 
     def incidents(self) -> list[dict[str, Any]]:
         """All incidents of all nights, each as its last night told it."""
-        nights = sorted((self.directory / "nights").glob("night-*/night.json"))
+        nights = sorted((self.directory / "nights" / "month").glob("night-*/night.json"))
         seen = {
             incident["number"]: incident
             for night in nights

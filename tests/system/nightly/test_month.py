@@ -124,7 +124,7 @@ def test_a_case_that_gets_to_no_result_says_its_last_line_and_its_log(
     assert said[place].endswith(why)
     log = said[place + 1].removeprefix("  log: ")
     assert Path(log).is_file()
-    folder = next((month.directory / "nights").glob("night-*"))
+    folder = next((month.directory / "nights").glob("*/night-*"))
     (told,) = json.loads((folder / "night.json").read_text())["cases"]
     assert (told["message"], told["log"]) == (why, log)
     for name in ("night.md", "junit.xml"):

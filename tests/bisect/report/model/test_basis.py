@@ -15,7 +15,7 @@ def test_the_runs_that_a_confidence_rests_on_are_counted_once_each(culprit: Stor
     assert basis.other_commits == 1
     assert not basis.learned
     assert basis.text == (
-        "3 runs of the culprit (3 failed), 3 of its parents (0 failed), 1 of 1 other commit, 6 of the ends beside "
+        "3 runs of the culprit (3 failed), 3 of its parents (0 failed), 1 run of 1 other commit, 6 of the ends beside "
         "them. Fail rates were inferred from the tool's own prior and these runs. Taken for granted: one change, or "
         "two, explains all runs, and nothing but the commits changed unseen."
     )
