@@ -14,6 +14,7 @@ from ...search.layers.choice import next_cell
 from ...search.layers.matrix import Cell, LayerMatrix
 from ..history import AskTarget
 from ..known import Known
+from ..needs import Notice
 from ..priority.circumstances import Circumstances
 from ..range_search import RangeSearch
 from .answer.blaming import blame
@@ -69,19 +70,23 @@ class TestingLayers(BisectionState):
 
     def _told(self, known: Known, matrix: LayerMatrix, culprit: ConfirmedCulprit) -> Advance:
         """Descend into the one pin that makes it, where the culprit passes without its move; else name the culprit."""
-        named = BlamedAsItIs(culprit, how=f", {self._how(matrix)}")
+        how = f", {self._how(matrix)}"
         pin = self._only_pin(matrix)
         if pin is None or pin.held_name not in known.question.repositories:
-            return blame(known, culprit, how=named.how)
-        return Move(Descending(culprit=culprit, pin=pin, otherwise=named))
+            return blame(known, culprit, how=how)
+        if matrix.outcome(frozenset(matrix.layers) - {pin.held_name}) is not Outcome.GOOD:
+            text = (
+                f"{pin.held_name} moves from {pin.old[:12]} to {pin.new[:12]}, but {culprit.named.commit[:12]} "
+                "could not be tested with the old one: not searched"
+            )
+            return blame(known, culprit, how=how, notes=(Notice(text),))
+        return Move(Descending(culprit=culprit, pin=pin, otherwise=BlamedAsItIs(culprit, how=how)))
 
     def _only_pin(self, matrix: LayerMatrix) -> MovedPin | None:
         least = matrix.least()
         if len(least) != 1 or len(least[0]) != 1:
             return None
-        pin = next((pin for pin in self.moved if pin.held_name in least[0]), None)
-        without = frozenset(matrix.layers) - least[0]
-        return pin if matrix.outcome(without) is Outcome.GOOD else None
+        return next((pin for pin in self.moved if pin.held_name in least[0]), None)
 
     def _how(self, matrix: LayerMatrix) -> str:
         """What the layers have to do with it, behind the sentence that names the culprit."""

@@ -13,15 +13,14 @@ from .enclosing import what_it_did
 from .naming import ConfirmedCulprit
 
 
-def blame(known: Known, culprit: ConfirmedCulprit, *, how: str) -> Advance:
+def blame(known: Known, culprit: ConfirmedCulprit, *, how: str, notes: tuple[Notice, ...] = ()) -> Advance:
     """Name it. how: what its own change and the pins that it moves have to do with it; empty where it moves none."""
     named = culprit.named
-    notes: tuple[Notice, ...] = ()
     if known.question.patched and named.repository == known.question.range.repository and named.parent:
         asked = [AskPatches(repository=named.repository, commit=sha) for sha in (named.commit, named.parent)]
         if wait := load_all(known, *asked):
             return wait
-        notes = _doubted(named, [known.answer(question) for question in asked])
+        notes += _doubted(named, [known.answer(question) for question in asked])
     conclusion = Conclusion(
         outcome=BisectionOutcome.CULPRIT,
         message=f"{what_it_did(named, culprit.search.loaded.range.seeks)}{how}",

@@ -8,6 +8,7 @@ import pytest
 from precision_bisect.bisect.commits.moved_pin import MovedPin
 from precision_bisect.bisect.engine.history import AskTarget, HistoryAnswer, HistoryQuestion
 from precision_bisect.bisect.engine.known import Known
+from precision_bisect.bisect.engine.needs import Notice
 from precision_bisect.bisect.engine.probes import Target
 from precision_bisect.bisect.engine.states import layers as layers_of
 from precision_bisect.bisect.engine.states.answer.concluding import Concluding
@@ -46,6 +47,9 @@ class Bench:
 
     def end(self, *, seeks: Seeks = Seeks.REGRESSION) -> BisectionState:
         """The state that comes once no further combination is asked for."""
+        return self.last_move(seeks).state
+
+    def last_move(self, seeks: Seeks = Seeks.REGRESSION) -> Move:
         planted = broken_line(9, CULPRIT)
         culprit = confirmed(planted.load(planted.range(seeks=seeks)), CULPRIT - 1)
         state: BisectionState = layers_of.TestingLayers(culprit=culprit, moved=PINS)
@@ -58,7 +62,7 @@ class Bench:
                 assert wanted.phase is Phase.COUNTERFACTUAL
                 known = self.run(known, wanted.target.content)
         assert isinstance(advance, Move)
-        return advance.state
+        return advance
 
     def conclusion(self, *, seeks: Seeks = Seeks.REGRESSION) -> Conclusion:
         state = self.end(seeks=seeks)
@@ -140,6 +144,18 @@ def test_what_was_not_run_is_said() -> None:
     (tested,) = conclusion.layers
     assert not tested.proven
     assert "combinations were not run, as they most likely cannot be built" in conclusion.message
+
+
+def test_a_pin_that_the_culprit_cannot_do_without_is_named_and_not_searched() -> None:
+    def told(new: Set[str]) -> Judgement:
+        return S if set(new) == {"line", "isa", "asm"} else needs("lib")(new)
+
+    moved = Bench(told).last_move()
+    assert isinstance(moved.state, Concluding)
+    assert moved.state.inner.message.startswith(f"line {CULPRIT} introduced it, by moving lib from v1 to v2;")
+    (note,) = moved.notes
+    assert isinstance(note, Notice)
+    assert note.text == "lib moves from v1 to v2, but 5 could not be tested with the old one: not searched"
 
 
 def test_without_its_descent_the_pin_is_named() -> None:
