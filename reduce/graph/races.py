@@ -42,7 +42,7 @@ def missing_edges(tasks: TaskList) -> tuple[MissingEdge, ...]:
     """
     if not tasks.graph.annotated:
         return ()
-    ordered = _ordered(tasks.graph)
+    waiting = ordered(tasks.graph)
     positions = {task.task.task_id: task.task.position for task in tasks.tasks}
     edges: dict[tuple[int, int], MissingEdge] = {}
     for uses in _uses_by_buffer(tasks).values():
@@ -52,7 +52,7 @@ def missing_edges(tasks: TaskList) -> tuple[MissingEdge, ...]:
                 if before is after or key in edges:
                     continue
                 hazard = _hazard(first, second)
-                waits = ordered[positions[after.task.task_id], positions[before.task.task_id]]
+                waits = waiting[positions[after.task.task_id], positions[before.task.task_id]]
                 if hazard is not None and not waits and may_overlap(earlier, later):
                     edges[key] = MissingEdge(
                         before=before,
@@ -65,7 +65,7 @@ def missing_edges(tasks: TaskList) -> tuple[MissingEdge, ...]:
     return tuple(edges[key] for key in sorted(edges, key=lambda key: (key[1], key[0])))
 
 
-def _ordered(graph: TaskGraph) -> Mask:
+def ordered(graph: TaskGraph) -> Mask:
     """`ordered[b, a]`: the task at position b waits for the one at position a. Edges lead forward."""
     position = {task.task_id: task.position for task in graph.tasks.values()}
     above: list[set[int]] = [set() for _ in position]

@@ -1,9 +1,12 @@
 """Whether a kernel keeps state from one of its tasks to the next, as a static variable does: right alone, it goes wrong
-after the tasks of the same kernel that ran before it."""
+after other tasks of the same kernel that ran before it."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from ....store.words import plural
+from ...graph.races import ordered
 from ...graph.task_list import KernelTask
 from ...replay.comparison import distance, values_of
 from ...replay.recorded_build import RecordedBuild
@@ -14,26 +17,26 @@ from .task_class import TaskClass
 
 _MOST_TASKS = 16
 _MOST_BYTES = 64 << 20
-"""Of the tasks of the kernel before the one in question, the last ones that are this few, and take this little."""
+"""Of the other tasks of the kernel, those nearest to the one in question that are this few, and take this little."""
 
 
 def state_kept(
     build: RecordedBuild, alone: TaskAlone, divergent: DivergentTask, fill: Fill
 ) -> Steps[Attribution | None]:
-    """The verdict on a task that is right alone, where it is not after earlier tasks of its kernel; None where it is
-    right then too, or is the kernel's first.
+    """The verdict on a task that is right alone, where it is not after tasks of its kernel that were submitted earlier;
+    of the first one, after those that do not wait for it. None where it is right then too, or there are none.
 
     Raises:
         UserError: a task cannot be taken alone, or does not run.
         NotWholeError: not all of its values were recorded.
     """
-    earlier = _earlier(build, divergent.task)
-    if not earlier:
+    others = _of_its_kernel(build, divergent.task)
+    if not others:
         return None
-    yield from Tell(f"running {divergent.task.name} after {plural(len(earlier), 'earlier task')} of it")
-    dump = yield from DumpWhole(build=build, tasks={task.ordinal for task in earlier})
+    yield from Tell(f"running {divergent.task.name} after {plural(len(others), 'other task')} of it")
+    dump = yield from DumpWhole(build=build, tasks={task.ordinal for task in others})
     before: list[GivenTask] = []
-    for task in earlier:
+    for task in others:
         values = values_of(dump, task)
         before.append(GivenTask.of(TaskAlone.of(build, task, values), values.before, fill))
     right = divergent.right_inputs
@@ -47,18 +50,26 @@ def state_kept(
         task_class=TaskClass.INTRODUCED,
         distances=None,
         reason=f"its kernel keeps state from task to task: alone the task is right, after "
-        f"{plural(len(earlier), 'earlier task')} of the kernel its result is off by {changed:.3g}",
+        f"{plural(len(others), 'other task')} of the kernel its result is off by {changed:.3g}",
     )
 
 
-def _earlier(build: RecordedBuild, task: KernelTask) -> list[KernelTask]:
+def _of_its_kernel(build: RecordedBuild, task: KernelTask) -> list[KernelTask]:
+    """Tasks of the same kernel that may have run before a task, in the order of their submission."""
+    earlier = reversed(build.tasks.tasks[: task.ordinal])
+    waits = ordered(build.tasks.graph)[:, task.task.position]
+    later = (other for other in build.tasks.tasks[task.ordinal + 1 :] if not waits[other.task.position])
+    return _few(task, earlier)[::-1] or _few(task, later)
+
+
+def _few(task: KernelTask, others: Iterable[KernelTask]) -> list[KernelTask]:
     chosen: list[KernelTask] = []
     left = _MOST_BYTES
-    for other in reversed(build.tasks.tasks[: task.ordinal]):
+    for other in others:
         if other.kernels != task.kernels:
             continue
         left -= other.all_bytes
         if left < 0 or len(chosen) == _MOST_TASKS:
             break
         chosen.append(other)
-    return chosen[::-1]
+    return chosen

@@ -97,8 +97,9 @@ def _localized(
     good: dict[str, str],
     bad: dict[str, str],
     right: torch.Tensor,
+    order: str = "serial",
 ) -> Divergence:
-    toolchain = trees.toolchain().under("serial")
+    toolchain = trees.toolchain().under(order)
     reference = GoodBuild(path=_build(folder / "good", tasks, good, right), toolchain=toolchain)
     return localize(
         LocalizationRequest(
@@ -132,6 +133,17 @@ def test_what_a_kernel_makes_of_where_its_tensors_lie_is_its_own_fault(
         (3, "again"): "introduced",
     }
     assert "its kernel keeps state from task to task" in found[3, "again"][1]
+
+
+@pytest.mark.long
+def test_state_is_found_where_the_first_task_of_a_kernel_ran_last(tmp_path: Path, good_trees: Trees) -> None:
+    right = torch.zeros(20, 16)
+    right[12:20] = _X0
+    good, bad = {**_GOOD}, {**_GOOD, "again": _STATE}
+    divergence = _localized(tmp_path, good_trees, _GEOMETRY[2:], good, bad, right, order="reverse")
+    (found,) = divergence.first_divergent
+    assert (found.position, found.kernel, found.task_class) == (0, "again", "introduced")
+    assert "its kernel keeps state from task to task" in found.reason
 
 
 @pytest.mark.long
