@@ -78,6 +78,17 @@ def ends(searched: RangeReport) -> tuple[str, str]:
     return pair if searched.seeks is Seeks.REGRESSION else (pair[1], pair[0])
 
 
+def comes_and_goes(report: Report) -> str | None:
+    """That one run of a script need not show what its side does; None where each side did the same in all runs."""
+    sides = [("bad", report.reproduce.bad), ("good", report.reproduce.good)]
+    told = [
+        f"{word} failed in {side.failures} of {plural(len(side.runs), 'run')}"
+        for word, side in sides
+        if side is not None and 0 < side.failures < len(side.runs)
+    ]
+    return f"The failure comes and goes ({', '.join(told)}): run a script more than once." if told else None
+
+
 def percent(probability: float) -> str:
     """A probability as people read it, never rounded up to certainty.
 

@@ -18,6 +18,7 @@ from ..run.view.words import STYLES
 from .first_divergence import localization_lines
 from .model.model import AnswerCommit, CommitReference, ProbeReport, Report, RunReport, Side
 from .phrases import (
+    comes_and_goes,
     confidence,
     day,
     earlier,
@@ -69,7 +70,7 @@ def print_report(report: Report, directory: Path, console: Console) -> None:
         if entries:
             _heading(title, console)
             _print_entries(console, entries)
-    _print_reproduction(directory, console)
+    _print_reproduction(report, directory, console)
     if report.repeat is not None:
         _heading("to search again", console)
         for line in report.repeat.split("\n"):
@@ -244,7 +245,7 @@ def _pins(report: Report) -> list[Entry]:
     return entries
 
 
-def _print_reproduction(directory: Path, console: Console) -> None:
+def _print_reproduction(report: Report, directory: Path, console: Console) -> None:
     scripts = [directory / script for script in (BAD_SCRIPT, GOOD_SCRIPT)]
     written = [script for script in scripts if script.is_file()]
     if written:
@@ -252,6 +253,8 @@ def _print_reproduction(directory: Path, console: Console) -> None:
     for script in written:
         # Unwrapped, so that it can be copied.
         console.print(Text(shlex.join(["sh", str(script)])), soft_wrap=True)
+    if written and (told := comes_and_goes(report)):
+        console.print(Text(told, style="yellow"))
 
 
 def _print_places(report: Report, directory: Path, console: Console) -> None:

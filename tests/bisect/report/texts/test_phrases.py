@@ -3,6 +3,7 @@
 import pytest
 
 from precision_bisect.bisect.report import phrases
+from precision_bisect.bisect.report.markdown import render_markdown
 from precision_bisect.bisect.report.model.model import UNFINISHED, RunError
 from precision_bisect.bisect.result import LayerCell, MovedLayers, PinRecord
 from precision_bisect.store.vocabulary import BisectionOutcome, Judgement, Seeks
@@ -53,6 +54,18 @@ def test_the_older_end_comes_first(culprit: StoredBisection) -> None:
     (searched,) = culprit.report().ranges
     assert phrases.ends(searched) == (sha("c0"), sha("c6"))
     assert phrases.ends(searched.model_copy(update={"seeks": Seeks.FIX})) == (sha("c6"), sha("c0"))
+
+
+def test_that_a_failure_comes_and_goes_is_told_beside_the_scripts(culprit: StoredBisection) -> None:
+    report = culprit.report()
+    assert phrases.comes_and_goes(report) is None
+    bad = report.reproduce.bad
+    assert bad is not None
+    flaky = bad.model_copy(update={"failures": 1, "runs": (1, 2, 3)})
+    told = report.model_copy(update={"reproduce": report.reproduce.model_copy(update={"bad": flaky})})
+    words = "The failure comes and goes (bad failed in 1 of 3 runs): run a script more than once."
+    assert phrases.comes_and_goes(told) == words
+    assert words in render_markdown(told)
 
 
 def test_a_confidence_is_told_with_what_was_asked(culprit: StoredBisection) -> None:
