@@ -247,7 +247,7 @@ class Examiner:
             head,
             content,
             runs,
-            f"passed at {good[:12]}: {_shown(last)}",
+            f"{_shown(last)}; it passed at {good[:12]}",
             regression=regression.id,
         )
 

@@ -48,13 +48,13 @@ class Grid:
 
     @property
     def days(self) -> Mapping[int, str]:
-        """The day of the month of each night, by its id; of several nights of one day with `.2` and so on behind it."""
+        """The day of the month of each night, by its id; of several nights of one day with `(2)` and so on behind it."""
         earlier = Counter[date]()
         days: dict[int, str] = {}
         for night in self.nights:
             day = night.started.date()
             earlier[day] += 1
-            days[night.id] = f"{day.day}.{earlier[day]}" if earlier[day] > 1 else f"{day.day}"
+            days[night.id] = f"{day.day} ({earlier[day]})" if earlier[day] > 1 else f"{day.day}"
         return days
 
     @property

@@ -65,7 +65,7 @@ def test_nights_of_one_day_are_numbered(tmp_path: Path) -> None:
         second.started = first.started
         assert nights.newest_grid(session, "nightly").days == {
             first.id: f"{first.started.day}",
-            second.id: f"{first.started.day}.2",
+            second.id: f"{first.started.day} (2)",
             third.id: f"{third.started.day}",
         }
 
