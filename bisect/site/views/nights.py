@@ -48,7 +48,7 @@ class Grid:
 
     @property
     def days(self) -> Mapping[int, str]:
-        """The day of the month of each night, by its id; of several nights of one day with `(2)` and so on behind it."""
+        """The day of the month of each night, by its id; of a second night of one day with `(2)` behind it."""
         earlier = Counter[date]()
         days: dict[int, str] = {}
         for night in self.nights:
