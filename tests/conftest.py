@@ -34,7 +34,11 @@ settings.register_profile("quick", max_examples=FULL_EXAMPLES // 5, deadline=Non
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Equal sources and loops are compiled once, by all tests and runs of tests; without pytest's cache, each time."""
+    """Equal sources and loops are compiled once, by all tests and runs of tests; without pytest's cache, each time.
+
+    torch gets one thread: its threads spin while they wait for each other, and what tests start fills the cores.
+    """
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
     if config.pluginmanager.hasplugin("cacheprovider"):
         compile_once(config.cache.mkdir("compiled"))
         keep_kernels(config.cache.mkdir("kernels"))
