@@ -14,7 +14,6 @@ import pytest
 from precision_bisect.demo.layout import MIN_COMMITS
 from precision_bisect.demo.make import DemoError, Truth, make_demo
 from precision_bisect.demo.scenarios import SETTINGS, Scenario
-from tests.support.quick import quick_first
 
 COMMITS, SEED = 40, 3
 QUIET_PLACES = ("docs/", "tests/", ".github/")
@@ -331,7 +330,8 @@ def outcome(done: subprocess.CompletedProcess[str]) -> str:
     return "stall" if "rc=-100" in done.stderr else f"other: {done.stderr[-400:]}"
 
 
-@pytest.mark.parametrize("scenario", quick_first(DETERMINISTIC))
+@pytest.mark.long
+@pytest.mark.parametrize("scenario", DETERMINISTIC)
 def test_culprit_fails_and_its_parent_passes(stack: MakeStack, lab: Lab, scenario: Scenario) -> None:
     made = stack(scenario)
     for culprit in made.truth.culprits:

@@ -113,6 +113,7 @@ def test_killed_at_random_instants_nothing_is_lost_and_nothing_false_is_noted(
     line.check()
 
 
+@pytest.mark.long
 def test_ctrl_c_records_nothing_and_says_how_to_go_on(make: Callable[..., SlowLine]) -> None:
     line = make(hangs=(1, 23))
     process = line.start(*line.arguments, "--jobs", "2")

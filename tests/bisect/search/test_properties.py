@@ -113,7 +113,8 @@ def test_ranges_without_a_culprit_accuse_nobody(good: float, bad: float):
         assert not isinstance(ask(graph, [True] * 32, good=good, bad=bad, rng=random.Random(seed)), Found)
 
 
-@pytest.mark.parametrize("seed", quick_first(range(4)))
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(4))
 def test_ends_that_differed_by_luck_end_the_search_before_long(seed: int):
     """Every commit fails at one rate, but both ends showed otherwise at first."""
     rng = random.Random(seed)

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import TestRepository
-from tests.support.quick import quick_first
 from tests.system.questions.test_predicate import found, run
 
 COMMITS, BROKEN_FROM = 24, 14
@@ -43,7 +42,8 @@ def runs_of(folder: Path) -> dict[str, int]:
     return counts
 
 
-@pytest.mark.parametrize("gallop", quick_first(["commits", "days"]))
+@pytest.mark.long
+@pytest.mark.parametrize("gallop", ["commits", "days"])
 def test_it_finds_both_ends(
     repository: TestRepository, tmp_path: Path, gallop: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

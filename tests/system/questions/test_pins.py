@@ -210,7 +210,8 @@ def test_a_version_is_named_with_the_commit_that_moves_it(pinned: Pinned) -> Non
     assert script.stdout.splitlines()[-1] == "RIGHT", script.stderr
 
 
-@pytest.mark.parametrize("guilty", quick_first(["isa", "assembler"]))
+@pytest.mark.long
+@pytest.mark.parametrize("guilty", ["isa", "assembler"])
 def test_a_commit_that_moves_two_pins(pinned: Pinned, guilty: str) -> None:
     """What is old and what is new is combined: the one at fault is told from the other."""
     broken = " wrong" if guilty == "isa" else ""

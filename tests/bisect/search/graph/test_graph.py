@@ -31,6 +31,7 @@ def test_children_mirror_parents(graph: CommitGraph):
     }
 
 
+@pytest.mark.long
 def test_a_range_of_100_000_commits_needs_no_square_of_memory():
     graph = CommitGraph(branching(100_000, 0.1, random.Random(7)))
     counts = graph.ancestor_sums(np.ones(len(graph)))

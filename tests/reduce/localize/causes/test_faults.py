@@ -97,6 +97,7 @@ def localized(
     return localize(request, on_progress=lambda _text: None)
 
 
+@pytest.mark.long
 def test_a_loop_that_runs_once_too_few_beside_rounding(
     tmp_path: Path, good_trees: Trees, chain: Path
 ) -> None:

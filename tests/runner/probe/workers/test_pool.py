@@ -55,6 +55,7 @@ def test_a_probe_is_made_and_another_one_cancelled(pool: WorkerPool, small: Smal
     assert pool.next_event(timeout=0.1) is None
 
 
+@pytest.mark.long
 def test_the_probe_of_a_killed_worker_is_told_as_lost(small: SmallStack) -> None:
     small.case = {"command": ["sh", "-c", f"test -e {small.folder}/go || sleep 600; echo RIGHT"]}
     with WorkerPool(setup_of(small), jobs=2, backend="loky") as pool:
