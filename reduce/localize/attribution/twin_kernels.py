@@ -185,8 +185,8 @@ def _reason(task_class: TaskClass, distances: Distances, *, inputs_diverge: bool
         case TaskClass.INTRODUCED:
             small = distances.introduced <= distances.floor
             return (
-                f"alone on the reference's inputs the kernel misses its result by {distances.introduced:.3g}"
-                + (f", no more than one ulp of its inputs does ({distances.floor:.3g})" if small else "")
+                f"run alone on the reference's inputs, the result of the kernel is off by {distances.introduced:.3g}"
+                + (f"; one ulp of its inputs moves it by as much ({distances.floor:.3g})" if small else "")
             )
         case TaskClass.INTERACTION:
             read = (

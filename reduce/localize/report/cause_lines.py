@@ -83,7 +83,8 @@ def _print_cause(number: int, cause: FailureCause, line: SummaryLines) -> None:
     )
     line(f"cause {number}, {cause.kind}: {cause.what}", "bold red")
     line(f"  {shown}")
-    for change in line.first(cause.changes, _MOST):
+    # A change without a file, such as that of the runtime, is all told by the kind.
+    for change in line.first([each for each in cause.changes if each.file], _MOST):
         line(f"  {_name(change)}{'' if change.line is None else f':{change.line}'}")
         for text in line.first(change.diff, _MOST_LINES):
             line(f"    {text}", "dim")

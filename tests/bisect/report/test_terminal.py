@@ -70,7 +70,9 @@ def test_a_submodule_culprit_is_told_with_what_brought_it_in(submodule_culprit: 
     text = flowing(printed(submodule_culprit))
     assert f"culprit runtime {sha('r2')}" in text
     assert f"through compiler {sha('c5')[:12]} Subject of c5" in text
-    assert "the commit with the old one is good, its parent with the new one bad; due to: submodule" in text
+    assert (
+        "the commit with the old pin is good, its parent with the new pin is bad; due to: submodule" in text
+    )
     assert "layers compiler, runtime and ptoas moved at once: it takes runtime to be new" in text
 
 
