@@ -96,4 +96,6 @@ def test_without_a_name_every_commit_of_a_wall_is_tried() -> None:
     task, tried, _ = searched(50, named=False)
     assert sorted(tried) == [*WALL]
     assert task.conclusion is not None
-    assert task.conclusion.message.endswith("of which too few could be tested")
+    assert task.conclusion.message.endswith(
+        "of which too few could be tested; --cherry-pick and --overlay lay over them what makes them testable"
+    )

@@ -66,6 +66,7 @@ def _rate(log: ProbeLog, end: Literal["good", "bad"], target: Target) -> EndRate
     )
 
 
+_HOW_TO_TEST = "; --cherry-pick and --overlay lay over them what makes them testable"
 _WHY = {
     "nothing tells": "no further run tells them apart for what it costs",
     "bound": "as many runs were made as the search may take",
@@ -93,7 +94,7 @@ def without_culprit(
         case OnlySkipped(candidates=suspects):
             outcome = BisectionOutcome.ONLY_SKIPPED
             among = f"one of {plural(len(suspects), 'commit')} of {repository}"
-            message = f"the {what} is {among}, of which too few could be tested{wall}"
+            message = f"the {what} is {among}, of which too few could be tested{wall or _HOW_TO_TEST}"
         case Undecided(suspects=suspects, why=why):
             outcome = BisectionOutcome.SUSPECT
             message = f"the {what} is probably one of {plural(len(suspects), 'commit')} of {repository}: {_WHY[why]}"
