@@ -8,6 +8,7 @@ from pathlib import Path
 
 from sqlalchemy.orm import Session, sessionmaker
 
+from ...runner.case.case import with_predecessors
 from ...runner.errors import UsageError
 from ...runner.git.repository import GitRepository
 from ...runner.probe.workers.backends import check_backend
@@ -75,6 +76,7 @@ def _check_resume(options: BisectOptions) -> None:
         "--bad": options.bad,
         "--repo": options.repo,
         "--case": options.case,
+        "--after": options.after or None,
         "--bad-when": options.bad_when,
         "--golden-data": options.golden_data,
         "--runtime-dir": options.runtime_dir,
@@ -132,6 +134,7 @@ def question_of(options: BisectOptions) -> Question:
 
     Raises `UsageError` where options contradict each other, or one that is needed is missing.
     """
+    _check_after(options)
     if options.interactive:
         options = _left_to_person(options)
     log = None if options.replay is None else BisectLog.read(options.replay)
@@ -147,7 +150,7 @@ def question_of(options: BisectOptions) -> Question:
             "directory with --runtime-dir"
         )
     return Question(
-        stack=stack.with_case_variables(read_variables(options.env)),
+        stack=with_predecessors(stack.with_case_variables(read_variables(options.env)), options.after),
         repository=repository,
         good=ends.good,
         bad=ends.bad,
@@ -174,6 +177,17 @@ def question_of(options: BisectOptions) -> Question:
         typed=options.typed,
         seeks=Seeks.FIX if options.find_fix else Seeks.REGRESSION,
     )
+
+
+def _check_after(options: BisectOptions) -> None:
+    """Raises `UsageError` where no script of a stack's case runs, behind which the cases of `--after` could."""
+    beside = {"a command behind --": options.predicate, "--runtime-dir": options.runtime_dir}
+    found = next((name for name, given in beside.items() if given is not None), None)
+    if options.after and (found is not None or options.case is None):
+        raise UsageError(
+            f"--after {options.after[0]}: expected a script with --case alone, which is run in its process after it, "
+            f"found {found or 'no --case'}; leave --after out, or name the script"
+        )
 
 
 def _left_to_person(options: BisectOptions) -> BisectOptions:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from ...runner.case.case import CaseName
+from ...runner.case.case import CaseName, predecessors
 from ...runner.case.runtime_dir import check_runtime_dir
 from ...runner.errors import UsageError, UserError
 from ...runner.git.overlays import read_laid_over
@@ -57,26 +57,26 @@ def check_checkouts(request: BisectRequest, workspace: Workspace) -> list[str]:
             continue
         stack = request.stack
         if request.case is not None and name == stack.case.repository:
-            path = str(CaseName.parse(request.case, stack).path)
-            if path in changed:
-                raise UserError(
-                    f"{repository.path / path}: expected the case as committed, found changes that no probe would see; "
-                    "commit them first"
-                )
+            for script in (CaseName.parse(request.case, stack), *predecessors(stack)):
+                if str(script.path) in changed:
+                    raise UserError(
+                        f"{repository.path / script.path}: expected the case as committed, found changes that no probe "
+                        "would see; commit them first"
+                    )
         more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
         notices.append(f"{repository.path}: uncommitted changes are not tested ({changed[0]}{more})")
     if request.case is not None:
-        _check_case_exists(request, workspace)
+        _check_exists(CaseName.parse(request.case, request.stack), request, workspace, option="--case")
+        for predecessor in predecessors(request.stack):
+            _check_exists(predecessor, request, workspace, option="--after")
     return notices
 
 
-def _check_case_exists(request: BisectRequest, workspace: Workspace) -> None:
-    assert request.case is not None
-    case = CaseName.parse(request.case, request.stack)
+def _check_exists(case: CaseName, request: BisectRequest, workspace: Workspace, *, option: str) -> None:
     name = request.stack.case.repository
     sha = request.fixed.get(name, request.bad if name == request.repository else None)
     repository, overlays = workspace.clones[name], request.stack.repositories[name].overlays
     if sha is not None and read_laid_over(repository, overlays, sha, str(case.path)) is None:
         raise UsageError(
-            f"--case {case.path}: expected a file of {workspace.repositories[name].path} at {sha[:12]}, found none"
+            f"{option} {case.path}: expected a file of {workspace.repositories[name].path} at {sha[:12]}, found none"
         )

@@ -87,9 +87,10 @@ def told(earlier: EarlierRuns) -> str:
 
 
 def _of_nights(request: BisectRequest, journal: EarlierRunJournal) -> Iterable[NightlyRun]:
-    """The runs of nights, which do not keep what variables their cases had, and have no overlays: they count where this
-    one has none."""
-    if request.stack.case.variables or any(_overlays(request.stack.model_dump())):
+    """The runs of nights, which do not keep what variables and predecessors their cases had, and have no overlays: they
+    count where this one has none."""
+    own = request.stack.case
+    if own.variables or own.after or any(_overlays(request.stack.model_dump())):
         return ()
     return journal.of_nights(repository=request.repository, platform=request.platform)
 
@@ -97,11 +98,11 @@ def _of_nights(request: BisectRequest, journal: EarlierRunJournal) -> Iterable[N
 def _alike(row: BisectionRow, request: BisectRequest) -> bool:
     """Whether a bisection asked the same of some case of the same stack and platform."""
     asked = row.request
-    stack, variables = asked["stack"], asked["stack"]["case"].get("variables", {})
-    same = (stack["name"], asked["platform"], asked["bad_when"], variables, [*_overlays(stack)])
-    own = request.stack
-    overlays = [*_overlays(own.model_dump())]
-    wanted = (own.name, request.platform, request.bad_when, own.case.variables, overlays)
+    stack, own = asked["stack"], request.stack
+    beside = (stack["case"].get("variables", {}), tuple(stack["case"].get("after", ())), [*_overlays(stack)])
+    own_beside = (own.case.variables, own.case.after, [*_overlays(own.model_dump())])
+    same = (stack["name"], asked["platform"], asked["bad_when"], beside)
+    wanted = (own.name, request.platform, request.bad_when, own_beside)
     return same == wanted and asked["case"] is not None and not asked.get("interactive", False)
 
 

@@ -1,8 +1,9 @@
 """An end that lacks a module or a tool says so before minutes of building."""
 
 from collections.abc import Mapping
+from itertools import product
 
-from ...runner.case.case import CaseName
+from ...runner.case.case import CaseName, predecessors
 from ...runner.case.lacks import CaseImports, may_install
 from ...runner.errors import UserError
 from ...runner.git.revisions import Revisions
@@ -19,10 +20,10 @@ def check_lacks(request: BisectRequest, workspace: Workspace, revisions: Revisio
     sentences: list[str] = []
     if request.case is None:
         return sentences
-    case = CaseName.parse(request.case, request.stack)
-    for end, sha in ends.items():
+    scripts = (*predecessors(request.stack), CaseName.parse(request.case, request.stack))
+    for (end, sha), script in product(ends.items(), scripts):
         complete = revisions.complete({**request.frozen, request.repository: sha})
-        lack = lack_of(request.stack, workspace, case, complete)
+        lack = lack_of(request.stack, workspace, script, complete)
         if lack is None:
             continue
         sentence = f"{end} {sha[:12]}: {lack}"

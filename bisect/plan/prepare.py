@@ -69,6 +69,11 @@ def prepare(question: Question, home: Home) -> Plan:
     if variables := request.stack.case.variables:
         told = ", ".join(f"{name}={unfilled(text)}" for name, text in variables.items())
         notices.append(f"every run of the case has {told}")
+    if after := request.stack.case.after:
+        notices.append(
+            f"every run of the case comes after {', '.join(after)} in one process; localization and --reduce run its "
+            "build alone"
+        )
     if request.replays:
         notices.append("outputs are compared with the tolerance that the harness takes by default")
     return Plan(name=name, request=request, range=loaded, notices=tuple(notices))

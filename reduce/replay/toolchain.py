@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ...runner.case.case import without_predecessors
 from ...runner.case.scene_tests import with_harness
 from ...runner.errors import UsageError
 from ...runner.git.repository import LOCAL_VARIABLES
@@ -52,7 +53,7 @@ class Toolchain:
         platform = platform or next(iter(stack.platforms))
         if platform not in stack.platforms:
             raise UsageError(f"--platform: expected one of {sorted(stack.platforms)}, found {platform!r}")
-        stack = with_harness(stack)
+        stack = without_predecessors(with_harness(stack))  # a build is run alone
         if not stack.case.harness:
             raise UsageError(f"stack {stack.name}: expected a case that calls the golden harness, found none")
         if not os.access(python, os.X_OK):

@@ -9,6 +9,7 @@ from pathlib import Path, PurePosixPath
 from ..errors import UsageError
 from ..stack.stack import Stack
 from ..stack.templates import fill
+from .shim import case_begins_line
 
 _SHIM = Path(__file__).with_name("shim.py")
 _OPTION = re.compile(r"(?<![\w-])--[a-z][\w-]*")
@@ -16,13 +17,13 @@ _OPTION = re.compile(r"(?<![\w-])--[a-z][\w-]*")
 
 @dataclass(frozen=True, kw_only=True)
 class CaseName:
-    """`--case`: a script of the case repository, and arguments of its own behind it."""
+    """`--case` or `--after`: a script of the case repository, and arguments of its own behind it."""
 
     path: PurePosixPath
     arguments: tuple[str, ...]
 
     @classmethod
-    def parse(cls, text: str, stack: Stack) -> "CaseName":
+    def parse(cls, text: str, stack: Stack, *, option: str = "--case") -> "CaseName":
         """Reads the option's text. An absolute path inside the user's checkout means the file at the commit at hand.
 
         Raises:
@@ -31,15 +32,15 @@ class CaseName:
         try:
             words = shlex.split(text)
         except ValueError as error:
-            raise UsageError(f"--case {text}: expected a script and perhaps arguments: {error}") from error
+            raise UsageError(f"{option} {text}: expected a script and perhaps arguments: {error}") from error
         if not words:
-            raise UsageError("--case: expected a script and perhaps arguments, found nothing")
+            raise UsageError(f"{option}: expected a script and perhaps arguments, found nothing")
         root = stack.repositories[stack.case.repository].path
         path = Path(words[0])
         if path.is_absolute() and (path.parent.resolve() / path.name).is_relative_to(root):
             path = (path.parent.resolve() / path.name).relative_to(root)
         if path.is_absolute() or ".." in path.parts:
-            raise UsageError(f"--case {words[0]}: expected a path inside {root}")
+            raise UsageError(f"{option} {words[0]}: expected a path inside {root}")
         return cls(path=PurePosixPath(path), arguments=tuple(words[1:]))
 
     def __str__(self) -> str:
@@ -64,6 +65,8 @@ class CaseCommand:
 
     argv: tuple[str, ...]
     missing: tuple[str, ...]
+    begins: str | None = None
+    """The line that is printed before the case's own, where others run before it."""
 
 
 def options_in_help(text: str) -> frozenset[str]:
@@ -87,7 +90,8 @@ def case_command(
     """The command that runs a case.
 
     An option that the case offers at this commit is given to it, in the spelling it has there; the rest goes to
-    the shim where the case runs under one. `values` fills the placeholders of the stack file.
+    the shim where the case runs under one. `values` fills the placeholders of the stack file. What runs before the case
+    gets the words of the stack's command, and arguments of its own, but none of the options.
     """
     shim: list[str] = []
     own: list[str] = []
@@ -102,11 +106,50 @@ def case_command(
             target.extend((word, *value))
     script = [values["case"]]
     if stack.case.harness:
-        script = [str(_SHIM), "--outcome", str(outcome), *shim, "--", values["case"]]
+        before = [
+            word for each in predecessors(stack) for word in ("--after", _words_of(each, stack, values))
+        ]
+        script = [str(_SHIM), "--outcome", str(outcome), *shim, *before, "--", values["case"]]
     argv: list[str] = []
     for word in stack.case.command:
         argv.extend(script if word == "{case}" else [fill(word, values)])
-    return CaseCommand(argv=(*argv, *(case.arguments if case else ()), *own), missing=tuple(missing))
+    return CaseCommand(
+        argv=(*argv, *(case.arguments if case else ()), *own),
+        missing=tuple(missing),
+        begins=case_begins_line(str(outcome)) if stack.case.after else None,
+    )
+
+
+def predecessors(stack: Stack) -> tuple[CaseName, ...]:
+    """What runs before the case, in its process. Raises `UsageError` where one is no script of the case repository."""
+    return tuple(CaseName.parse(text, stack, option="--after") for text in stack.case.after)
+
+
+def with_predecessors(stack: Stack, texts: Sequence[str]) -> Stack:
+    """The stack with these cases run before its own, behind those it has. Raises `UsageError`."""
+    if not texts:
+        return stack
+    if not stack.case.harness:
+        raise UsageError(
+            f"--after {texts[0]}: expected a case that runs under the harness's shim (case.harness), found none in "
+            f"stack {stack.name}; leave --after out, or let the case's own script run it first"
+        )
+    named = tuple(str(CaseName.parse(text, stack, option="--after")) for text in texts)
+    case = stack.case.model_copy(update={"after": (*stack.case.after, *named)})
+    return stack.model_copy(update={"case": case})
+
+
+def without_predecessors(stack: Stack) -> Stack:
+    """The stack with nothing run before its case."""
+    return stack.model_copy(update={"case": stack.case.model_copy(update={"after": ()})})
+
+
+def _words_of(predecessor: CaseName, stack: Stack, values: Mapping[str, str]) -> str:
+    """The command line of what runs before the case: as the stack's command has it behind the case's own script."""
+    command = stack.case.command
+    shared = [fill(word, values) for word in command[command.index("{case}") + 1 :]]
+    path = str(PurePosixPath(values[stack.case.repository]) / predecessor.path)
+    return shlex.join((path, *shared, *predecessor.arguments))
 
 
 def _wanted(stack: Stack, options: RunOptions) -> list[tuple[Sequence[str], str, tuple[str, ...]]]:

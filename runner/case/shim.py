@@ -1,14 +1,16 @@
 """Runs a case as `python case.py ...` would, and writes down what the golden harness returned.
 
     python shim.py --outcome OUT.json [--golden-data DIR] [--save-data] [--dump-args N] [--dep-gen]
-                   [--runtime-dir DIR] [--dump-passes] -- case.py [argument ...]
+                   [--runtime-dir DIR] [--dump-passes] [--after "OTHER.py [argument ...]"] -- case.py [argument ...]
 
 This one file runs under the stack's own interpreter, CPython 3.9 or later, with nothing but the standard
 library. `golden.run` and `golden.run_jit` are wrapped as soon as their module is imported: the settings above
 are put into every call, each where the signature at hand has a place for it, and OUT.json is rewritten
 when a call begins and ends (`harness_outcome.py` reads it). What the case prints, and its exit code, stay as
-they are. It is one file because no module of ours may stand beside those that the case imports; from the top: the
-process, the harness, its settings, the outcome, the errors of outputs.
+they are. Each script of `--after` runs before the case, as another `__main__` of the same process: its calls get no
+settings and are not told, and only what is printed behind `case_begins_line` is the case's. This is one file because no
+module of ours may stand beside those that the case imports; from the top: the process, what runs before the case, the
+harness, its settings, the outcome, the errors of outputs.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ import json
 import math
 import os
 import platform
+import shlex
 import threading
 import types
 from collections.abc import Callable, Container
@@ -69,31 +72,57 @@ def main() -> None:
     parser.add_argument("--dep-gen", action="store_true", default=None)
     parser.add_argument("--runtime-dir")
     parser.add_argument("--dump-passes", action="store_true", default=None)
+    parser.add_argument("--after", action="append", default=[], type=shlex.split)
     # argparse's own handling of `--` would also take one that belongs to the case.
     end = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
     options = vars(parser.parse_args(sys.argv[1:end]))
     case, *arguments = sys.argv[end + 1 :] or parser.error("expected `-- case.py`, found no case")
-    path = options.pop("outcome")
+    path, predecessors = options.pop("outcome"), options.pop("after")
     outcome = OutcomeFile(path)
     try:
         outcome.create()
     except OSError as error:
         parser.error(f"--outcome {path}: {error.strerror}; name a file in a folder that can be written")
     settings = {name: value for name, value in options.items() if value is not None}
-    sys.meta_path.insert(0, HarnessFinder(outcome, settings))
-    run_as_main(case, arguments)
-
-
-def run_as_main(case: str, arguments: list[str]) -> None:
-    """Execute a script in a new `__main__`; `sys.argv` and `sys.path` are what the interpreter would set."""
-    # The interpreter joins the two as they are; pathlib would drop a `./`, which the case could see.
-    path = case if case.startswith("/") else f"{Path.cwd()}/{case}"
+    harness = HarnessFinder(outcome, settings, is_watching=not predecessors)
+    sys.meta_path.insert(0, harness)
+    if predecessors:
+        for predecessor in predecessors:
+            run_before(predecessor)
+        flush_streams()
+        outcome.begin_case()
+        say_case_begins(path)
+        harness.is_watching = True
+    source = source_of_script(case)
     try:
-        source = Path(path).read_bytes()
+        run_as_main(case, source, arguments)
+    except SystemExit:
+        raise
+    except BaseException:
+        hide_shim_frames()
+        raise
+
+
+def source_of_script(script: str) -> bytes:
+    """The bytes of a script; exits as the interpreter does where it cannot be read."""
+    path = full_path(script)
+    try:
+        return Path(path).read_bytes()
     except OSError as error:
         reason = f"[Errno {error.errno}] {error.strerror}"
         print(f"{sys.executable}: can't open file {path!r}: {reason}", file=sys.stderr)
         raise SystemExit(2) from None
+
+
+def full_path(script: str) -> str:
+    """The absolute path of a script."""
+    # The interpreter joins the two as they are; pathlib would drop a `./`, which the case could see.
+    return script if script.startswith("/") else f"{Path.cwd()}/{script}"
+
+
+def run_as_main(script: str, source: bytes, arguments: list[str]) -> None:
+    """Execute a script in a new `__main__`; `sys.argv` and `sys.path` are what the interpreter would set."""
+    path = full_path(script)
     main_module = types.ModuleType("__main__")
     main_module.__dict__.update(
         __loader__=importlib.machinery.SourceFileLoader("__main__", path),
@@ -103,16 +132,15 @@ def run_as_main(case: str, arguments: list[str]) -> None:
     if sys.version_info < (3, 14):
         main_module.__dict__.update(__annotations__={}, __cached__=None)
     sys.modules["__main__"] = main_module
-    sys.argv[:] = [case, *arguments]
+    sys.argv = [script, *arguments]
     if not (sys.flags.isolated or getattr(sys.flags, "safe_path", False)):
-        sys.path.insert(0, str(Path(path).resolve().parent))
-    try:
-        exec(compile(source, path, "exec", dont_inherit=True), main_module.__dict__)
-    except SystemExit:
-        raise
-    except BaseException:
-        hide_shim_frames()
-        raise
+        sys.path.insert(0, folder_of(path))
+    exec(compile(source, path, "exec", dont_inherit=True), main_module.__dict__)
+
+
+def folder_of(path: str) -> str:
+    """The folder in which a script's imports are looked for first."""
+    return str(Path(path).resolve().parent)
 
 
 def hide_shim_frames() -> None:
@@ -120,17 +148,22 @@ def hide_shim_frames() -> None:
     show = sys.excepthook
 
     def excepthook(kind: type[BaseException], error: BaseException, trace: Any) -> None:
-        pending: list[BaseException | None] = [error]
-        seen: set[int] = set()
-        while pending:
-            current = pending.pop()
-            if current is not None and id(current) not in seen:
-                seen.add(id(current))
-                current.__traceback__ = without_shim_frames(current.__traceback__)
-                pending += [current.__cause__, current.__context__]
+        leave_out_shim_frames(error)
         show(kind, error, error.__traceback__)
 
     sys.excepthook = excepthook
+
+
+def leave_out_shim_frames(error: BaseException) -> None:
+    """Take the shim's own frames out of the traces of an exception, and of those that led to it."""
+    pending: list[BaseException | None] = [error]
+    seen: set[int] = set()
+    while pending:
+        current = pending.pop()
+        if current is not None and id(current) not in seen:
+            seen.add(id(current))
+            current.__traceback__ = without_shim_frames(current.__traceback__)
+            pending += [current.__cause__, current.__context__]
 
 
 def without_shim_frames(trace: types.TracebackType | None) -> types.TracebackType | None:
@@ -150,13 +183,82 @@ def without_shim_frames(trace: types.TracebackType | None) -> types.TracebackTyp
     return kept[0] if kept else None
 
 
+# What runs before the case: other scripts, whose state the case finds.
+
+
+def run_before(words: list[str]) -> None:
+    """Run a script with its arguments, and say how it ended. Only an interrupt, and the end of a process that it
+    forked, go further than that."""
+    script, *arguments = words
+    source = source_of_script(script)
+    process = os.getpid()
+    ended = "exit code 0"
+    try:
+        run_as_main(script, source, arguments)
+    except SystemExit as error:
+        if os.getpid() != process:
+            raise
+        ended = f"exit code {exit_code(error)}"
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        leave_out_shim_frames(error)
+        sys.excepthook(type(error), error, error.__traceback__)
+        ended = type(error).__name__
+        if os.getpid() != process:
+            raise SystemExit(1) from None
+    if os.getpid() != process:
+        raise SystemExit(0)
+    with contextlib.suppress(ValueError):
+        sys.path.remove(folder_of(full_path(script)))
+    flush_streams()
+    write_line(2, f"{script}: ran before the case, and ended with {ended}")
+
+
+def exit_code(error: SystemExit) -> int:
+    """What the process would have ended with; a message is printed as it would have been."""
+    if error.code is None or isinstance(error.code, int):
+        return error.code or 0
+    print(error.code, file=sys.stderr)
+    return 1
+
+
+def say_case_begins(outcome: str) -> None:
+    """Print the line behind which all is the case's, to both streams: they are read apart."""
+    for descriptor in (1, 2):
+        write_line(descriptor, case_begins_line(outcome))
+
+
+def case_begins_line(outcome: str) -> str:
+    """What is printed before the case begins; with the name of the outcome's file no script says the same."""
+    return f"{Path(outcome).name}: here the case begins"
+
+
+def write_line(descriptor: int, text: str) -> None:
+    """Write a line of its own, whatever scripts did to `sys.stdout` and have left unfinished."""
+    with contextlib.suppress(OSError):
+        os.write(descriptor, f"\n{text}\n".encode("utf-8", "replace"))
+
+
+def flush_streams() -> None:
+    """Write out what was printed so far, by Python and by C libraries."""
+    for stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__):
+        with contextlib.suppress(Exception):
+            cast("Any", stream).flush()
+    with contextlib.suppress(Exception):
+        ctypes = importlib.import_module("ctypes")  # not every interpreter has it
+        ctypes.CDLL(None).fflush(None)
+
+
 # The harness: its entry points are wrapped once they have been imported.
 
 
 class HarnessFinder:
     """A finder for `sys.meta_path` that wraps the harness's entry points, in whichever module they are."""
 
-    def __init__(self, outcome: OutcomeFile, settings: dict[str, Any]) -> None:
+    def __init__(self, outcome: OutcomeFile, settings: dict[str, Any], *, is_watching: bool) -> None:
+        self.is_watching = is_watching
+        """Whether calls are the case's; those of scripts that run before it are left as they are."""
         self._outcome = outcome
         self._settings = settings
         self._thread = threading.local()
@@ -217,7 +319,7 @@ class HarnessFinder:
         @functools.wraps(function)
         def wrapper(*args: Any, **kwargs: Any) -> Any:
             # One entry point may call the other: the outer call is the one to tell.
-            if getattr(self._thread, "is_inside", False):
+            if not self.is_watching or getattr(self._thread, "is_inside", False):
                 return function(*args, **kwargs)
             arguments = arguments_of(function, args, kwargs)
             if arguments is None:
@@ -403,10 +505,19 @@ class OutcomeFile:
         self._pid = os.getpid()
         self._lock = threading.Lock()
         self._calls: list[dict[str, Any]] = []
+        self._began: int | None = None
 
     def create(self) -> None:
         """Write the file without calls; raises OSError if that cannot be done."""
         with self._lock:
+            self._write()
+
+    def begin_case(self) -> None:
+        """Note when the case begins behind other scripts, by the clock of files; without room for that the run cannot
+        be told from theirs, and ends here."""
+        with self._lock:
+            self._write()
+            self._began = self._path.stat().st_mtime_ns
             self._write()
 
     def begin(self, record: dict[str, Any]) -> None:
@@ -433,7 +544,12 @@ class OutcomeFile:
             "version": platform.python_version(),
             "implementation": platform.python_implementation(),
         }
-        document = {"schema_version": SCHEMA_VERSION, "interpreter": interpreter, "calls": self._calls}
+        document = {
+            "schema_version": SCHEMA_VERSION,
+            "interpreter": interpreter,
+            "began": self._began,
+            "calls": self._calls,
+        }
         partial = self._path.with_name(f"{self._path.name}.{self._pid}.partial")
         try:
             partial.write_text(json.dumps(document, allow_nan=False), encoding="ascii")

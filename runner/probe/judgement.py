@@ -25,16 +25,34 @@ NOT_JUDGED = Classification(verdict=Verdict.UNKNOWN, signature=None, evidence=()
 
 
 class Listener:
-    """Hands output to the classifier, and watches for the pattern that may say what is bad."""
+    """Hands output to the classifier, and watches for the pattern that may say what is bad.
 
-    def __init__(self, classifier: Classifier, bad_when: BadWhen | None) -> None:
+    `begins` is the line before the case's own, in each stream; None: all lines are the case's.
+    """
+
+    def __init__(
+        self, classifier: Classifier, bad_when: BadWhen | None, *, begins: str | None = None
+    ) -> None:
         self._classifier = classifier
         self._bad_when = bad_when
         self._matched = False
+        self._begins = begins
+        self._begun: set[str] = set()
+        self._lines = 0
+
+    @property
+    def case_began(self) -> bool:
+        """Whether the case was reached."""
+        return self._begins is None or bool(self._begun)
 
     def feed(self, stream: str, line: str) -> None:
         """Take one line of the run."""
-        self._classifier.feed("stdout" if stream == "stdout" else "stderr", line)
+        self._lines += 1
+        if self._begins is not None and stream not in self._begun:
+            if line.rstrip("\r\n") == self._begins:
+                self._begun.add(stream)
+            return
+        self._classifier.feed_numbered("stdout" if stream == "stdout" else "stderr", self._lines, line)
         if self._bad_when is not None and not self._matched:
             self._matched = self._bad_when.matches_line(line)
 
@@ -78,6 +96,27 @@ def case_missing(case: CaseName) -> Classification:
         why="the case does not exist here, so nothing was run",
     )
     return Classification(verdict=Verdict.UNKNOWN, signature="case missing", evidence=(evidence,), metrics={})
+
+
+def case_not_reached(ending: Ending) -> Classification:
+    """What was to run before the case ended the process, or took all its time."""
+    evidence = Evidence(
+        stream="ending",
+        line=0,
+        text=f"{_how_it_ended(ending)} before the case began",
+        why="what --after names did not leave the process to the case",
+    )
+    return Classification(
+        verdict=Verdict.UNKNOWN, signature="case not reached", evidence=(evidence,), metrics={}
+    )
+
+
+def _how_it_ended(ending: Ending) -> str:
+    if ending.timed_out:
+        return "the time was over"
+    if ending.signal is not None:
+        return f"signal {ending.signal} ended the process"
+    return f"the process ended with exit code {ending.exit_code}"
 
 
 def not_frozen(option: str, why: str) -> Classification:

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Self
 
 from ...store.vocabulary import Evidence, Judgement
-from ..case.case import CaseCommand, RunOptions, case_command
+from ..case.case import CaseCommand, CaseName, RunOptions, case_command, predecessors
 from ..case.golden import FrozenGolden
 from ..errors import UserError
 from ..process.execute import Command, FinishedCommand, execute
@@ -29,7 +29,7 @@ from ..workspace.targets import lease
 from ..workspace.workspace import Workspace
 from .builder import Builder, BuiltToolchain, FailedBuild
 from .by_hand import leave_to_person
-from .judgement import NOT_JUDGED, Listener, case_missing, not_frozen
+from .judgement import NOT_JUDGED, Listener, case_missing, case_not_reached, not_frozen
 from .offered_options import OfferedOptions
 from .preparation import NOT_STARTED, Preparation, Prepared
 from .records import ProbeRequest, ProbeResult
@@ -134,8 +134,9 @@ class Prober:
 
     def _run(self, request: ProbeRequest, prepared: Prepared, toolchain: BuiltToolchain) -> ProbeResult:
         log = request.directory / "run.log.gz"
-        if request.case is not None and not Path(prepared.values["case"]).is_file():
-            return self._not_run(case_missing(request.case), prepared, log=log, toolchain=toolchain)
+        missing = self._missing_script(request, prepared)
+        if missing is not None:
+            return self._not_run(case_missing(missing), prepared, log=log, toolchain=toolchain)
         options = _with_own_build_directory(request)
         outcome_file = request.directory / f"outcome-{secrets.token_hex(8)}.json"
         command = case_command(
@@ -152,13 +153,15 @@ class Prober:
             return self._not_run(classification, prepared, log=log, toolchain=toolchain)
         if request.by_hand:
             return self._leave_to_person(command, request, prepared, toolchain, log=log)
-        listener = Listener(Classifier(self._stack.verdicts), request.bad_when)
+        listener = Listener(Classifier(self._stack.verdicts), request.bad_when, begins=command.begins)
         finished = self._execute(command, listener, request, prepared, log=log)
         outcome, doubts = _read_outcome(outcome_file)
-        build_directory = options.runtime_dir or self._keep_build_directory(request.directory)
+        build_directory = options.runtime_dir or self._keep_build_directory(request.directory, outcome)
         classification, judgement = listener.finish(
             finished.ending, outcome, kernels=_kernels(build_directory, finished.ending)
         )
+        if not listener.case_began:
+            classification, judgement = case_not_reached(finished.ending), Judgement.SKIP
         for call in outcome.calls if outcome else ():
             if options.runtime_dir is not None and "runtime_dir" in call.not_applied:
                 classification = not_frozen("--runtime-dir", call.not_applied["runtime_dir"])
@@ -173,6 +176,13 @@ class Prober:
             run_seconds=finished.seconds,
             build_directory=build_directory,
         )
+
+    def _missing_script(self, request: ProbeRequest, prepared: Prepared) -> CaseName | None:
+        """The first script that the commit does not have, of what runs before the case and the case."""
+        if request.case is not None and not Path(prepared.values["case"]).is_file():
+            return request.case
+        root = self._slot.path(self._stack.case.repository)
+        return next((each for each in predecessors(self._stack) if not (root / each.path).is_file()), None)
 
     def _leave_to_person(
         self,
@@ -273,13 +283,20 @@ class Prober:
         if folder is not None:
             remove(self._slot.directory / folder)
 
-    def _keep_build_directory(self, directory: Path) -> Path | None:
-        """Move the build directory that the run made out of the slot."""
+    def _keep_build_directory(self, directory: Path, outcome: HarnessOutcome | None) -> Path | None:
+        """Move the build directory that the case made out of the slot; older ones are of what ran before it."""
         folder = self._stack.case.build_output
         root = self._slot.directory / folder if folder is not None else None
         if root is None or not root.is_dir() or root.is_symlink():
             return None
-        made = [path for path in root.iterdir() if path.is_dir() and not path.is_symlink()]
+        began = outcome.began if outcome is not None else None
+        if self._stack.case.after and began is None:
+            return None
+        made = [
+            path
+            for path in root.iterdir()
+            if path.is_dir() and not path.is_symlink() and path.stat().st_mtime_ns >= (began or 0)
+        ]
         if not made:
             return None
         newest = max(made, key=lambda path: path.stat().st_mtime_ns)

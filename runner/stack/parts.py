@@ -200,6 +200,8 @@ class Case(Model):
     flags: CaseFlags = CaseFlags()
     variables: Mapping[str, str] = {}
     """Set for the case's runs alone, not for the steps. Placeholders are replaced."""
+    after: tuple[str, ...] = ()
+    """Scripts of `repository`, each perhaps with arguments, that run before the case in its process, in this order."""
     build_output: RelativePath | None = None
     """Folder, from the slot's root, in which a run leaves its build directory."""
     preload: tuple[ModuleName, ...] = ()

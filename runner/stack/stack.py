@@ -88,6 +88,8 @@ class Stack(Model):
             raise ValueError(
                 "case.command: expected the word {case}, in whose place the harness's shim is put"
             )
+        if self.case.after and not self.case.harness:
+            raise ValueError("case.after: expected a case that runs under the harness's shim (case.harness)")
         if self.case.preload and self.case.command[:2] != ("{python}", "{case}"):
             raise ValueError("case.preload: expected a case.command that begins with {python} and {case}")
         return self

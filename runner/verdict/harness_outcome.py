@@ -74,6 +74,8 @@ class HarnessOutcome(_Record):
 
     schema_version: Literal[1]
     interpreter: Interpreter
+    began: int | None = None
+    """When the case began, in nanoseconds as files have it, if other scripts ran before it."""
     calls: Annotated[tuple[HarnessCall, ...], Field(strict=False, max_length=10_000)]
 
 

@@ -55,7 +55,8 @@ class ContentKeys:
 
 
 class StackContent:
-    """Content keys of the stack's repositories, and of what is put over or beside them: overlays, the case's variables.
+    """Content keys of the stack's repositories, and of what is put over or beside them: overlays, the case's variables
+    and predecessors.
 
     What pins something does not count in its holder's key: submodules are repositories of their own, and of a pin file
     the text counts that a probe sees, in which a pin may be held at another value than the commit's.
@@ -113,6 +114,7 @@ class StackContent:
             if (holder, path) not in self._pins_of_repositories:
                 parts.append(f"{holder}:{path} {self._of_pin_file(holder, path, revisions)}")
         parts += [f"variable {name}={text}" for name, text in sorted(self._stack.case.variables.items())]
+        parts += [f"after {predecessor}" for predecessor in self._stack.case.after]
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
     def of_input(self, revisions: Mapping[str, str], entry: str) -> str:

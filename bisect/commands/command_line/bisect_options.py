@@ -122,6 +122,17 @@ class BisectOptions:
             help="Run this script of the case repository; its arguments may stand behind it, in the same word.",
         ),
     ]
+    after: Annotated[
+        tuple[str, ...],
+        option(
+            "--after",
+            group=OptionGroup.QUESTION,
+            metavar="CASE",
+            multiple=True,
+            help="Run this case before the case, in the same process, without judging it: for failures that need what "
+            "another one leaves behind; repeatable, in order.",
+        ),
+    ]
     overlay: Annotated[
         tuple[str, ...],
         option(

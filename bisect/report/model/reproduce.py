@@ -154,12 +154,14 @@ def _values(request: BisectRequest, case: CaseName | None) -> dict[str, str]:
 def _run(
     stack: Stack, case: CaseName | None, recorded: Sequence[str], values: Mapping[str, str]
 ) -> tuple[str, ...]:
-    """The case's command, under the harness shim only where the case cannot take frozen data by itself."""
+    """The case's command, under the harness shim only where others run before the case, or it cannot take frozen data
+    by itself."""
     own = _behind_shim(recorded) if stack.case.harness else tuple(recorded)
     flags = stack.case.flags
     golden, golden_offered = _given(recorded, own, (*flags.golden_data, "--golden-data"))
     build, build_offered = _given(recorded, own, (*flags.runtime_dir, "--runtime-dir"))
-    if (golden is None or golden_offered) and (build is None or build_offered):
+    takes_all = (golden is None or golden_offered) and (build is None or build_offered)
+    if takes_all and not stack.case.after:
         plain = stack.case.model_copy(update={"harness": False})
         stack = stack.model_copy(update={"case": plain})
     return case_command(

@@ -146,6 +146,7 @@ def test_a_predicate_of_a_repository_that_is_named(
     [
         (["--good", "a", "--bad", "b"], None, "--good, --bad"),
         (["--case", "case.sh"], None, "--case"),
+        (["--after", "case.sh"], None, "--after"),
         (["--dry-run"], None, "--dry-run"),
         ([], ("true",), "a command behind --"),
     ],
@@ -192,3 +193,58 @@ def test_variables_of_a_question_are_said(tool: TestRepository, home: Home) -> N
     assert "every run of the case has A={1}, B=" in plan.notices
     command = question_of(options("--good", "a", "--bad", "b", "--env", "A=1", predicate=("true",)))
     assert command.stack.case.variables == {"A": "1"}
+
+
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize(
+    ("words", "predicate", "found"),
+    [
+        (["--case", "case.sh", "--runtime-dir", "build"], None, "--runtime-dir"),
+        (["--interactive"], None, "no --case"),
+        ([], ("true",), "a command behind --"),
+    ],
+)
+def test_what_comes_before_a_case_needs_a_case(
+    words: list[str], predicate: tuple[str, ...] | None, found: str
+) -> None:
+    ends = ("--good", "a", "--bad", "b", "--after", "other.sh")
+    with pytest.raises(UsageError, match=r"--after other\.sh: expected a script with --case alone") as error:
+        question_of(options(*ends, *words, predicate=predicate))
+    assert f"found {found};" in str(error.value)
+
+
+@pytest.mark.usefixtures("tool")
+def test_what_comes_before_a_case_needs_the_shim_and_is_said(
+    home: Home, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = (
+        "--good",
+        "HEAD~1",
+        "--bad",
+        "HEAD",
+        "--case",
+        "case.sh",
+        "--after",
+        "case.sh -x",
+        "--after",
+        "b.sh",
+    )
+    with pytest.raises(
+        UsageError, match=r"--after b\.sh: expected a file of .*tool at [0-9a-f]{12}, found none"
+    ):
+        prepare(question_of(options(*words)), home)
+    plan = prepare(question_of(options(*words[:-2])), home)
+    assert plan.request.stack.case.after == ("case.sh -x",)
+    assert any("every run of the case comes after case.sh -x in one process" in each for each in plan.notices)
+    without = STACK.replace("[platforms.sim]", "harness = false\n    [platforms.sim]")
+    (tmp_path / "stack.toml").write_text(without)
+    assert bisect(options(*words)) == 2
+    assert "expected a case that runs under the harness's shim" in capsys.readouterr().err
+
+
+def test_changes_of_what_comes_before_a_case_are_seen_by_no_probe(tool: TestRepository, home: Home) -> None:
+    tool.commit("other", {"other.sh": "exit 0\n"})
+    (tool.path / "other.sh").write_text("exit 1\n")
+    words = ("--good", "HEAD~2", "--bad", "HEAD", "--case", "case.sh", "--after", "other.sh")
+    with pytest.raises(UserError, match=r"other\.sh: expected the case as committed, found changes"):
+        prepare(question_of(options(*words)), home)

@@ -37,6 +37,7 @@ OF_BISECT: list[tuple[str, list[str], Any]] = [
     ("case", ["--case", "models/decode.py --rows 2"], "models/decode.py --rows 2"),
     ("overlay", ["--overlay", "a.py@main", "--overlay", "lib"], ("a.py@main", "lib")),
     ("env", ["--env", "A=1", "--env", "B="], ("A=1", "B=")),
+    ("after", ["--after", "b.py", "--after", "a.py -x"], ("b.py", "a.py -x")),
     ("platform", ["-p", "a2a3"], "a2a3"),
     ("platform", ["--platform", "a5"], "a5"),
     ("device", ["-d", "3"], 3),

@@ -182,6 +182,14 @@ def test_runs_with_other_variables_are_not_of_this_case(tmp_path: Path) -> None:
     assert earlier_runs(stored.request.model_copy(update={"stack": stack}), journal) is None
 
 
+def test_runs_after_other_cases_are_not_of_this_case(tmp_path: Path) -> None:
+    stored = bisection(tmp_path)
+    stack = stored.request.stack
+    after = stack.model_copy(update={"case": stack.case.model_copy(update={"after": ("other.py",)})})
+    request = stored.request.model_copy(update={"stack": after})
+    assert earlier_runs(request, EarlierRunJournal(stored.sessions)) is None
+
+
 def test_runs_with_other_files_laid_over_are_not_of_this_case(tmp_path: Path) -> None:
     stored = bisection(tmp_path)
     stack = stored.request.stack

@@ -1,11 +1,20 @@
 """The case's name, and the command that its options at a commit make."""
 
 from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from precision_bisect.runner.case.case import CaseName, RunOptions, case_command, options_in_help
+from precision_bisect.runner.case.case import (
+    CaseName,
+    RunOptions,
+    case_command,
+    options_in_help,
+    predecessors,
+    with_predecessors,
+    without_predecessors,
+)
 from precision_bisect.runner.errors import UsageError
 from precision_bisect.runner.stack.stack import Stack
 from tests.runner.small_stack import SmallStack
@@ -122,3 +131,45 @@ def test_a_renamed_flag_is_given_in_the_spelling_of_the_commit(
     argv, _ = command(small, RunOptions(dump_level=1), offered, harness=True)
     assert argv[-2:] == [spelling, "1"]
     assert "--dump-args" not in argv[: argv.index("--")]
+
+
+def test_predecessors_get_the_stack_s_words_and_none_of_the_options(
+    small: SmallStack, tmp_path: Path
+) -> None:
+    small.case = {"command": ["PY", "{case}", "-p", "{platform}"], "harness": True, "flags": FLAGS}
+    full = str(small.cases.path / "in" / "b.py")
+    stack = with_predecessors(small.stack(), ["a.py --m 4", f"'{full}' 'two words'"])
+    assert [str(each) for each in predecessors(stack)] == ["a.py --m 4", "in/b.py 'two words'"]
+    made = case_command(
+        stack,
+        CaseName.parse("case.py", stack),
+        ALL,
+        offered=frozenset(["--save-data"]),
+        outcome=tmp_path / "of-this-run.json",
+        values={"case": "/slot/cases/case.py", "cases": "/slot/cases", "platform": "sim"},
+    )
+    shim, own = made.argv[2 : made.argv.index("--")], made.argv[made.argv.index("--") + 1 :]
+    after = [word for option, word in pairwise(shim) if option == "--after"]
+    assert after == ["/slot/cases/a.py -p sim --m 4", "/slot/cases/in/b.py -p sim 'two words'"]
+    assert own == ("/slot/cases/case.py", "-p", "sim", "--save-data")
+    assert made.begins is not None
+    assert "of-this-run.json" in made.begins
+    assert without_predecessors(stack) == small.stack()
+
+
+@pytest.mark.parametrize("text", ["", "../x.py", "/etc/passwd", "a.py 'open"])
+def test_predecessors_that_are_none(small: SmallStack, text: str) -> None:
+    small.case = {"command": ["sh", "{case}"], "harness": True}
+    with pytest.raises(UsageError, match="--after"):
+        with_predecessors(small.stack(), [text])
+
+
+def test_only_a_case_under_the_shim_has_predecessors(small: SmallStack) -> None:
+    assert with_predecessors(small.stack(), []) == small.stack()
+    with pytest.raises(
+        UsageError, match=r"--after a\.py: expected .*shim.*, found none in stack small; leave"
+    ):
+        with_predecessors(small.stack(), ["a.py"])
+    small.case = {"after": ["a.py"]}
+    with pytest.raises(ValueError, match=r"case\.after: expected a case that runs under the harness's shim"):
+        small.stack()

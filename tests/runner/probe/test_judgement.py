@@ -1,8 +1,12 @@
 """What a predicate command's run is taken for."""
 
+import re
+
 import pytest
 
-from precision_bisect.runner.probe.judgement import Listener
+from precision_bisect.runner.probe.judgement import Listener, case_not_reached
+from precision_bisect.runner.verdict.bad_when import BadWhen
+from precision_bisect.runner.verdict.rules import VerdictRule
 from precision_bisect.runner.verdict.verdict import Classifier, Ending
 from precision_bisect.store.vocabulary import Judgement, Verdict
 
@@ -40,3 +44,42 @@ def test_a_failure_without_a_compiler_error_has_its_exit_code() -> None:
 def test_what_a_pass_or_a_skip_printed_makes_no_signature() -> None:
     assert finished(0, "a.hpp:3:1: error: x") == (Verdict.PASS, None, Judgement.GOOD)
     assert finished(125, "a.hpp:3:1: error: x") == (Verdict.UNKNOWN, "exit code 125", Judgement.SKIP)
+
+
+def test_only_what_is_printed_behind_the_line_before_the_case_counts() -> None:
+    rule = VerdictRule(verdict=Verdict.MISMATCH, pattern=re.compile("^WRONG"))
+    listener = Listener(Classifier([rule]), BadWhen.parse("regex:WRONG"), begins="here")
+    ending = Ending(exit_code=1, signal=None, timed_out=False, cancelled=False)
+    for stream, line in (("stdout", "WRONG other"), ("stdout", "not here"), ("stderr", "WRONG other")):
+        listener.feed(stream, line)
+    assert not listener.case_began
+    listener.feed("stdout", "here")
+    assert listener.case_began
+    listener.feed("stderr", "WRONG other")
+    listener.feed("stdout", "WRONG own")
+    found, judgement = listener.finish(ending, None, kernels={})
+    assert (found.verdict, judgement) == (Verdict.MISMATCH, Judgement.BAD)
+    printed = [(said.stream, said.line, said.text) for said in found.evidence if said.line]
+    assert printed == [("stdout", 6, "WRONG own")]
+
+
+def test_a_pattern_that_only_others_have_printed_says_nothing_of_the_case() -> None:
+    listener = Listener(Classifier([]), BadWhen.parse("regex:WRONG"), begins="here")
+    for line in ("WRONG other", "here", "fine"):
+        listener.feed("stdout", line)
+    ending = Ending(exit_code=0, signal=None, timed_out=False, cancelled=False)
+    assert listener.finish(ending, None, kernels={})[1] is not Judgement.BAD
+
+
+@pytest.mark.parametrize(
+    ("ending", "how"),
+    [
+        (Ending(exit_code=None, signal=9, timed_out=True, cancelled=False), "the time was over"),
+        (Ending(exit_code=None, signal=11, timed_out=False, cancelled=False), "signal 11 ended the process"),
+        (Ending(exit_code=2, signal=None, timed_out=False, cancelled=False), "ended with exit code 2"),
+    ],
+)
+def test_a_case_that_was_not_reached_says_why(ending: Ending, how: str) -> None:
+    found = case_not_reached(ending)
+    assert (found.verdict, found.signature) == (Verdict.UNKNOWN, "case not reached")
+    assert f"{how} before the case began" in found.evidence[0].text

@@ -118,3 +118,17 @@ def test_variables_of_the_case_are_another_content_and_none_changes_no_key(small
     keys = [key(), key(A="1"), key(A="2"), key(B="1"), key(A="1", B="1")]
     assert len(set(keys)) == len(keys)
     assert key(B="1", A="1") == keys[-1]
+
+
+def test_what_runs_before_the_case_and_in_which_order_is_another_content(small: SmallStack) -> None:
+    def key(*after: str) -> str:
+        small.case = {"command": ["sh", "{case}"], "harness": True, "after": after}
+        workspace = small.workspace()
+        return StackContent(workspace.stack, workspace).of_revisions(small.revisions(workspace))
+
+    keys = [key(), key("a.py"), key("b.py"), key("a.py", "b.py"), key("b.py", "a.py"), key("a.py b.py")]
+    assert len(set(keys)) == len(keys)
+    small.case = {}
+    workspace = small.workspace()
+    plain = StackContent(workspace.stack, workspace).of_revisions(small.revisions(workspace))
+    assert keys[0] == plain

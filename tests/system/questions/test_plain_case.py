@@ -1,4 +1,5 @@
-"""The plain stack of the guide: a script whose words are its verdict, searched by `--case` and run by a night."""
+"""Stacks of one repository: the guide's plain one, whose script's words are its verdict, searched by `--case` and run
+by a night; and one whose cases call the harness, and fail only after another."""
 
 import os
 import re
@@ -6,8 +7,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import torch
 
 from tests.conftest import TestRepository
+from tests.runner.case.fake_golden import write_golden
 from tests.support.program import run_program
 
 GUIDE = Path(__file__).parents[3] / "docs" / "guide.md"
@@ -17,6 +20,23 @@ searched = "tool"
 [repositories.tool]
 path = "tool"
 [platforms.host]
+"""
+
+UNDER_THE_SHIM = """
+[case]
+repository = "tool"
+command = ["{python}", "{case}"]
+cwd = "{tool}"
+[environment.variables]
+PYTHONPATH = "LIB"
+[[verdicts]]
+verdict = "mismatch"
+pattern = '^differs'
+"""
+CASE = """
+import cache, golden
+golden.PLAN.append({"passed": not cache.KEPT, "error": "differs: y" if cache.KEPT else None})
+golden.run(None, [], golden_fn=print)
 """
 
 
@@ -45,3 +65,47 @@ def test_a_script_that_prints_its_verdict(tmp_path: Path) -> None:
     night = run("nightly", "night.toml")
     assert night.returncode == 8, night.stdout + night.stderr
     assert "case.sh on host" in night.stderr
+
+
+@pytest.mark.long
+def test_a_failure_that_shows_only_after_another_case(tmp_path: Path) -> None:
+    write_golden(tmp_path / "lib", "newest")
+    (tmp_path / "stack.toml").write_text(AROUND + UNDER_THE_SHIM.replace("LIB", str(tmp_path / "lib")))
+    for name in ("in/x.pt", "out/y.pt"):
+        (tmp_path / "data" / name).parent.mkdir(parents=True)
+        torch.save(torch.ones(1), tmp_path / "data" / name)
+    repository = TestRepository(tmp_path / "tool")
+    leave = "import cache\ncache.KEPT.append(1)\ncache.clear()\n"
+    commits = [
+        repository.commit(
+            f"commit {place}",
+            {
+                "case.py": CASE,
+                "other.py": leave,
+                "cache.py": f"KEPT = []\ndef clear():\n    {body}\n",
+                "n": str(place),
+            },
+        )
+        for place, body in enumerate(["KEPT.clear()"] * 3 + ["pass"] * 2)
+    ]
+
+    def run(*words: str) -> "subprocess.CompletedProcess[str]":
+        environment = {**os.environ, "PRECISION_BISECT_HOME": str(tmp_path / "home")}
+        ends = ("--good", commits[0], "--bad", "main", "--golden-data", "data", "--no-localize")
+        return run_program(
+            "--stack", "stack.toml", "--case", "case.py", *ends, *words, cwd=tmp_path, environment=environment
+        )
+
+    alone = run("--end-runs", "1")
+    assert alone.returncode == 4, alone.stderr
+    assert "expected a commit where the case fails" in alone.stderr
+    done = run("--after", "other.py", "-o", "out")
+    assert done.returncode == 0, done.stderr
+    assert commits[3] in done.stdout
+    report = (tmp_path / "out" / "report.md").read_text()
+    said = "every run of the case comes after other.py in one process"
+    assert said in done.stderr
+    assert said in report
+    assert "--after other.py" in report
+    scripts = [file.read_text() for file in (tmp_path / "out").glob("reproduce-*.sh")]
+    assert ["/other.py" in script for script in scripts] == [True, True]

@@ -278,3 +278,22 @@ def test_overlays_are_laid_over_in_scripts_too(built: BuiltStack, tmp_path: Path
     done = run(built.script(built.old), tmp_path, str(tmp_path / "side"))
     assert done.stdout.startswith("on disk\n"), done.stderr
     assert (tmp_path / "side" / "cases" / "lib" / "of.txt").read_text() == "of a revision"
+
+
+def test_what_runs_before_the_case_does_so_in_scripts_too(built: BuiltStack, tmp_path: Path) -> None:
+    built.case = built.cases.commit("other", {"of/other.py": "import sys; sys.kept = sys.argv"})
+    built.case = built.cases.commit("case", {"softmax.py": "import sys; print(sys.kept[1:], sys.argv[1:])"})
+    case = built.stack.case.model_copy(update={"harness": True, "after": ("of/other.py 'a b'",)})
+    built.stack = built.stack.model_copy(update={"case": case})
+    ran = (
+        "/slot/python",
+        "/tool/shim.py",
+        "--outcome",
+        "o.json",
+        "--after",
+        "of/other.py",
+        "--",
+        "/slot/softmax.py",
+    )
+    done = run(built.script(built.old, recorded=ran), tmp_path, str(tmp_path / "a side"))
+    assert done.stdout.splitlines()[-1] == "['-d', '3', 'a b'] ['-d', '3']", done.stderr
