@@ -148,9 +148,7 @@ quit stops, and --resume goes on. Any first letters will do.
 """
 
 
-def ask_at_terminal(
-    left: LeftToPerson, stack: Stack, *, answers: IO[str] = sys.stdin, out: IO[str] = sys.stderr
-) -> PersonAnswer:
+def ask_at_terminal(left: LeftToPerson, stack: Stack, *, answers: IO[str], out: IO[str]) -> PersonAnswer:
     """Say what is there and how to run it, and read answers until one of them judges it. The end of input quits."""
     print(f"{'built' if stack.steps else 'checked out'} in {left.directory}", file=out)
     if stack.case.command != NOTHING_TO_RUN:

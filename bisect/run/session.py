@@ -1,6 +1,7 @@
 """A bisection in the store: begun, driven by one process, and taken up again after a stop."""
 
 import os
+import sys
 import time
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
@@ -173,7 +174,7 @@ class StoredBisection:
         """The workers, beside a person where one is to judge."""
         if not self.request.interactive:
             return workers
-        ask = partial(ask_at_terminal, stack=self.request.stack)
+        ask = partial(ask_at_terminal, stack=self.request.stack, answers=sys.stdin, out=sys.stderr)
         return PersonWorkers(workers, ask, judged=self.journal.probes.finished())
 
     def opened(self, progress: Progress, held: ExitStack) -> DrivenBisection:

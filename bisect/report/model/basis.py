@@ -54,7 +54,8 @@ def confidence_basis(rows: Rows) -> ConfidenceBasis | None:
         ends=counts[3],
         against=tuple(against),
         learned=learned,
-        text=_text(*counts, other_commits=len(others), learned=learned) + _against(against, stage.seeks),
+        text=_text(*counts, other_commits=len(others), learned=learned, seeks=stage.seeks)
+        + _against(against, stage.seeks),
     )
 
 
@@ -66,8 +67,10 @@ def _text(
     *,
     other_commits: int,
     learned: bool,
+    seeks: Seeks,
 ) -> str:
-    runs = f"{plural(culprit.runs, 'run')} of the culprit ({culprit.failures} failed)"
+    named = "culprit" if seeks is Seeks.REGRESSION else "first fixed commit"
+    runs = f"{plural(culprit.runs, 'run')} of the {named} ({culprit.failures} failed)"
     runs += f", {parents.runs} of its parents ({parents.failures} failed)"
     runs += f", {plural(others.runs, 'run')} of {plural(other_commits, 'other commit')}"
     runs += f", {ends.runs} of the ends beside them"

@@ -89,7 +89,6 @@ def test_a_person_finds_it_and_may_stop_and_go_on(
     assert asked <= 4 + 4
 
 
-@pytest.mark.long
 def test_the_script_that_is_named_runs_the_case(
     repository: TestRepository, line: list[str], tmp_path: Path
 ) -> None:
