@@ -44,6 +44,11 @@ def pytest_configure(config: pytest.Config) -> None:
         keep_kernels(config.cache.mkdir("kernels"))
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The tests of whole jobs take longest: they come first, so that no worker waits for another's at the end."""
+    items.sort(key=lambda item: "/system/" not in item.nodeid)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_fixture_setup() -> None:
     _forget_the_test()
