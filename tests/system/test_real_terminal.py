@@ -110,5 +110,6 @@ def test_ctrl_c_at_a_narrow_terminal_records_nothing_and_says_how_to_go_on(
     assert second.end() == 0, second.shown
     assert line[BROKEN_FROM][:12] in second.shown
     before_answer = second.lines[: next(n for n, text in enumerate(second.lines) if "─" in text)]
-    assert any(text.startswith("slot 0: run ") for text in before_answer)
+    # A run that ends at once may never be drawn as one that is running.
+    assert any("commits in the range" in text for text in before_answer)
     assert max(map(len, before_answer)) <= COLUMNS
