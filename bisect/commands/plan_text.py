@@ -7,7 +7,8 @@ from ..plan.predicate import BAD_EXIT_CODES
 from ..plan.question import Plan
 from ..plan.request import BisectRequest
 from ..run.driven import question_of
-from ..run.view.estimate import estimate_before
+from ..run.view.ends_in_vain import describe_waits
+from ..run.view.estimate import estimate_of, opened
 from ..run.view.words import describe_estimate, describe_stage
 
 
@@ -75,8 +76,11 @@ def _probes(plan: Plan) -> Iterator[str]:
         yield "runs:      to find the good end, then as many as its range takes"
         return
     builds = bool(plan.request.stack.steps)
-    estimate = estimate_before(question_of(plan.request), plan.range, builds=builds)
-    if estimate is not None:
+    bisection = opened(question_of(plan.request), plan.range)
+    estimate = None if bisection is None else estimate_of(bisection, builds=builds)
+    if bisection is not None and estimate is not None:
         yield f"runs:      {describe_estimate(estimate)}"
         yield "           where every run of a commit tells the same; more where not"
+        if waits := describe_waits(bisection):
+            yield f"           {waits}"
     yield f"           until a confidence of {plan.request.confidence:g}"

@@ -47,14 +47,22 @@ def counterfactual_probe(known: Known, target: Target, *, ordinal: int) -> Wait:
     return one_probe(known, WantedProbe(target=target, phase=Phase.COUNTERFACTUAL, range=ordinal))
 
 
+def highest_rate(runs: int) -> float:
+    """The rate of what none of so many runs showed, at most: 1 - 0.05^(1 / n) with 95 % (Clopper and Pearson, 1934).
+
+    >>> round(highest_rate(1), 2), round(highest_rate(66), 3)
+    (0.95, 0.044)
+    """
+    return 1 - 0.05 ** (1 / runs)
+
+
 def never_shown(end: Target, wanted: Judgement, runs: int) -> EndsError:
-    """The error of an end that showed the other side in so many runs, with the rate that these cannot exclude: where
-    none of n runs showed it, its rate is at most 1 - 0.05^(1 / n) with 95 % (Clopper and Pearson, 1934)."""
+    """The error of an end that showed the other side in so many runs, with the rate that these cannot exclude."""
     shown, verb = ("failure", "passes") if wanted is Judgement.GOOD else ("pass", "fails")
     return EndsError(
         f"{wanted.value} {end.commit[:12]}: expected a commit where the case {verb}, "
         f"found {plural(runs, shown)} in a row: if it {verb} there at all, then in fewer than "
-        f"{1 - 0.05 ** (1 / runs):.0%} of its runs (95 %), so the ends do not differ as far as runs tell; "
+        f"{highest_rate(runs):.0%} of its runs (95 %), so the ends do not differ as far as runs tell; "
         "check the ends, the case, the platform and the golden data; --end-runs N says how often each end is run"
     )
 

@@ -128,8 +128,12 @@ class LiveProgress(Progress):
     def probe_finished(self, ordinal: int, result: ProbeResult) -> None:
         probe = self._runs[ordinal].probe
         self._stay(ordinal, describe_result(result), style=STYLES[result.judgement])
-        for line in told_of_end(self._standing, probe, result):
-            self._print(Text(line))
+        if told := told_of_end(self._standing, probe, result):
+            *sentences, log = told
+            for sentence in sentences:
+                for part in fitted(sentence, self._console.width):
+                    self._print(Text(part))
+            self._print(Text(log))
 
     @override
     def probe_cancelled(self, ordinal: int) -> None:

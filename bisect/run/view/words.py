@@ -12,6 +12,8 @@ from ...engine.bisection import Bisection
 from ...engine.error_scale import error_size
 from ...engine.known import Known
 from ...engine.probes import WantedProbe
+from ...engine.states.judging import highest_rate
+from .ends_in_vain import describe_wait
 from .progress import StartedProbe
 
 STYLES: Mapping[Judgement, str] = {Judgement.GOOD: "green", Judgement.BAD: "red", Judgement.SKIP: "yellow"}
@@ -93,22 +95,22 @@ def describe_result(result: ProbeResult) -> str:
 
 
 def told_of_end(bisection: Bisection | None, probe: StartedProbe, result: ProbeResult) -> Sequence[str]:
-    """That an end does not do as it was said to, with the log on a line of its own, where its first run shows that:
-    whoever reads it need not wait for the runs that make it sure."""
+    """That an end does not do as it was said to, how long it is waited for, and at last the log on a line of its own,
+    where its first run shows that: whoever reads it need not wait for the runs that make it sure."""
     if bisection is None or probe.phase is not Phase.ENDPOINT or probe.again or result.left is not None:
         return ()
     question = bisection.known.question
     regression = question.range.seeks is Seeks.REGRESSION
     good, bad = (question.range.old, question.range.new)[:: 1 if regression else -1]
     if probe.commit == good and result.judgement is Judgement.BAD and question.gallop is None:
-        return ("the good end fails; if that is not so, stop here and see", str(result.log))
-    if probe.commit == bad and result.judgement is Judgement.GOOD:
-        return ("the bad end passes; if that is not so, stop here and see", str(result.log))
-    return ()
-
-
-_IN_VAIN = {"passes": "passed, a failure may be rare", "fails": "failed, a pass may be rare"}
-"""What an end has done that was said to do the opposite."""
+        told, wanted = "the good end fails", Judgement.GOOD
+    elif probe.commit == bad and result.judgement is Judgement.GOOD:
+        told, wanted = "the bad end passes", Judgement.BAD
+    else:
+        return ()
+    wait = describe_wait(bisection, wanted)
+    told = told if wait is None else f"{told}, and {wait}"
+    return told, "if that is not as you meant it, stop here and see", str(result.log)
 
 
 def why_again(known: Known, wanted: WantedProbe) -> str | None:
@@ -124,7 +126,9 @@ def why_again(known: Known, wanted: WantedProbe) -> str | None:
     runs = sum(probe.judgement is not Judgement.SKIP for probe in earlier)
     match wanted.phase:
         case Phase.ENDPOINT if known.question.end_runs is None:
-            return f"again: {plural(runs, 'run')} of this end {_IN_VAIN[always]} (--end-runs N waits for at most N)"
+            done, rare = ("failed", "pass") if always == "fails" else ("passed", "failure")
+            rate = f"a {rare} in fewer than {highest_rate(runs):.0%} of its runs is possible"
+            return f"again: {plural(runs, 'run')} of this end {done}, {rate}"
         case Phase.ENDPOINT:
             return f"again: to see how surely it {always}"
         case Phase.CONFIRM:

@@ -179,7 +179,11 @@ def test_the_lines_of_a_plan(tool: TestRepository, home: Home) -> None:
     assert "bad when:  mismatch" in lines
     (probes,) = (place for place, line in enumerate(lines) if line.startswith("runs:"))
     assert re.fullmatch(r"runs:      about \d+ runs to come \(\d+ of the ends.*\)", lines[probes])
-    assert lines[probes + 2] == "           until a confidence of 0.99"
+    assert re.fullmatch(
+        r"           a good end that fails is run up to \d times, a bad one that passes \d\d \(--end-runs\)",
+        lines[probes + 2],
+    )
+    assert lines[probes + 3] == "           until a confidence of 0.99"
     without = list(plan_lines(prepare(question_of(options("--bad", bad, "--case", "case.sh")), home)))
     assert without[3:5] == [
         f"range:     tool ..{bad[:12]}",

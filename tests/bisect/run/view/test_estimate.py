@@ -8,7 +8,7 @@ from precision_bisect.bisect.engine.known import BisectionQuestion
 from precision_bisect.bisect.engine.needs import Narrowed, Needs
 from precision_bisect.bisect.engine.probes import ProbeTimes
 from precision_bisect.bisect.run.loop import Loop
-from precision_bisect.bisect.run.view.estimate import estimate_before, estimate_of
+from precision_bisect.bisect.run.view.estimate import estimate_of, opened
 from precision_bisect.bisect.run.view.words import Estimate
 from precision_bisect.bisect.search.graph.graph import CommitGraph
 from precision_bisect.store.vocabulary import BuildSource, Judgement, Phase
@@ -21,7 +21,9 @@ def test_the_foreseen_runs_are_those_that_are_made(commits: int) -> None:
     graph = CommitGraph([[place - 1] if place else [] for place in range(commits)])
     loaded = loaded_range(names, graph, "good")
     question = BisectionQuestion(range=loaded.range, confidence=0.99, repositories=frozenset({"line"}))
-    foreseen = estimate_before(question, loaded)
+    before = opened(question, loaded)
+    assert before is not None
+    foreseen = estimate_of(before)
     assert foreseen is not None
     assert foreseen.seconds is None
 

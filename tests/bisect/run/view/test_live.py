@@ -2,6 +2,8 @@
 
 import io
 import time
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -12,7 +14,7 @@ from precision_bisect.bisect.engine.known import BisectionQuestion
 from precision_bisect.bisect.engine.priority.circumstances import Circumstances
 from precision_bisect.bisect.run.view.live import LiveProgress
 from precision_bisect.bisect.search.graph.graph import CommitGraph
-from precision_bisect.store.vocabulary import Judgement, Phase
+from precision_bisect.store.vocabulary import Judgement, Phase, Verdict
 from tests.bisect.engine.simulated import equal_times, loaded_range, simulated_probe
 from tests.bisect.run.view.shown import SUBJECT, result, started
 
@@ -88,6 +90,25 @@ def test_verdicts_stay_above_it_whole_and_within_the_width(width: int) -> None:
     assert "stopped: its result has become worthless" in text
     assert "note: [bold]mind[/bold] this" in text
     assert lines[0].startswith("run 7   search    tool 0123456789ab 2026-03-31")
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_an_end_that_does_otherwise_is_told_within_the_width_with_its_log_whole(width: int) -> None:
+    written = io.StringIO()
+    progress = LiveProgress(console_to(written, width))
+    standing = bisection(9)
+    progress.standing(standing)
+    bad_end = replace(
+        started(2, phase=Phase.ENDPOINT), repository="line", commit=standing.known.question.range.new
+    )
+    progress.probe_started(bad_end)
+    log = Path("/" + "long/" * 40 + "run.log.gz")
+    progress.probe_finished(2, replace(result(judgement=Judgement.GOOD, verdict=Verdict.PASS), log=log))
+    *lines, last = [line.rstrip() for line in written.getvalue().splitlines()]
+    assert last == str(log)
+    assert all(len(line) <= width for line in lines)
+    text = " ".join(" ".join(lines).split())
+    assert "the bad end passes, and is run until it fails, at most 66 times (--end-runs N: at most N)" in text
 
 
 def test_what_has_no_range_yet_shows_what_runs() -> None:

@@ -99,11 +99,12 @@ def test_why_a_commit_is_run_again() -> None:
 
     good, bad, skip = Judgement.GOOD, Judgement.BAD, Judgement.SKIP
     assert why(Phase.SEARCH) is None
-    waits = "(--end-runs N waits for at most N)"
-    assert (
-        why(Phase.ENDPOINT, good, good) == f"again: 2 runs of this end passed, a failure may be rare {waits}"
+    assert why(Phase.ENDPOINT, *[good] * 14) == (
+        "again: 14 runs of this end passed, a failure in fewer than 19% of its runs is possible"
     )
-    assert why(Phase.ENDPOINT, bad) == f"again: 1 run of this end failed, a pass may be rare {waits}"
+    assert why(Phase.ENDPOINT, bad) == (
+        "again: 1 run of this end failed, a pass in fewer than 95% of its runs is possible"
+    )
     five_runs = replace(known, question=replace(known.question, end_runs=5))
     assert why(Phase.ENDPOINT, good, about=five_runs) == "again: to see how surely it passes"
     assert why(Phase.CONFIRM, bad) == "again: to be sure that it fails"
@@ -124,8 +125,9 @@ def test_an_end_that_does_otherwise_is_told_of_with_its_log_at_once() -> None:
         unlike = {"good": Judgement.BAD, "bad": Judgement.GOOD}
         for end, commit in ((old, "old"), (new, COMMIT)):
             probe = replace(started(1, phase=Phase.ENDPOINT), commit=commit)
-            first, log = told_of_end(whole, probe, result(judgement=unlike[end]))
+            first, advice, log = told_of_end(whole, probe, result(judgement=unlike[end]))
             assert first.startswith(f"the {end} end {'fails' if end == 'good' else 'passes'}")
+            assert "stop here" in advice
             assert log == "run.log.gz"
             likewise = Judgement.GOOD if end == "good" else Judgement.BAD
             assert told_of_end(whole, probe, result(judgement=likewise)) == ()

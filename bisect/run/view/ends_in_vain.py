@@ -1,0 +1,59 @@
+"""How long an end is waited for that does otherwise than it was said to, by the engine itself."""
+
+import math
+
+from ....runner.errors import EndsError
+from ....store.vocabulary import Judgement
+from ....store.words import plural
+from ...engine.bisection import Bisection
+from ...engine.evidence import failing_end, passing_end
+from ...engine.states.judging import highest_rate
+from .rehearsal import Rehearsal
+
+_RATES_TOLD = (0.5, 0.2)
+
+
+def runs_in_vain(bisection: Bisection, wanted: Judgement) -> int | None:
+    """How often the end that should show `wanted` is run in all, where it never does and the other end is as it was
+    said to be, until the bisection ends. None where the range is not open, or the bisection would go on."""
+    search = bisection.state.search
+    if search is None:
+        return None
+    good, bad = passing_end(search.loaded), failing_end(search.loaded)
+    end = good if wanted is Judgement.GOOD else bad
+    always_fails = wanted is Judgement.GOOD
+    rehearsal = Rehearsal(
+        bisection, lambda content: always_fails if content == end.content else content == bad.content
+    )
+    try:
+        rehearsal.go_on()
+    except EndsError:
+        return len(rehearsal.bisection.known.log.of(end.content))
+    return None
+
+
+def describe_wait(bisection: Bisection, wanted: Judgement) -> str | None:
+    """How often an end that did otherwise is run again, what that many runs exclude, and the option that decides
+    otherwise; None where it is not run again."""
+    most = runs_in_vain(bisection, wanted)
+    if most is None or most < 2:
+        return None
+    verb, shown = ("passes", "failures") if wanted is Judgement.GOOD else ("fails", "passes")
+    enough = [(math.ceil(math.log(0.05) / math.log(1 - rate)), rate) for rate in _RATES_TOLD]
+    first, *further = [(runs, rate) for runs, rate in enough if runs < most] + [(most, highest_rate(most))]
+    decide = "" if bisection.known.question.end_runs else " (--end-runs N: at most N)"
+    rarer = "".join(f", {runs} in fewer than {rate:.0%}" for runs, rate in further)
+    return (
+        f"is run until it {verb}, at most {plural(most, 'time')}{decide}: {first[0]} {shown} in a row show "
+        f"that it {verb} in fewer than {first[1]:.0%} of its runs{rarer} (95 %)"
+    )
+
+
+def describe_waits(bisection: Bisection) -> str | None:
+    """How often either end is run that does otherwise than it was said to; None where that cannot be said."""
+    good, bad = (runs_in_vain(bisection, wanted) for wanted in (Judgement.GOOD, Judgement.BAD))
+    if good is None or bad is None:
+        return None
+    return (
+        f"a good end that fails is run up to {plural(good, 'time')}, a bad one that passes {bad} (--end-runs)"
+    )
