@@ -31,8 +31,12 @@ class OrderTrial(DocumentPart):
     """Of them, with other outputs than the reference."""
     stopped: int
     """Of them, without outputs that can be read: crashed, stalled, or out of time."""
+    reference_runs: int = 0
+    """Of a good build under it, in turns with the failing one, until its outputs were wrong too, or it would have shown
+    with 99 % if they were wrong as often."""
     reference_fails: bool | None = None
-    """Whether a good build has wrong outputs under it too; null where none was run, or it did not get to them."""
+    """Whether a good build has wrong outputs under it too; null where none was run, it did not get to them, or all its
+    runs were right and too few to tell."""
 
     @property
     def passed(self) -> int:

@@ -12,12 +12,17 @@ from ....runner.localization.orders import OrderConfirmation, OrderTrial, Race
 from ...replay.comparison import differs
 from ...replay.recorded_build import RecordedBuild
 from ..experiments.experiment import RunInOrder, Steps, Tell
+from .rates import NOT_BY_CHANCE, chance_of_silence
 
 AS_IT_IS, UNDER_LOAD = "as it is", "under load"
 _REPEATS = 3
 REPEATS_TO_CONFIRM = 4
 """A failure of chance p, whatever the order, shows k failures under one order and k passes under another with
 probability (p (1 - p))^k, at most 4^-k: 0.4 % for 4 runs each."""
+_MOST_BESIDE = 30
+"""Runs of each build, in turns under one schedule, after which it cannot be told whether the good one fails too: they
+settle it for a failing build that fails in one run of five."""
+_NO_RUNS = {"runs": 0, "failed": 0, "stopped": 0}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,17 +67,34 @@ class OrderTrials:
         return None
 
     def try_schedules(self, good: RecordedBuild | None) -> Steps[tuple[OrderTrial, ...]]:
-        """One run under each schedule of the stack file; where it fails, one of a good build too."""
+        """One run under each schedule of the stack file. Where it fails, runs of a good build too, until there is an
+        order in which that is right."""
         trials: list[OrderTrial] = []
         for name in self.schedules:
             trial = yield from self._once(name)
-            if trial.failed and good is not None:
-                yield from Tell(f"running the good build under schedule {name}")
-                (outputs,) = yield from RunInOrder(build=good, schedule=name, runs=1)
-                fails = None if outputs is None else self._fails(outputs)
-                trial = trial.model_copy(update={"reference_fails": fails})
+            settled = any(earlier.reference_fails is False for earlier in trials)
+            if trial.failed and good is not None and not settled:
+                trial = yield from self._beside(good, trial)
             trials.append(trial)
         return tuple(trials)
+
+    def _beside(self, good: RecordedBuild, trial: OrderTrial) -> Steps[OrderTrial]:
+        """Fresh runs of both builds in turns under the schedule of a trial, until the good one fails too, or would
+        hardly have passed in all of its runs if it failed as often as the failing one."""
+        name, fresh, passes = trial.schedule, trial.model_copy(update=_NO_RUNS), 0
+        yield from Tell(f"running the good build and the failing one in turns under schedule {name}")
+        while passes < _MOST_BESIDE:
+            (outputs,) = yield from RunInOrder(build=good, schedule=name, runs=1)
+            fails = None if outputs is None else self._fails(outputs)
+            if fails is not False:
+                return trial.model_copy(update={"reference_runs": passes + 1, "reference_fails": fails})
+            passes += 1
+            fresh = _sum(fresh, (yield from self._trial(name, 1)))
+            if chance_of_silence(failed=fresh.failed, runs=fresh.runs, passes=passes) <= NOT_BY_CHANCE:
+                return _sum(trial, fresh).model_copy(
+                    update={"reference_runs": passes, "reference_fails": False}
+                )
+        return _sum(trial, fresh).model_copy(update={"reference_runs": passes})
 
     def outputs_under(self, schedule: str) -> TensorFolder | None:
         """What the first run under a schedule put out; None where there was none, or it did not tell."""
@@ -106,8 +128,7 @@ class OrderTrials:
             return None
         bad, good = (min(alike, key=lambda trial: trial.schedule == AS_IT_IS) for alike in (failing, passing))
         yield from Tell(f"running {bad.schedule} and {good.schedule} in turns")
-        empty = {"runs": 0, "failed": 0, "stopped": 0}
-        bad, good = bad.model_copy(update=empty), good.model_copy(update=empty)
+        bad, good = bad.model_copy(update=_NO_RUNS), good.model_copy(update=_NO_RUNS)
         while bad.runs < REPEATS_TO_CONFIRM:
             bad = _sum(bad, (yield from self._trial(bad.schedule, 1)))
             good = _sum(good, (yield from self._trial(good.schedule, 1)))

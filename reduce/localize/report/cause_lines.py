@@ -65,14 +65,25 @@ def _print_tried(tried: Sequence[OrderTrial], line: SummaryLines) -> None:
     """In which other orders of its tasks a build passes."""
     if not tried:
         line("in the order in which its tasks ran: the stack file names no schedules to try others", "dim")
-    if right := [trial.schedule for trial in tried if trial.passed]:
+    if right := [trial.schedule for trial in tried if trial.passed and not trial.failed]:
         line(f"so are they under schedule {', '.join(right)}", "dim")
     for trial in tried:
         if trial.failed:
-            too = ", and neither are the good build's" if trial.reference_fails else ""
-            line(f"under schedule {trial.schedule} they are not{too}", "yellow")
+            line(f"under schedule {trial.schedule} they are not{_beside_the_good_build(trial)}", "yellow")
         if trial.stopped:
             line(f"under schedule {trial.schedule} it does not get to its outputs", "yellow")
+
+
+def _beside_the_good_build(trial: OrderTrial) -> str:
+    """What runs of the good build under the same schedule told of a build that passes."""
+    if trial.reference_fails:
+        return ", and neither are the good build's"
+    if not trial.reference_runs:
+        return ""
+    return (
+        f" in {trial.failed} of {plural(trial.runs, 'run')}; {plural(trial.reference_runs, 'run')} of the good build "
+        "cannot tell whether its are: nobody is blamed for it"
+    )
 
 
 def _print_cause(number: int, cause: FailureCause, line: SummaryLines) -> None:

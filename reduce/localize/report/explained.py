@@ -44,10 +44,10 @@ class ExplainedFindings:
         return self.parts[0].page()
 
     def _failed_in_some_order(self, document: Divergence) -> bool:
-        in_both = {trial.schedule for trial in document.tried if trial.reference_fails}
+        # Once the good build was run in other orders, what the failing one does in them counts by `schedule` alone.
+        compared = any(trial.reference_runs for trial in document.tried)
         return document.schedule is not None or (
-            document.race is not None
-            and any(trial.failed and trial.schedule not in in_both for trial in document.race.trials)
+            document.race is not None and not compared and any(trial.failed for trial in document.race.trials)
         )
 
     def _of_causes(

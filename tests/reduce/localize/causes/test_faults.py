@@ -172,10 +172,6 @@ def test_a_kernel_that_writes_beside_its_tensor_is_told_with_it(
 
 
 @pytest.mark.long
-@pytest.mark.xfail(
-    strict=False,
-    reason="the good build is run once in the failing order: on busy cores its race may hide, and a change is blamed",
-)
 def test_an_order_in_which_the_good_build_fails_too_blames_nobody(
     tmp_path: Path, good_trees: Trees, chain: Path
 ) -> None:

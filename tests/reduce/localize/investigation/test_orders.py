@@ -142,15 +142,51 @@ def test_an_order_that_fails_is_provoked_where_another_passes(tmp_path: Path) ->
     assert build.runs == {None: 6, "serial": 1, "reverse": 1}, "no order is run twice"
 
 
-def test_what_fails_in_an_order_is_asked_of_the_good_build_too(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("fails", "runs"), [(True, 1), (None, 1), (False, REPEATS_TO_CONFIRM)])
+def test_what_fails_in_an_order_is_asked_of_the_good_build_too(
+    tmp_path: Path, fails: bool | None, runs: int
+) -> None:
+    found, build = order_trials(tmp_path, lambda order: order == "reverse")
+    good = FakeBuild(tmp_path, lambda _order: fails)
+    serial, reverse = found.try_schedules(good)
+    assert (serial.passed, serial.reference_runs, serial.reference_fails) == (1, 0, None)
+    assert (reverse.reference_runs, reverse.reference_fails) == (runs, fails)
+    assert (reverse.runs, reverse.failed) == (build.runs["reverse"], build.runs["reverse"])
+    assert good.runs == {"reverse": runs}
+
+
+def test_one_order_in_which_the_good_build_is_right_is_enough(tmp_path: Path) -> None:
+    found, _ = order_trials(tmp_path, lambda _order: True)
+    good = FakeBuild(tmp_path, lambda _order: False)
+    found.try_schedules(good)
+    assert good.runs == {"serial": REPEATS_TO_CONFIRM}
+
+
+def test_without_a_good_build_nothing_is_said_of_it(tmp_path: Path) -> None:
     found, _ = order_trials(tmp_path, lambda order: order == "reverse")
-    for fails in (True, False, None):
-        good = FakeBuild(tmp_path, lambda _order, fails=fails: fails)
-        serial, reverse = found.try_schedules(good)
-        assert (serial.passed, serial.reference_fails) == (1, None)
-        assert (reverse.failed, reverse.reference_fails) == (1, fails)
-        assert good.runs == {"reverse": 1}
-    assert [trial.reference_fails for trial in found.try_schedules(None)] == [None, None]
+    assert [(trial.reference_runs, trial.reference_fails) for trial in found.try_schedules(None)] == [
+        (0, None),
+        (0, None),
+    ]
+
+
+@pytest.mark.parametrize("rate", quick_first([0.5, 0.1, 0.3, 0.8, 0.95]))
+def test_a_good_build_that_fails_as_often_is_hardly_ever_taken_for_right(tmp_path: Path, rate: float) -> None:
+    rng = random.Random(11)
+    taken = 0
+    for _ in range(60):
+        found, _build = order_trials(tmp_path, lambda _order: rng.random() < rate)
+        trials = found.try_schedules(FakeBuild(tmp_path, lambda _order: rng.random() < rate))
+        taken += any(trial.reference_fails is False for trial in trials)
+    assert taken <= 2
+
+
+def test_a_failure_too_rare_to_be_asked_of_the_good_build_is_not_settled(tmp_path: Path) -> None:
+    found, build = order_trials(tmp_path, lambda _order: build.runs["serial"] == 1)
+    good = FakeBuild(tmp_path, lambda _order: False)
+    serial, _ = found.try_schedules(good)
+    assert (serial.failed, serial.reference_fails) == (1, None)
+    assert (serial.runs, serial.reference_runs) == (build.runs["serial"], good.runs["serial"])
 
 
 @pytest.mark.parametrize("outcome", [True, False, None])

@@ -35,11 +35,14 @@ def test_a_case_that_passes_says_in_which_orders() -> None:
     assert told_of_a_pass(
         trial("serial"),
         trial("reverse"),
-        trial("permuted", failed=1, reference_fails=True),
+        trial("permuted", failed=1, reference_runs=1, reference_fails=True),
+        trial("random", runs=31, failed=2, reference_runs=30),
         trial("one-worker", stopped=1),
     ) == [
         "so are they under schedule serial, reverse",
         "under schedule permuted they are not, and neither are the good build's",
+        "under schedule random they are not in 2 of 31 runs; 30 runs of the good build cannot tell whether its are: "
+        "nobody is blamed for it",
         "under schedule one-worker it does not get to its outputs",
     ]
 

@@ -1,0 +1,19 @@
+"""How many runs it takes until a build that never fails can be told from one that fails as often as another."""
+
+from __future__ import annotations
+
+import math
+
+NOT_BY_CHANCE = 0.01
+"""What a build that fails as often as the failing one may have for a chance to pass in all of its runs."""
+
+
+def chance_of_silence(*, failed: int, runs: int, passes: int) -> float:
+    """The chance that a build passes `passes` times in a row though it fails as often as one that failed in `failed` of
+    `runs`: over all rates that these runs leave possible, each as likely as any other before them.
+
+    >>> round(chance_of_silence(failed=4, runs=4, passes=4), 4), chance_of_silence(failed=0, runs=0, passes=1)
+    (0.0079, 0.5)
+    """
+    passed = runs - failed
+    return math.prod((passed + turn) / (runs + 1 + turn) for turn in range(1, passes + 1))
