@@ -15,7 +15,6 @@ from ...runner.stack.stack import Stack
 from ...runner.stack.templates import unfilled
 from ...runner.verdict.bad_when import BadWhen
 from ...runner.workspace.home import Home
-from ...runner.workspace.inherited import reaching_cases
 from ...runner.workspace.workspace import Workspace
 from ...store.clock import now
 from ..commits.load import load_range
@@ -26,6 +25,7 @@ from .ends.command import check_command
 from .ends.find import Ends, find_ends
 from .ends.paths import paths_of_tree, told_of_paths
 from .ends.skips import parse_skips, told_of_skips
+from .ends.variables import variables_read
 from .lacks import check_lacks
 from .pins import frozen_values
 from .question import Plan, Question, views
@@ -58,6 +58,7 @@ def prepare(question: Question, home: Home) -> Plan:
     name = f"{now():%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
     request = _request(question, given, workspace, ends=ends, name=name, home=home)
     loaded = _loaded(request, workspace)
+    request = request.model_copy(update={"inherited": variables_read(request, workspace)})
     replayed = [question.replayed.notice] if question.replayed else []
     notices = [*replayed, *ends.notices, *told_of_paths(request, loaded), *told_of_skips(request)]
     notices += [*told_of_overlays(request.stack), *check_checkouts(request, workspace)]
@@ -153,7 +154,6 @@ def _request(
         confidence=question.confidence,
         end_runs=question.end_runs,
         output=(question.output or Path(f"bisect-precision-{name}")).resolve(),
-        inherited=reaching_cases(stack),
     )
 
 

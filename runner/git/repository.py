@@ -4,7 +4,7 @@ import os
 import re
 import shutil
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
@@ -21,6 +21,7 @@ from ..errors import UsageError, UserError
 
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _LONGEST_COMPLAINT = 300
+_NO_MATCH = 1
 _NOT_FOUND = 127
 """Exit code of `env` where there is no git."""
 _FIELDS = "%H%x00%P%x00%an%x00%ae%x00%ct%x00%s%x00"
@@ -286,6 +287,19 @@ class GitRepository:
             return self._output("cat-file", "blob", f"{sha}:{path}")
         except GitError:
             return None
+
+    def words_used(self, sha: str, words: Collection[str]) -> frozenset[str]:
+        """Those of some words that stand by themselves in the files of a commit; binary files are not looked into."""
+        if not words:
+            return frozenset()
+        wanted = (argument for word in words for argument in ("-e", word))
+        try:
+            found = self.run("grep", "-h", "-o", "-w", "-F", "-I", *wanted, sha, "--")
+        except GitError as error:
+            if error.status == _NO_MATCH:
+                return frozenset()
+            raise
+        return frozenset(found.split("\n"))
 
     def changed_files(self) -> list[str]:
         """Paths of the checkout that differ from its HEAD, untracked ones included."""

@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
 
 from ..git.repository import LOCAL_VARIABLES
 from ..stack.parts import Model
@@ -22,16 +23,48 @@ _OF_OTHER_PROGRAMS = (
     *("DBUS_", "DESKTOP_", "GNOME_", "JOURNAL_", "KDE_", "LESS", "SSH_", "SUDO_", "SYSTEMD_", "TERM_"),
     *("GIT_AUTHOR_", "GIT_COMMITTER_", "PRECISION_BISECT_", "PYTEST_", "TMUX", "VSCODE_", "VTE_", "XDG_"),
 )
+_NAMES_READ = """
+    BASH_ENV ENV IFS LANG LANGUAGE LOCPATH POSIXLY_CORRECT TZ TZDIR
+    AR AS CC CFLAGS COMPILER_PATH CPATH CPP CPPFLAGS CXX CXXFLAGS C_INCLUDE_PATH LD LDFLAGS LIBRARY_PATH
+    MAKE MAKEFLAGS MFLAGS NM RANLIB SOURCE_DATE_EPOCH STRIP
+    CLASSPATH GOARCH GODEBUG GOFLAGS GOGC GOMAXPROCS GOOS GOPATH GOROOT JDK_HOME NODE_OPTIONS NODE_PATH
+    PERL5LIB PERL5OPT RUBYLIB RUBYOPT RUSTC RUSTFLAGS
+"""
+_FAMILIES_READ = """
+    ASAN_ GCONV_ GLIBC_ LC_ LD_ LSAN_ MALLOC_ MSAN_ TSAN_ UBSAN_
+    CARGO_ CCACHE_ CMAKE_ CPLUS_ GCC_ JAVA_ NINJA_ PKG_CONFIG_ PYTHON RUST_ SKBUILD_
+    ATEN_ BLAS_ BLIS_ DNNL_ FLEXIBLAS GOMP_ GOTO_ KMP_ MKL_ NPY_ NUMBA_ NUMEXPR_ NUMPY_ NVPL_ OMP_ ONEDNN_ OPENBLAS_
+    PYTORCH_ TBB_ TORCH TRITON_ VECLIB_
+    ACL_ ASCEND CANN_ CUBLAS_ CUDA_ HCCL_ HIP_ HSA_ NCCL_ NPU_ NVIDIA_ ROCR_
+"""
+"""What the loader, the C library, builds, interpreters, libraries for numbers and threads, and accelerators read
+although no source of a case names it: whole names, and how others begin."""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SECRET_NAME = re.compile(r"TOKEN|KEY|SECRET|PASSW|CREDENTIAL", re.IGNORECASE)
 _SECRET_VALUE = re.compile(r"://[^/\s]*:[^/\s]*@")
 
 
 class InheritedVariables(Model):
-    """Values by name. Of those that may be secrets, such as an API's key, only the names are kept: `hidden`."""
+    """Values by name. Of those that may be secrets, such as an API's key, only the names are kept: `hidden`. Of
+    `unread` nothing is known that would read them."""
 
     values: Mapping[str, str]
     hidden: tuple[str, ...]
+    unread: Mapping[str, str] = {}
+
+    def read_by(self, named: AbstractSet[str]) -> "InheritedVariables":
+        """The same, where only those of some names, and of those that any program may read, are known to be read.
+
+        >>> inherited_variables({"MALLOC_PERTURB_": "165", "DEPTH": "3", "WIFI": "on"}).read_by({"DEPTH"}).unread
+        {'WIFI': 'on'}
+        """
+        known, families = named | {*_NAMES_READ.split()}, tuple(_FAMILIES_READ.split())
+        read = {name for name in self.values if name in known or name.startswith(families)}
+        return InheritedVariables(
+            values={name: value for name, value in self.values.items() if name in read},
+            hidden=self.hidden,
+            unread={name: value for name, value in self.values.items() if name not in read},
+        )
 
 
 def reaching_cases(stack: Stack, variables: Mapping[str, str] = os.environ) -> InheritedVariables:
@@ -46,7 +79,7 @@ def inherited_variables(variables: Mapping[str, str]) -> InheritedVariables:
     """What of an environment could change a case's result: not where things are, nor whose terminal it is.
 
     >>> inherited_variables({"MALLOC_PERTURB_": "165", "HOME": "/root", "HF_TOKEN": "x"})
-    InheritedVariables(values={'MALLOC_PERTURB_': '165'}, hidden=('HF_TOKEN',))
+    InheritedVariables(values={'MALLOC_PERTURB_': '165'}, hidden=('HF_TOKEN',), unread={})
     """
     telling = {name: variables[name] for name in sorted(variables) if _may_matter(name)}
     hidden = tuple(name for name, value in telling.items() if _may_be_secret(name, value))
@@ -81,4 +114,4 @@ def _may_be_secret(name: str, value: str) -> bool:
 
 
 def _shown(variables: InheritedVariables) -> dict[str, str]:
-    return {**variables.values, **dict.fromkeys(variables.hidden, "set (not shown)")}
+    return {**variables.values, **variables.unread, **dict.fromkeys(variables.hidden, "set (not shown)")}

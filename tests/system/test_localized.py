@@ -47,10 +47,12 @@ def test_a_fault_of_the_compiler_is_followed_to_its_pass(make: Callable[..., Dem
         assert "LegalizeCasts" in text
 
 
+@pytest.mark.parametrize("scenario", [Scenario.ROUNDING, Scenario.RUNTIME_BUMP])
 def test_the_report_s_line_reduces_and_needs_nothing_else(
-    make: Callable[..., DemoStack], tmp_path: Path
+    scenario: Scenario, make: Callable[..., DemoStack], tmp_path: Path
 ) -> None:
-    stack = make(Scenario.ROUNDING)
+    """Of a culprit in the compiler, and of one in the runtime, a submodule."""
+    stack = make(scenario)
     assert stack.run(*stack.arguments).code == 0
     line = stack.report()["reduce"]
     assert line in (stack.output / "report.md").read_text()

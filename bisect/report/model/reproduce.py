@@ -23,6 +23,9 @@ _ROOT, _JOBS = "\0root\0", "\0jobs\0"
 _ENVIRONMENT_VARIABLE = "variable "
 """How the environment's description names an inherited variable."""
 _TOOL = "tool "
+_UNREAD = """\
+# The runs had these too. Neither the command nor a file of the repositories at the ends names them, and no compiler,
+# interpreter or library is known to read them: where this script does not show what it should, try with them."""
 
 _PREPARE = """\
 set -eu
@@ -200,13 +203,19 @@ def _inherited(environment: Mapping[str, str]) -> list[str]:
 
 
 def _of_the_shell(inherited: InheritedVariables | None) -> list[str]:
-    """The other variables of the shell that reached the runs; a secret has to be put in by whoever has it."""
+    """The other variables of the shell that reached the runs, those that nothing is known to read as comments; a secret
+    has to be put in by whoever has it."""
     if inherited is None:
         return []
     hidden = [
         f"# {name} was set too; its value, which may be a secret, was not kept." for name in inherited.hidden
     ]
-    return [*(f"export {name}={_word(value)}" for name, value in inherited.values.items()), *hidden]
+    unread = [f"# export {name}={_word(one_line(value))}" for name, value in inherited.unread.items()]
+    return [*_exports(inherited.values), *hidden, *([_UNREAD, *unread] if unread else [])]
+
+
+def _exports(variables: Mapping[str, str]) -> Iterator[str]:
+    return (f"export {name}={_word(value)}" for name, value in variables.items())
 
 
 def _of_tools(stack: Stack, environment: Mapping[str, str]) -> dict[str, str]:

@@ -38,6 +38,26 @@ def test_its_scripts_show_it_in_any_shell(repository: TestRepository, tmp_path: 
     assert not [file for file in kept if b"hush-hush" in file.read_bytes()]
 
 
+def test_what_nothing_that_is_run_names_is_a_comment_of_its_scripts(
+    repository: TestRepository, tmp_path: Path
+) -> None:
+    """Named by a file of the repository, by the script outside of it, by the command; or of a family that is read."""
+    for state in ("fine", "broken"):
+        repository.commit(state, {"state": state, "of/it.py": 'os.environ["IN_A_FILE"]'})
+    outside, out = tmp_path / "it's outside.sh", tmp_path / "out"
+    outside.write_text("echo ${IN_THE_SCRIPT:-}; grep -q fine state\n")
+    named = ("IN_A_FILE", "IN_THE_SCRIPT", "IN_THE_COMMAND", "OMP_NUM_THREADS", "MALLOC_PERTURB_")
+    shell = {**dict.fromkeys(named, "1"), "OF_NOBODY": "1 '\n2"}
+    words = ["--good", "main~1", "--bad", "main", "-o", str(out), "--", "sh", str(outside), "$IN_THE_COMMAND"]
+    done = run(repository.path, tmp_path / "home", *words, **shell)
+    assert done.returncode == 0, done.stderr
+    lines = (out / "reproduce-bad.sh").read_text().splitlines()
+    assert {f"export {name}=1" for name in named} <= {*lines}
+    (unread,) = [line for line in lines if "OF_NOBODY" in line]
+    assert unread.startswith("# export OF_NOBODY=")
+    assert lines.index(unread) > next(at for at, line in enumerate(lines) if "known to read them" in line)
+
+
 @pytest.mark.long
 def test_a_resume_names_what_is_not_set_any_more(repository: TestRepository, tmp_path: Path) -> None:
     for state in ("fine", "fine", "broken"):

@@ -47,6 +47,19 @@ def test_a_merge_is_read_against_its_first_parent(repository: TestRepository) ->
     assert list(found)[-1] == merge
 
 
+def test_words_that_stand_by_themselves_in_any_file_of_a_commit_are_told(repository: TestRepository) -> None:
+    first = repository.commit("first", {"sub/a.sh": "echo $DEPTH ${LEVEL_}x", "b": "DEPTHS"})
+    second = repository.commit("second", {"sub/a.sh": None, "c": "a\0WIDTH", "d": "-e LEVEL_"})
+    git = GitRepository(repository.path)
+    words = ["DEPTH", "LEVEL_", "LEVEL", "WIDTH"]
+    assert git.words_used(first, words) == {"DEPTH", "LEVEL_"}
+    assert git.words_used(second, words) == {"LEVEL_"}
+    assert git.words_used(second, ["DEPTH"]) == frozenset()
+    assert git.words_used(second, []) == frozenset()
+    with pytest.raises(GitError):
+        git.words_used("1" * 40, words)
+
+
 def test_gitlinks_and_texts(repository: TestRepository) -> None:
     texts = {"sub/file": "x", "big": "x" * 100, "bytes": "x", "lines": "x\n\n"}
     none = repository.commit("none", texts)

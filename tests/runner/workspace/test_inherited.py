@@ -51,6 +51,15 @@ def test_what_a_stack_sets_or_watches_or_takes_away_is_not_the_shell_s(small: Sm
     assert "PYTHONPATH" in reaching_cases(small.stack(), SHELL).values
 
 
+def test_what_nothing_is_known_to_read_is_set_apart_and_its_changes_are_told() -> None:
+    shell = {"MALLOC_PERTURB_": "165", "OMP_NUM_THREADS": "4", "DEPTH": "3", "WIFI": "on", "HF_TOKEN": "x"}
+    read = inherited_variables(shell).read_by({"DEPTH", "HF_TOKEN"})
+    assert read.values == {"DEPTH": "3", "MALLOC_PERTURB_": "165", "OMP_NUM_THREADS": "4"}
+    assert (read.unread, read.hidden) == ({"WIFI": "on"}, ("HF_TOKEN",))
+    assert list(changed_since(read, inherited_variables(shell))) == []
+    assert list(changed_since(read, inherited_variables({**shell, "WIFI": "off"}))) == ["WIFI was on, is off"]
+
+
 def test_changes_are_phrases_without_secrets() -> None:
     before = inherited_variables({"A": "1", "B": "2", "MY_TOKEN": "x"})
     now = inherited_variables({"B": "3", "C": "4"})

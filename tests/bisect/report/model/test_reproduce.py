@@ -1,6 +1,8 @@
 """The scripts that show an answer again, run for real."""
 
+import shutil
 import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
@@ -135,6 +137,22 @@ def test_scripts_build_and_run_both_sides_and_touch_no_checkout(built: BuiltStac
     assert (good.returncode, good.stdout) == (0, "good ['-d', '3'] sim $HOME `id` my c++\n"), good.stderr
     assert [state(repository) for repository in repositories] == before
     assert (tmp_path / "bad side" / "compiler" / "runtime" / "value").read_text() == "bad"
+
+
+@pytest.mark.parametrize("shell", [name for name in ("sh", "bash") if shutil.which(name)])
+def test_a_quote_in_any_path_stays_a_quote(tmp_path: Path, shell: str) -> None:
+    root = tmp_path / "it's } \" $here"
+    root.mkdir()
+    built = BuiltStack(root)
+    python = root / "it's a python"
+    python.symlink_to(sys.executable)
+    environment = built.stack.environment.model_copy(update={"python": str(python)})
+    built.stack = built.stack.model_copy(update={"environment": environment})
+    file = root / "script.sh"
+    file.write_text(built.script(built.old))
+    done = subprocess.run([shell, str(file), str(root / "good's side")], capture_output=True, text=True)
+    assert done.stdout == "good ['-d', '3'] sim $HOME `id` my c++\n", done.stderr
+    assert f"{python} -m venv" in (root / "good's side" / "venv" / "pyvenv.cfg").read_text()
 
 
 def test_without_a_folder_a_temporary_one_is_made(
