@@ -159,7 +159,7 @@ def _from_dump(path: Path, dump: ArgsDump) -> Source:
     kernels: dict[str, str] = {}
 
     def opener(record: ArgRecord) -> Callable[[], TensorView]:
-        return lambda: dump.tensor(record)
+        return lambda: dump.numbers(record)
 
     surroundings = DumpSurroundings.of(dump.folder.root)
     records = [dump.record(index) for index in range(len(dump))]

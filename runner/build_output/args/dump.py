@@ -6,12 +6,12 @@ Two spellings are read: `args_dump/{args_dump.json,args.bin}`, and the older
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
-from ...tensor.view import TensorView
+from ...tensor.view import DType, Storage, TensorView
 from ..files.errors import FileTooLargeError, MissingFileError, RecordNotWholeError
 from ..files.folder import Folder
 from .index import ArgsIndex
@@ -110,27 +110,51 @@ class ArgsDump:
         return np.unique(self.index.task_ids).tolist()
 
     def tensor(self, record: ArgRecord) -> TensorView:
-        """The payload of `record`: row-major whatever the record's strides are.
+        """The payload of `record`, its elements as they lie in memory: row-major whatever the record's strides are.
+
+        Raises:
+            RecordNotWholeError: the record is a scalar, has a flaw, or elements that numpy has no type for (`numbers`).
+            MalformedFileError: the payload file was cut short meanwhile.
+        """
+        raw = self._payload(record)
+        if record.dtype is None:
+            assert record.narrow is not None
+            raise RecordNotWholeError(
+                path=self.folder.root,
+                expected=f"elements that a task can be given again for {record.name}",
+                found=f"{record.narrow.value}, which diff-tensors alone compares",
+            )
+        storage = raw.view(record.dtype.storage)
+        return TensorView.of_contiguous(record.name, record.dtype, record.shape, storage)
+
+    def numbers(self, record: ArgRecord) -> TensorView:
+        """The numbers in the payload of `record`: as `tensor`, but floats of eight and four bits are float32.
 
         Raises:
             RecordNotWholeError: the record is a scalar or has a flaw.
             MalformedFileError: the payload file was cut short meanwhile.
         """
-        if record.kind is Kind.SCALAR or record.flaw is not None or record.dtype is None:
+        if record.narrow is None:
+            return self.tensor(record)
+        values, shape = record.narrow.numbers(self._payload(record)), record.narrow.shape(record.shape)
+        view = TensorView.of_contiguous(record.name, DType.FLOAT32, shape, values)
+        return replace(view, converted=record.narrow.described)
+
+    def _payload(self, record: ArgRecord) -> Storage:
+        """The bytes of a record's payload."""
+        if record.kind is Kind.SCALAR or record.flaw is not None:
             found = "a scalar" if record.flaw is None else record.flaw.value
             raise RecordNotWholeError(
                 path=self.folder.root, expected=f"a whole tensor for {record.name}", found=found
             )
         # Read, not mapped: a mapped file that is cut short while it is looked at kills the process.
-        raw = (
+        return (
             self.folder.read_part(
                 self.bin_file, start=record.bin_offset, size=record.bin_size, expected=_PAYLOADS
             )
             if self.bin_file is not None and record.bin_size
             else np.empty(0, np.uint8)
         )
-        storage = raw.view(record.dtype.storage)
-        return TensorView.of_contiguous(record.name, record.dtype, record.shape, storage)
 
 
 def manifest_name(folder: Folder) -> str:

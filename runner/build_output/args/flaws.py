@@ -32,7 +32,7 @@ class Payloads:
 
 def find_flaws(payloads: Payloads, file_bytes: int) -> npt.NDArray[np.uint8]:
     """Code in `FLAWS` of each record's first flaw, in a payload file of `file_bytes`; scalars have none."""
-    itemsizes = _column(payloads, [one.dtype.itemsize if one.dtype else 0 for one in payloads.geometries])
+    itemsizes = _column(payloads, [one.itemsize for one in payloads.geometries])
     numels = _column(payloads, [-1 if one.numel is None else one.numel for one in payloads.geometries])
     sizes = payloads.bin_sizes
     # Subtracting cannot overflow where the offset is in the file, and elsewhere the result is not needed.

@@ -123,6 +123,7 @@ class ArgsIndex:
             stage=_STAGES[int(self.stages[index])],
             kind=Kind.SCALAR if index in self.scalars else Kind.TENSOR,
             dtype=geometry.dtype,
+            narrow=geometry.narrow,
             shape=geometry.shape,
             strides=geometry.strides,
             start_offset=geometry.start_offset,

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import msgspec
 
+from ...tensor.narrow import NarrowFloat
 from ...tensor.view import DType, contiguous_strides
 from ..task_id import format_task_id
 
@@ -85,10 +86,12 @@ class SpelledRecord(msgspec.Struct, gc=False):
 class Geometry:
     """Type and placement shared by all records that have them alike.
 
-    `numel` is None where the extents are negative, their product passes 2**60, or strides are missing.
+    `numel` is None where the extents are negative, their product passes 2**60, or strides are missing. One of `dtype`
+    and `narrow` is None, both of an unknown type.
     """
 
     dtype: DType | None
+    narrow: NarrowFloat | None
     dtype_spelling: str
     shape: tuple[int, ...]
     strides: tuple[int, ...]
@@ -108,12 +111,20 @@ class Geometry:
         sound = min(shape, default=0) >= 0 and numel < 2**60 and len(strides) == len(shape)
         return cls(
             dtype=dtype,
+            narrow=NarrowFloat.parse(record.dtype),
             dtype_spelling=record.dtype,
             shape=shape,
             strides=strides,
             start_offset=start_offset,
             numel=numel if sound else None,
         )
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element; 0 of an unknown type."""
+        if self.narrow is not None:
+            return 1
+        return 0 if self.dtype is None else self.dtype.itemsize
 
 
 def _placement(record: SpelledRecord, shape: tuple[int, ...]) -> tuple[tuple[int, ...], int]:
@@ -151,6 +162,7 @@ class ArgRecord:
     stage: DumpStage
     kind: Kind
     dtype: DType | None
+    narrow: NarrowFloat | None
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     start_offset: int

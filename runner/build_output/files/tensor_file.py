@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, TypeAlias, cast
 
-from ...tensor.view import TensorView
+from ...tensor.narrow import NarrowFloat
+from ...tensor.view import DType, TensorView
 from .errors import MalformedFileError
 from .folder import Folder
 from .numpy_file import load_npy, load_npz
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 SUFFIXES = (".pt", ".pth", ".npy", ".npz")
 
 Scalar: TypeAlias = int | float | bool | str | None
+
+_PACKED_FLOAT4 = "float4_e2m1fn_x2"
 
 MOST_ENTRIES = 100_000
 """Most tensors and values of one file: a list that holds itself many times has any number."""
@@ -109,7 +112,8 @@ def _leaves(path: Path, loaded: object) -> Iterator[tuple[str, object]]:
 
 
 def _real_view(path: Path, name: str, tensor: torch.Tensor) -> TensorView:
-    """A view of real numbers: complex ones as their two parts, float8 as float32, which holds each of its values."""
+    """A view of real numbers: complex ones as their two parts, floats of eight and four bits as float32, which holds
+    each of their values."""
     import torch
 
     spelled = str(tensor.dtype).removeprefix("torch.")
@@ -121,4 +125,10 @@ def _real_view(path: Path, name: str, tensor: torch.Tensor) -> TensorView:
         )
     if spelled.startswith("float8"):
         return replace(view_of(path, name, tensor.to(torch.float32)), converted=f"{spelled} as float32")
+    if spelled == _PACKED_FLOAT4:
+        # torch has no conversion of it.
+        packed, narrow = tensor.contiguous().view(torch.uint8), NarrowFloat.FP4E2M1
+        values, shape = narrow.numbers(packed.reshape(-1).numpy()), narrow.shape(tuple(packed.shape))
+        view = TensorView.of_contiguous(name, DType.FLOAT32, shape, values)
+        return replace(view, converted=narrow.described)
     return view_of(path, name, tensor)

@@ -252,6 +252,29 @@ def test_a_dump_that_dropped_records_is_not_called_equal(tmp_path: Path) -> None
     assert "the dump is not whole: 7 records were dropped" in result.output
 
 
+@pytest.mark.parametrize(
+    ("dtype", "ours", "theirs", "told"),
+    [
+        ("FP8E4M3FN", [0x38, 0x40], [0x38, 0x38], "1 of 2 elements differ"),
+        ("FP8E8M0", [0x7F, 0x80], [0x7F, 0x7F], "1 of 2 elements differ"),
+        ("FP4E2M1", [0x22, 0x42], [0x22, 0x22], "1 of 4 elements differ"),
+    ],
+)
+def test_dumps_of_eight_and_four_bits_are_compared_as_numbers(
+    tmp_path: Path, dtype: str, ours: list[int], theirs: list[int], told: str
+) -> None:
+    fields = {"dtype": dtype, "shape": [2], "strides": [1], "numel": 2, "bin_offset": 0, "bin_size": 2}
+    sides: list[Path] = []
+    for name, values in (("a", ours), ("b", theirs)):
+        sides.append(write_dump(tmp_path / name / "args_dump", [torch.zeros(2)], **fields))
+        (sides[-1] / "args.bin").write_bytes(bytes(values))
+    result = run(*sides, "-v")
+    assert result.exit_code == 1, result.output
+    assert f"{told}, max error 1 at" in result.output
+    assert f"{dtype} as float32" in result.output
+    assert run(sides[0], sides[0]).exit_code == 0
+
+
 def test_dumps_see_stale_values(tmp_path: Path) -> None:
     first, second = torch.randn(16, 16), torch.randn(16, 16)
     pair = write_dump(tmp_path / "a", [first, first]), write_dump(tmp_path / "b", [first, second])

@@ -103,6 +103,32 @@ def test_flawed_records_are_known_and_never_given_out(tmp_path, fields, flaw):
     assert dump.record(1).flaw is None
 
 
+def test_floats_of_eight_and_four_bits_are_numbers_and_no_memory_of_a_task(tmp_path):
+    payload = bytes([0x38, 0xC0, 0x7F, 0x7F, 0x80, 0xFF, 0x21, 0xF7])
+    shapes = {"FP8E4M3FN": [3], "DataType::FP8E8M0": [3], "fp4e2m1": [1, 2]}
+    records, at = [], 0
+    for number, (dtype, shape) in enumerate(shapes.items()):
+        size = math.prod(shape)
+        strides = [size, 1][-len(shape) :]
+        fields = {"dtype": dtype, "shape": shape, "strides": strides, "numel": size}
+        records.append(record(1, number, **fields, bin_offset=at, bin_size=size))
+        at += size
+    dump = ArgsDump.open(write_dump(tmp_path, [*records, record(1, 3, dtype="FP4E2M1", bin_size=5)], payload))
+    views = [dump.numbers(dump.record(number)) for number in range(3)]
+    assert views[0].torch().tolist()[:2] == [1.0, -2.0]
+    assert math.isnan(views[0].torch()[2])
+    assert views[1].torch().tolist()[:2] == [1.0, 2.0]
+    assert views[2].torch().tolist() == [[0.5, 1.0, 6.0, -6.0]]
+    assert [view.converted for view in views] == [
+        "FP8E4M3FN as float32", "FP8E8M0 as float32", "FP4E2M1 as float32, two numbers an element",
+    ]  # fmt: skip
+    with pytest.raises(RecordNotWholeError, match="found FP8E4M3FN, which diff-tensors alone compares"):
+        dump.tensor(dump.record(0))
+    assert dump.record(3).flaw is Flaw.SIZE_MISMATCH
+    with pytest.raises(RecordNotWholeError, match="not the size"):
+        dump.numbers(dump.record(3))
+
+
 def test_empty_and_zero_dimensional_tensors_are_whole(tmp_path):
     records = [
         record(1, 0, shape=[0, 3], strides=[3, 1], numel=0, bin_size=0),

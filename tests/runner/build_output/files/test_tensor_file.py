@@ -33,6 +33,13 @@ def test_float8_keeps_every_value(tmp_path: Path) -> None:
     assert torch.equal(view.torch().nan_to_num(), every.float().nan_to_num())
 
 
+def test_packed_float4_is_two_numbers_an_element(tmp_path: Path) -> None:
+    packed = torch.tensor([[0x21], [0xF7]], dtype=torch.uint8).view(torch.float4_e2m1fn_x2)
+    view = load_real_tensor(folder(tmp_path, packed), "t.pt")
+    assert view.converted == "FP4E2M1 as float32, two numbers an element"
+    assert view.torch().tolist() == [[0.5, 1.0], [6.0, -6.0]]
+
+
 def test_what_is_neither_tensor_nor_value_is_refused(tmp_path: Path) -> None:
     with pytest.raises(MalformedFileError, match=r"t\.pt: expected one tensor .* found set"):
         load_tensors(folder(tmp_path, {"x": {1, 2}}), "t.pt")
