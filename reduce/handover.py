@@ -7,19 +7,25 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from ..runner.build_output.files.errors import BuildOutputError
 from ..runner.compare.statistics.statistics import Tolerance
 from ..runner.errors import UserError
-from ..runner.localization.job import LocalizationJob
+from ..runner.localization.job import LocalizationJob, SceneCase
 from ..runner.process.fork_servers import ForkServers
 from ..store.documents.document import read_document
 from ..store.documents.versions import DocumentError
 from .localize.pipeline import localize
 from .localize.references.builds import GoodBuild
 from .localize.references.request import LocalizationRequest
+from .output_folder import OutputFolder
+from .replay.runnable_build import RunnableBuild
 from .replay.toolchain import Toolchain
+from .scene.as_builds import YardstickMovedError, scenes_as_builds
+from .scene.dumps import DumpedRun, compare_dumps
+from .scene.own_run import OwnRun
 from .shrink.pipeline import shrink
 from .shrink.request import ShrinkRequest
 
@@ -42,16 +48,41 @@ def main(file: Path) -> int:
 
 def _run(job: LocalizationJob, servers: ForkServers) -> int:
     failing, reference = (
-        Toolchain.of_build(side, job.platform, job.device, servers) for side in (job.failing, job.reference)
+        RunnableBuild(path=side.build, toolchain=Toolchain.of_build(side, job.platform, job.device, servers))
+        for side in (job.failing, job.reference)
     )
+    if job.scene is None:
+        return _compare_builds(job, failing, reference, job.golden_data)
+    try:
+        builds = scenes_as_builds(
+            failing,
+            reference,
+            job.scene,
+            folder=job.output.with_name("scenes"),
+            on_progress=lambda text: _say(f"localizing: {text}"),
+        )
+        return _compare_builds(
+            job, replace(failing, path=builds.failing), replace(reference, path=builds.reference), builds.data
+        )
+    except YardstickMovedError:
+        raise
+    except (UserError, BuildOutputError) as error:
+        # It may not be understood as a program, or its graph list no tasks: what it dumps is compared all the same.
+        _say(f"localizing: {error}")
+    return _compare_dumps(job, job.scene, failing.toolchain, reference.toolchain)
+
+
+def _compare_builds(
+    job: LocalizationJob, failing: RunnableBuild, reference: RunnableBuild, data: Path | None
+) -> int:
     divergence = localize(
         LocalizationRequest(
-            failing=job.failing.build,
-            toolchain=failing,
-            reference=GoodBuild(path=job.reference.build, toolchain=reference),
-            golden_data=job.golden_data,
+            failing=failing.path,
+            toolchain=failing.toolchain,
+            reference=GoodBuild(path=reference.path, toolchain=reference.toolchain),
+            golden_data=data,
             tolerance=_EXACT,
-            harness=None if job.rtol is None or job.atol is None else Tolerance(rtol=job.rtol, atol=job.atol),
+            harness=_case_tolerance(job),
             budget=_BUDGET,
             attempts=_ATTEMPTS,
             timeout=job.timeout,
@@ -64,11 +95,11 @@ def _run(job: LocalizationJob, servers: ForkServers) -> int:
     if job.reduce_to is not None and divergence.stall is None:
         shrink(
             ShrinkRequest(
-                failing=job.failing.build,
-                reference=job.reference.build,
-                failing_toolchain=failing,
-                reference_toolchain=reference,
-                golden_data=job.golden_data,
+                failing=failing.path,
+                reference=reference.path,
+                failing_toolchain=failing.toolchain,
+                reference_toolchain=reference.toolchain,
+                golden_data=data,
                 tolerance=_EXACT,
                 output=job.reduce_to,
                 jobs=2,
@@ -80,6 +111,26 @@ def _run(job: LocalizationJob, servers: ForkServers) -> int:
             on_progress=lambda text: _say(f"reducing: {text}"),
         )
     return FOUND
+
+
+def _compare_dumps(job: LocalizationJob, scene: SceneCase, failing: Toolchain, reference: Toolchain) -> int:
+    output = OutputFolder(job.output)
+    with output.open(apart_from=()) as work:
+        runs: list[DumpedRun] = []
+        for side, toolchain, role in (
+            (job.failing, failing, "failing"),
+            (job.reference, reference, "reference"),
+        ):
+            _say(f"localizing: dumping all arguments of the {role} scene test's tasks")
+            own = OwnRun(side=side, toolchain=toolchain, scene=scene, timeout=job.timeout, folder=work / role)
+            runs.append(own.dumped())
+        divergence = compare_dumps(runs[0], runs[1], platform=job.platform, tolerance=_case_tolerance(job))
+        output.write(divergence, None)
+    return FOUND if divergence.explained else NOTHING_DIVERGES
+
+
+def _case_tolerance(job: LocalizationJob) -> Tolerance | None:
+    return None if job.rtol is None or job.atol is None else Tolerance(rtol=job.rtol, atol=job.atol)
 
 
 def _say(text: str) -> None:

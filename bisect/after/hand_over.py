@@ -3,11 +3,9 @@
 Whatever comes of it, the bisection's answer stands: this says what was found, or why nothing was.
 """
 
-import os
 import shutil
-import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,28 +14,25 @@ from sqlalchemy.orm import Session, sessionmaker
 from ...runner.case.case import RunOptions
 from ...runner.case.golden import FrozenGolden, thaw
 from ...runner.errors import UserError
-from ...runner.localization.answer import Localization, read_divergence, read_reduction
+from ...runner.localization.answer import Localization
 from ...runner.localization.compared import ComparedBuild, ComparedBuilds
-from ...runner.localization.divergence import DIVERGENCE, TASK_GRAPH
 from ...runner.localization.job import BuildToRun, LocalizationJob
 from ...runner.probe.probe import Prober
 from ...runner.probe.records import ProbeRequest
-from ...runner.process.execute import Command, FinishedCommand, execute
 from ...runner.process.interrupt import Interrupt, InterruptedWorkError, interrupt_after
 from ...runner.workspace.content import StackContent
 from ...runner.workspace.home import Home
-from ...runner.workspace.inherited import OF_ANOTHER_PYTHON
 from ...runner.workspace.workspace import Workspace
-from ..report.model.compared import ComparedProbe, NothingToCompareError, compared_pair
+from ..report.model.compared import ComparedProbe, NothingToCompareError, compared_pair, is_scene_test
 from ..report.model.rows import Rows, load_rows
 from ..report.plain_text import one_line
+from .job_process import JobProcess, left_out
 from .pass_dumps import build_with_passes, compiled_differently
 from .reducible import compared_builds
+from .scenes import localize_scenes
 
 _LONGEST = 4 * 3600.0
 """Seconds, where the bisection has no budget."""
-_LOG = "localize.log.gz"
-_NOTHING_DIVERGES = 3
 
 
 def localize_culprit(
@@ -54,15 +49,16 @@ def localize_culprit(
     try:
         with sessions() as session:
             rows = load_rows(session, name)
-        return _localize(rows, home=home, reduce=reduce, deadline=deadline, say=say)
+        localize = localize_scenes if is_scene_test(rows.request) else _localize
+        return localize(rows, home=home, reduce=reduce, deadline=deadline, say=say)
     except KeyboardInterrupt:
-        return _left_out("interrupted")
+        return left_out("interrupted")
     except InterruptedWorkError:
-        return _left_out("the budget was spent before the toolchains were ready")
+        return left_out("the budget was spent before the toolchains were ready")
     except (NothingToCompareError, UserError) as error:
-        return _left_out(one_line(str(error)))
+        return left_out(one_line(str(error)))
     except Exception as error:  # the answer stands, whatever this step meets
-        return _left_out(repr(error))
+        return left_out(repr(error))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,51 +106,6 @@ class _HandOver:
             atol=builds.atol,
             output=self.folder / "found",
             reduce_to=self.rows.request.output / "reduced" if self.reduce else None,
-        )
-
-    def run(self, job: LocalizationJob, probers: Sequence[Prober]) -> tuple[FinishedCommand, str]:
-        """Run the job in a process of its own, which holds the slots; how it ended, and the last line it printed."""
-        file = self.folder / "job.json"
-        file.write_text(job.model_dump_json(indent=2), encoding="utf-8")
-        last = [""]
-
-        def hear(_stream: str, line: str) -> None:
-            last[0] = one_line(line)
-            self.say(last[0])
-
-        finished = execute(
-            Command(
-                argv=[sys.executable, "-m", "precision_bisect.reduce.handover", str(file)],
-                cwd=self.folder,
-                environment={k: v for k, v in os.environ.items() if k not in OF_ANOTHER_PYTHON},
-                timeout=max(1.0, self.deadline - time.monotonic()),
-                holds=tuple(prober.slot.lock for prober in probers),
-            ),
-            log=self.folder / _LOG,
-            on_line=hear,
-        )
-        return finished, last[0].removeprefix("error: ")
-
-    def answer(self, job: LocalizationJob, finished: FinishedCommand, last: str) -> Localization:
-        """What came of the job; its results are copied beside the report."""
-        code, output = finished.ending.exit_code, self.rows.request.output
-        divergence = read_divergence(job.output)
-        if divergence is None or code is None:
-            why = last if last and code == 1 else str(finished.ending)
-            return _left_out(f"{why}; see {self.folder / _LOG}")
-        output.mkdir(parents=True, exist_ok=True)
-        for file in (DIVERGENCE, TASK_GRAPH):
-            if (job.output / file).is_file():
-                shutil.copyfile(job.output / file, output / file)
-        reduction = read_reduction(job.reduce_to) if job.reduce_to else None
-        not_reduced = job.reduce_to is not None and reduction is None and code == 1 and last
-        return Localization(
-            status="nothing" if code == _NOTHING_DIVERGES else "found",
-            message=f"the build of {self.culprit.side.commit[:12]} against that of {self.parent.side.commit[:12]}, "
-            f"on the frozen data{f'; not reduced: {last}' if not_reduced else ''}",
-            divergence=divergence,
-            reduction=reduction,
-            reduced=job.reduce_to if reduction else None,
         )
 
     def _request(self, compared: ComparedProbe, name: str, timeout: float) -> ProbeRequest:
@@ -212,10 +163,15 @@ def _localize(
         if request.frozen_runtime_dir is None and compiled_differently([culprit.build, parent.build]):
             failing = step.with_passes(culprit, ours, failing)
             reference = step.with_passes(parent, theirs, reference)
-        job = step.job(failing, reference)
-        finished, last = step.run(job, (ours, theirs))
-    return step.answer(job, finished, last)
-
-
-def _left_out(why: str) -> Localization:
-    return Localization(status="left out", message=why)
+        process = JobProcess(
+            job=step.job(failing, reference),
+            folder=folder,
+            output=request.output,
+            deadline=deadline,
+            say=say,
+        )
+        return process.answer(
+            (ours, theirs),
+            compared=f"the build of {culprit.side.commit[:12]} against that of {parent.side.commit[:12]}, on the "
+            "frozen data",
+        )

@@ -7,6 +7,8 @@ from sqlalchemy.orm import Session, sessionmaker
 
 from ...runner.localization.compared import ComparedBuild, ComparedBuilds, leave_compared_builds
 from ...runner.workspace.home import Home
+from ...store.tables.bisections import ProbeRow
+from ..plan.request import BisectRequest
 from ..report.model.compared import ComparedPair, ComparedProbe, NothingToCompareError, compared_pair
 from ..report.model.rows import Rows, load_rows
 
@@ -31,12 +33,17 @@ def compared_builds(rows: Rows, pair: ComparedPair) -> ComparedBuilds:
         platform=request.platform,
         device=request.device,
         golden=pair.golden,
-        timeout=request.timeout or max(_LEAST_TIMEOUT, _TIMES_THE_RUN * (culprit.run_seconds or 0.0)),
+        timeout=longest_run(request, culprit),
         rtol=closest(metrics, "rtol"),
         atol=closest(metrics, "atol"),
         failing=_build(pair.culprit),
         reference=_build(pair.parent),
     )
+
+
+def longest_run(request: BisectRequest, probe: ProbeRow) -> float:
+    """Seconds after which a further run of what a probe ran is stopped."""
+    return request.timeout or max(_LEAST_TIMEOUT, _TIMES_THE_RUN * (probe.run_seconds or 0.0))
 
 
 def closest(metrics: Mapping[str, Mapping[str, float]], name: str) -> float | None:

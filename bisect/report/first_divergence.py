@@ -115,11 +115,12 @@ def _tensor(each: FirstDivergent, *, others: int) -> Iterator[tuple[str, str]]:
     tensor = each.tensor or f"argument {each.argument}"
     more = f", and of {plural(others, 'more task')} of it, in divergence.json" if others else ""
     yield "tensor", f"{tensor} of task {each.task_id}, kernel {each.kernel}{more}"
-    lines = ", ".join(map(str, each.orchestration_lines)) or "?"
-    yield (
-        "source",
-        f"{', '.join(each.kernel_sources)}, submitted at {each.orchestration_source}:{lines}",
-    )
+    if each.kernel_sources:
+        lines = ", ".join(map(str, each.orchestration_lines)) or "?"
+        yield (
+            "source",
+            f"{', '.join(each.kernel_sources)}, submitted at {each.orchestration_source}:{lines}",
+        )
     yield "class", f"{each.task_class}: {each.reason}"
     if each.pattern is not None:
         yield "pattern", f"{each.pattern.name} ({each.pattern.confidence:.0%}): {each.pattern.evidence}"

@@ -11,6 +11,7 @@ from ..stack.templates import literal
 _FOLDER = Path(__file__).with_name("scene_harness")
 HARNESS = _FOLDER / "golden.py"
 EXPORT = _FOLDER / "export.py"
+SEEDED = _FOLDER / "seeded.py"
 
 
 def with_harness(stack: Stack) -> Stack:

@@ -13,9 +13,19 @@ class BuildToRun(Model):
     out and built, in `slot`, for `python`."""
 
     build: Path
+    """Of a scene test its script, in `slot`."""
     stack: Stack
     python: Path
     slot: Path
+
+
+class SceneCase(Model):
+    """A scene test of the runtime: its script stands in the place of a build directory."""
+
+    arguments: tuple[str, ...]
+    """Those of the script, as it was run."""
+    failed: str | None
+    """`CLASS::NAME` of the case that failed; None: the run did not name one."""
 
 
 class LocalizationJob(Document):
@@ -29,7 +39,10 @@ class LocalizationJob(Document):
     reference: BuildToRun
     platform: str
     device: int
-    golden_data: Path
+    golden_data: Path | None
+    """None: a scene test draws its data, from a fixed seed."""
+    scene: SceneCase | None = None
+    """What both scripts are run with; None: there are build directories."""
     timeout: float
     rtol: float | None
     atol: float | None

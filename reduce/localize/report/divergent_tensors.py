@@ -58,8 +58,8 @@ def first_divergent(
             task_class=attribution.task_class.value,
             reason=attribution.reason,
             distances=_distances(attribution.distances),
-            pattern=_pattern(left, right, tolerance, read),
-            statistics=_statistics(left, right, tolerance),
+            pattern=best_pattern(left, right, tolerance, read),
+            statistics=tensor_statistics(left, right, tolerance),
         )
 
 
@@ -88,9 +88,10 @@ def _distances(distances: Distances | None) -> TaskDistances | None:
     )
 
 
-def _pattern(
+def best_pattern(
     actual: TensorView, expected: TensorView, tolerance: Tolerance, others: Sequence[TensorView]
 ) -> PatternFit | None:
+    """The kind of wrong that fits best, where one does. `others` may stand in the place of what is expected."""
     try:
         findings = recognize(*alike(actual, expected), tolerance, others)
     except IncomparableError:
@@ -101,7 +102,10 @@ def _pattern(
     return PatternFit(name=best.pattern.value, confidence=best.confidence, evidence=best.evidence)
 
 
-def _statistics(actual: TensorView, expected: TensorView, tolerance: Tolerance) -> TensorStatistics | None:
+def tensor_statistics(
+    actual: TensorView, expected: TensorView, tolerance: Tolerance
+) -> TensorStatistics | None:
+    """How two tensors differ; None where their elements do not correspond."""
     left, right = alike(actual, expected)
     try:
         measured, rows = measure(left, right, tolerance), breakdown(left, right, tolerance)

@@ -1,6 +1,7 @@
 """Stacks of one repository: the guide's plain one, whose script's words are its verdict, searched by `--case` and run
-by a night; and one whose cases call the harness, and fail only after another."""
+by a night; one whose cases call the harness, and fail only after another; and one whose cases are scene tests."""
 
+import json
 import os
 import re
 import subprocess
@@ -12,6 +13,7 @@ import torch
 from tests.conftest import TestRepository
 from tests.runner.case.fake_golden import write_golden
 from tests.support.program import run_program
+from tests.support.scene_runtime import STACK, scene_files
 
 GUIDE = Path(__file__).parents[3] / "docs" / "guide.md"
 AROUND = """
@@ -109,3 +111,35 @@ def test_a_failure_that_shows_only_after_another_case(tmp_path: Path) -> None:
     assert "--after other.py" in report
     scripts = [file.read_text() for file in (tmp_path / "out").glob("reproduce-*.sh")]
     assert ["/other.py" in script for script in scripts] == [True, True]
+
+
+@pytest.mark.long
+def test_a_culprit_of_a_scene_test_has_its_divergence(tmp_path: Path) -> None:
+    (tmp_path / "stack.toml").write_text(STACK)
+    repository = TestRepository(tmp_path / "runtime")
+    commits = [
+        repository.commit(f"commit {place}", {**scene_files(factor), "place": str(place)})
+        for place, factor in enumerate([2.0, 2.5])
+    ]
+    done = run_program(
+        *("--stack", "stack.toml", "--case", "tests/test_scale.py", "--good", commits[0], "--bad", "main"),
+        *("-o", "report"),
+        cwd=tmp_path,
+        environment={**os.environ, "PRECISION_BISECT_HOME": str(tmp_path / "home")},
+    )
+    assert done.returncode == 0, done.stderr
+    report = json.loads((tmp_path / "report" / "report.json").read_text())
+    assert report["culprits"][0]["commit"] == commits[1]
+    localized = report["localization"]
+    assert localized["status"] == "found", localized
+    assert localized["message"].endswith("on data drawn from one seed")
+    (first,) = localized["divergence"]["first_divergent"]
+    assert (first["task_id"], first["argument"], first["task_class"]) == (
+        "0x0000000000000001",
+        1,
+        "introduced",
+    )
+    assert first["reason"] == "all that it was given is the same in both runs"
+    assert first["statistics"]["elements"] == 64
+    assert localized["divergence"]["tasks"] == 2
+    assert "of task 0x0000000000000001" in done.stdout
