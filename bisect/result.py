@@ -20,6 +20,8 @@ class NamedCommit(Model):
     confidence: float | None
     merge: bool
     """It has several parents, none of which fails by itself: an interaction of what it merges."""
+    version: str | None = None
+    """The release that it stands for."""
 
 
 class Counterfactual(Model):
@@ -36,6 +38,14 @@ class Counterfactual(Model):
     new_holder_old_target: Judgement
     old_holder_new_target: Judgement
     blame: Blame
+    told: tuple[str, str] | None = None
+    """Both as people know them, where they stand for releases."""
+
+    @property
+    def move(self) -> str:
+        """From where to where."""
+        old, new = self.told or (self.old[:12], self.new[:12])
+        return f"from {old} to {new}"
 
 
 class LayerCell(Model):

@@ -11,6 +11,7 @@ from pathlib import Path
 from ..runner.case.golden import thaw
 from ..runner.compare.statistics.statistics import Tolerance
 from ..runner.errors import UsageError
+from ..runner.git.releases import with_releases
 from ..runner.localization.compared import read_compared_builds
 from ..runner.probe.probe import Prober
 from ..runner.process.fork_servers import ForkServers
@@ -75,7 +76,7 @@ def _named(options: ReduceOptions, servers: ForkServers, say: Say) -> OpenedBuil
     overrides = read_overrides(options.repository)
 
     def toolchain(name: str, python: Path) -> Toolchain:
-        loaded = load_stack(name, overrides=overrides)
+        loaded = with_releases(load_stack(name, overrides=overrides), user_home().releases)
         return Toolchain.of(
             loaded, python=python, platform=options.platform, device=options.device, servers=servers
         )

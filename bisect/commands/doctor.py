@@ -9,6 +9,7 @@ from rich.text import Text
 
 from ...runner.case.case import CaseName
 from ...runner.case.lacks import may_install
+from ...runner.git.releases import with_releases
 from ...runner.git.revisions import Revisions, fixed_revisions
 from ...runner.stack.overrides import read_overrides
 from ...runner.stack.stack import Stack
@@ -52,7 +53,9 @@ def examine(
 
 def _imports(stack: Stack, case: str, revision: str) -> MachineFinding:
     """Whether the slots' interpreter has what a case imports at a commit of the searched repository."""
-    workspace = Workspace(stack, user_home())
+    home = user_home()
+    stack = with_releases(stack, home.releases)
+    workspace = Workspace(stack, home)
     searched = stack.searched
     sha = workspace.repositories[searched].resolve(revision, option="--at")
     fixed = fixed_revisions(stack, workspace.repositories, searched=searched)

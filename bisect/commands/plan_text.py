@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 
+from ..plan.pins import told_value
 from ..plan.predicate import BAD_EXIT_CODES
 from ..plan.question import Plan
 from ..plan.request import BisectRequest
@@ -65,7 +66,7 @@ def _range_lines(plan: Plan) -> Iterator[str]:
 
 def _pin_lines(request: BisectRequest) -> Iterator[str]:
     for name, pin in request.stack.pins.items():
-        value = request.frozen.get(request.stack.held_name(name))
+        value = told_value(request.stack, name, request.frozen.get(request.stack.held_name(name)))
         frozen = f"frozen at {value}" if value is not None else "frozen, but says nothing at the bad end"
         yield f"pin:       {name} {'searched' if pin.search else frozen}"
 

@@ -59,6 +59,8 @@ class LoadedRange:
     elsewhere: frozenset[str] = frozenset()
     """The commits that touch none of the range's paths. Their results are taken to be those of the commits that stand
     for them, whatever their content."""
+    versions: Mapping[str, str] = field(default_factory=dict[str, str])
+    """The releases that commits stand for."""
     left_out: frozenset[str] = frozenset()
     """The commits of lines that were forked before the range and do what its new end does, as
     `lines.without_candidates` took them away."""

@@ -8,6 +8,7 @@ from rich.console import Console
 from sqlalchemy.orm import Session, sessionmaker
 
 from ...runner.errors import UserError
+from ...runner.git.releases import with_releases
 from ...runner.probe.probe import Prober
 from ...runner.stack.stack import Stack
 from ...runner.workspace.content import StackContent
@@ -49,6 +50,7 @@ def run_night(
     Raises `UserError` where a branch is not there, or the folder cannot be written.
     """
     journal = JobJournal(sessions, config.job)
+    stack = with_releases(stack, home.releases)
     workspace = Workspace(stack, home)
     searched = workspace.repositories[stack.searched]
     heads = {branch: searched.resolve(branch, option="branches") for branch in config.branches}

@@ -51,10 +51,10 @@ def pin_records(
             name=name,
             holder=pin.holder,
             path=pin.path,
-            value_good=pins.value(name, good[pin.holder]),
-            value_bad=pins.value(name, bad[pin.holder]),
+            value_good=pins.told(name, good[pin.holder]),
+            value_bad=pins.told(name, bad[pin.holder]),
             searched=pin.search,
-            frozen_at=frozen.get(stack.held_name(name)),
+            frozen_at=told_value(stack, name, frozen.get(stack.held_name(name))),
         )
         for name, pin in stack.pins.items()
     )
@@ -67,5 +67,13 @@ def moved_pins(stack: Stack, pins: PinReader, *, repository: str, old: str, new:
         if pin.holder == repository and pin.search:
             before, after = pins.value(name, old), pins.value(name, new)
             if before is not None and after is not None and before != after:
-                moved.append(MovedPin(path=pin.path, held_name=stack.held_name(name), old=before, new=after))
+                held_name = stack.held_name(name)
+                old_version, new_version = (stack.version_of(held_name, each) for each in (before, after))
+                told = (old_version, new_version) if old_version and new_version else None
+                moved.append(MovedPin(path=pin.path, held_name=held_name, old=before, new=after, told=told))
     return moved
+
+
+def told_value(stack: Stack, name: str, value: str | None) -> str | None:
+    """What a pin is held at, as people know it: a release by its version."""
+    return None if value is None else stack.version_of(stack.held_name(name), value) or value

@@ -10,6 +10,7 @@ from ...runner.case.scene_tests import with_harness
 from ...runner.errors import EndsError, UsageError
 from ...runner.git.commit_pages import commit_page_prefix
 from ...runner.git.overlays import OverlayReader, told_of_overlays
+from ...runner.git.releases import told_of_releases, with_releases
 from ...runner.git.revisions import Revisions, fixed_revisions
 from ...runner.stack.stack import Stack
 from ...runner.stack.templates import unfilled
@@ -47,6 +48,7 @@ class _Given:
 def prepare(question: Question, home: Home) -> Plan:
     """Check a question against the checkouts, without writing anything. Raises `UserError`."""
     given = _given(question)
+    given = replace(given, stack=with_releases(given.stack, home.releases))
     workspace = Workspace(given.stack, home)
     if question.overlays:
         reader = OverlayReader(given.stack, workspace.repositories, workspace.clones, Path.cwd())
@@ -61,7 +63,11 @@ def prepare(question: Question, home: Home) -> Plan:
     request = request.model_copy(update={"inherited": variables_read(request, workspace)})
     replayed = [question.replayed.notice] if question.replayed else []
     notices = [*replayed, *ends.notices, *told_of_paths(request, loaded), *told_of_skips(request)]
-    notices += [*told_of_overlays(request.stack), *check_checkouts(request, workspace)]
+    notices += [
+        *told_of_releases(request.stack),
+        *told_of_overlays(request.stack),
+        *check_checkouts(request, workspace),
+    ]
     notices += check_lacks(request, workspace, views(request, workspace)[1])
     if request.runtime_dir is not None:
         notices.append(

@@ -147,7 +147,7 @@ def _moved(report: Report) -> Iterable[Entry]:
         yield (
             "pin",
             _text(
-                f"{each.repository} moves {each.old[:12]} to {each.new[:12]}: the commit with the old pin is "
+                f"{each.repository} moves {each.move}: the commit with the old pin is "
                 f"{each.new_holder_old_target}, its parent with the new pin is {each.old_holder_new_target}; "
                 f"due to: {each.blame}"
             ),

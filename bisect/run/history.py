@@ -1,5 +1,6 @@
 """Answers a bisection's questions to the history of its repositories, from the private clones."""
 
+from dataclasses import replace
 from typing import Literal
 
 from ...runner.git.cherry_picks import patches_in
@@ -80,8 +81,14 @@ class HistoryReader:
             content=self._content,
             revisions=self._revisions,
         )
-        if loaded is not None:
-            self._loaded[question.ordinal] = loaded
+        if loaded is None:
+            return None
+        releases = self._request.stack.repositories[where.repository].releases
+        if releases is not None:
+            loaded = replace(
+                loaded, versions={commit: version for version, commit in releases.commits.items()}
+            )
+        self._loaded[question.ordinal] = loaded
         return loaded
 
     def _blamed_file(self, question: AskBlamedFile) -> BlamedFile | None:

@@ -49,8 +49,23 @@ class PinReader:
                 text = (text or "").strip()
                 return text if is_commit_id(text) else None
             case VersionFilePin():
-                found = _assignment(self.text(pin.holder, sha, pin.path) or "", pin.key)
-                return (found.group("value") or None) if found else None
+                version = self._version(pin, sha)
+                if version is None or pin.target is None:
+                    return version
+                releases = self._stack.repositories[pin.target].releases
+                return None if releases is None else releases.commits.get(version)
+
+    def told(self, name: str, sha: str) -> str | None:
+        """What a pin says at a commit of its holder, as people know it: a release by its version."""
+        pin = self._stack.pins[name]
+        return self._version(pin, sha) if isinstance(pin, VersionFilePin) else self.value(name, sha)
+
+    def _version(self, pin: VersionFilePin, sha: str) -> str | None:
+        text = self.text(pin.holder, sha, pin.path)
+        found = _assignment(text or "", pin.key)
+        if text is None and pin.earlier is not None:
+            found = _yaml_or_shell(self.text(pin.holder, sha, pin.earlier.path) or "", pin.earlier.key)
+        return (found["value"] or None) if found else None
 
     def text(self, holder: str, sha: str, path: str) -> str | None:
         """A pin file as committed; None where it is missing."""
@@ -73,8 +88,8 @@ class PinReader:
                 continue
             if isinstance(pin, CommitFilePin):
                 text = self._held_id(pin, path, text, value, revisions[holder])
-            elif isinstance(pin, VersionFilePin) and (found := _assignment(text, pin.key)):
-                text = text[: found.start("value")] + value + text[found.end("value") :]
+            elif isinstance(pin, VersionFilePin):
+                text = self._held_version(pin, path, text, value, revisions[holder])
         return text
 
     def rewritten(self, revisions: Mapping[str, str]) -> Mapping[tuple[str, str], str]:
@@ -101,6 +116,21 @@ class PinReader:
             return text
         return text[: found.start("value")] + value + text[found.end("value") :]
 
+    def _held_version(self, pin: VersionFilePin, path: str, text: str, value: str, sha: str) -> str:
+        """A file that may name a version, with this one in it where it is the file that counts at `sha`."""
+        if path == pin.path:
+            found = _assignment(text, pin.key)
+        else:
+            assert pin.earlier is not None
+            counts = self.text(pin.holder, sha, pin.path) is None
+            found = _yaml_or_shell(text, pin.earlier.key) if counts else None
+        if found is None:
+            return text
+        version = value if pin.target is None else self._stack.version_of(pin.target, value)
+        if version is None:
+            raise ValueError(f"expected a release of {pin.target}, found {value}")
+        return text[: found.start("value")] + version + text[found.end("value") :]
+
     def _entry(self, repository: str, sha: str, path: str) -> tuple[str, str]:
         key = (repository, sha, path)
         if key not in self._entries:
@@ -118,6 +148,15 @@ def _named(text: str, key: str) -> re.Match[str] | None:
     return re.search(
         rf"^[ \t]*{re.escape(key)}[ \t]*[:=][ \t]*['\"]?(?P<value>[0-9a-f]{{40}})\b", text, re.MULTILINE
     )
+
+
+def _yaml_or_shell(text: str, key: str) -> re.Match[str] | None:
+    """The first line that gives a key a plain value, as YAML or a shell writes it.
+
+    >>> _yaml_or_shell("env:\\n  PTOAS_VERSION: 'v0.25' # newer\\n", "PTOAS_VERSION")["value"]
+    'v0.25'
+    """
+    return re.search(rf"^[ \t]*{re.escape(key)}[ \t]*[:=][ \t]*['\"]?(?P<value>[\w.+-]+)", text, re.MULTILINE)
 
 
 def _assignment(text: str, key: str) -> re.Match[str] | None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from ...store.commit import Commit
 from ..errors import UserError
-from ..stack.parts import GitlinkPin
+from ..stack.parts import CommitFilePin, GitlinkPin, Pin, VersionFilePin
 from ..stack.stack import Stack
 from .cherry_picks import CherryPicks, patch_name
 from .pin_files import PinReader
@@ -50,9 +50,9 @@ class Revisions:
                     holder = revision(pin.holder)
                     pinned = self.pins.value(pin_name, holder)
                     if pinned is None:
-                        kind = "a submodule" if isinstance(pin, GitlinkPin) else "a commit's full id"
                         raise NoPinError(
-                            f"{pin.holder} {holder[:12]}: expected {kind} at {pin.path}, found none"
+                            f"{pin.holder} {holder[:12]}: expected {self._kind(pin)} at {pin.path}, found "
+                            f"{self.pins.told(pin_name, holder) or 'none'}"
                         )
                     revisions[name] = pinned
             return revisions[name]
@@ -63,6 +63,20 @@ class Revisions:
             patches = self._picks.at(revisions[self._picks.repository])
             revisions |= {patch_name(self._picks.repository): " ".join(patches)} if patches else {}
         return revisions
+
+    def _kind(self, pin: Pin) -> str:
+        """What a pin has to say."""
+        match pin:
+            case GitlinkPin():
+                return "a submodule"
+            case CommitFilePin():
+                return "a commit's full id"
+            case VersionFilePin():
+                releases = None if pin.target is None else self._stack.repositories[pin.target].releases
+                versions = [] if releases is None else list(releases.commits)
+                return (
+                    f"one of the {len(versions)} releases of {pin.target} ({versions[0]} to {versions[-1]})"
+                )
 
     def learn(self, repository: str, history: Sequence[Commit]) -> None:
         """Follow the pins of a history, parents first, without asking git for each commit."""

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from ..errors import UsageError, reason
 from .checkout import checkout_root
 from .complaints import first_error, suggestion
+from .parts import Repository
 from .stack import Stack
 
 _DEMO = "demo"
@@ -91,9 +92,24 @@ def _with_paths(stack: Stack, *, base: Path, overrides: Mapping[str, Path]) -> S
                 f"--repository {name}=...: expected one of {sorted(stack.repositories)}, found {name!r}"
             )
     repositories = {
-        name: repository.model_copy(
-            update={"path": (base / overrides.get(name, repository.path).expanduser()).resolve()}
-        )
+        name: _with_path(name, repository, base=base, override=overrides.get(name))
         for name, repository in stack.repositories.items()
     }
     return stack.model_copy(update={"repositories": repositories})
+
+
+def _with_path(name: str, repository: Repository, *, base: Path, override: Path | None) -> Repository:
+    """A repository where it lies on this machine; of releases, where their folder lies."""
+    if repository.releases is None:
+        path = (base / (override or repository.path).expanduser()).resolve()
+        return repository.model_copy(update={"path": path})
+    folder = override or repository.releases.folder
+    if folder is None:
+        return repository
+    if repository.releases.folder is None:
+        raise UsageError(
+            f"--repository {name}={override}: expected a repository with a checkout or a folder of releases; that of "
+            f"{name} is made of releases which the stack file tells"
+        )
+    releases = repository.releases.model_copy(update={"folder": (base / folder.expanduser()).resolve()})
+    return repository.model_copy(update={"releases": releases})

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from .ignored_paths import IgnoredPaths
 from .layout import RelativePath
@@ -38,11 +38,44 @@ class Overlay(Model):
         return path == self.path or path.startswith(f"{self.path}/")
 
 
-class Repository(Model):
-    """One git repository of the stack, as it is checked out on this machine."""
+Version = Annotated[str, Field(pattern=r"^\w[\w.+-]*$")]
+"""A release's name: what a version file says, and git takes as the name of a tag."""
 
-    path: Path
+
+class Releases(Model):
+    """Which releases a tool has. One of `versions`, `folder`, `command` says it, else the tags."""
+
+    versions: tuple[Version, ...] = ()
+    """Their names, oldest first."""
+    folder: Path | None = None
+    """Holds each release unpacked, in a folder of its name: a slot has it as `release` in the repository's folder."""
+    command: tuple[str, ...] = ()
+    """Prints their names, a line each, oldest first."""
+    tags: str | None = None
+    """The repository of the stack that they were made from: the tag of a release's name is its commit, which `SOURCE`
+    in the repository's folder names."""
+    pattern: str = "*"
+    """Which names count, as a shell matches them."""
+    commits: Mapping[Version, str] = {}
+    """The commit that stands for each release, oldest first, once they were looked up."""
+
+    @model_validator(mode="after")
+    def _one_says_it(self) -> Self:
+        given = [name for name in ("versions", "folder", "command") if getattr(self, name)]
+        if len(given) > 1 or not (given or self.tags):
+            found = " and ".join(given) or "none"
+            raise ValueError(f"expected one of versions, folder and command, or tags, found {found}")
+        return self
+
+
+class Repository(Model):
+    """One git repository of the stack, as it is checked out on this machine; or the releases of a tool, as a history
+    that is made of them, in which each commit is a release and follows the one before it."""
+
+    path: Path = Path()
     """The user's checkout. Objects are borrowed from it; nothing is ever written to it."""
+    releases: Releases | None = None
+    """In place of a checkout. A slot has the release's name in `VERSION` in the repository's folder."""
     revision: str = "HEAD"
     """What is used where the repository is neither searched nor pinned by another one."""
     ignore: tuple[str, ...] = ()
@@ -58,6 +91,21 @@ class Repository(Model):
     def _patterns_are_readable(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         IgnoredPaths(value)
         return value
+
+    @model_validator(mode="after")
+    def _lies_somewhere(self) -> Self:
+        has_path = "path" in self.model_fields_set
+        if self.releases is None and not has_path:
+            raise ValueError("expected path, where the checkout is, or releases")
+        if self.releases is not None and has_path and not self.releases.commits:
+            raise ValueError("expected path, where the checkout is, or releases, found both")
+        return self
+
+    def version_of(self, commit: str) -> str | None:
+        """The release that a commit stands for; None where it is an ordinary one."""
+        if self.releases is None:
+            return None
+        return next((version for version, each in self.releases.commits.items() if each == commit), None)
 
 
 class GitlinkPin(Model):
@@ -78,7 +126,7 @@ class GitlinkPin(Model):
 
 
 class EarlierPlace(Model):
-    """Where commits that have no pin file yet name the commit: a line `KEY: ID` or `KEY=ID` of another file."""
+    """Where commits that have no pin file yet say what it says: a line `KEY: VALUE` or `KEY=VALUE` of another file."""
 
     path: RelativePath
     key: str
@@ -109,12 +157,16 @@ class VersionFilePin(Model):
     holder: str
     path: RelativePath
     key: str
+    earlier: EarlierPlace | None = None
+    """Read where `path` is missing: a line `KEY: VERSION` or `KEY=VERSION`."""
+    target: str | None = None
+    """The repository of the tool's releases: the one that is named is provided, and can be searched for."""
     search: bool = True
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """The file that says it."""
-        return (self.path,)
+        """The files that may say it."""
+        return (self.path,) if self.earlier is None else (self.path, self.earlier.path)
 
 
 Pin = Annotated[GitlinkPin | CommitFilePin | VersionFilePin, Field(discriminator="kind")]

@@ -115,7 +115,7 @@ class Stack(Model):
         Raises:
             ValueError: two pins give a repository its commit, or it would lie inside of itself.
         """
-        if len(self.links) != sum(_target(pin) is not None for pin in self.pins.values()):
+        if len(self.links) != sum(pin.target is not None for pin in self.pins.values()):
             raise ValueError("pins: expected at most one pin of each target")
         for target, name in self.links.items():
             holders = [self.pins[name].holder]
@@ -124,16 +124,25 @@ class Stack(Model):
             if target in holders:
                 raise ValueError(f"pins: expected submodules in a tree, found {target!r} inside of itself")
         for name, pin in self.pins.items():
-            if _target(pin) is None and name in self.repositories:
-                raise ValueError(f"pins.{name}: expected a name that is not a repository's")
+            if pin.target is None:
+                if name in self.repositories:
+                    raise ValueError(f"pins.{name}: expected a name that is not a repository's")
+            elif isinstance(pin, VersionFilePin) == (self.repositories[pin.target].releases is None):
+                kind = "releases" if isinstance(pin, VersionFilePin) else "a checkout"
+                raise ValueError(
+                    f"pins.{name}.target: expected a repository with {kind}, found {pin.target!r}"
+                )
 
     def _repository_references(self) -> Iterator[tuple[str, str]]:
         yield "searched", self.searched
         yield "case.repository", self.case.repository
         for name, pin in self.pins.items():
             yield f"pins.{name}.holder", pin.holder
-            if (target := _target(pin)) is not None:
-                yield f"pins.{name}.target", target
+            if pin.target is not None:
+                yield f"pins.{name}.target", pin.target
+        for name, repository in self.repositories.items():
+            if repository.releases is not None and repository.releases.tags is not None:
+                yield f"repositories.{name}.releases.tags", repository.releases.tags
         for name, step in self.steps.items():
             for entry in step.inputs:
                 yield f"steps.{name}.inputs", entry.partition(":")[0]
@@ -168,8 +177,7 @@ class Stack(Model):
     @cached_property
     def links(self) -> Mapping[str, str]:
         """The names of the pins that give a repository of the stack its commit, by that repository."""
-        targets = {name: _target(pin) for name, pin in self.pins.items()}
-        return {target: name for name, target in targets.items() if target is not None}
+        return {pin.target: name for name, pin in self.pins.items() if pin.target is not None}
 
     @cached_property
     def pin_files(self) -> tuple[tuple[str, str], ...]:
@@ -180,7 +188,12 @@ class Stack(Model):
 
     def held_name(self, pin: str) -> str:
         """How a pin is named among revisions: by its repository, or by itself where that is outside of the stack."""
-        return _target(self.pins[pin]) or pin
+        return self.pins[pin].target or pin
+
+    def version_of(self, held_name: str, value: str) -> str | None:
+        """The release that a value among revisions stands for; None where it is a commit, or a version itself."""
+        repository = self.repositories.get(held_name)
+        return None if repository is None else repository.version_of(value)
 
     def with_case_variables(self, variables: Mapping[str, str]) -> "Stack":
         """The stack with these variables set for its case, to these very values, beside those it has."""
@@ -194,10 +207,6 @@ class Stack(Model):
         if link is None:
             return PurePosixPath(repository)
         return self.directory(link.holder) / link.path
-
-
-def _target(pin: Pin) -> str | None:
-    return None if isinstance(pin, VersionFilePin) else pin.target
 
 
 def is_plain_name(text: str) -> bool:

@@ -16,6 +16,7 @@ from ..git.overlays import covered_files
 from ..git.pin_files import PinReader
 from ..git.repository import TreeEntry
 from ..stack.ignored_paths import IgnoredPaths
+from ..stack.parts import VersionFilePin
 from ..stack.stack import Stack
 from .workspace import Workspace
 
@@ -146,9 +147,15 @@ class StackContent:
 
     @cached_property
     def _pins_of_repositories(self) -> frozenset[tuple[str, str]]:
-        """The pin files that hold the commit of a repository of the stack, whose own content counts."""
+        """The pin files that hold the commit of a repository of the stack, whose own content counts. A version file
+        says other things beside."""
         pins = [self._stack.pins[name] for name in self._stack.links.values()]
-        return frozenset((pin.holder, path) for pin in pins for path in pin.paths)
+        return frozenset(
+            (pin.holder, path)
+            for pin in pins
+            for path in pin.paths
+            if not isinstance(pin, VersionFilePin) or path != pin.path
+        )
 
 
 def _term(path: str, mode: str, object_id: str) -> int:

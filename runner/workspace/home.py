@@ -46,6 +46,11 @@ class Home:
         return self.state / "golden"
 
     @property
+    def releases(self) -> Path:
+        """Histories that are made of the releases of tools."""
+        return self.state / "releases"
+
+    @property
     def bisections(self) -> Path:
         """Logs and build directories of probes, one folder a bisection."""
         return self.state / "bisections"

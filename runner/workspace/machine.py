@@ -8,6 +8,7 @@ from textwrap import shorten
 from typing import Literal
 
 from ..errors import UserError
+from ..git.releases import versions_of
 from ..git.repository import GitRepository
 from ..stack.parts import GitlinkPin, Platform, Tool
 from ..stack.stack import Stack
@@ -72,6 +73,9 @@ def _git() -> MachineFinding:
 
 
 def _repository(stack: Stack, name: str) -> Iterator[MachineFinding]:
+    if stack.repositories[name].releases is not None:
+        yield _releases(stack, name)
+        return
     path = stack.repositories[name].path
     subject = f"repository {name}"
     try:
@@ -102,6 +106,17 @@ def _repository(stack: Stack, name: str) -> Iterator[MachineFinding]:
     for pin in stack.pins.values():
         if isinstance(pin, GitlinkPin) and pin.holder == name:
             yield _submodule(stack, pin, pinned=repository.gitlink(head, pin.path), head=head)
+
+
+def _releases(stack: Stack, name: str) -> MachineFinding:
+    subject = f"releases of {name}"
+    try:
+        versions = versions_of(stack, name)
+    except UserError as error:
+        return MachineFinding(state="missing", subject=subject, found="not known", hint=str(error))
+    return MachineFinding(
+        state="ok", subject=subject, found=f"{len(versions)}, from {versions[0]} to {versions[-1]}"
+    )
 
 
 def _submodule(stack: Stack, pin: GitlinkPin, *, pinned: str | None, head: str) -> MachineFinding:

@@ -94,6 +94,7 @@ class TestingPins(BisectionState):
             new_holder_old_target=new_holder,
             old_holder_new_target=old_holder,
             blame=cause,
+            told=pin.told,
         )
 
 
@@ -107,8 +108,5 @@ def _by_pin(tested: Sequence[Counterfactual]) -> str:
         "either": "by its own change, and by moving {0}: each does it alone",
         "unknown": "by its own change, or by moving {0}: they could not be told apart",
     }
-    parts = [
-        phrases[each.blame].format(f"{each.repository} from {each.old[:12]} to {each.new[:12]}")
-        for each in tested
-    ]
+    parts = [phrases[each.blame].format(f"{each.repository} {each.move}") for each in tested]
     return f", {parts[0]}" if parts else ""

@@ -58,7 +58,7 @@ class Descending(BisectionState):
             of_base=of_base,
         )
         if isinstance(found, str):
-            text = f"{pin.held_name} moves from {pin.old[:12]} to {pin.new[:12]}, {found}: not searched"
+            text = f"{pin.held_name} moves {pin.move}, {found}: not searched"
             return Move(self.otherwise, (Notice(text),))
         return self._open(known, found)
 

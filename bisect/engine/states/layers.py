@@ -76,7 +76,7 @@ class TestingLayers(BisectionState):
             return blame(known, culprit, how=how)
         if matrix.outcome(frozenset(matrix.layers) - {pin.held_name}) is not Outcome.GOOD:
             text = (
-                f"{pin.held_name} moves from {pin.old[:12]} to {pin.new[:12]}, but {culprit.named.commit[:12]} "
+                f"{pin.held_name} moves {pin.move}, but {culprit.named.commit[:12]} "
                 "could not be tested with the old one: not searched"
             )
             return blame(known, culprit, how=how, notes=(Notice(text),))
@@ -107,10 +107,7 @@ class TestingLayers(BisectionState):
         return f"by {told}"
 
     def _words(self, matrix: LayerMatrix, cell: Iterable[str]) -> str:
-        moves = {
-            pin.held_name: f"moving {pin.held_name} from {pin.old[:12]} to {pin.new[:12]}"
-            for pin in self.moved
-        }
+        moves = {pin.held_name: f"moving {pin.held_name} {pin.move}" for pin in self.moved}
         return " and ".join(moves.get(layer, "its own change") for layer in _in_order(matrix, cell))
 
 

@@ -128,6 +128,8 @@ def _reference(rows: Rows, repository: str, sha: str) -> CommitReference:
 def _answer(rows: Rows, named: NamedCommit) -> AnswerCommit:
     known = rows.commits.get((named.repository, named.commit))
     page = rows.request.commit_pages.get(named.repository)
+    # Nobody knows who made a release, or when: what git says there was put in by its history here.
+    told = known if named.version is None else None
     return AnswerCommit(
         url=None if page is None else f"{page}{named.commit}",
         repository=named.repository,
@@ -136,9 +138,10 @@ def _answer(rows: Rows, named: NamedCommit) -> AnswerCommit:
         parent=named.parent,
         confidence=named.confidence,
         merge=named.merge,
-        author=known.author if known else None,
-        email=known.email if known else None,
-        date=known.date if known else None,
+        version=named.version,
+        author=told.author if told else None,
+        email=told.email if told else None,
+        date=told.date if told else None,
         files=tuple(known.files) if known else (),
     )
 

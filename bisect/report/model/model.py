@@ -36,6 +36,8 @@ class AnswerCommit(CommitReference):
     confidence: float | None
     merge: bool
     """It has several parents."""
+    version: str | None = None
+    """The release that it stands for."""
     author: str | None
     email: str | None
     date: datetime | None

@@ -120,11 +120,14 @@ def _held_pins(stack: Stack, revisions: Mapping[str, str], values: Mapping[str, 
         value, file = revisions.get(stack.held_name(name)), _word(f"{values[pin.holder]}/{pin.path}")
         if value is None or isinstance(pin, GitlinkPin):
             continue
+        value = stack.version_of(stack.held_name(name), value) or value
+        if pin.earlier is not None:
+            earlier = _word(f"{values[pin.holder]}/{pin.earlier.path}")
+            said = r"[0-9a-f]\{40\}" if isinstance(pin, CommitFilePin) else r"[[:alnum:]_][[:alnum:]_.+-]*"
+            start = rf"[[:blank:]]*{re.escape(pin.earlier.key)}[[:blank:]]*[:=][[:blank:]]*['\"]\{{0,1\}}"
+            line = rf"s/^\({start}\){said}/\1{value}/"
+            yield f"[ -f {file} ] || [ ! -f {earlier} ] || sed -i {_word(line)} {earlier}"
         if isinstance(pin, CommitFilePin):
-            if pin.earlier is not None:
-                earlier = _word(f"{values[pin.holder]}/{pin.earlier.path}")
-                line = rf"s/^\([[:blank:]]*{re.escape(pin.earlier.key)}[[:blank:]]*[:=].*\)[0-9a-f]\{{40\}}/\1{value}/"
-                yield f"[ -f {file} ] || [ ! -f {earlier} ] || sed -i {_word(line)} {earlier}"
             yield f"[ ! -f {file} ] || echo {_word(value)} > {file}"
         else:
             # What stands before a value may be quoted; the new value is put in as a whole assignment.

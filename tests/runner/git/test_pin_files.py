@@ -20,7 +20,13 @@ def make_reader(repository: TestRepository) -> Callable[[], PinReader]:
         {
             "name": "small",
             "searched": "tool",
-            "repositories": {"tool": {"path": repository.path}, "isa": {"path": Path("isa")}},
+            "repositories": {
+                "tool": {"path": repository.path},
+                "isa": {"path": Path("isa")},
+                "assembler": {
+                    "releases": {"versions": ["v1", "v2"], "commits": {"v1": COMMIT, "v2": ANOTHER}}
+                },
+            },
             "pins": {
                 "isa": {
                     "kind": "commit-file",
@@ -30,6 +36,14 @@ def make_reader(repository: TestRepository) -> Callable[[], PinReader]:
                     "target": "isa",
                 },
                 "tools": {"kind": "version-file", "holder": "tool", "path": "env.sh", "key": "TOOLS"},
+                "assembler": {
+                    "kind": "version-file",
+                    "holder": "tool",
+                    "path": "assembler.env",
+                    "key": "ASSEMBLER",
+                    "earlier": {"path": "ci/jobs.yml", "key": "ASSEMBLER_VERSION"},
+                    "target": "assembler",
+                },
             },
             "case": {"repository": "tool", "command": ["true"], "cwd": "{tool}", "harness": False},
             "platforms": {"sim": {}},
@@ -117,3 +131,30 @@ def test_a_commit_that_does_not_pin_stays_unpinned(
     sha = repository.commit("no pins", {"other": "x"})
     assert reader().rewritten({"tool": sha, "isa": COMMIT, "tools": "v1"}) == {}
     assert reader().held_text("tool", "env.sh", {"tool": sha, "tools": "v1"}) is None
+
+
+@pytest.mark.parametrize(
+    ("file", "line"),
+    [("assembler.env", "ASSEMBLER={}"), ("ci/jobs.yml", "  ASSEMBLER_VERSION: '{}' # the assembler's")],
+)
+def test_a_version_is_the_commit_that_stands_for_its_release(
+    repository: TestRepository, reader: Callable[[], PinReader], file: str, line: str
+) -> None:
+    text = f"env:\n{line}\nOTHER=v1\n"
+    sha = repository.commit("pin", {file: text.format("v1")})
+    assert (reader().value("assembler", sha), reader().told("assembler", sha)) == (COMMIT, "v1")
+    assert reader().rewritten({"tool": sha, "assembler": COMMIT}) == {}
+    assert reader().rewritten({"tool": sha, "assembler": ANOTHER}) == {("tool", file): text.format("v2")}
+    unknown = repository.commit("a release that is not there", {file: text.format("v3")})
+    assert (reader().value("assembler", unknown), reader().told("assembler", unknown)) == (None, "v3")
+
+
+def test_where_a_version_file_is_there_what_earlier_commits_had_does_not_count(
+    repository: TestRepository, reader: Callable[[], PinReader]
+) -> None:
+    files = {"assembler.env": "ASSEMBLER=v1\n", "ci/jobs.yml": "ASSEMBLER_VERSION: v2\n"}
+    sha = repository.commit("both", files)
+    assert reader().value("assembler", sha) == COMMIT
+    assert reader().rewritten({"tool": sha, "assembler": ANOTHER}) == {
+        ("tool", "assembler.env"): "ASSEMBLER=v2\n"
+    }

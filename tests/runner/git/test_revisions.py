@@ -6,6 +6,8 @@ import pytest
 
 from precision_bisect.runner.git.repository import GitRepository
 from precision_bisect.runner.git.revisions import NoPinError, Revisions, fixed_revisions
+from precision_bisect.runner.stack.parts import Releases, Repository, VersionFilePin
+from precision_bisect.runner.stack.stack import Stack
 from tests.runner.small_stack import SmallStack
 
 
@@ -36,6 +38,27 @@ def test_a_commit_without_the_submodule(small: SmallStack) -> None:
         small.revisions(small.workspace(), tool=without)
     rt = small.rt.git("rev-parse", "HEAD")
     assert small.revisions(small.workspace(), tool=without, rt=rt)["rt"] == rt
+
+
+def test_a_commit_whose_release_is_not_there(small: SmallStack) -> None:
+    commit = small.tool.commit("a newer assembler", {"versions.env": "ASSEMBLER=v3\n"})
+    stack = small.stack()
+    pin = VersionFilePin(
+        kind="version-file", holder="tool", path="versions.env", key="ASSEMBLER", target="assembler"
+    )
+    releases = Releases(versions=("v1", "v2"), commits={"v1": "1" * 40, "v2": "2" * 40})
+    with_releases = Stack.model_validate(
+        {
+            **stack.model_dump(),
+            "repositories": {**stack.repositories, "assembler": Repository(releases=releases)},
+            "pins": {**stack.pins, "assembler": pin},
+        }
+    )
+    workspace = small.workspace()
+    fixed = fixed_revisions(stack, workspace.repositories, searched="tool")
+    says = r"expected one of the 2 releases of assembler \(v1 to v2\) at versions.env, found v3"
+    with pytest.raises(NoPinError, match=says):
+        Revisions(with_releases, workspace.clones, fixed).complete({"tool": commit})
 
 
 def test_pins_learned_from_a_history_are_those_of_its_trees(small: SmallStack) -> None:

@@ -135,6 +135,31 @@ def test_a_sound_file() -> None:
         ),
         (
             "[repositories.tool]",
+            "[repositories.x]\n[repositories.tool]",
+            "repositories.x: expected path, where the checkout is, or releases",
+        ),
+        (
+            "[repositories.tool]",
+            '[repositories.x]\npath="x"\nreleases={versions=["v1"]}\n[repositories.tool]',
+            "repositories.x: expected path, where the checkout is, or releases, found both",
+        ),
+        (
+            "[repositories.tool]",
+            '[repositories.x]\nreleases={versions=["v1"], folder="x"}\n[repositories.tool]',
+            "repositories.x.releases: expected one of versions, folder and command, or tags, found versions and folder",
+        ),
+        (
+            "[repositories.tool]",
+            '[repositories.x]\nreleases={tags="nothing"}\n[repositories.tool]',
+            "repositories.x.releases.tags: expected one of the repositories",
+        ),
+        (
+            "[pins.version]",
+            '[pins.again]\nkind="version-file"\nholder="cases"\npath="x"\nkey="X"\ntarget="tool"\n[pins.version]',
+            "pins.again.target: expected a repository with releases, found 'tool'",
+        ),
+        (
+            "[repositories.tool]",
             '[repositories.python]\npath="x"\n[repositories.tool]',
             "repositories.python: expected a name other",
         ),

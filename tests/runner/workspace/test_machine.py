@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from precision_bisect.runner.stack.parts import Releases, Repository
 from precision_bisect.runner.stack.stack import Stack
 from precision_bisect.runner.workspace.machine import MachineFinding, examine_machine
 from tests.runner.small_stack import SmallStack, snapshot
@@ -112,3 +113,18 @@ def test_a_tool_that_is_there_and_fails_is_not_called_missing(small: SmallStack)
     broken = findings(small)["broken"]
     assert (broken.state, broken.hint) == ("missing", "set its folder")
     assert broken.found == "not usable: sh -c exit 3 fails"
+
+
+def test_releases_are_told_and_nothing_written(small: SmallStack, tmp_path: Path) -> None:
+    for version in ("v1", "v2", "v10"):
+        (tmp_path / "releases" / version).mkdir(parents=True)
+    repository = Repository(releases=Releases(folder=tmp_path / "releases"))
+    stack = small.stack()
+    with_tool = stack.model_copy(update={"repositories": {**stack.repositories, "assembler": repository}})
+    found = findings(small, with_tool)["releases of assembler"]
+    assert (found.state, found.found) == ("ok", "3, from v1 to v10")
+    assert not small.home.releases.exists()
+    shutil.rmtree(tmp_path / "releases")
+    found = findings(small, with_tool)["releases of assembler"]
+    assert found.state == "missing"
+    assert "expected a folder with a folder for each release" in found.hint

@@ -41,7 +41,7 @@ class TookAway:
         how = "to another line" if self.diverged else "back"
         what = "fix" if self.seeks is Seeks.REGRESSION else "fault"
         moved = self.moved
-        move = f"by moving {moved.held_name} {how}, from {moved.old[:12]} to {moved.new[:12]}"
+        move = f"by moving {moved.held_name} {how}, {moved.move}"
         lost = next(iter(inner.culprits), None)
         which = f"the {what} {lost.repository} {lost.commit}" if lost else f"a {what} that could not be named"
         conclusion = Conclusion(
@@ -91,4 +91,4 @@ class Enclosing:
 def what_it_did(named: NamedCommit, seeks: Seeks) -> str:
     """What the commit that is named did."""
     verb = "introduced" if seeks is Seeks.REGRESSION else "fixed"
-    return f"{named.repository} {named.commit} {verb} it"
+    return f"{named.repository} {named.version or named.commit} {verb} it"

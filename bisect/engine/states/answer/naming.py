@@ -31,4 +31,5 @@ def named_commit(loaded: LoadedRange, node: int, confidence: float | None) -> Na
         parent=commit.parents[0] if commit.parents else None,
         confidence=confidence,
         merge=len(commit.parents) > 1,
+        version=loaded.versions.get(commit.sha),
     )
