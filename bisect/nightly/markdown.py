@@ -65,6 +65,9 @@ def _incident(incident: IncidentReport) -> list[str]:
         f"- culprit: {escape(incident.repository)} `{incident.culprit}`{sure}",
         f"- since night {incident.opened_night}",
     ]
+    lines += [
+        f"- the culprit of incident {number}, which was closed, came back" for number in incident.earlier
+    ]
     if not incident.open:
         lines.append(f"- fixed by: `{incident.fixed_by}`" if incident.fixed_by else "- fixed by: not known")
     lines += [

@@ -141,8 +141,9 @@ def _tell(config: NightlyConfig, journal: JobJournal, night: NightRow, notes: li
     calls = journal.nights.hook_calls(night.id)
     told = {(call.incident_id, call.event) for call in calls}
     left, untold = config.hooks_per_night - len(calls), 0
-    for incident in journal.incidents.all():
-        shown = incident_report(incident, night)
+    every = journal.incidents.all()
+    for incident in every:
+        shown = incident_report(incident, night, every)
         if shown.event is None or (incident.id, shown.event) in told:
             continue
         if left <= 0:

@@ -3,6 +3,7 @@
 python -m precision_bisect.bisect.nightly.summary > docs/nightly.schema.json
 """
 
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Literal
 
@@ -11,6 +12,7 @@ from ...store.documents.document import Document, read_document
 from ...store.documents.json_schema import published_schema
 from ...store.documents.night_summary import NightSummary
 from ...store.documents.versions import without_format
+from ...store.journals.nightly.incidents import earlier_incidents
 from ...store.journals.nightly.job import JobJournal
 from ...store.tables.nights import CaseResultRow, IncidentRow, NightRow, RegressionRow
 from ...store.vocabulary import CaseStatus, Verdict
@@ -71,6 +73,8 @@ class IncidentReport(Model):
     opened_night: int
     closed_night: int | None
     fixed_by: str | None
+    earlier: tuple[int, ...] = ()
+    """Numbers of closed incidents of the same culprit, which came back."""
     cases: tuple[IncidentCase, ...]
 
 
@@ -102,9 +106,10 @@ class HookReport(Document):
 
 def night_report(journal: JobJournal, night: NightRow) -> NightReport:
     """The report of a night as the store has it now."""
+    every = journal.incidents.all()
     incidents = [
-        incident_report(incident, night)
-        for incident in journal.incidents.all()
+        incident_report(incident, night, every)
+        for incident in every
         if incident.closed_night_id in (None, night.id)
     ]
     summary = read_document(NightSummary, night.summary or {})
@@ -121,8 +126,8 @@ def night_report(journal: JobJournal, night: NightRow) -> NightReport:
     )
 
 
-def incident_report(incident: IncidentRow, night: NightRow) -> IncidentReport:
-    """One incident, as a night sees it."""
+def incident_report(incident: IncidentRow, night: NightRow, every: Iterable[IncidentRow]) -> IncidentReport:
+    """One incident, as a night sees it; `every` are those of its job."""
     event = None
     if incident.closed_night_id == night.id:
         event = "closed"
@@ -140,6 +145,7 @@ def incident_report(incident: IncidentRow, night: NightRow) -> IncidentReport:
         opened_night=incident.opened_night.ordinal,
         closed_night=incident.closed_night.ordinal if incident.closed_night else None,
         fixed_by=incident.fixed_by,
+        earlier=earlier_incidents(incident, every),
         cases=tuple(_incident_case(regression) for regression in incident.regressions),
     )
 

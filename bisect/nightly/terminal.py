@@ -115,6 +115,9 @@ def _say_incident(incident: IncidentReport, console: Console) -> None:
     lines = [f"culprit {shortened(incident.repository, 60)} {incident.culprit[:12]}{sure}"]
     if incident.event != "opened":
         lines.append(f"since night {incident.opened_night}")
+    lines += [
+        f"came back: incident {number}, which was closed, had this culprit" for number in incident.earlier
+    ]
     if not incident.open:
         fixed = incident.fixed_by
         lines.append(f"fixed by {fixed[:12]}" if fixed else "fixed by one of several commits")

@@ -144,9 +144,11 @@ class Site:
         return self._with_bisection("bisection.html.j2", addresses.bisection(name), name)
 
     def _incident(self, job: str, ordinal: int) -> bytes:
-        incident = nights.incident(self._session, job, ordinal)
+        incident, earlier = nights.incident(self._session, job, ordinal)
         here = addresses.incident(job, ordinal)
-        return self._with_bisection("incident.html.j2", here, incident.bisection.name, incident=incident)
+        return self._with_bisection(
+            "incident.html.j2", here, incident.bisection.name, incident=incident, earlier=earlier
+        )
 
     def _with_bisection(self, template: str, here: str, name: str, **values: Any) -> bytes:
         try:

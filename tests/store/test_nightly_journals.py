@@ -9,6 +9,7 @@ from precision_bisect.store.database import open_store
 from precision_bisect.store.journals.bisections import BisectionJournal
 from precision_bisect.store.journals.nightly.case_results import CaseResult
 from precision_bisect.store.journals.nightly.case_runs import CaseRun, CellKey
+from precision_bisect.store.journals.nightly.incidents import earlier_incidents
 from precision_bisect.store.journals.nightly.job import JobJournal
 from precision_bisect.store.vocabulary import CaseStatus, Verdict
 from tests.store.test_journal import key, stage
@@ -117,7 +118,11 @@ def test_one_culprit_is_one_incident_while_it_is_open(url: str) -> None:
     assert [regression.cell.case for regression in incident.regressions] == ["one.py", "two.py"]
     journal.incidents.close(first, night=night, fixed_by=SHA)
     assert journal.incidents.all(open_only=True) == []
-    assert join(regressions[0], "c" * 40) != first
+    again = join(regressions[0], "c" * 40)
+    join(regressions[1], "d" * 40)
+    every = journal.incidents.all()
+    assert [earlier_incidents(each, every) for each in every] == [(), (1,), ()]
+    assert again != first
     assert JobJournal(sessions, "other").incidents.all() == []
 
 

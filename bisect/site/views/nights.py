@@ -11,6 +11,7 @@ from statistics import median
 from sqlalchemy import select
 from sqlalchemy.orm import Session, joinedload, selectinload
 
+from ....store.journals.nightly.incidents import earlier_incidents
 from ....store.tables.nights import CaseResultRow, CaseRunRow, CellRow, IncidentRow, NightRow, RegressionRow
 from ....store.vocabulary import BuildSource, CaseStatus, Judgement
 from ...nightly.outcome import could_not_run, night_line, severity
@@ -161,9 +162,11 @@ def incidents(session: Session, job: str) -> Sequence[IncidentRow]:
     return found.all()
 
 
-def incident(session: Session, job: str, ordinal: int) -> IncidentRow:
-    """One incident of a job."""
-    return next(each for each in incidents(session, job) if each.ordinal == ordinal)
+def incident(session: Session, job: str, ordinal: int) -> tuple[IncidentRow, Sequence[int]]:
+    """One incident of a job, with the numbers of those that had its culprit before."""
+    every = incidents(session, job)
+    found = next(each for each in every if each.ordinal == ordinal)
+    return found, earlier_incidents(found, every)
 
 
 @dataclass(frozen=True, kw_only=True)

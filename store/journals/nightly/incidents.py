@@ -1,10 +1,25 @@
 """Incidents in the store: all regressions with one culprit, until each of them has recovered."""
 
+from collections.abc import Iterable
+
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session, joinedload, selectinload, sessionmaker
 
 from ...tables.nights import IncidentRow, RegressionRow
 from ..shared_rows import storable
+
+
+def earlier_incidents(incident: IncidentRow, every: Iterable[IncidentRow]) -> tuple[int, ...]:
+    """The numbers of those incidents of its job that had the same culprit before, and were closed; oldest first."""
+    return tuple(
+        sorted(
+            each.ordinal
+            for each in every
+            if each.ordinal < incident.ordinal
+            and (each.job, each.repository, each.culprit)
+            == (incident.job, incident.repository, incident.culprit)
+        )
+    )
 
 
 class IncidentJournal:

@@ -156,6 +156,10 @@ def test_an_incident_of_an_earlier_night_is_open() -> None:
     assert "  since night 2" in lines
 
 
+def test_an_incident_that_came_back_names_the_closed_one() -> None:
+    assert "  came back: incident 1, which was closed, had this culprit" in printed(incident(earlier=(1,)))
+
+
 def test_a_long_line_is_wrapped_with_its_indent_on_a_terminal_and_not_in_a_file() -> None:
     words = " ".join(["word"] * 30)
     terminal, file = Printed(terminal=True), Printed()

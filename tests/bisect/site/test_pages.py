@@ -3,12 +3,13 @@
 from collections.abc import Iterator
 
 import pytest
-from sqlalchemy import update
+from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
 from precision_bisect.bisect.site import addresses
 from precision_bisect.bisect.site.pages import Site
 from precision_bisect.store.tables.bisections import BisectionRow
+from precision_bisect.store.tables.nights import IncidentRow
 from tests.bisect.report.conftest import culprit, nothing_run  # noqa: F401
 from tests.bisect.report.stored_bisection import StoredBisection, sha
 from tests.bisect.site.views.test_nights import fill_with_incident
@@ -103,3 +104,22 @@ def test_a_job_s_nights_cases_and_incidents_have_pages(
     incident = text(session, addresses.incident("nightly", 1))
     assert "99.93 %" in incident
     assert addresses.job("nightly").rpartition("/")[2] in incident
+    assert "It came back" not in incident
+
+
+def test_an_incident_that_came_back_links_the_closed_one(
+    culprit: StoredBisection,  # noqa: F811
+    session: Session,
+) -> None:
+    fill_with_incident(culprit)
+    with culprit.sessions.begin() as writing:
+        first = writing.scalars(select(IncidentRow)).one()
+        first.closed_night_id = first.opened_night_id
+        kept = ("job", "repository", "culprit", "subject", "confidence", "bisection_id", "opened_night_id")
+        writing.add(IncidentRow(ordinal=2, **{name: getattr(first, name) for name in kept}))
+    again = text(session, addresses.incident("nightly", 2))
+    assert 'It came back: the same change was <a href="' in again
+    assert (
+        f'{addresses.incident("nightly", 1).rpartition("/")[2]}">incident #1</a> before, which was closed'
+        in again
+    )

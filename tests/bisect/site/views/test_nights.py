@@ -195,7 +195,7 @@ def test_the_chart_of_a_case_tells_runs_without_a_result_from_those_that_failed(
 def test_open_incidents_come_before_closed_ones(culprit: StoredBisection) -> None:  # noqa: F811
     fill_with_incident(culprit)
     with culprit.sessions.begin() as session:
-        first = nights.incident(session, "nightly", 1)
+        first, _ = nights.incident(session, "nightly", 1)
         for ordinal, closed in ((2, 3), (3, None), (4, 5)):
             session.add(
                 IncidentRow(
@@ -212,4 +212,4 @@ def test_open_incidents_come_before_closed_ones(culprit: StoredBisection) -> Non
             )
         session.flush()
         assert [each.ordinal for each in nights.incidents(session, "nightly")] == [3, 1, 4, 2]
-        assert nights.incident(session, "nightly", 3).culprit == sha("c3")
+        assert nights.incident(session, "nightly", 3)[0].culprit == sha("c3")
