@@ -11,6 +11,7 @@ there already are not made again. OUT/faults.md is the table of all rows.
 from __future__ import annotations
 
 import argparse
+import compileall
 import json
 import shutil
 import tempfile
@@ -53,7 +54,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name, quick_runs():
         folder = Path(name) if arguments.keep is None else arguments.out.absolute() / f"kept-{arguments.keep}"
         compile_once(Path(name) / "compiled")
-        generator = Generator(Trees.make(folder / "trees"), arguments.seed, folder)
+        trees = Trees.make(folder / "trees")
+        # Runs import the trees and may not write there: each would compile all of them again.
+        compileall.compile_dir(trees.folder, quiet=1)
+        generator = Generator(trees, arguments.seed, folder)
         if arguments.keep is not None:
             drawn = generator.draw(arguments.keep)
             print(
