@@ -19,6 +19,8 @@ _RESULTS = "precision_bisect_wants_results"
 _WHOLE = "precision_bisect_wants_all"
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _COMMENT = re.compile(rb"//[^\n]*\n|/\*.*?\*/", re.DOTALL)
+_CONDITION = re.compile(rb"&&|\|\||\?|\band\b|\bor\b")
+"""Before a submit in its statement: it may not be made."""
 _WRITES = frozenset({Usage.OUTPUT, Usage.INOUT, Usage.NO_DEPENDENCY})
 
 
@@ -43,8 +45,12 @@ def tagged(orchestration: Orchestration, *, results: Set[int], whole: Set[int]) 
         f"static unsigned long {_COUNTER} = 0;\n{_predicate(_RESULTS, results)}{_predicate(_WHOLE, whole)}"
     )
     insertions = [(0, prelude), (orchestration.entry.start + 1, f"\n    {_COUNTER} = 0;")]
-    counted = (submit for submit in orchestration.submits if submit.kind is not SubmitKind.DUMMY)
-    insertions += [(submit.statement.start, _marker(submit, source)) for submit in counted]
+    for submit in orchestration.submits:
+        if submit.kind is not SubmitKind.DUMMY:
+            opening, closing = ("{ ", " }") if _is_unbraced_body(submit, source) else ("", "")
+            insertions.append((submit.statement.start, opening + _marker(submit, source)))
+            insertions.append((submit.statement.end, closing))
+    # What ends at a place comes before what begins there.
     for place, text in sorted(insertions, reverse=True):
         source = source[:place] + text.encode() + source[place:]
     return source
@@ -65,10 +71,14 @@ def _marker(submit: Submit, source: bytes) -> str:
         raise UntaggableError(
             f"orchestration line {line}: expected single tasks, found a prepared graph of them"
         )
-    if not before.endswith((b"{", b"}", b";")) or _NAME.fullmatch(submit.parameters) is None:
+    conditional = _CONDITION.search(
+        source[submit.statement.start : submit.statement.end].partition(b"submit")[0]
+    )
+    is_statement = before.endswith((b"{", b"}", b";")) or _is_unbraced_body(submit, source)
+    if conditional or not is_statement or _NAME.fullmatch(submit.parameters) is None:
         raise UntaggableError(
-            f"orchestration line {line}: expected a submit that is a statement of its block, found another; "
-            "raise --dump-budget so that a dump of everything fits"
+            f"orchestration line {line}: expected a submit that is a statement, of arguments with a name, found "
+            "another; single tasks cannot be dumped until it is written so"
         )
     written = [argument for argument in submit.tensor_arguments if argument.usage in _WRITES]
     plain = submit.declaration is not None and all(
@@ -79,3 +89,12 @@ def _marker(submit: Submit, source: bytes) -> str:
     return (
         f"if ({_RESULTS}()) {parameters}.dump({names}); if ({_WHOLE}()) {parameters}.dump(); ++{_COUNTER}; "
     )
+
+
+def _is_unbraced_body(submit: Submit, source: bytes) -> bool:
+    """Whether it is all that a branch or a loop does, without braces around it."""
+    if not submit.blocks:
+        return False
+    body, statement = submit.blocks[-1].body, submit.statement
+    before = _COMMENT.sub(b"", source[body.start : statement.start]).strip()
+    return body.end == statement.end and before in (b"", b"else")

@@ -39,6 +39,12 @@ class DifferenceKind(Enum):
         """Whether it is about when tasks run and where values lie, not about what a task is given."""
         return self in _OF_ORDER
 
+    @property
+    def follows(self) -> bool:
+        """Whether it comes of another difference, where there is one: what a task holds, or waits for, follows from
+        what tasks are given."""
+        return self in (DifferenceKind.CONTENTS, DifferenceKind.DEPENDENCY)
+
 
 _OF_ORDER = frozenset(
     {

@@ -19,7 +19,7 @@ def program_differences(
     failing: TaskList, reference: TaskList, *, name_of: NameOf, reference_name_of: NameOf
 ) -> tuple[TaskDifference, ...]:
     """All differences, in the order of submission; the tasks of one build alone stand at their place. What tasks read
-    of others for these comes last."""
+    of others, and wait for, comes last: it follows from these."""
     alignment = align(failing, reference)
     comparison = _Comparison(
         failing=failing,
@@ -38,8 +38,7 @@ def program_differences(
 
 def _place(difference: TaskDifference) -> tuple[bool, int, int]:
     task = difference.task or difference.counterpart
-    follows = difference.kind is DifferenceKind.CONTENTS
-    return (follows, 0 if task is None else task.ordinal, difference.argument or 0)
+    return (difference.kind.follows, 0 if task is None else task.ordinal, difference.argument or 0)
 
 
 @dataclass(frozen=True, kw_only=True)

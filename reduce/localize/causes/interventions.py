@@ -43,14 +43,17 @@ class Interventions:
                 asked = asking.send((yield from self._fails(_united(asked))))
         except StopIteration as finished:
             sets: tuple[frozenset[Tied], ...] = finished.value
-        causes = [self._cause(_united(found)) for found in sets]
+        causes = [self._cause(_united(found), apart=len(found) > 1) for found in sets]
         return tuple(sorted(causes, key=lambda cause: -cause.effect))
 
-    def _cause(self, changes: frozenset[Change]) -> Cause:
+    def _cause(self, changes: frozenset[Change], *, apart: bool) -> Cause:
+        """`apart` says that the changes were also made without each other."""
         intervention = self.made.get(changes)
         ordered = tuple(change for change in self.changes.changes if change in changes)
         if intervention is None:
-            return Cause(changes=ordered, effect=1.0, subject=self._whole, shown=len(ordered) == 1)
+            # All changes. That no fewer fail was shown where the runs of fewer got to an end that tells.
+            shown = len(ordered) == 1 or (apart and all(map(self._tells, self.made.values())))
+            return Cause(changes=ordered, effect=1.0, subject=self._whole, shown=shown)
         effect = self._effect(intervention)
         return Cause(changes=ordered, effect=effect, subject=intervention.build, shown=True)
 
@@ -89,6 +92,10 @@ class Interventions:
         """What is wrong in the outputs of a run; nothing where they are not told, or say nothing of the changes."""
 
     @abstractmethod
+    def _tells(self, intervention: Intervention) -> bool:
+        """Whether a run without the failure shows that the changes do not make it."""
+
+    @abstractmethod
     def _adds_nothing(self, chosen: frozenset[Change]) -> bool:
         """Whether it is known without a run that the changes have no effect beside the others."""
 
@@ -116,6 +123,10 @@ class OnOutputs(Interventions):
             return WrongOutputs({})
         return self.judge.failure(build.outputs)
 
+    def _tells(self, intervention: Intervention) -> bool:
+        build = intervention.build
+        return build is not None and is_of_both(build.tasks, self.failing.tasks, self.good.tasks)
+
     def _adds_nothing(self, chosen: frozenset[Change]) -> bool:
         # The other changes alone have left the very outputs of the failing build.
         others = self.made.get(frozenset(self.changes.changes) - chosen)
@@ -137,6 +148,9 @@ class OnEnding(Interventions):
 
     def _wrong_in(self, build: RecordedBuild) -> WrongOutputs:
         return WrongOutputs({})
+
+    def _tells(self, intervention: Intervention) -> bool:
+        return intervention.build is not None or intervention.ended is not None
 
     def _adds_nothing(self, chosen: frozenset[Change]) -> bool:
         return False

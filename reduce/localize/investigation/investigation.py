@@ -75,13 +75,9 @@ def _examine_ending(
     if not causes:
         raise error
     crashing: CrashingTask | None = None
-    if error.verdict is Verdict.CRASH and not all(_names_a_kernel(cause) for cause in causes):
+    if error.verdict is Verdict.CRASH:
         crashing = yield from crashing_task(build, control)
     return EndingFindings(request=request, ended=_in_words(error), causes=causes, crashing=crashing)
-
-
-def _names_a_kernel(cause: Cause) -> bool:
-    return any(change.part is ChangedPart.KERNEL for change in cause.changes)
 
 
 def _in_words(error: ReplayError) -> str:

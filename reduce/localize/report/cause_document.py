@@ -194,13 +194,17 @@ def what_changed(cause: Cause, differences: Sequence[TaskDifference], *, identic
             else "the good build fails when it is run by the failing build's runtime"
         )
     if kernels := [change.kernel for change in cause.changes if change.part is ChangedPart.KERNEL]:
-        return f"the source of {'kernel' if len(kernels) == 1 else 'kernels'} {', '.join(kernels)}"
+        others = dict.fromkeys(
+            change.part.value for change in cause.changes if change.part is not ChangedPart.KERNEL
+        )
+        beside = f", with the {' and the '.join(others)}" if others else ""
+        return f"the source of {'kernel' if len(kernels) == 1 else 'kernels'} {', '.join(kernels)}{beside}"
     listed = [change.kernel for change in cause.changes if change.part is ChangedPart.KERNEL_LIST]
     if named := [kernel for kernel in listed if kernel]:
         return f"the kernel list has another source for {', '.join(named)}"
     missing = [each.counterpart for each in differences if each.task is None and each.counterpart is not None]
     # What others read for it follows from it.
-    of_themselves = [each for each in differences if each.kind is not DifferenceKind.CONTENTS]
+    of_themselves = [each for each in differences if not each.kind.follows]
     if len(missing) > 1 and len(missing) == len(of_themselves):
         names = ", ".join(f"{task.ordinal} {task.name}" for task in missing[:_MOST_NAMED])
         more = f" and {len(missing) - _MOST_NAMED} more" if len(missing) > _MOST_NAMED else ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from ....runner.compare.report.summary_lines import SummaryLines
 from ....runner.localization.causes import BuildChange, CaseFailure, ColumnRun, FailureCause, RowRun
@@ -57,7 +57,8 @@ def _print_failure(divergence: Divergence, failure: CaseFailure, line: SummaryLi
         )
     line(f"judged by {_tolerance(failure)}", "dim")
     if divergence.cleared:
-        names = dict.fromkeys(_name(change) for change in divergence.cleared)
+        blamed = {change.file for cause in divergence.causes for change in cause.changes}
+        names = dict.fromkeys(_cleared_name(change, blamed) for change in divergence.cleared)
         line(f"differ too, and do not make it fail: {', '.join(line.first([*names], _MOST))}", "dim")
 
 
@@ -87,13 +88,8 @@ def _beside_the_good_build(trial: OrderTrial) -> str:
 
 
 def _print_cause(number: int, cause: FailureCause, line: SummaryLines) -> None:
-    shown = (
-        f"alone in the good build, it makes {cause.effect:.0%} of what is wrong"
-        if cause.confirmed
-        else "a candidate: runs do not tell it apart"
-    )
     line(f"cause {number}, {cause.kind}: {cause.what}", "bold red")
-    line(f"  {shown}")
+    line(f"  {_shown(cause)}")
     # A change without a file, such as that of the runtime, is all told by the kind.
     for change in line.first([each for each in cause.changes if each.file], _MOST):
         line(f"  {_name(change)}{'' if change.line is None else f':{change.line}'}")
@@ -104,6 +100,26 @@ def _print_cause(number: int, cause: FailureCause, line: SummaryLines) -> None:
             line(f"  {text}")
     if more := line.left_out(cause.differences, _MOST):
         line(f"  ... and {more} more differences of tasks, see divergence.json")
+
+
+def _shown(cause: FailureCause) -> str:
+    """What runs say of a cause."""
+    if not cause.confirmed:
+        return "a candidate: runs do not tell it apart"
+    if len(cause.changes) > 1:
+        return (
+            f"in the good build, these {len(cause.changes)} changes together make {cause.effect:.0%} of what is wrong; "
+            "fewer of them do not make it fail"
+        )
+    return f"alone in the good build, it makes {cause.effect:.0%} of what is wrong"
+
+
+def _cleared_name(change: BuildChange, blamed: Collection[str]) -> str:
+    """A change that is no cause; in a file that has one too, with its place."""
+    if change.file not in blamed:
+        return _name(change)
+    kernel = f" ({change.kernel})" if change.kernel else ""
+    return f"{_name(change)}{'' if change.line is None else f':{change.line}'}{kernel}"
 
 
 def _name(change: BuildChange) -> str:

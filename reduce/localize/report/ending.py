@@ -14,7 +14,7 @@ from .cause_document import told_cause
 @dataclass(frozen=True, kw_only=True)
 class EndingFindings:
     """How it ended, in one line, and the changes that make the good build end so; `crashing` is the task that crashes,
-    where no change names a kernel and one was found."""
+    where one was found."""
 
     request: LocalizationRequest
     ended: str
@@ -27,7 +27,10 @@ class EndingFindings:
         causes = [told_cause(cause, None, ()) for cause in self.causes]
         if crashing is not None and crashing.kernel:
             found = {"kernel": crashing.kernel, "position": crashing.ordinal}
-            causes = [cause if cause.kernel else cause.model_copy(update=found) for cause in causes]
+            causes = [
+                cause.model_copy(update=found) if cause.kernel in (None, crashing.kernel) else cause
+                for cause in causes
+            ]
         return Divergence(
             failing_build=str(request.failing),
             reference=request.reference.used(request.toolchain.platform),

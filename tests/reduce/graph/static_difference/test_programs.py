@@ -78,6 +78,14 @@ def test_a_missing_dependency() -> None:
     ]
 
 
+def test_what_a_task_waits_for_follows_from_what_it_is_given() -> None:
+    moved = replace(CHAIN[1], reads=[("a", 0), ("b", 1)], waits_for=())
+    assert [kind for kind, _ in differences(with_call(1, moved))] == [
+        DifferenceKind.REGION,
+        DifferenceKind.DEPENDENCY,
+    ]
+
+
 def test_a_task_that_is_submitted_too_early_reads_what_no_task_wrote() -> None:
     found = differences([CHAIN[0], CHAIN[2], CHAIN[1]])
     assert found[0] == (DifferenceKind.ORDER, "scale is submitted as task 2, was task 1")

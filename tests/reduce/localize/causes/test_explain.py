@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
+import pytest
 import torch
 
 from precision_bisect.reduce.localize.causes.changes import Change, ChangedPart
@@ -21,6 +22,7 @@ from precision_bisect.reduce.localize.report.cause_document import case_failure
 from precision_bisect.reduce.replay.replay import ReplayError
 from precision_bisect.runner.build_output.golden_data import TensorFolder
 from precision_bisect.runner.compare.statistics.statistics import Tolerance
+from precision_bisect.runner.errors import UserError
 from precision_bisect.store.vocabulary import Verdict
 from tests.reduce.localize.investigation.test_investigation import request_of
 from tests.reduce.localize.simulated_build import TASKS, SimulatedBuild, add, executor_in, graph
@@ -117,6 +119,29 @@ def test_changes_that_are_all_that_differs_need_no_run() -> None:
     only = cast("Any", "the only one")
     (cause,) = found_by(interventions.causes([frozenset({only})]))
     assert (cause.changes, cause.shown, cause.effect) == ((only,), True, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("end", "shown"),
+    [(None, True), (ReplayError("it died", Verdict.STALL), True), (UserError("no folder"), False)],
+)
+def test_changes_that_crash_only_together_are_shown_by_runs_of_each_that_end(
+    end: Exception | None, shown: bool
+) -> None:
+    changes = [Change(part=ChangedPart.KERNEL, file=f"{name}.cpp", kernel=name) for name in ("one", "other")]
+    interventions = OnEnding(changes=all_changes(*cast("Any", changes)), verdict=Verdict.CRASH)
+    steps = interventions.causes([frozenset({change}) for change in changes])
+    experiment, done = next(steps), None
+    while done is None:
+        try:
+            if isinstance(experiment, Record) and end is not None:
+                experiment = steps.throw(end)
+            else:
+                experiment = steps.send(cast("Any", SimpleNamespace(outputs=None)))
+        except StopIteration as finished:
+            done = finished.value
+    (cause,) = done
+    assert (cause.changes, cause.shown, len(interventions.made)) == ((*changes,), shown, 2)
 
 
 def test_a_build_that_crashes_is_told_by_how_others_end() -> None:

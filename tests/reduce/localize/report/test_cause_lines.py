@@ -9,18 +9,27 @@ from rich.console import Console
 
 from precision_bisect.reduce.localize.report.cause_lines import print_causes
 from precision_bisect.runner.compare.report.summary_lines import SummaryLines
-from precision_bisect.runner.localization.causes import CaseFailure
+from precision_bisect.runner.localization.causes import (
+    BuildChange,
+    CaseFailure,
+    FailingOutput,
+    FailureCause,
+)
 from precision_bisect.runner.localization.divergence import Divergence
 from precision_bisect.runner.localization.orders import OrderTrial
 from tests.reduce.localize.report.test_summary import NOTHING
 
 
-def told_of_a_pass(*tried: OrderTrial) -> list[str]:
+def told(**found: Any) -> list[str]:
     text = io.StringIO()
-    passing = CaseFailure(rtol=1e-5, atol=1e-5, told=True)
-    divergence = Divergence.model_validate({**NOTHING, "failure": passing, "tried": tried})
+    divergence = Divergence.model_validate({**NOTHING, **found})
     print_causes(divergence, SummaryLines(console=Console(file=text, width=200), whole=False))
-    first, *others = text.getvalue().splitlines()
+    return text.getvalue().splitlines()
+
+
+def told_of_a_pass(*tried: OrderTrial) -> list[str]:
+    passing = CaseFailure(rtol=1e-5, atol=1e-5, told=True)
+    first, *others = told(failure=passing, tried=tried)
     assert first.startswith("the case passes")
     return others
 
@@ -50,3 +59,31 @@ def test_a_case_that_passes_says_in_which_orders() -> None:
 def test_a_case_that_passes_in_the_one_order_that_could_be_tried_says_so() -> None:
     (line,) = told_of_a_pass()
     assert "the stack file names no schedules" in line
+
+
+LISTED, OTHER = (
+    BuildChange(part="kernel list", file="kernel_config.py", line=line, kernel=kernel)
+    for line, kernel in ((25, "out_acc"), (24, "out"))
+)
+DEAD = BuildChange(part="kernel", file="kernels/aiv/y.cpp", line=3, kernel="y")
+
+
+def told_of_a_cause(**cause: Any) -> list[str]:
+    failure = CaseFailure(
+        rtol=1e-5, atol=1e-5, told=True, outputs=(FailingOutput(name="y", elements=8, wrong=2),)
+    )
+    causes = [FailureCause(what="it", confirmed=True, effect=1.0, **cause)]
+    return told(failure=failure, causes=causes, cleared=[OTHER, DEAD])
+
+
+def test_a_harmless_change_beside_the_cause_in_its_file_is_named_by_its_place() -> None:
+    *_, last = told_of_a_cause(changes=(LISTED,))
+    assert last == "differ too, and do not make it fail: kernel_config.py:24 (out), kernels/aiv/y.cpp"
+
+
+def test_changes_that_fail_together_are_said_to() -> None:
+    assert "  alone in the good build, it makes 100% of what is wrong" in told_of_a_cause(changes=(LISTED,))
+    assert (
+        "  in the good build, these 2 changes together make 100% of what is wrong; fewer of them do not make it fail"
+        in told_of_a_cause(changes=(LISTED, DEAD))
+    )

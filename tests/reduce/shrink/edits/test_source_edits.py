@@ -95,10 +95,18 @@ def test_a_marker_of_the_user_stays(tmp_path: Path) -> None:
     ]
 
 
+def test_submits_that_are_all_that_a_branch_does_are_told_apart(tmp_path: Path) -> None:
+    branches = "if (n == 1) rt_submit_aiv_task(1, p);else /* two */ rt_submit_aiv_task(1, p);"
+    body = LOOP.replace("MARKER", "").replace("rt_submit_aiv_task(1, p);", branches)
+    assert body.count("rt_submit") == 3
+    copy = WorkingCopy.of(build(tmp_path / "build", body), tmp_path / "copy")
+    copy.write_orchestration(tagged(copy.orchestration(), results={1, 2}, whole=set()))
+    assert run(copy.path, dump_args=1, dep_gen=True).tolist() == [0, 6, 12, 18]
+    assert {ordinal for ordinal, _, _ in dumped(copy)} == {1, 2}
+
+
 def test_a_submit_that_is_no_statement_of_a_block_is_refused() -> None:
-    source = orchestration(
-        "CoreTaskArgs p;\np.add_input(x0);\nif (x0.ndims > 1) rt_submit_aiv_task(0, p);", 1
-    )
+    source = orchestration("CoreTaskArgs p;\np.add_input(x0);\nx0.ndims > 1 && rt_submit_aiv_task(0, p);", 1)
     with pytest.raises(UntaggableError, match="line 10: expected a submit that is a statement"):
         tagged(Orchestration.parse(source.encode()), results={0}, whole=set())
 
