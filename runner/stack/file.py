@@ -4,6 +4,7 @@ import tomllib
 from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
+from typing import Any, cast
 
 from pydantic import ValidationError
 
@@ -21,6 +22,7 @@ _NOT_NAMED = frozenset({"nightly.toml", f"{_DEMO}.toml"})
 def load_stack(name_or_path: str, *, overrides: Mapping[str, Path] | None = None) -> Stack:
     """Read a stack by the name of a file in `configs/` or by path.
 
+    A file that says `extends = "NAME"` has the tables of that one below its own.
     Relative repository paths count from the stack file's folder; for a named stack from the root of the checkout around
     the current folder, or from that folder where there is none.
     `overrides` replaces the path of single repositories. Raises `UsageError`.
@@ -71,11 +73,39 @@ def stack_of_checkout(directory: Path) -> str | None:
 def parse_stack(text: str, *, where: str) -> Stack:
     """Validate the text of a stack file. Raises `UsageError` that names file, key and what was expected."""
     try:
-        return Stack.model_validate(tomllib.loads(text))
+        return Stack.model_validate(_extended(tomllib.loads(text), where=where))
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{where}: expected TOML: {error}") from error
     except ValidationError as error:
         raise UsageError(f"{where}: {first_error(error, Stack)}") from error
+
+
+def _extended(table: Mapping[str, Any], *, where: str) -> Mapping[str, Any]:
+    """A stack file's tables over those of the stack that it `extends`, if it does."""
+    base = table.get("extends")
+    if base is None:
+        return table
+    if base not in named_stacks():
+        raise UsageError(f"{where}: extends: expected one of {', '.join(named_stacks())}, found {base!r}")
+    return _laid_over(
+        tomllib.loads(_named_text(base)), {key: table[key] for key in table if key != "extends"}
+    )
+
+
+def _laid_over(base: Mapping[str, Any], table: Mapping[str, Any]) -> dict[str, Any]:
+    """A table over another: tables in them are laid over each other too, any other value replaces what was there.
+
+    >>> _laid_over({"a": {"x": 1, "y": 2}, "b": [1]}, {"a": {"y": 3}, "b": [2]})
+    {'a': {'x': 1, 'y': 3}, 'b': [2]}
+    """
+    merged = dict(base)
+    for key, value in table.items():
+        below = merged.get(key)
+        both = isinstance(below, Mapping) and isinstance(value, Mapping)
+        merged[key] = (
+            _laid_over(cast(Mapping[str, Any], below), cast(Mapping[str, Any], value)) if both else value
+        )
+    return merged
 
 
 def _read(path: Path) -> str:

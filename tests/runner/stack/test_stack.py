@@ -205,6 +205,21 @@ def test_a_type_that_no_one_can_read(tmp_path: Path) -> None:
         load_stack("demo")
 
 
+def test_a_file_that_extends_a_stack_says_what_is_other(tmp_path: Path) -> None:
+    file = tmp_path / "stack.toml"
+    file.write_text(
+        'extends = "pypto"\nname = "mine"\n[repositories.pypto]\npath = "here"\n[environment.variables]\nMINE = "1"\n'
+    )
+    base, stack = load_stack("pypto"), load_stack(str(file))
+    assert (stack.name, stack.searched, stack.steps) == ("mine", base.searched, base.steps)
+    assert stack.repositories["pypto"].path == tmp_path / "here"
+    assert stack.repositories["pypto"].ignore == base.repositories["pypto"].ignore
+    assert stack.environment.variables == {**base.environment.variables, "MINE": "1"}
+    file.write_text('extends = "pyto"\n')
+    with pytest.raises(UsageError, match=r"stack.toml: extends: expected one of .*pypto, .*, found 'pyto'"):
+        load_stack(str(file))
+
+
 def test_paths_count_from_the_stack_file_and_can_be_overridden(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

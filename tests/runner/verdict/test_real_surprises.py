@@ -1,11 +1,13 @@
 """What the real repositories were found to do and the runner must stand: see benchmarks/natural/measurements.md."""
 
+import os
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from precision_bisect.runner.git.pin_files import PinReader
+from precision_bisect.runner.git.releases import versions_of
 from precision_bisect.runner.git.repository import GitRepository
 from precision_bisect.runner.stack.file import load_stack
 from precision_bisect.runner.stack.templates import fill
@@ -139,3 +141,51 @@ def test_a_module_that_scene_tests_import_is_watched_and_its_lack_is_the_machine
     classification = classifier.finish(ending, None)
     assert classification.verdict is Verdict.ENVIRONMENT_ERROR
     assert classification.signature == f"no module {module}"
+
+
+@pytest.mark.parametrize(
+    ("file", "line"),
+    [
+        ("toolchain/versions.env", "PTOAS_VERSION=v0.57"),
+        (".github/workflows/ci.yml", "  PTOAS_VERSION: v0.57"),
+    ],
+)
+def test_ptoas_is_the_release_that_a_commit_of_each_era_asks_for(
+    repository: TestRepository, file: str, line: str
+) -> None:
+    stack = load_stack("pypto-ptoas")
+    ptoas = stack.repositories["ptoas"]
+    assert ptoas.releases is not None
+    known = ptoas.model_copy(
+        update={"releases": ptoas.releases.model_copy(update={"commits": {"v0.57": PIN}})}
+    )
+    stack = stack.model_copy(update={"repositories": {**stack.repositories, "ptoas": known}})
+    reader = PinReader(stack, {"pypto": GitRepository(repository.path)})
+    assert reader.value("ptoas", repository.commit("pin", {file: f"env:\n{line}\n"})) == PIN
+
+
+def test_releases_of_ptoas_are_listed_and_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With git and curl as they answer for its repository."""
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    asset = f"PTOAS/releases/download/v0.57/ptoas-bin-{os.uname().machine}.tar.gz"
+    archive = tmp_path / "archive.tar.gz"
+    (tmp_path / "ptoas").write_text("the assembler")
+    subprocess.run(["tar", "-C", tmp_path, "-czf", archive, "ptoas"], check=True)
+    answers = {
+        "git": "printf '1\\trefs/tags/v0.9\\n2\\trefs/tags/v0.57\\n3\\trefs/tags/vmi-v0.1\\n'",
+        "curl": f'case "$*" in *{asset}) cp {archive} ptoas.tar.gz;; *) exit 22;; esac',
+    }
+    for name, answer in answers.items():
+        (programs / name).write_text(f"#!/bin/sh\n{answer}\n")
+        (programs / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(programs), prepend=os.pathsep)
+    stack = load_stack("pypto-ptoas")
+    assert versions_of(stack, "ptoas") == ("v0.9", "v0.57")
+    slot = tmp_path / "slot"
+    slot.mkdir()
+    (slot / "VERSION").write_text("v0.57\n")
+    subprocess.run(stack.steps["ptoas"].command, cwd=slot, check=True)
+    assert (slot / "unpacked" / "ptoas").read_text() == "the assembler"
+    (slot / "VERSION").write_text("v0.9\n")
+    assert subprocess.run(stack.steps["ptoas"].command, cwd=slot, check=False).returncode == 22
