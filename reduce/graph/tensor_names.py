@@ -17,12 +17,17 @@ def submit_lines(orchestration: Orchestration, submits: Sequence[Submit]) -> tup
 
 def tensor_name(orchestration: Orchestration, submits: Sequence[Submit], argument: int) -> str | None:
     """The tensor that argument `argument` is, or is a view of; None where the submits do not agree on one."""
-    names = {
+    names = tensor_names(orchestration, submits, argument)
+    return names.pop() if len(names) == 1 else None
+
+
+def tensor_names(orchestration: Orchestration, submits: Sequence[Submit], argument: int) -> set[str]:
+    """The tensors that argument `argument` may be, or be a view of: each by one of the submits."""
+    return {
         _root(orchestration, submit.tensor_arguments[argument].text)
         for submit in submits
         if argument < len(submit.tensor_arguments)
     }
-    return names.pop() if len(names) == 1 else None
 
 
 def entry_tensor(orchestration: Orchestration, submits: Sequence[Submit], argument: int) -> str | None:

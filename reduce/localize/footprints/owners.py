@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from ....runner.build_output.graph.model import GraphTensor
 from ...graph.task_list import KernelTask
-from ...graph.tensor_names import tensor_name
 from ...replay.placement import ParentBuffer
 from ...replay.recorded_build import RecordedBuild
+from ...rewrite.argument_names import ArgumentNames
 from ...rewrite.geometry import region_of
-from ...rewrite.single_task import submits_of
 from .traces import Positions
 
 _MOST_NAMED = 3
@@ -27,8 +27,11 @@ class Owners:
 
     def name(self, task: KernelTask, argument: int) -> str:
         """What the orchestration calls a tensor of a task."""
-        named = tensor_name(self.build.orchestration, submits_of(self.build.orchestration, task), argument)
-        return named or f"argument {argument}"
+        return self._names.name_of(task, argument) or f"argument {argument}"
+
+    @cached_property
+    def _names(self) -> ArgumentNames:
+        return ArgumentNames(self.build.orchestration, self.build.tasks)
 
     def buffer_id(self, task: KernelTask, buffer: ParentBuffer) -> int | None:
         """The id of a task's buffer in the graph, also where the runtime allocated it; None where it has none."""

@@ -19,13 +19,10 @@ from ....runner.localization.causes import (
 )
 from ....runner.localization.footprints import TaskFootprint
 from ....runner.localization.tensors import FirstDivergent
-from ...graph.static_difference.buffers import NameOf
 from ...graph.static_difference.difference import DifferenceKind, TaskDifference
 from ...graph.static_difference.programs import program_differences
-from ...graph.task_list import KernelTask
-from ...graph.tensor_names import tensor_name
 from ...replay.recorded_build import RecordedBuild
-from ...rewrite.single_task import submits_of
+from ...rewrite.argument_names import ArgumentNames
 from ..attribution.attribution import DivergentTask
 from ..causes.changes import Change, ChangedPart
 from ..causes.coverage import Unwritten
@@ -59,7 +56,10 @@ class CauseInTasks:
             ()
             if good is None
             else program_differences(
-                build.tasks, good.tasks, name_of=_namer(build), reference_name_of=_namer(good)
+                build.tasks,
+                good.tasks,
+                name_of=ArgumentNames(build.orchestration, build.tasks).name_of,
+                reference_name_of=ArgumentNames(good.orchestration, good.tasks).name_of,
             )
         )
         return cls(cause=cause, differences=(*scalars, *_harm_first(graphs)))
@@ -303,13 +303,6 @@ def case_failure(explanation: FailureExplanation) -> CaseFailure:
 
 def _runs(rows: Sequence[range]) -> tuple[RowRun, ...]:
     return tuple(RowRun(first=run.start, last=run.stop - 1) for run in rows[:_MOST_ROWS])
-
-
-def _namer(build: RecordedBuild) -> NameOf:
-    def name_of(task: KernelTask, argument: int) -> str | None:
-        return tensor_name(build.orchestration, submits_of(build.orchestration, task), argument)
-
-    return name_of
 
 
 def _scalars(divergent: DivergentTask) -> Iterator[TaskDifference]:

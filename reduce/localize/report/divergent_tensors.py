@@ -18,9 +18,10 @@ from ....runner.localization.tensors import (
     TensorStatistics,
 )
 from ....runner.tensor.view import TensorView
-from ...graph.tensor_names import submit_lines, tensor_name
+from ...graph.tensor_names import submit_lines
 from ...replay.comparison import alike, differs
 from ...replay.recorded_build import RecordedBuild
+from ...rewrite.argument_names import ArgumentNames
 from ...rewrite.single_task import submits_of
 from ..attribution.attribution import Attribution, DivergentTask
 from ..attribution.task_class import Distances
@@ -36,6 +37,7 @@ def first_divergent(
     """One entry a tensor that the task of the failing build left wrong, as far as the right one is known."""
     task, actual, expected = divergent.task, divergent.actual, divergent.expected
     submits = submits_of(failing.orchestration, task)
+    names = ArgumentNames(failing.orchestration, failing.tasks)
     kernels = [failing.config.kernels.get(number) for number in task.task.kernels or () if number >= 0]
     reference = divergent.counterpart
     # What a task read may stand in the place of what it should have left.
@@ -54,7 +56,7 @@ def first_divergent(
             orchestration_source=str(failing.config.orchestration.source),
             orchestration_lines=submit_lines(failing.orchestration, submits),
             argument=index,
-            tensor=tensor_name(failing.orchestration, submits, index),
+            tensor=names.name_of(task, index),
             task_class=attribution.task_class.value,
             reason=attribution.reason,
             distances=_distances(attribution.distances),
