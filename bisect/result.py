@@ -48,6 +48,20 @@ class Counterfactual(Model):
         return f"from {old} to {new}"
 
 
+YardstickBlame = Literal["yardstick", "other change", "both together", "either", "unknown"]
+
+
+class YardstickTest(Model):
+    """What it has to do with the result that the culprit changes how its case measures: by a run of the culprit as its
+    parent measures, and of the parent as the culprit measures."""
+
+    changes: tuple[str, ...]
+    """What differs, a phrase each, with file and line."""
+    new_with_old: Judgement
+    old_with_new: Judgement
+    blame: YardstickBlame
+
+
 class LayerCell(Model):
     """What the case does with some layers new and the others old."""
 
@@ -113,6 +127,8 @@ class Conclusion(Document):
     counterfactuals: tuple[Counterfactual, ...] = ()
     layers: tuple[MovedLayers, ...] = ()
     """Of each commit that moves several pins at once, in place of counterfactuals."""
+    yardstick: YardstickTest | None = None
+    """Where the culprit changes how its case measures."""
     rates: tuple[EndRate, ...] = ()
     pins: tuple[PinRecord, ...] = ()
     localization: Localization | None = None

@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias
 from ...runner.verdict.compiler_errors import CompilerError
 from ..commits.moved_pin import MovedPin
 from ..commits.range import LoadedRange, Range
+from ..commits.yardstick import MovedYardstick
 from ..result import PinRecord
 from ..search.evidence.blamed_file import BlamedFile
 from .probes import Target
@@ -73,6 +74,15 @@ class AskMovedPins:
 
 
 @dataclass(frozen=True, kw_only=True)
+class AskYardstick:
+    """What of how the case measures differs between two commits of its repository? Answer: a `MovedYardstick`, or None
+    where nothing does, or it cannot be told from the rest."""
+
+    old: str
+    new: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class AskMergeBase:
     """Where did two commits part? Answer: a full commit id, or None where they share no history."""
 
@@ -103,6 +113,7 @@ HistoryQuestion: TypeAlias = (
     | AskTarget
     | AskFirstParents
     | AskMovedPins
+    | AskYardstick
     | AskMergeBase
     | AskPatches
     | AskPins
@@ -112,6 +123,7 @@ HistoryAnswer: TypeAlias = (
     | BlamedFile
     | Target
     | FirstParents
+    | MovedYardstick
     | tuple[MovedPin, ...]
     | tuple[PinRecord, ...]
     | tuple[str, ...]

@@ -5,6 +5,7 @@ from typing import Literal, cast, overload
 
 from ..commits.moved_pin import MovedPin
 from ..commits.range import LoadedRange, Range
+from ..commits.yardstick import MovedYardstick
 from ..result import PinRecord
 from ..search.evidence.blamed_file import BlamedFile
 from ..search.model.rates import Rates
@@ -17,6 +18,7 @@ from .history import (
     AskPins,
     AskRange,
     AskTarget,
+    AskYardstick,
     FirstParents,
     HistoryAnswer,
     HistoryQuestion,
@@ -44,6 +46,8 @@ class BisectionQuestion:
     golden: Literal["none", "given", "captured"] = "none"
     repositories: frozenset[str]
     patched: bool = False
+    measured_in: str | None = None
+    """The repository of the case, where the stack file says how a case's script measures."""
     case: str | None = None
     mismatch: bool = True
     """Whether a mismatch is what counts as bad, so that errors have a size."""
@@ -82,6 +86,8 @@ class Known:
     def answer(self, question: AskFirstParents) -> FirstParents: ...
     @overload
     def answer(self, question: AskMovedPins) -> tuple[MovedPin, ...]: ...
+    @overload
+    def answer(self, question: AskYardstick) -> MovedYardstick | None: ...
     @overload
     def answer(self, question: AskMergeBase) -> str | None: ...
     @overload

@@ -5,7 +5,7 @@ from datetime import datetime
 
 from ...store.vocabulary import BisectionOutcome, Seeks
 from ...store.words import plural, verdict_words
-from ..result import MovedLayers, PinRecord
+from ..result import MovedLayers, PinRecord, YardstickTest
 from .model.model import AnswerCommit, OtherFailure, ProbeReport, RangeReport, Report, RunReport, Side
 
 OUTCOMES = {
@@ -52,6 +52,17 @@ def layer_rows(tested: MovedLayers) -> list[list[str]]:
         [*("new" if layer in cell.new else "old" for layer in tested.layers), str(cell.judgement)]
         for cell in tested.cells
     ]
+
+
+def yardstick(tested: YardstickTest) -> str:
+    """What it has to do with the result that a commit changes how its case measures."""
+    return {
+        "yardstick": "So the yardstick moved, and what is measured did not.",
+        "other change": "So it is not to blame for that, but for its other changes.",
+        "both together": "So it takes that and its other changes together.",
+        "either": "So that and its other changes do it, each alone.",
+        "unknown": "So that cannot be told from its other changes.",
+    }[tested.blame]
 
 
 def earlier(report: Report) -> str:

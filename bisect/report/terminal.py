@@ -34,6 +34,7 @@ from .phrases import (
     shown_run,
     side_verdict,
     stopped_runs,
+    yardstick,
 )
 from .plain_text import one_line, shortened
 from .write import BAD_SCRIPT, GOOD_SCRIPT
@@ -157,6 +158,8 @@ def _moved(report: Report) -> Iterable[Entry]:
             "layers",
             _text(f"{', '.join(each.layers[:-1])} and {each.layers[-1]} moved at once: {least_layers(each)}"),
         )
+    if report.yardstick is not None:
+        yield "measured", _text(f"{'; '.join(report.yardstick.changes)}. {yardstick(report.yardstick)}")
 
 
 def _description(commit: AnswerCommit) -> Iterable[Entry]:

@@ -291,6 +291,7 @@ def question_of(request: BisectRequest) -> BisectionQuestion:
         golden=golden,
         repositories=frozenset(request.stack.repositories),
         patched=bool(request.cherry_picks),
+        measured_in=request.stack.case.repository if request.case and request.stack.case.yardstick else None,
         case=request.case,
         mismatch=request.bad_when is not None and BadWhen.parse(request.bad_when).verdict is Verdict.MISMATCH,
         rates=request.rates,

@@ -6,12 +6,14 @@ from typing import Literal
 from ...runner.git.cherry_picks import patches_in
 from ...runner.git.repository import GitRepository
 from ...runner.git.revisions import NoPinError, Revisions
+from ...runner.stack.parts import Overlay
 from ...runner.workspace.content import StackContent
 from ...runner.workspace.workspace import MissingCommitError, Workspace
 from ..commits.blamed import blamed_file
 from ..commits.load import load_range
 from ..commits.moved_pin import MovedPin
 from ..commits.range import LoadedRange
+from ..commits.yardstick import MovedYardstick, moved_yardstick
 from ..engine.history import (
     AskBlamedFile,
     AskFirstParents,
@@ -21,6 +23,7 @@ from ..engine.history import (
     AskPins,
     AskRange,
     AskTarget,
+    AskYardstick,
     FirstParents,
     HistoryAnswer,
     HistoryQuestion,
@@ -62,6 +65,8 @@ class HistoryReader:
                 )
             case AskMovedPins():
                 return self._moved_pins(question)
+            case AskYardstick():
+                return self._yardstick(question)
             case AskMergeBase():
                 return self._merge_base(question)
             case AskPatches():
@@ -120,6 +125,16 @@ class HistoryReader:
                 new=question.new,
             )
         )
+
+    def _yardstick(self, question: AskYardstick) -> MovedYardstick | None:
+        case, script = self._request.stack.case, self._request.script
+        if script is None or any(over.covers(str(script.path)) for over in self._overlays(case.repository)):
+            return None
+        clone = self._workspace.clones[case.repository]
+        return moved_yardstick(clone, script.path, case.yardstick, old=question.old, new=question.new)
+
+    def _overlays(self, repository: str) -> tuple[Overlay, ...]:
+        return self._request.stack.repositories[repository].overlays
 
     def _merge_base(self, question: AskMergeBase) -> str | None:
         for sha in (question.one, question.other):

@@ -250,6 +250,9 @@ class Case(Model):
     scene_tests: bool = False
     """Cases are scene tests of the runtime: `reduce` takes their scripts, and runs what it makes of them as such."""
     flags: CaseFlags = CaseFlags()
+    yardstick: tuple[str, ...] = ()
+    """Names of what a script measures with: arguments, variables or functions of it for tolerances, expected values and
+    comparisons. Where a culprit changes them alone, that is said."""
     variables: Mapping[str, str] = {}
     """Set for the case's runs alone, not for the steps. Placeholders are replaced."""
     after: tuple[str, ...] = ()

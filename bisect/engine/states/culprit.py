@@ -17,6 +17,7 @@ from ..priority.circumstances import Circumstances
 from ..range_search import RangeSearch
 from .answer.blaming import blame
 from .answer.naming import ConfirmedCulprit
+from .answer.yardstick import TestingYardstick
 from .descending import Descending
 from .judging import counterfactual_probe, judged
 from .layers import TestingLayers
@@ -53,7 +54,7 @@ class TestingPins(BisectionState):
         if len(moved) > 1:
             return Move(TestingLayers(culprit=self.culprit, moved=tuple(moved)))
         if not moved or self.culprit.tested:
-            return blame(known, self.culprit, how=_by_pin(self.culprit.tested))
+            return Move(TestingYardstick(self.culprit, _by_pin(self.culprit.tested)))
         return self._test(known, moved[0], named.parent)
 
     def _test(self, known: Known, pin: MovedPin, parent: str) -> Advance:

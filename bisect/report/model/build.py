@@ -81,6 +81,7 @@ def report_of_rows(rows: Rows) -> Report:
         rates=_rates(rows),
         counterfactuals=conclusion.counterfactuals if conclusion else (),
         layers=conclusion.layers if conclusion else (),
+        yardstick=conclusion.yardstick if conclusion else None,
         probes=probe_reports(rows),
         cherry_picks=tuple(_patch(rows, pick) for pick in request.cherry_picks),
         skipped=skipped_commits(rows),

@@ -11,7 +11,7 @@ from ....runner.stack.parts import Model
 from ....store.documents.document import Document
 from ....store.documents.versions import without_format
 from ....store.vocabulary import BisectionOutcome, BuildSource, Judgement, Phase, Seeks, Verdict
-from ...result import Counterfactual, EndRate, MovedLayers, PinRecord
+from ...result import Counterfactual, EndRate, MovedLayers, PinRecord, YardstickTest
 
 UNFINISHED = "unfinished"
 
@@ -292,6 +292,8 @@ class Report(Document):
     counterfactuals: tuple[Counterfactual, ...]
     layers: tuple[MovedLayers, ...] = ()
     """Of each commit that moves several pins at once."""
+    yardstick: YardstickTest | None = None
+    """Where the culprit changes how its case measures."""
     probes: tuple[ProbeReport, ...]
     cherry_picks: tuple[PatchReport, ...]
     """What unbroke a stretch of the range. At its edges a change of result may be the patch's own."""

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from .....store.vocabulary import BisectionOutcome
-from ....result import Conclusion, NamedCommit
+from ....result import Conclusion, NamedCommit, YardstickTest
 from ...history import AskPatches
 from ...known import Known
 from ...needs import Notice
@@ -13,8 +13,16 @@ from .enclosing import what_it_did
 from .naming import ConfirmedCulprit
 
 
-def blame(known: Known, culprit: ConfirmedCulprit, *, how: str, notes: tuple[Notice, ...] = ()) -> Advance:
-    """Name it. how: what its own change and the pins that it moves have to do with it; empty where it moves none."""
+def blame(
+    known: Known,
+    culprit: ConfirmedCulprit,
+    *,
+    how: str,
+    notes: tuple[Notice, ...] = (),
+    yardstick: YardstickTest | None = None,
+) -> Advance:
+    """Name it. how: what its own change and the pins that it moves have to do with it; empty where it moves none.
+    yardstick: what came of it that it changes how its case measures."""
     named = culprit.named
     if known.question.patched and named.repository == known.question.range.repository and named.parent:
         asked = [AskPatches(repository=named.repository, commit=sha) for sha in (named.commit, named.parent)]
@@ -28,6 +36,7 @@ def blame(known: Known, culprit: ConfirmedCulprit, *, how: str, notes: tuple[Not
         earlier_failures=culprit.earlier_failures,
         counterfactuals=culprit.tested,
         layers=culprit.layers,
+        yardstick=yardstick,
     )
     return Move(Concluding(conclusion, culprit.enclosing, culprit.search), notes)
 

@@ -1,0 +1,81 @@
+"""A culprit changes how the case measures: its tolerance, what it expects. Is that what it is to blame for?"""
+
+from dataclasses import dataclass
+
+from typing_extensions import override
+
+from .....store.vocabulary import Judgement
+from ....commits.range import outcome_of
+from ....result import YardstickBlame, YardstickTest
+from ....search.evidence.knowledge import Outcome
+from ...history import AskTarget, AskYardstick
+from ...known import Known
+from ...priority.circumstances import Circumstances
+from ...range_search import RangeSearch
+from ..judging import counterfactual_probe, judged
+from ..state import Advance, BisectionState, load_all
+from .blaming import blame
+from .naming import ConfirmedCulprit
+
+_BLAME: dict[tuple[Outcome, Outcome], YardstickBlame] = {
+    (Outcome.GOOD, Outcome.BAD): "yardstick",
+    (Outcome.BAD, Outcome.GOOD): "other change",
+    (Outcome.GOOD, Outcome.GOOD): "both together",
+    (Outcome.BAD, Outcome.BAD): "either",
+}
+_WORDS: dict[YardstickBlame, str] = {
+    "yardstick": "as the yardstick moved: {0}",
+    "other change": "by its other changes, not because the yardstick moved too: {0}",
+    "both together": "by its other changes and the yardstick's move together, neither of which does it alone: {0}",
+    "either": "by its other changes, and by the yardstick's move, each of which does it alone: {0}",
+    "unknown": "by its other changes, or by the yardstick's move, which could not be told apart: {0}",
+}
+
+
+@dataclass(frozen=True)
+class TestingYardstick(BisectionState):
+    """The culprit is run as its parent measures, and its parent as the culprit measures."""
+
+    culprit: ConfirmedCulprit
+    how: str
+    """What the pins that it moves have to do with it."""
+
+    @property
+    def search(self) -> RangeSearch:
+        """The range of the culprit."""
+        return self.culprit.search
+
+    @override
+    def advance(self, known: Known, around: Circumstances) -> Advance:
+        named = self.culprit.named
+        if named.parent is None or named.repository != known.question.measured_in:
+            return blame(known, self.culprit, how=self.how)
+        asked = AskYardstick(old=named.parent, new=named.commit)
+        if wait := load_all(known, asked):
+            return wait
+        moved = known.answer(asked)
+        if moved is None:
+            return blame(known, self.culprit, how=self.how)
+        questions = [
+            AskTarget(repository=named.repository, commit=commit, held=self.search.loaded.range.held)
+            for commit in (moved.new_with_old, moved.old_with_new)
+        ]
+        if wait := load_all(known, *questions):
+            return wait
+        judgements: list[Judgement] = []
+        for question in questions:
+            target = known.answer(question)
+            judgement = Judgement.SKIP if target is None else judged(known.log, target)
+            if judgement is None and target is not None:
+                return counterfactual_probe(known, target, ordinal=self.search.ordinal)
+            judgements.append(judgement or Judgement.SKIP)
+        seeks = self.search.loaded.range.seeks
+        outcomes = outcome_of(judgements[0], seeks), outcome_of(judgements[1], seeks)
+        test = YardstickTest(
+            changes=moved.changes,
+            new_with_old=judgements[0],
+            old_with_new=judgements[1],
+            blame=_BLAME.get(outcomes, "unknown"),
+        )
+        told = _WORDS[test.blame].format("; ".join(test.changes))
+        return blame(known, self.culprit, how=f"{self.how}, {told}", yardstick=test)
