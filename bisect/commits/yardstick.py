@@ -1,23 +1,14 @@
 """A commit that changes how its case measures: the same commit with the yardstick of its parent, and the reverse."""
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 
 from ...runner.case.yardstick import exchanged
 from ...runner.git.repository import GitRepository
+from .moved_yardstick import MovedYardstick
 
 _IDENTITY = ("-c", "user.name=precision-bisect", "-c", "user.email=precision-bisect@localhost")
-
-
-@dataclass(frozen=True, kw_only=True)
-class MovedYardstick:
-    """What two commits measure differently with, and commits with it exchanged, which the private clone keeps."""
-
-    changes: tuple[str, ...]
-    new_with_old: str
-    old_with_new: str
 
 
 def moved_yardstick(

@@ -6,8 +6,8 @@ from typing import Literal, TypeAlias
 
 from ...runner.verdict.compiler_errors import CompilerError
 from ..commits.moved_pin import MovedPin
+from ..commits.moved_yardstick import MovedYardstick
 from ..commits.range import LoadedRange, Range
-from ..commits.yardstick import MovedYardstick
 from ..result import PinRecord
 from ..search.evidence.blamed_file import BlamedFile
 from .probes import Target

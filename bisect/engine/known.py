@@ -4,8 +4,8 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, cast, overload
 
 from ..commits.moved_pin import MovedPin
+from ..commits.moved_yardstick import MovedYardstick
 from ..commits.range import LoadedRange, Range
-from ..commits.yardstick import MovedYardstick
 from ..result import PinRecord
 from ..search.evidence.blamed_file import BlamedFile
 from ..search.model.rates import Rates

@@ -12,8 +12,9 @@ from ...runner.workspace.workspace import MissingCommitError, Workspace
 from ..commits.blamed import blamed_file
 from ..commits.load import load_range
 from ..commits.moved_pin import MovedPin
+from ..commits.moved_yardstick import MovedYardstick
 from ..commits.range import LoadedRange
-from ..commits.yardstick import MovedYardstick, moved_yardstick
+from ..commits.yardstick import moved_yardstick
 from ..engine.history import (
     AskBlamedFile,
     AskFirstParents,

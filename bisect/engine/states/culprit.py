@@ -54,7 +54,10 @@ class TestingPins(BisectionState):
         if len(moved) > 1:
             return Move(TestingLayers(culprit=self.culprit, moved=tuple(moved)))
         if not moved or self.culprit.tested:
-            return Move(TestingYardstick(self.culprit, _by_pin(self.culprit.tested)))
+            how = _by_pin(self.culprit.tested)
+            if named.repository == known.question.measured_in:
+                return Move(TestingYardstick(self.culprit, how))
+            return blame(known, self.culprit, how=how)
         return self._test(known, moved[0], named.parent)
 
     def _test(self, known: Known, pin: MovedPin, parent: str) -> Advance:

@@ -48,7 +48,7 @@ class TestingYardstick(BisectionState):
     @override
     def advance(self, known: Known, around: Circumstances) -> Advance:
         named = self.culprit.named
-        if named.parent is None or named.repository != known.question.measured_in:
+        if named.parent is None:
             return blame(known, self.culprit, how=self.how)
         asked = AskYardstick(old=named.parent, new=named.commit)
         if wait := load_all(known, asked):
