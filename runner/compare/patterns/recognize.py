@@ -10,7 +10,7 @@ import numpy as np
 from ...tensor.view import TensorView
 from ..statistics.statistics import Tolerance
 from .finding import PLACES, WILD, Pattern, PatternMatch
-from .numeric.arithmetic import offset, saturated, scaled, sign_flipped
+from .numeric.arithmetic import offset, saturated, scaled, sign_flipped, times_zero
 from .numeric.denormals import flushed_denormals
 from .numeric.line_scale import scaled_lines
 from .numeric.narrowing import narrower_type, quantized
@@ -43,6 +43,7 @@ DETECTORS: tuple[Callable[[Scene], Iterator[PatternMatch]], ...] = (
     wild_at_values,
     flushed_denormals,
     never_written,
+    times_zero,
     sign_pairs,
     sign_flipped,
     rounding_mode,

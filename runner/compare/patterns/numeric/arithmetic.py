@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -64,6 +65,27 @@ def scaled(scene: Scene) -> Iterator[PatternMatch]:
             chance=_scale_chance(scene, actual[at], expected[at], scale),
         ),
         evidence=f"{hits} of {scene.wrong_count} wrong elements are {scale:.6g} times the expected",
+    )
+
+
+def times_zero(scene: Scene) -> Iterator[PatternMatch]:
+    """actual = 0 * expected: zeros with the signs of the expected, or with the other ones. Zeros of one sign are what
+    nobody wrote."""
+    found = scene.found_bits
+    if not scene.dtype.is_floating or np.unique(found[scene.wrong_actual == 0]).size < 2:
+        return
+    sign = found.dtype.type(1 << (8 * scene.dtype.itemsize - 1))
+    zeros = max(
+        (scene.wanted_bits & sign, ~scene.wanted_bits & sign),
+        key=lambda signed: np.count_nonzero(found == signed),
+    )
+    hits = int(np.count_nonzero(found == zeros))
+    yield PatternMatch(
+        pattern=Pattern.SCALED,
+        confidence=confidence(
+            hits=hits, total=found.size, chance=scene.accident.chance(zeros), cost=math.log(2)
+        ),
+        evidence=f"{hits} of {found.size} wrong elements are 0 times the expected, with their signs",
     )
 
 

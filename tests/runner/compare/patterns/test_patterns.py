@@ -204,6 +204,14 @@ def test_scaled(dtype: DType, factor: float) -> None:
     assert float(evidence.split(" are ")[1].split()[0]) == pytest.approx(factor, rel=0.05)
 
 
+@pytest.mark.parametrize("factor", [0.0, -0.0])
+def test_a_product_with_zero(factor: float) -> None:
+    expected = random_tensor(DType.FLOAT32)
+    finding = assert_seen(Pattern.SCALED, expected * factor, expected)
+    assert "0 times the expected, with their signs" in finding.evidence
+    assert finding.confidence > 0.9
+
+
 @pytest.mark.parametrize("dtype", each(NUMBERS))
 @pytest.mark.parametrize("shift", [5, 1])
 def test_offset(dtype: DType, shift: int) -> None:
