@@ -178,28 +178,34 @@ class _Lines:
         self._overlong = False
 
     def feed(self, data: bytes) -> None:
-        *lines, rest = data.split(b"\n")
-        for line in lines:
-            self._append(line)
-            self._emit()
+        *ends, rest = data.split(b"\n")
+        self._emit([self._whole(end) for end in ends])
         self._append(rest)
 
     def close(self) -> None:
         if self._pending:
-            self._emit()
+            self._emit([self._whole(b"")])
 
     def _append(self, data: bytes) -> None:
         room = _LONGEST_LINE - len(self._pending)
         self._overlong |= len(data) > room
         self._pending += data[:room]
 
-    def _emit(self) -> None:
-        if self._overlong:
-            self._pending += b" [line cut]"
-        self._sink.write(self._pending + b"\n")
-        self._on_line(self._name, self._pending.decode("utf-8", "replace"))
+    def _whole(self, end: bytes) -> bytes:
+        """The line that ends so, and begins with what is pending."""
+        if not self._pending and len(end) <= _LONGEST_LINE:
+            return end
+        self._append(end)
+        line = bytes(self._pending) + (b" [line cut]" if self._overlong else b"")
         self._pending.clear()
         self._overlong = False
+        return line
+
+    def _emit(self, lines: Sequence[bytes]) -> None:
+        # The log takes many lines at once: a call for each costs more than packing it.
+        self._sink.write(b"".join(line + b"\n" for line in lines))
+        for line in lines:
+            self._on_line(self._name, line.decode("utf-8", "replace"))
 
 
 def _ending(code: int | None, *, timed_out: bool) -> Ending:

@@ -23,6 +23,11 @@ def plain_texts(line: str) -> Iterator[str]:
     >>> list(plain_texts("\\x1b[32m 45%\\r[RUN] PASS (0.10s)\\x1b[0m\\r\\n"))
     [' 45%', '[RUN] PASS (0.10s)']
     """
+    if line.isprintable():
+        # Most lines are short and plain: there is nothing to drop, or to replace.
+        if text := line[:MAX_TEXT].rstrip():
+            yield text
+        return
     for segment in line.replace("\n", "\r").split("\r"):
         # An escape sequence may straddle the cut, hence a generous first cut and an exact second one.
         text = _ESCAPE_SEQUENCE.sub("", segment[: 4 * MAX_TEXT])[:MAX_TEXT].rstrip()

@@ -3,12 +3,12 @@
 import re
 from dataclasses import dataclass
 
-_BEGINS = re.compile(r"^\s*Traceback \(most recent call last\):$")
+_BEGINS = "Traceback (most recent call last):"
 _FRAME = re.compile(r'^\s+File "(?P<path>[^"]+)", line \d+')
 _EXCEPTION = re.compile(r"^(?:\w+\.)*[A-Z]\w*(?:: .*)?$")
-_GOES_ON = re.compile(
-    r"^(?:During handling of the above exception, another exception occurred:"
-    r"|The above exception was the direct cause of the following exception:)$"
+_GOES_ON = (
+    "During handling of the above exception, another exception occurred:",
+    "The above exception was the direct cause of the following exception:",
 )
 _MOVES = (
     (re.compile(r"(?<![\w.])/(?:[^\s/'\":,()]+/)+(?=[^\s/'\":,()])"), ""),
@@ -40,10 +40,10 @@ class Tracebacks:
 
     def feed(self, stream: str, text: str) -> str | None:
         """Take a line. Where it ends a traceback: the file of its innermost frame, empty where it has no frame."""
-        if _BEGINS.match(text):
+        if text.endswith(_BEGINS) and text.lstrip() == _BEGINS:
             self._open[stream] = _Followed()
             return None
-        if _GOES_ON.match(text):
+        if text in _GOES_ON:
             self._chained.add(stream)
             return None
         followed = self._open.get(stream)

@@ -93,7 +93,7 @@ class Classifier:
 
     def __init__(self, rules: Sequence[VerdictRule]) -> None:
         self._hits = [_Hits(rule) for rule in rules]
-        self._last_lines: deque[Evidence] = deque(maxlen=LAST_LINES)
+        self._last_lines: deque[tuple[Stream, int, str]] = deque(maxlen=LAST_LINES)
         self._compiler_errors: list[Evidence] = []
         self._printed = MismatchReport()
         self._returned = MismatchReport()
@@ -114,9 +114,7 @@ class Classifier:
         """Take a line that stands at `number` in the log, for a caller that leaves some out."""
         for text in plain_texts(line):
             if stream != "outcome":
-                self._last_lines.append(
-                    Evidence(stream=stream, line=number, text=text, why="among the last lines before the end")
-                )
+                self._last_lines.append((stream, number, text))
                 if len(self._compiler_errors) < EVIDENCE_PER_RULE and compiler_error(text) is not None:
                     why = "what a compiler says"
                     self._compiler_errors.append(Evidence(stream=stream, line=number, text=text, why=why))
@@ -250,7 +248,9 @@ class Classifier:
                 yield replace(first, why=f"{first.why}, but does not decide")
         if decisive is None and verdict not in SUCCESSES:
             yield from self._compiler_errors
-            yield from self._last_lines
+            for stream, number, text in self._last_lines:
+                why = "among the last lines before the end"
+                yield Evidence(stream=stream, line=number, text=text, why=why)
 
 
 def classify_build_failure(lines: Iterable[tuple[int, str]], ending: Ending) -> Classification:

@@ -162,6 +162,17 @@ def test_an_endless_line_is_cut(tmp_path: Path) -> None:
     assert lines[1][1] == "next"
 
 
+def test_output_of_many_lines_is_heard_and_kept_line_by_line(tmp_path: Path) -> None:
+    """Wherever the pieces end in which it is read: lines of all lengths, empty ones, the longest that is kept, and one
+    letter more."""
+    told = [*("x" * (number % 97) for number in range(20_000)), "y" * 65_536, "", "z" * 65_537, "end"]
+    (tmp_path / "told").write_text("\n".join(told))
+    _, lines = run(tmp_path, "cat", "told")
+    heard = [line for _, line in lines]
+    assert heard == [*told[:-2], "z" * 65_536 + " [line cut]", "end"]
+    assert gzip.decompress((tmp_path / "run.log.gz").read_bytes()) == ("\n".join(heard) + "\n").encode()
+
+
 def test_bytes_that_are_no_text_are_kept_in_the_log(tmp_path: Path) -> None:
     _, lines = run(tmp_path, "printf", "a\\377b\\n")
     assert lines == [("stdout", "a\ufffdb")]

@@ -3,6 +3,8 @@
 import doctest
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from precision_bisect.runner.verdict import mismatch_report, output_lines
 from precision_bisect.runner.verdict.output_lines import MAX_TEXT, plain_texts
@@ -27,6 +29,11 @@ from precision_bisect.runner.verdict.output_lines import MAX_TEXT, plain_texts
 )
 def test_plain_texts(line: str, texts: list[str]) -> None:
     assert list(plain_texts(line)) == texts
+
+
+@given(st.text(st.characters() | st.sampled_from("ab \t\r\x1b[m"), max_size=60))
+def test_a_plain_line_is_read_as_one_that_is_drawn_over_with_nothing(line: str) -> None:
+    assert list(plain_texts(line)) == list(plain_texts(f"{line}\r"))
 
 
 @pytest.mark.parametrize("module", [output_lines, mismatch_report])
