@@ -5,7 +5,7 @@ Whatever comes of it, the bisection's answer stands: this says what was found, o
 
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -172,6 +172,15 @@ def _localize(
         )
         return process.answer(
             (ours, theirs),
-            compared=f"the build of {culprit.side.commit[:12]} against that of {parent.side.commit[:12]}, on the "
-            "frozen data",
+            compared=what_is_compared(culprit.side.commit, parent.side.commit, request.stack.case.after),
         )
+
+
+def what_is_compared(culprit: str, parent: str, after: Sequence[str]) -> str:
+    """Which builds, and how they ran. after: what runs before the case in its process, but not before a build alone.
+
+    >>> what_is_compared("a" * 40, "b" * 40, ["y.py"]).partition("; ")[2]
+    'both ran alone, without y.py before them'
+    """
+    alone = f"; both ran alone, without {', '.join(after)} before them" if after else ""
+    return f"the build of {culprit[:12]} against that of {parent[:12]}, on the frozen data{alone}"

@@ -52,6 +52,8 @@ def what_to_check(request: BisectRequest, good: Sequence[ProbeRow], bad: Sequenc
             )
         if others[Verdict.PASS]:
             yield f"the bad end passes on {request.platform}, device {request.device}: did the failure need others?"
+            if request.stack.case.harness and not request.stack.case.after:
+                yield "does it fail only behind another case in one process? then name that case with --after CASE"
             if request.captures_golden:
                 yield "inputs are drawn at the good end: if only some data fail, name them with --golden-data DIR"
             else:
@@ -70,7 +72,10 @@ def _of_kind(request: BisectRequest) -> Iterator[str]:
             f"and only what {request.repository} does can differ"
         )
         return
-    yield f"the case at both ends: {request.case_text} (--case takes its arguments in the same word)"
+    before = (
+        f", after {', '.join(request.stack.case.after)} in its process" if request.stack.case.after else ""
+    )
+    yield f"the case at both ends: {request.case_text}{before} (--case takes its arguments in the same word)"
 
 
 def _of_skips(runs: Sequence[ProbeRow]) -> Iterator[str]:

@@ -10,8 +10,8 @@ from precision_bisect.bisect.plan.request import BisectRequest
 from precision_bisect.bisect.report.ends import end_lines, is_about_an_end, what_to_check
 from precision_bisect.bisect.report.model.rows import Rows, load_rows
 from precision_bisect.store.tables.bisections import ProbeRow
-from precision_bisect.store.vocabulary import Phase, Verdict
-from tests.bisect.report.stored_bisection import StoredBisection, described, sha
+from precision_bisect.store.vocabulary import Judgement, Phase, Verdict
+from tests.bisect.report.stored_bisection import StoredBisection, described, sha, two_repositories
 
 
 @pytest.fixture
@@ -52,7 +52,20 @@ def test_what_to_check_follows_from_what_was_shown(stored: StoredBisection) -> N
     assert "say --bad-when stall" in text
     assert "the bad end passes on a2a3sim, device 0" in text
     assert "the good end fails: name an older --good" in text
-    assert "examples/softmax.py" in text
+    assert "examples/softmax.py (--case" in text
+    assert "then name that case with --after CASE" in text
+
+
+def test_what_runs_before_the_case_is_named_in_place_of_the_advice_to_name_it(tmp_path: Path) -> None:
+    stack = two_repositories(tmp_path)
+    after = stack.case.model_copy(update={"after": ("examples/exp.py", "examples/log.py")})
+    stored = StoredBisection(
+        tmp_path, stack=stack.model_copy(update={"case": after}), good=sha("c0"), bad=sha("c1")
+    )
+    bad = [ProbeRow(verdict=Verdict.PASS, judgement=Judgement.GOOD)]
+    said = "\n".join(what_to_check(stored.request, [], bad))
+    assert "examples/softmax.py, after examples/exp.py, examples/log.py in its process (--case" in said
+    assert "--after CASE" not in said
 
 
 def test_the_folder_that_a_command_runs_in_is_named(tmp_path: Path) -> None:
