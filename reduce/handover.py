@@ -7,23 +7,29 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from ..runner.build_output.build_directory import BuildDirectory
 from ..runner.build_output.files.errors import BuildOutputError
+from ..runner.build_output.kernel_config import KernelConfig
 from ..runner.compare.statistics.statistics import Tolerance
 from ..runner.errors import UserError
+from ..runner.localization.answer import read_divergence
+from ..runner.localization.divergence import Divergence
 from ..runner.localization.job import LocalizationJob, SceneCase
 from ..runner.process.fork_servers import ForkServers
 from ..store.documents.document import read_document
 from ..store.documents.versions import DocumentError
+from ..store.files import make_ignored_folder
 from .localize.pipeline import localize
 from .localize.references.builds import GoodBuild
 from .localize.references.request import LocalizationRequest
 from .output_folder import OutputFolder
 from .replay.runnable_build import RunnableBuild
 from .replay.toolchain import Toolchain
-from .scene.as_builds import YardstickMovedError, scenes_as_builds
+from .scene.as_builds import SceneBuilds, YardstickMovedError, scenes_as_builds
 from .scene.dumps import DumpedRun, compare_dumps
 from .scene.own_run import OwnRun
 from .shrink.pipeline import shrink
@@ -53,6 +59,7 @@ def _run(job: LocalizationJob, servers: ForkServers) -> int:
     )
     if job.scene is None:
         return _compare_builds(job, failing, reference, job.golden_data)
+    sides = failing.toolchain, reference.toolchain
     try:
         builds = scenes_as_builds(
             failing,
@@ -61,7 +68,7 @@ def _run(job: LocalizationJob, servers: ForkServers) -> int:
             folder=job.output.with_name("scenes"),
             on_progress=lambda text: _say(f"localizing: {text}"),
         )
-        return _compare_builds(
+        code = _compare_builds(
             job, replace(failing, path=builds.failing), replace(reference, path=builds.reference), builds.data
         )
     except YardstickMovedError:
@@ -69,7 +76,31 @@ def _run(job: LocalizationJob, servers: ForkServers) -> int:
     except (UserError, BuildOutputError) as error:
         # It may not be understood as a program, or its graph list no tasks: what it dumps is compared all the same.
         _say(f"localizing: {error}")
-    return _compare_dumps(job, job.scene, failing.toolchain, reference.toolchain)
+        return _write_dumped(job, _compared_dumps(job, job.scene, *sides))
+    found = read_divergence(job.output)
+    if found is not None and found.causes and not found.first_divergent and found.stall is None:
+        _add_dumped(job, job.scene, found, builds, *sides)
+    return code
+
+
+def _add_dumped(
+    job: LocalizationJob,
+    scene: SceneCase,
+    found: Divergence,
+    builds: SceneBuilds,
+    failing: Toolchain,
+    reference: Toolchain,
+) -> None:
+    """Where causes are known, and no tensor was compared: a prepared graph may not be dumped as a build directory."""
+    configs = tuple(BuildDirectory.open(each).kernel_config() for each in (builds.failing, builds.reference))
+    try:
+        dumped = _compared_dumps(job, scene, failing, reference, configs=configs)
+    except (UserError, BuildOutputError) as error:
+        _say(f"localizing: {error}")
+        return
+    only = 1 if len(found.causes) == 1 else None
+    tensors = tuple(each.model_copy(update={"cause": only}) for each in dumped.first_divergent)
+    _write_dumped(job, found.model_copy(update={"first_divergent": tensors}))
 
 
 def _compare_builds(
@@ -87,6 +118,7 @@ def _compare_builds(
             attempts=_ATTEMPTS,
             timeout=job.timeout,
             output=job.output,
+            by_hand=job.scene is not None,
         ),
         on_progress=lambda text: _say(f"localizing: {text}"),
     )
@@ -113,19 +145,35 @@ def _compare_builds(
     return FOUND
 
 
-def _compare_dumps(job: LocalizationJob, scene: SceneCase, failing: Toolchain, reference: Toolchain) -> int:
-    output = OutputFolder(job.output)
-    with output.open(apart_from=()) as work:
-        runs: list[DumpedRun] = []
-        for side, toolchain, role in (
-            (job.failing, failing, "failing"),
-            (job.reference, reference, "reference"),
-        ):
+def _compared_dumps(
+    job: LocalizationJob,
+    scene: SceneCase,
+    failing: Toolchain,
+    reference: Toolchain,
+    *,
+    configs: Sequence[KernelConfig | None] = (None, None),
+) -> Divergence:
+    """The dumps of both scripts' own runs, task by task; `configs` are their kernel lists, where they are known."""
+    runs: list[DumpedRun] = []
+    sides = (job.failing, failing, "failing"), (job.reference, reference, "reference")
+    with OutputFolder(job.output).open(apart_from=()) as work:
+        for (side, toolchain, role), config in zip(sides, configs, strict=True):
             _say(f"localizing: dumping all arguments of the {role} scene test's tasks")
-            own = OwnRun(side=side, toolchain=toolchain, scene=scene, timeout=job.timeout, folder=work / role)
+            own = OwnRun(
+                side=side,
+                toolchain=toolchain,
+                scene=scene,
+                timeout=job.timeout,
+                folder=work / role,
+                config=config,
+            )
             runs.append(own.dumped())
-        divergence = compare_dumps(runs[0], runs[1], platform=job.platform, tolerance=_case_tolerance(job))
-        output.write(divergence, None)
+        return compare_dumps(runs[0], runs[1], platform=job.platform, tolerance=_case_tolerance(job))
+
+
+def _write_dumped(job: LocalizationJob, divergence: Divergence) -> int:
+    make_ignored_folder(job.output)
+    OutputFolder(job.output).write(divergence, None)
     return FOUND if divergence.explained else NOTHING_DIVERGES
 
 

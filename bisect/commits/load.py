@@ -57,15 +57,24 @@ def load_range(
         return None
     never_run = {member.sha for node in collapsed.nodes if node.commit.sha in skip for member in node.members}
     graph = CommitGraph(collapsed.parents, [node.commit.date.timestamp() for node in collapsed.nodes])
+    contents = {commit.sha: None if commit.sha in never_run else key(commit.sha) for commit in commits}
+    built = {contents[node.commit.sha]: node.commit.sha for node in collapsed.nodes} | {
+        of_commit(where.old): where.old
+    }
     return LoadedRange(
         range=where,
         commits=tuple(commits),
-        contents={commit.sha: None if commit.sha in never_run else key(commit.sha) for commit in commits},
+        contents=contents,
         old_content=of_commit(where.old),
         new_content=of_commit(where.new),
         collapsed=collapsed,
         graph=graph,
         windows=_windows(commits, collapsed, graph),
+        builds={
+            each: content.of_build(revisions.complete({**where.held, where.repository: sha}))
+            for each, sha in built.items()
+            if each is not None
+        },
         elsewhere=elsewhere,
     )
 

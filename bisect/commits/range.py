@@ -56,6 +56,9 @@ class LoadedRange:
         default_factory=dict[str, tuple[CompilerError, ...]]
     )
     """The contents that other bisections of the store could not build when they last tried, and with which errors."""
+    builds: Mapping[str, str] = field(default_factory=dict[str, str])
+    """What each content is built from, of those that can be had: equal ones share a build. A content that is not in it
+    has one of its own."""
     elsewhere: frozenset[str] = frozenset()
     """The commits that touch none of the range's paths. Their results are taken to be those of the commits that stand
     for them, whatever their content."""
@@ -69,6 +72,10 @@ class LoadedRange:
     def candidates(self) -> tuple[str, ...]:
         """The commit that stands for each node."""
         return tuple(node.commit.sha for node in self.collapsed.nodes)
+
+    def build_of(self, content: str) -> str:
+        """What a content is built from; of one from outside of the range itself."""
+        return self.builds.get(content, content)
 
     @cached_property
     def candidate_contents(self) -> tuple[str | None, ...]:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from ...runner.build_output.args.dump import ArgsDump
 from ...runner.build_output.args.records import ArgRecord, ArgumentRole, DumpStage, Kind
+from ...runner.build_output.kernel_config import Kernel, KernelConfig
 from ...runner.build_output.task_id import format_task_id
 from ...runner.compare.statistics.statistics import Tolerance
 from ...runner.localization.divergence import Divergence, NamedTask, ReferenceUsed
@@ -27,11 +28,13 @@ _EXACT = Tolerance()
 
 @dataclass(frozen=True, kw_only=True)
 class DumpedRun:
-    """One run's dump; `kernels` are names by function id, `folder` is what the run left."""
+    """One run's dump; `kernels` are names by function id, `folder` is what the run left. `config` is its kernel list,
+    where it could be written down."""
 
     folder: Path
     dump: ArgsDump
     kernels: Mapping[int, str]
+    config: KernelConfig | None = None
 
     @cached_property
     def tasks(self) -> Mapping[int, DumpedTask]:
@@ -56,12 +59,23 @@ class DumpedTask:
         """The tensors that it left, by argument index."""
         return self._at(DumpStage.AFTER_COMPLETION)
 
+    @cached_property
+    def numbers(self) -> tuple[int, ...]:
+        """The function ids of its kernels; a prepared graph may not tell them."""
+        records = (*self.given.values(), *self.left.values())
+        return tuple(dict.fromkeys(number for record in records for number in record.kernels if number >= 0))
+
     @property
     def kernel(self) -> str:
-        """The names of its kernels; a prepared graph does not tell them."""
-        records = (*self.given.values(), *self.left.values())
-        numbers = dict.fromkeys(number for record in records for number in record.kernels if number >= 0)
-        return "+".join(self.run.kernels.get(number, f"kernel {number}") for number in numbers) or "unnamed"
+        """The names of its kernels."""
+        names = self.run.kernels
+        return "+".join(names.get(number, f"kernel {number}") for number in self.numbers) or "unnamed"
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The files of its kernels, as far as they are known."""
+        listed: Mapping[int, Kernel] = {} if self.run.config is None else self.run.config.kernels
+        return tuple(str(listed[number].source) for number in self.numbers if number in listed)
 
     @property
     def named(self) -> NamedTask:
@@ -233,6 +247,7 @@ def _divergent(pair: _Pair, tolerance: Tolerance) -> _Divergent | None:
 def _entries(divergent: _Divergent, tolerance: Tolerance) -> Iterator[FirstDivergent]:
     """One entry a tensor that the task left otherwise."""
     pair, task = divergent.pair, divergent.pair.failing
+    config = task.run.config
     read = [theirs for _, _, theirs in pair.tensors(DumpStage.BEFORE_DISPATCH)]
     for index, ours, theirs in pair.tensors(DumpStage.AFTER_COMPLETION):
         if index not in divergent.results:
@@ -240,9 +255,10 @@ def _entries(divergent: _Divergent, tolerance: Tolerance) -> Iterator[FirstDiver
         yield FirstDivergent(
             task_id=format_task_id(task.task_id),
             kernel=task.kernel,
+            kernel_sources=task.sources,
             reference_kernel=pair.reference.kernel,
             reference_task_id=format_task_id(task.task_id),
-            orchestration_source="",
+            orchestration_source="" if config is None else str(config.orchestration.source),
             argument=index,
             task_class="introduced" if divergent.doubt == 0 else "unknown",
             reason=divergent.reason,

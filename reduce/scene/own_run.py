@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...runner.build_output.build_directory import BuildDirectory
+from ...runner.build_output.kernel_config import Kernel, KernelConfig
 from ...runner.case.case import options_in_help
 from ...runner.case.scene_tests import SEEDED
 from ...runner.errors import UserError
@@ -27,13 +28,15 @@ _NOT_IN_A_NAME = re.compile(r"[^\w.-]")
 
 @dataclass(frozen=True, kw_only=True)
 class OwnRun:
-    """What runs the script of a scene test in the slot of its commit; `timeout` is in seconds, `folder` takes logs."""
+    """What runs the script of a scene test in the slot of its commit; `timeout` is in seconds, `folder` takes logs.
+    `config` is the kernel list, where it could be written down."""
 
     side: BuildToRun
     toolchain: Toolchain
     scene: SceneCase
     timeout: float
     folder: Path
+    config: KernelConfig | None = None
 
     def dumped(self) -> DumpedRun:
         """Run it from a fixed seed, whatever its verdict.
@@ -55,8 +58,13 @@ class OwnRun:
                 f"{len(dumps)}: the run ended with {finished.ending}; see {log}"
             )
         found = BuildDirectory.open(dumps[0])
-        kernels = {number: name for names in found.name_maps() for number, name in names.names.items()}
-        return DumpedRun(folder=found.folder.root, dump=found.args_dump(), kernels=kernels)
+        listed: Mapping[int, Kernel] = {} if self.config is None else self.config.kernels
+        kernels = {number: kernel.name for number, kernel in listed.items()}
+        for names in found.name_maps():
+            kernels |= names.names
+        return DumpedRun(
+            folder=found.folder.root, dump=found.args_dump(), kernels=kernels, config=self.config
+        )
 
     @property
     def _outputs(self) -> Path:

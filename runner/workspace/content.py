@@ -94,12 +94,20 @@ class StackContent:
         return cached
 
     def learn(self, repository: str, history: Sequence[Commit]) -> None:
-        """Key a whole history, parents first, without listing each tree."""
-        for commit in history:
-            if commit.parents:
-                parent = self.of_commit(repository, commit.parents[0])
-                self._known[repository, commit.sha, ()] = self._keys[repository].after(parent, commit.changes)
+        """Key a whole history, and what of it build steps depend on, parents first, without listing each tree."""
+        keys = self._keys[repository]
+        for paths in ((), *self._paths_of_steps(repository)):
+            for commit in history:
+                if commit.parents:
+                    parent = self.of_commit(repository, commit.parents[0], paths)
+                    changes = [each for each in commit.changes if not paths or is_below(each.path, paths[0])]
+                    self._known[repository, commit.sha, paths] = keys.after(parent, changes)
         self._pins.learn(repository, history)
+
+    def _paths_of_steps(self, repository: str) -> list[tuple[str]]:
+        """The files and folders of a repository that build steps depend on."""
+        inputs = [entry.partition(":") for step in self._stack.steps.values() for entry in step.inputs]
+        return sorted({(path,) for name, _, path in inputs if name == repository and path})
 
     def of_revisions(self, revisions: Mapping[str, str]) -> str:
         """One key for the commits of all repositories and the pins held, 64 hexadecimal digits."""
@@ -118,6 +126,12 @@ class StackContent:
         parts += [f"after {predecessor}" for predecessor in self._stack.case.after]
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
+    def of_build(self, revisions: Mapping[str, str]) -> str:
+        """One key for what all build steps are made from: where it is equal, a build serves again."""
+        inputs = sorted({entry for step in self._stack.steps.values() for entry in step.inputs})
+        parts = [f"{entry} {self.of_input(revisions, entry)}" for entry in inputs]
+        return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
     def of_input(self, revisions: Mapping[str, str], entry: str) -> str:
         """The key of an input of the stack file, `repository` or `repository:path`, with the pin files in it."""
         repository, _, path = entry.partition(":")
@@ -127,10 +141,10 @@ class StackContent:
         parts += [
             f"under {overlay.path} {overlay.object}"
             for overlay in self._stack.repositories[repository].overlays
-            if not path or overlay.covers(path) or overlay.path.startswith(f"{path}/")
+            if not path or overlay.covers(path) or is_below(overlay.path, path)
         ]
         for holder, file in self._stack.pin_files:
-            if holder == repository and (not path or file == path or file.startswith(f"{path}/")):
+            if holder == repository and (not path or is_below(file, path)):
                 parts.append(f"{file} {self._of_pin_file(holder, file, revisions)}")
         return "\n".join(parts)
 
@@ -156,6 +170,11 @@ class StackContent:
             for path in pin.paths
             if not isinstance(pin, VersionFilePin) or path != pin.path
         )
+
+
+def is_below(path: str, place: str) -> bool:
+    """Whether a path is that file or folder, or in it."""
+    return path == place or path.startswith(f"{place}/")
 
 
 def _term(path: str, mode: str, object_id: str) -> int:

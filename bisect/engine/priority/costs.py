@@ -35,11 +35,11 @@ class Timings:
             return None
         return cls(max(_LEAST_SECONDS, fmean(runs)), fmean(anew), fmean(again) if again else 0.0)
 
-    def builds(self, contents: Sequence[str | None], built: Collection[str]) -> Floats:
-        """Seconds until each of `contents` is there to be run. Shape [len(contents)]."""
+    def builds(self, builds: Sequence[str | None], built: Collection[str]) -> Floats:
+        """Seconds until each of `builds` is there to be run; `built` are there. Shape [len(builds)]."""
         # Builds that were taken up again are no dearer than new ones, whatever a busy machine made of them.
         anew = max(self.again, self.anew)
-        return np.array([self.again if content in built else anew for content in contents])
+        return np.array([self.again if build in built else anew for build in builds])
 
 
 def costs_beside(promise: Promise, rivals: Sequence[Promise] | None) -> Floats:

@@ -65,7 +65,10 @@ def promise_of(
     """What a further probe of a range promises, and takes. `before` is how many probes come before the first one."""
     timings = Timings.of(probe.times for probe in log.ended) or around.timings or _ALL_EQUAL
     contents = [*loaded.candidate_contents, loaded.old_content]
-    built = {*around.built, *(probe.content for probe in log.ended if probe.times.was_built)}
+    built = {
+        *map(loaded.build_of, around.built),
+        *(loaded.build_of(probe.content) for probe in log.ended if probe.times.was_built),
+    }
     return Promise(
         repository=loaded.range.repository,
         commits=loaded.candidates,
@@ -74,6 +77,8 @@ def promise_of(
         in_flight=in_flight,
         contents=contents,
         runs=timings.run * (1 + before),
-        builds=timings.builds(contents, built),
+        builds=timings.builds(
+            [None if content is None else loaded.build_of(content) for content in contents], built
+        ),
         ends_differ=not before,
     )

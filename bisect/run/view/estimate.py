@@ -58,7 +58,9 @@ def _foreseen(bisection: Bisection, search: RangeSearch) -> Estimate | None:
         rehearsal.go_on()
     except UserError:
         return None
-    unbuilt = sum(not any(seen.times.was_built for seen in log.of(each)) for each in rehearsal.contents)
+    build_of = search.loaded.build_of
+    built = {build_of(seen.content) for seen in log.ended if seen.times.was_built}
+    unbuilt = len({build_of(each) for each in rehearsal.contents} - built)
     if any(seen.times.run_seconds and not seen.times.was_built for seen in log.ended):
         unbuilt = 0  # the stack has nothing to build
     return Estimate(

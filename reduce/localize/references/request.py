@@ -17,7 +17,7 @@ class LocalizationRequest:
     `golden_data` are the frozen inputs and outputs, by default those saved in the failing build. `tolerance` is what
     values are compared with; `harness` the case's own, where two builds are compared: a first difference within it may
     be rounding; None: the harness's default counts. `budget` is in bytes a run, `timeout` in seconds a run; `attempts`
-    how often it is searched while nothing diverges.
+    how often it is searched while nothing diverges. `by_hand` says that people wrote the sources, and no compiler.
     """
 
     failing: Path
@@ -30,6 +30,7 @@ class LocalizationRequest:
     attempts: int
     timeout: float
     output: Path
+    by_hand: bool = False
 
     @property
     def data(self) -> Path:

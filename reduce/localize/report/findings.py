@@ -131,7 +131,7 @@ class StallFindings:
 def _generated(request: LocalizationRequest, firsts: Sequence[FirstDivergent]) -> Generated | None:
     """None where there is no other build whose sources were generated apart."""
     reference = request.reference.build
-    if reference is None or reference.path.resolve() == request.failing.resolve():
+    if request.by_hand or reference is None or reference.path.resolve() == request.failing.resolve():
         return None
     builds = BuildDirectory.open(request.failing), BuildDirectory.open(reference.path)
     return origin_of_fault(compare_generated(*builds), firsts)

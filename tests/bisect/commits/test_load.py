@@ -1,5 +1,6 @@
 """A range as it is read from git: what is a candidate, what is run, where a shallow clone ends."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
@@ -9,14 +10,18 @@ from precision_bisect.bisect.commits.range import LoadedRange, Range
 from precision_bisect.bisect.plan.predicate import predicate_stack
 from precision_bisect.runner.errors import UserError
 from precision_bisect.runner.git.revisions import Revisions
+from precision_bisect.runner.stack.parts import Step
 from precision_bisect.runner.workspace.content import StackContent
 from precision_bisect.runner.workspace.home import Home
 from precision_bisect.runner.workspace.workspace import Workspace
 from tests.conftest import TestRepository
 
 
-def load(repository: TestRepository, home: Home, where: Range) -> LoadedRange | None:
-    workspace = Workspace(predicate_stack(repository.path), home)
+def load(
+    repository: TestRepository, home: Home, where: Range, *, steps: Mapping[str, Step] | None = None
+) -> LoadedRange | None:
+    stack = predicate_stack(repository.path).model_copy(update={"steps": steps or {}})
+    workspace = Workspace(stack, home)
     return load_range(
         where,
         repository=workspace.clones[where.repository],
@@ -66,6 +71,22 @@ def test_a_merge_of_two_lines_of_candidates_stays_one(
     loaded = load(repository, home, replace(where, paths=("src/c", "docs/side", "docs/new")))
     assert sorted(members(loaded)[:2]) == [["c"], ["side"]]
     assert members(loaded)[2:] == [["merge"], ["new"]]
+
+
+def test_candidates_share_a_build_where_no_step_depends_on_what_they_change(
+    repository: TestRepository, home: Home, where: Range
+) -> None:
+    step = Step(command=("make",), inputs=("repository:src",))
+    loaded = load(repository, home, where, steps={"make": step})
+    assert loaded is not None
+    subjects = {loaded.contents[each.commit.sha]: each.commit.subject for each in loaded.collapsed.nodes}
+    shared: dict[str, list[str]] = {}
+    for content, subject in subjects.items():
+        assert content is not None
+        shared.setdefault(loaded.build_of(content), []).append(subject)
+    assert sorted(map(sorted, shared.values())) == [["a", "b", "side"], ["c", "merge", "new"]]
+    assert loaded.build_of(loaded.old_content) not in shared
+    assert loaded.build_of("elsewhere") == "elsewhere"
 
 
 def test_nothing_touches_the_paths(repository: TestRepository, home: Home, where: Range) -> None:

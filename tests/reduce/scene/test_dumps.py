@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,10 @@ import pytest
 from precision_bisect.reduce.scene.dumps import DumpedRun, compare_dumps
 from precision_bisect.runner.build_output.args.dump import ArgsDump
 from precision_bisect.runner.build_output.build_directory import BuildDirectory
+from precision_bisect.runner.build_output.kernel_config import KernelConfig
 from precision_bisect.runner.compare.statistics.statistics import Tolerance
 from precision_bisect.runner.localization.divergence import Divergence
-from tests.runner.build_output.build_files import record, write_dump
+from tests.runner.build_output.build_files import KERNEL_CONFIG, record, write_dump
 
 RECORDED = Path(os.environ.get("PRECISION_BISECT_RECORDED", "/work/shared/data"))
 KERNELS = {0: "scale", 1: "add"}
@@ -97,6 +99,20 @@ def test_a_difference_begins_where_a_task_was_given_the_same(tmp_path: Path) -> 
     assert statistics is not None
     assert (statistics.different, statistics.elements, statistics.max_error) == (1, 2, 5.0)
     assert found.explained
+
+
+def test_a_kernel_list_tells_names_and_sources(tmp_path: Path) -> None:
+    (tmp_path / "build").mkdir()
+    (tmp_path / "build" / "kernel_config.py").write_text(KERNEL_CONFIG)
+    config = KernelConfig.open(tmp_path / "build")
+    names = {number: kernel.name for number, kernel in config.kernels.items()}
+    bad, good = (
+        replace(dumped(tmp_path / name, rows), kernels=names, config=config)
+        for name, rows in (("bad", changed(GOOD, WRONG_FIRST)), ("good", GOOD))
+    )
+    (first,) = compare_dumps(bad, good, platform="sim", tolerance=None).first_divergent
+    assert (first.kernel, first.kernel_sources) == ("square", ("kernels/aiv/square.cpp",))
+    assert first.orchestration_source == "orchestration/sums.cpp"
 
 
 def test_equal_dumps_explain_nothing(tmp_path: Path) -> None:

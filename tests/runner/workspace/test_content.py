@@ -132,3 +132,34 @@ def test_what_runs_before_the_case_and_in_which_order_is_another_content(small: 
     workspace = small.workspace()
     plain = StackContent(workspace.stack, workspace).of_revisions(small.revisions(workspace))
     assert keys[0] == plain
+
+
+def test_commits_share_a_build_where_nothing_changes_that_a_step_depends_on(small: SmallStack) -> None:
+    small.steps = {
+        "core": {"command": ["make"], "inputs": ["tool:src", "rt"]},
+        "rest": {"command": ["make"], "inputs": ["tool:version.txt"]},
+    }
+    small.tool.commit("root", {"src/a.c": "1", "srcs": "1", "version.txt": "1"})
+    good = small.tool.git("rev-parse", "HEAD")
+    for subject, files in {
+        "a case": {"srcs": "2", "cases/x.py": "2"},
+        "a source": {"src/deep/b.c": "2"},
+        "a document": {"src.md": "2"},
+        "a source goes": {"src/deep/b.c": None},
+        "a file of the other step": {"version.txt": "2"},
+    }.items():
+        small.tool.commit(subject, files)
+    small.move_runtime("rt 2")
+    workspace = small.workspace()
+    learnt, listed = (StackContent(workspace.stack, workspace) for _ in range(2))
+    commits = workspace.clones["tool"].commits(good=good, bad=small.tool.git("rev-parse", "HEAD"))
+    learnt.learn("tool", commits)
+    builds: list[str] = []
+    for sha in (good, *(commit.sha for commit in commits)):
+        revisions = small.revisions(workspace, tool=sha)
+        builds.append(learnt.of_build(revisions))
+        assert builds[-1] == listed.of_build(revisions)
+    first, case, source, document, gone, other, runtime = builds
+    assert first == case == gone
+    assert source == document
+    assert len({first, source, other, runtime}) == 4

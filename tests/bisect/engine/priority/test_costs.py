@@ -1,8 +1,14 @@
 """Costs are those of the store's own timings."""
 
+from dataclasses import replace
+
 import numpy as np
 
+from precision_bisect.bisect.commits.range import LoadedRange
+from precision_bisect.bisect.engine.log import ProbeLog
+from precision_bisect.bisect.engine.priority.circumstances import Circumstances
 from precision_bisect.bisect.engine.priority.costs import Timings
+from precision_bisect.bisect.engine.priority.forecast import promise_of
 from precision_bisect.bisect.engine.probes import ProbeTimes
 from precision_bisect.bisect.search.choose.decision import next_run
 from precision_bisect.bisect.search.choose.planner import Probe as Step
@@ -10,6 +16,7 @@ from precision_bisect.bisect.search.evidence.posterior import Posterior
 from precision_bisect.bisect.search.graph.graph import CommitGraph
 from precision_bisect.bisect.search.model.rates import Rates
 from precision_bisect.store.vocabulary import BuildSource
+from tests.bisect.engine.simulated import loaded_range
 
 
 def took(source: BuildSource, build: float, run: float) -> ProbeTimes:
@@ -43,3 +50,22 @@ def test_equal_costs_leave_the_certain_search_to_halving() -> None:
     step = next_run(posterior, costs=costs)
     assert step == next_run(posterior)
     assert isinstance(step, Step)
+
+
+def test_a_commit_whose_build_another_one_made_costs_no_build() -> None:
+    graph = CommitGraph([[commit - 1] if commit else [] for commit in range(4)])
+    loaded = loaded_range(["a", "b", "c", "d"], graph, "good")
+    shared = replace(loaded, builds={"good": "old", "a": "old", "b": "old", "c": "new", "d": "new"})
+    around = Circumstances(timings=Timings(run=50, anew=600, again=10), built={"good", "d"})
+    posterior = Posterior.start(graph, Rates.unknown())
+
+    def builds(of: LoadedRange) -> list[float]:
+        promise = promise_of(
+            of, posterior, log=ProbeLog(), around=around, confidence=0.99, in_flight=[], before=0
+        )
+        return promise.builds.tolist()
+
+    assert builds(loaded) == [600, 600, 600, 10, 10]
+    assert builds(shared) == [10, 10, 10, 10, 10]
+    around = replace(around, built={"good"})
+    assert builds(shared) == [10, 10, 600, 600, 10]

@@ -1,6 +1,7 @@
 """What is foreseen is what the engine then asks for, where every run tells the truth."""
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -75,6 +76,21 @@ def test_the_time_left_counts_builds_ends_and_confirmation() -> None:
     assert first.confirm > 0
     assert first.builds > last.builds == 0
     assert last.runs <= 1
+
+
+def test_a_build_that_serves_several_commits_is_foreseen_once() -> None:
+    names = [f"c{place}" for place in range(16)]
+    graph = CommitGraph([[place - 1] if place else [] for place in range(16)])
+    loaded = loaded_range(names, graph, "good")
+    question = BisectionQuestion(range=loaded.range, confidence=0.99, repositories=frozenset({"line"}))
+    builds = {content: "old" if content in ("good", "c0", "c1") else "new" for content in ("good", *names)}
+    apart, together = (opened(question, each) for each in (loaded, replace(loaded, builds=builds)))
+    assert apart is not None
+    assert together is not None
+    one_each, shared = estimate_of(apart), estimate_of(together)
+    assert one_each is not None
+    assert shared is not None
+    assert one_each.builds > shared.builds == 2
 
 
 def test_nothing_is_foreseen_where_runs_contradict_each_other() -> None:
