@@ -66,6 +66,9 @@ class BuildChange(DocumentPart):
     line: int | None = None
     """Of the failing build's file, from 1."""
     kernel: str | None = None
+    moved_from: int | None = None
+    """Where it only stands elsewhere: the line of the good build's file, from 1, that it stood at; `line` is where it
+    stands now."""
     diff: tuple[str, ...] = ()
     """Lines of the good build with `-` before them, of the failing one with `+`."""
 

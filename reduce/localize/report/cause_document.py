@@ -259,11 +259,15 @@ def _kind(
 def changed_part(change: Change) -> BuildChange:
     """A change with the lines that differ, the first ones of many."""
     lines = [line for text in change.texts for line in text.lines()]
+    gone, come = (sorted(line[1:] for line in lines if line.startswith(sign)) for sign in "-+")
+    is_move = bool(gone) and gone == come
+    here = next((text.first_line for text in change.texts if text.now or not is_move), None)
     return BuildChange(
         part=change.part.value,
         file=change.file,
-        line=change.texts[0].first_line if change.texts else None,
+        line=here,
         kernel=change.kernel or None,
+        moved_from=next(text.start + 1 for text in change.texts if text.was) if is_move else None,
         diff=tuple(lines[:_MOST_LINES]),
     )
 

@@ -92,8 +92,12 @@ def _print_cause(number: int, cause: FailureCause, line: SummaryLines) -> None:
     line(f"  {_shown(cause)}")
     # A change without a file, such as that of the runtime, is all told by the kind.
     for change in line.first([each for each in cause.changes if each.file], _MOST):
-        line(f"  {_name(change)}{'' if change.line is None else f':{change.line}'}")
-        for text in line.first(change.diff, _MOST_LINES):
+        moved = "" if change.moved_from is None else f": moved here from line {change.moved_from}"
+        line(f"  {_name(change)}{'' if change.line is None else f':{change.line}'}{moved}")
+        # What only stands elsewhere is the same with both signs.
+        moved_lines = dict.fromkeys(f">{text[1:]}" for text in change.diff)
+        texts = change.diff if change.moved_from is None else tuple(moved_lines)
+        for text in line.first(texts, _MOST_LINES):
             line(f"    {text}", "dim")
     for text in line.first(cause.differences, _MOST):
         if text != cause.what:

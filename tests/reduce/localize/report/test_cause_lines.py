@@ -7,7 +7,10 @@ from typing import Any
 
 from rich.console import Console
 
+from precision_bisect.reduce.localize.causes.changes import Change, ChangedPart
+from precision_bisect.reduce.localize.report.cause_document import changed_part
 from precision_bisect.reduce.localize.report.cause_lines import print_causes
+from precision_bisect.reduce.rewrite.text_changes import source_lines, text_changes
 from precision_bisect.runner.compare.report.summary_lines import SummaryLines
 from precision_bisect.runner.localization.causes import (
     BuildChange,
@@ -79,6 +82,21 @@ def told_of_a_cause(**cause: Any) -> list[str]:
 def test_a_harmless_change_beside_the_cause_in_its_file_is_named_by_its_place() -> None:
     *_, last = told_of_a_cause(changes=(LISTED,))
     assert last == "differ too, and do not make it fail: kernel_config.py:24 (out), kernels/aiv/y.cpp"
+
+
+def test_lines_that_were_moved_are_shown_once() -> None:
+    good, bad = b"for (;;) {\nint a;\n}\n", b"int a;\nfor (;;) {\n}\n"
+    texts = text_changes(good, source_lines(bad))
+    moved = changed_part(Change(part=ChangedPart.ORCHESTRATION, file="o.cpp", texts=texts))
+    assert moved.moved_from is not None
+    told = told_of_a_cause(changes=(moved,))
+    assert f"  o.cpp:{moved.line}: moved here from line {moved.moved_from}" in told
+    (line,) = (text.strip() for text in moved.diff if text.startswith("+"))
+    assert bad.decode().splitlines()[(moved.line or 0) - 1] == line.removeprefix("+ ")
+    assert good.decode().splitlines()[moved.moved_from - 1] == line.removeprefix("+ ")
+    assert [text.strip() for text in told if line[1:] in text] == [f">{line[1:]}"]
+    edited = text_changes(b"a;\nb;\n", source_lines(b"a;\nc;\n"))
+    assert changed_part(Change(part=ChangedPart.ORCHESTRATION, file="o.cpp", texts=edited)).moved_from is None
 
 
 def test_changes_that_fail_together_are_said_to() -> None:
