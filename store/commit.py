@@ -3,6 +3,11 @@
 from dataclasses import dataclass
 from datetime import datetime
 
+MAKER = "precision-bisect"
+MAKER_EMAIL = "precision-bisect@localhost"
+"""The author of commits that this tool makes in repositories of its own: releases, files of the user's disk. Their
+dates tell nothing."""
+
 
 @dataclass(frozen=True)
 class TreeChange:
@@ -26,6 +31,11 @@ class Commit:
     date: datetime
     subject: str
     changes: tuple[TreeChange, ...]
+
+    @property
+    def is_made_here(self) -> bool:
+        """Whether this tool made it: nobody else's name and date belong to it."""
+        return self.email == MAKER_EMAIL
 
     @property
     def files(self) -> list[str]:

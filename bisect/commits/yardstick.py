@@ -6,9 +6,10 @@ from tempfile import TemporaryDirectory
 
 from ...runner.case.yardstick import exchanged
 from ...runner.git.repository import GitRepository
+from ...store.commit import MAKER, MAKER_EMAIL
 from .moved_yardstick import MovedYardstick
 
-_IDENTITY = ("-c", "user.name=precision-bisect", "-c", "user.email=precision-bisect@localhost")
+_IDENTITY = ("-c", f"user.name={MAKER}", "-c", f"user.email={MAKER_EMAIL}")
 
 
 def moved_yardstick(

@@ -167,7 +167,7 @@ class DrivenBisection:
                 repository=target.repository,
                 commit=target.commit,
                 subject=commit.subject,
-                date=commit.date,
+                date=None if commit.is_made_here else commit.date,
                 again=why_again(known, wanted),
             )
         )

@@ -6,12 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 
+from ...store.commit import MAKER, MAKER_EMAIL
 from ..errors import UsageError
 from ..stack.parts import Overlay
 from ..stack.stack import Stack
 from .repository import GitRepository, TreeEntry
 
-_IDENTITY = ("-c", "user.name=precision-bisect", "-c", "user.email=precision-bisect@localhost")
+_IDENTITY = ("-c", f"user.name={MAKER}", "-c", f"user.email={MAKER_EMAIL}")
 
 
 class OverlayReader:

@@ -18,6 +18,7 @@ from typing import cast
 from filelock import FileLock
 from pydantic import TypeAdapter, ValidationError
 
+from ...store.commit import MAKER, MAKER_EMAIL
 from ...store.files import write_whole
 from ...store.words import plural
 from ..errors import UsageError, UserError, reason
@@ -27,7 +28,7 @@ from .repository import LOCAL_VARIABLES, GitRepository
 
 _LIST_TIMEOUT = 120
 _KNOWN = "releases.json"
-_WHO = "precision-bisect <precision-bisect@localhost>"
+_WHO = f"{MAKER} <{MAKER_EMAIL}>"
 _VERSION = TypeAdapter(Version)
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from sqlalchemy import select
 from sqlalchemy.orm import Session, joinedload
 
+from ....store.commit import MAKER_EMAIL
 from ....store.tables.bisections import BisectionRow, CommitRow, ProbeRow
 from ....store.tables.nights import CaseRunRow
 from ....store.vocabulary import ProbeState
@@ -28,6 +29,11 @@ class CommitView:
     """Where it can be looked at outside of these pages."""
     night_runs: Sequence[CaseRunRow]
     """The newest runs of it in nights, newest first."""
+
+    @property
+    def has_author(self) -> bool:
+        """Whether somebody made it, at some time; this tool makes commits for releases of a tool."""
+        return self.described is not None and self.described.email != MAKER_EMAIL
 
 
 def commit_view(session: Session, repository: str, sha: str) -> CommitView:

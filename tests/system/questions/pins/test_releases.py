@@ -71,19 +71,12 @@ class Released:
 
     def bisect(self, *arguments: str, ends: tuple[str, ...] = ()) -> "subprocess.CompletedProcess[str]":
         asked = ends or ("--good", "HEAD~4", "--bad", "HEAD")
+        return self.run(*("--stack", "stack.toml", *asked, "--case", "tool.txt", "-o", "out", *arguments))
+
+    def run(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
+        home = str(self.folder / "home")
         return run_program(
-            *(
-                "--stack",
-                "stack.toml",
-                *asked,
-                "--case",
-                "tool.txt",
-                "-o",
-                str(self.folder / "out"),
-                *arguments,
-            ),
-            cwd=self.folder,
-            environment={**os.environ, "PRECISION_BISECT_HOME": str(self.folder / "home")},
+            *arguments, cwd=self.folder, environment={**os.environ, "PRECISION_BISECT_HOME": home}
         )
 
     def report(self) -> dict[str, Any]:
@@ -135,6 +128,11 @@ def test_unpacked_releases_are_searched(released: Released) -> None:
     (finding,) = report["counterfactuals"]
     assert (finding["told"], finding["blame"]) == (["v1", "v11"], "submodule")
     assert [(pin["value_good"], pin["value_bad"]) for pin in report["pins"]] == [("v1", "v11")]
+    pages = released.run("report", "--html", "pages")
+    assert pages.returncode == 0, pages.stderr
+    told = [done.stderr, *(page.read_text() for page in (released.folder / "pages").rglob("*.html"))]
+    assert any("release v10" in text for text in told)
+    assert not any("1970-01-01" in text for text in told), "nobody knows when a release was made"
     text = (released.folder / "out" / "report.md").read_text()
     assert "| assembler at versions.env | v1 | v11 |" in text
     for script, says in (("bad", "WRONG y"), ("good", "RIGHT")):
