@@ -109,4 +109,5 @@ class FailureCause(DocumentPart):
     """Of its first task that is seen to go wrong, in submission order; where none is, of the first that differs."""
     task_class: str | None = None
     tensor: str | None = None
-    """What that task leaves wrong, or is given otherwise; null where the text does not settle its name."""
+    """What that task leaves wrong, is given otherwise, or crashes before it has written; null where the text does not
+    settle its name."""

@@ -8,10 +8,11 @@ from pathlib import Path
 
 from ....runner.build_output.build_directory import BuildDirectory
 from ....runner.build_output.files.errors import BuildOutputError
-from ....runner.build_output.orchestration.model import Submit
+from ....runner.build_output.orchestration.model import Submit, Usage
+from ....runner.build_output.orchestration.orchestration import Orchestration
 from ....runner.errors import UserError
 from ....store.vocabulary import Verdict
-from ...graph.tensor_names import submit_lines
+from ...graph.tensor_names import submit_lines, tensor_name
 from ...replay.runnable_build import RunnableBuild
 from ...replay.working_copy import WorkingCopy
 from ...rewrite.first_submits import submits_of_kernels, with_first_submits
@@ -21,11 +22,13 @@ from ..experiments.experiment import MakeBuild, Record, RunOnce, Steps, Tell
 @dataclass(frozen=True, kw_only=True)
 class CrashingTask:
     """The first task, by its ordinal, with which a build crashes; its kernels, empty where the kernel list does not
-    tell them, and the line of the orchestration that submits it. `runs` of the build were made to find it."""
+    tell them, and the line of the orchestration that submits it. `tensor` is what it was to write, None where that is
+    not one tensor with a name. `runs` of the build were made to find it."""
 
     ordinal: int
     kernel: str
     line: int
+    tensor: str | None
     runs: int
 
     def in_words(self) -> str:
@@ -71,8 +74,19 @@ def crashing_task(failing: RunnableBuild, control: RunnableBuild) -> Steps[Crash
         ordinal=passes,
         kernel="+".join(kernels[number].name for number in numbers if number is not None),
         line=submit_lines(orchestration, suspected)[0],
+        tensor=_written(orchestration, suspected[0]),
         runs=runs,
     )
+
+
+def _written(orchestration: Orchestration, submit: Submit) -> str | None:
+    """The tensor that a task writes, where it is the only one."""
+    written = [
+        index
+        for index, argument in enumerate(submit.tensor_arguments)
+        if argument.usage in (Usage.OUTPUT, Usage.INOUT)
+    ]
+    return tensor_name(orchestration, [submit], written[0]) if len(written) == 1 else None
 
 
 def _crashes(failing: RunnableBuild, count: int, one_less: Sequence[Submit] = ()) -> Steps[bool]:

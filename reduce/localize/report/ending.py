@@ -26,7 +26,11 @@ class EndingFindings:
         request, crashing = self.request, self.crashing
         causes = [told_cause(cause, None, ()) for cause in self.causes]
         if crashing is not None and crashing.kernel:
-            found = {"kernel": crashing.kernel, "position": crashing.ordinal}
+            found = {
+                "kernel": crashing.kernel,
+                "position": crashing.ordinal,
+                "tensor": crashing.tensor,
+            }
             causes = [
                 cause.model_copy(update=found) if cause.kernel in (None, crashing.kernel) else cause
                 for cause in causes

@@ -58,6 +58,7 @@ def test_the_first_task_that_crashes_is_named_with_its_line(
     assert task is not None
     assert (task.ordinal, task.kernel) == (ordinal, "middle" if ordinal == MIDDLE else "scale")
     assert task.runs == asked <= 9
+    assert task.tensor == ("a", "b", "x1", "c", "x2")[ordinal]
     source = BuildDirectory.open(tmp_path / "build").orchestration().source.decode()
     assert f", p{ordinal});" in source.splitlines()[task.line - 1]
     assert f"task {ordinal} {task.kernel} is submitted (line {task.line}" in task.in_words()
@@ -79,7 +80,7 @@ def test_a_kernel_that_crashes_where_it_should_not_run_is_named(tmp_path: Path, 
     twins = Twins(good=good, bad=bad, good_trees=good_trees, bad_trees=good_trees)
     divergence = localize(twins.request(tmp_path / "out"), on_progress=lambda _text: None)
     (cause,) = divergence.causes
-    assert (cause.kind, cause.kernel, cause.position) == ("orchestration", "middle", 1)
+    assert (cause.kind, cause.kernel, cause.position, cause.tensor) == ("orchestration", "middle", 1, "b")
     assert "it crashes once task 1 middle is submitted" in (divergence.ended or "")
 
 
