@@ -8,6 +8,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from ..runner.compare.statistics.statistics import Tolerance
 from ..runner.errors import UsageError, UserError
 from ..runner.localization.divergence import DIVERGENCE, Divergence
 from ..runner.localization.footprints import FOOTPRINTS
+from ..runner.process.alarm import OutOfTimeInterrupt, interrupted_after
 from ..runner.process.fork_servers import ForkServers
 from ..runner.process.output import outlive_readers
 from ..store.words import plural
@@ -62,20 +64,31 @@ def reduce(options: ReduceOptions) -> int:
         if options.wrap_only:
             print(wrap(failing_build(options), options.golden_data, _tolerance(options, default=_WRAPPED)))
             return FOUND
-        with ForkServers(on_refusal=say) as servers, open_builds(options, servers, say) as builds:
-            if options.budget is not None:
-                # The toolchains of a bisection's builds may have had to be built.
-                left = max(_LEAST_LEFT, options.budget - (time.monotonic() - begun))
-                options = replace(options, budget=left)
-            if options.footprints:
-                return _footprints(options, builds, say)
-            return _localize(options, builds, say) if options.localize_only else _shrink(options, builds, say)
+        with ForkServers(on_refusal=say) as servers, ExitStack() as limit:
+            limit.enter_context(interrupted_after(options.budget))
+            with open_builds(options, servers, say) as builds:
+                if options.footprints:
+                    return _footprints(options, builds, say)
+                if options.localize_only:
+                    return _localize(options, builds, say)
+                if options.budget is not None:
+                    # A reduction ends by itself, with the best that is known. Toolchains may have been built before.
+                    limit.close()
+                    left = max(_LEAST_LEFT, options.budget - (time.monotonic() - begun))
+                    options = replace(options, budget=left)
+                return _shrink(options, builds, say)
     except UserError as error:
         print(f"error: {error}{_interpreter_hint(str(error), options)}", file=sys.stderr)
         return error.exit_code
     except (BuildOutputError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return ERROR
+    except OutOfTimeInterrupt:
+        print(
+            "the budget was spent before anything was found; the same command with a larger one begins anew",
+            file=sys.stderr,
+        )
+        return STOPPED
     except KeyboardInterrupt:
         how = (
             "begins anew"

@@ -12,6 +12,7 @@ from ...runner.build_output.build_directory import BuildDirectory
 from ...runner.build_output.generated_sources import compare_generated
 from ...runner.case.golden import freeze
 from ...runner.errors import UserError
+from ...runner.process.alarm import interrupted_after
 from ...store.files import write_whole
 from ..output_folder import working_in
 from .edits.kinds import kinds_of
@@ -56,7 +57,8 @@ def shrink(request: ShrinkRequest, *, on_progress: Callable[[str], None]) -> Red
 
 def _shrunk(request: ShrinkRequest, work: Path, on_progress: Callable[[str], None]) -> ReductionResult:
     begun = time.monotonic()
-    recorded = _record(request, work, on_progress)
+    with interrupted_after(request.budget):
+        recorded = _record(request, work, on_progress)
     if request.budget is not None:
         request = replace(request, budget=max(0.0, request.budget - (time.monotonic() - begun)))
     pair = recorded.pair
@@ -123,7 +125,7 @@ def _record(request: ShrinkRequest, work: Path, on_progress: Callable[[str], Non
         reference_toolchain=request.reference_toolchain,
         golden=golden,
         folder=work,
-        timeout=request.timeout if request.budget is None else min(request.timeout, request.budget),
+        timeout=request.timeout,
         tolerance=request.tolerance,
         printed=request.printed,
         any_failure=request.interesting is not None,

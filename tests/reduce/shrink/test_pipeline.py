@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 
+import psutil
 import pytest
 from click.testing import CliRunner
 
@@ -91,6 +93,30 @@ def test_a_build_that_does_not_fail_is_refused(tmp_path: Path, good_trees: Trees
         UserError, match="expected a run that differs from the reference, found 8 that do not"
     ):
         recorder.record()
+
+
+@pytest.mark.parametrize("words", [["--localize-only"], ["--footprints"], []])
+def test_a_budget_covers_recordings_and_localizations(
+    tmp_path: Path, good_trees: Trees, words: list[str]
+) -> None:
+    asked = request(tmp_path, good_trees)
+    reference = (
+        []
+        if words == ["--footprints"]
+        else ["--reference", str(asked.reference), "--reference-python", sys.executable]
+    )
+    arguments = [
+        *(str(asked.failing), *reference, *words, "-o", str(asked.output), "--budget", "0.2s"),
+        *("--stack", str(good_trees.stack_file), "--python", sys.executable),
+    ]
+    begun = time.monotonic()
+    done = CliRunner().invoke(main, arguments)
+    assert done.exit_code == 6, done.output
+    assert done.stderr.splitlines()[-1] == (
+        "the budget was spent before anything was found; the same command with a larger one begins anew"
+    )
+    assert time.monotonic() - begun < 30
+    assert not psutil.Process().children(recursive=True)
 
 
 @pytest.mark.long
