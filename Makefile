@@ -1,3 +1,4 @@
+# make install   the three programs for everyday use: a virtual environment of their own, and links to them in PREFIX/bin
 # make demo   a small stack with a planted regression, bisected to its culprit
 # make lint   style and types
 # make test   the tests to wait for: every room, and one run of each main job
@@ -14,6 +15,10 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 
 PYTEST := cd $(ROOT) && $(BIN)/python -m pytest --numprocesses 2 --dist loadgroup
 
+PREFIX ?= $(HOME)/.local
+OWN := $(PREFIX)/share/precision-bisect
+PROGRAMS := bisect-precision reduce diff-tensors
+
 DEMO := $(ROOT)/.demo
 DEMO_HOME = PRECISION_BISECT_HOME=$${PRECISION_BISECT_HOME:-$(DEMO)/home}
 SCENARIO ?= rounding
@@ -24,7 +29,7 @@ export PIP_NO_INPUT = 1
 # Or each process of the tests would compile all it imports anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-all lint bench-search bench-tensors bench-localize bench-reduce bench-overhead bench-site clean
+.PHONY: install uninstall demo test test-all lint bench-search bench-tensors bench-localize bench-reduce bench-overhead bench-site clean
 
 # torch first and from the constraints: a looser request elsewhere would bring gigabytes of CUDA.
 $(INSTALLED): $(ROOT)/pyproject.toml $(ROOT)/constraints.txt
@@ -38,6 +43,27 @@ $(DEV_INSTALLED): $(INSTALLED)
 	mkdir -p $(ROOMS)
 	for room in bisect configs demo reduce runner store; do ln -sfn $(ROOT)/$$room $(ROOMS)/$$room; done
 	touch $@
+
+# A program of another's is not replaced.
+install:
+	@for program in $(PROGRAMS); do place=$(PREFIX)/bin/$$program; \
+	    if [ -e $$place ] && [ "$$(readlink $$place)" != $(OWN)/bin/$$program ]; then \
+	        echo "$$place: expected nothing, or a link of an earlier install, found another program; name another PREFIX" >&2; \
+	        exit 1; \
+	    fi; \
+	done
+	$(PYTHON) -m venv $(OWN)
+	$(OWN)/bin/python -m pip install --disable-pip-version-check --constraint $(ROOT)/constraints.txt torch
+	$(OWN)/bin/python -m pip install --disable-pip-version-check --constraint $(ROOT)/constraints.txt $(ROOT)
+	mkdir -p $(PREFIX)/bin
+	for program in $(PROGRAMS); do ln -sfn $(OWN)/bin/$$program $(PREFIX)/bin/$$program; done
+	@case ":$$PATH:" in *:$(PREFIX)/bin:*) ;; *) echo "put $(PREFIX)/bin into PATH: export PATH=$(PREFIX)/bin:\$$PATH" ;; esac
+
+uninstall:
+	@for program in $(PROGRAMS); do place=$(PREFIX)/bin/$$program; \
+	    if [ "$$(readlink $$place)" = $(OWN)/bin/$$program ]; then rm $$place; fi; \
+	done
+	rm -rf $(OWN)
 
 demo: $(INSTALLED)
 	rm -rf $(DEMO)/stack $(DEMO)/report

@@ -171,3 +171,55 @@ def test_help_is_quick_because_it_imports_little() -> None:
     )
     found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
     assert found.strip().endswith("[]")
+
+
+PIP = """\
+#!/bin/sh
+# Stands in for pip: the programs of what is installed from this repository, without the hours of its dependencies.
+bin=$(dirname "$0")
+case "$*" in *"-m pip install"*{root})
+    for program in bisect-precision reduce diff-tensors; do
+        printf '#!/bin/sh\\necho %s of %s\\n' $program "$bin" > "$bin/$program"
+        chmod +x "$bin/$program"
+    done ;;
+esac
+"""
+
+
+def make(goal: str, folder: Path) -> "subprocess.CompletedProcess[str]":
+    """A goal of the Makefile, with an interpreter whose virtual environments have a pip that takes no time."""
+    (folder / "pip.sh").write_text(PIP.format(root=ROOT))
+    python = folder / "python"
+    python.write_text(
+        f'#!/bin/sh\nmkdir -p "$3/bin" && cp {folder}/pip.sh "$3/bin/python" && chmod +x "$3/bin/python"\n'
+    )
+    python.chmod(0o755)
+    words = ["make", "--no-print-directory", goal, f"PREFIX={folder}/prefix", f"PYTHON={python}"]
+    return subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def test_an_install_links_the_programs_and_an_uninstall_takes_them_away(tmp_path: Path) -> None:
+    programs = tmp_path / "prefix" / "bin"
+    for _ in range(2):
+        done = make("install", tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert f"put {programs} into PATH" in done.stdout
+        for name in ("bisect-precision", "reduce", "diff-tensors"):
+            found = subprocess.run([programs / name], capture_output=True, text=True, check=True).stdout
+            assert found == f"{name} of {tmp_path}/prefix/share/precision-bisect/bin\n"
+    (programs / "mine").write_text("")
+    assert make("uninstall", tmp_path).returncode == 0
+    assert [each.name for each in programs.iterdir()] == ["mine"]
+    assert not (tmp_path / "prefix" / "share" / "precision-bisect").exists()
+
+
+def test_an_install_replaces_no_program_of_another_s(tmp_path: Path) -> None:
+    taken = tmp_path / "prefix" / "bin" / "reduce"
+    taken.parent.mkdir(parents=True)
+    taken.write_text("another's")
+    done = make("install", tmp_path)
+    assert done.returncode == 2
+    assert f"{taken}: expected nothing, or a link of an earlier install, found another program" in done.stderr
+    make("uninstall", tmp_path)
+    assert taken.read_text() == "another's"
+    assert [each.name for each in taken.parent.iterdir()] == ["reduce"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import traceback
 
 import click
 from dataclass_click import dataclass_click  # pyright: ignore[reportUnknownVariableType]
@@ -34,10 +35,14 @@ def main(options: CompareOptions) -> None:
         raise click.UsageError(f"expected --picture with two paths and a name on {', '.join(_PICTURES)}")
     if options.brief and (options.verbose or options.as_json):
         raise click.UsageError("expected --brief without -v and --json, which print more than a line")
-    from .command import compare
+    from .command import UNREADABLE, compare
 
     try:
         status = compare(options)
     except ValueError as error:
         raise click.UsageError(str(error)) from error
+    except Exception:
+        # Python would end with 1, which says that tensors differ.
+        traceback.print_exc()
+        sys.exit(UNREADABLE)
     sys.exit(status)

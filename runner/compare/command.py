@@ -133,7 +133,7 @@ def _compare_runs(
                 raise IncomparableError("no whole tensor in every run")
             views = [entry.open() for entry in entries]
             reports[name] = compare_runs(views[:-1], views[-1], tolerance)
-        except IncomparableError as error:
+        except (IncomparableError, BuildOutputError) as error:
             refused[name] = str(error)
             continue
         if options.first and reports[name].behaviour is not Behaviour.ALL_PASS:

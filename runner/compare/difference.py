@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
+import numpy as np
+
 from ...store.words import plural
 from ..build_output.files.errors import BuildOutputError
 from ..build_output.files.tensor_file import Scalar
@@ -188,21 +190,36 @@ def _values(
 def _as_one_type(actual: TensorView, expected: TensorView) -> tuple[TensorView, TensorView, str]:
     """Two tensors in one type, and as what they are compared where that is not their own.
 
-    Of two floating-point types both become float32, or float64 where one of them is that: no value changes by it.
+    Of two floating-point types both become float32, or float64 where one of them is that, of two types of integers the
+    wider one, where it holds the other's: no value changes by it.
     """
     stated = list(dict.fromkeys(each.converted for each in (actual, expected) if each.converted))
     types = (actual.dtype, expected.dtype)
-    if (
-        types[0] is not types[1]
-        and all(dtype.is_floating for dtype in types)
-        and actual.shape == expected.shape
-    ):
-        common = DType.FLOAT64 if DType.FLOAT64 in types else DType.FLOAT32
+    common = _common(*types)
+    if common is not None and actual.shape == expected.shape:
         stated.append(f"{types[0].value} with {types[1].value}, both as {common.value}")
         actual, expected = (
             each if each.dtype is common else cast(each, common) for each in (actual, expected)
         )
     return actual, expected, "; ".join(stated)
+
+
+def _common(one: DType, other: DType) -> DType | None:
+    """The type that holds the values of two types of a kind; None where they are one, or there is none."""
+    if one is other:
+        return None
+    if one.is_floating and other.is_floating:
+        return DType.FLOAT64 if DType.FLOAT64 in (one, other) else DType.FLOAT32
+    if one.is_integer and other.is_integer:
+        return next(
+            (
+                wide
+                for wide in (one, other)
+                if np.can_cast(one.storage, wide.storage) and np.can_cast(other.storage, wide.storage)
+            ),
+            None,
+        )
+    return None
 
 
 def _opened(others: list[Entry]) -> list[TensorView]:

@@ -79,13 +79,15 @@ def run_values(view: TensorView, start: int, stop: int) -> Storage:
 
 
 def cast(view: TensorView, dtype: DType) -> TensorView:
-    """A row-major copy of `view` in float64 or float32, rounded to nearest where that type is the narrower one.
+    """A row-major copy of `view` in float64 or float32, rounded to nearest where that type is the narrower one, or of
+    integers in a type of integers that holds them.
 
     Raises:
         ValueError: the type is another one.
     """
-    if dtype not in (DType.FLOAT64, DType.FLOAT32):
-        raise ValueError(f"expected float64 or float32, found {dtype.value}")
+    wider = view.dtype.is_integer and dtype.is_integer and np.can_cast(view.dtype.storage, dtype.storage)
+    if dtype not in (DType.FLOAT64, DType.FLOAT32) and not wider:
+        raise ValueError(f"expected float64, float32 or wider integers, found {dtype.value}")
     values = np.empty(view.numel, dtype.storage)
     for start, stop in spans(view.numel):
         values[start:stop] = run_values(view, start, stop)

@@ -63,6 +63,11 @@ class DType(Enum):
         return self in _FLOATING
 
     @property
+    def is_integer(self) -> bool:
+        """Whether it is a type of integers; bool is none."""
+        return self is not DType.BOOL and not self.is_floating
+
+    @property
     def torch_name(self) -> str:
         """Attribute of the `torch` module, `bfloat16` for example."""
         return self.value

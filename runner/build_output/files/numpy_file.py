@@ -116,7 +116,9 @@ def _view(path: Path, name: str, header: _Header, content: Storage) -> TensorVie
             path=path,
             expected=f"{_WHAT}, of little-endian numbers",
             found=f"{name} of type {header.dtype.str}",
-            remedy=_RESAVE,
+            remedy=_RESAVE
+            if dtype is None
+            else f"numpy.save(path, array.astype({header.dtype.newbyteorder('<').str!r}))",
         )
     if _bytes_of(header) != content.nbytes:
         raise _unfit(path, header, content.nbytes)

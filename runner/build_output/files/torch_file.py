@@ -115,11 +115,9 @@ def dense(path: Path, loaded: object) -> torch.Tensor:
     """`loaded` from the file `path`, which is to be a tensor with all its elements; `MalformedFileError` if not."""
     import torch
 
-    if not isinstance(loaded, torch.Tensor) or loaded.layout != torch.strided or loaded.is_quantized:
-        layout = f" of layout {loaded.layout}" if isinstance(loaded, torch.Tensor) else ""
-        raise MalformedFileError(
-            path=path, expected=f"{_WHAT}, dense", found=f"{type(loaded).__name__}{layout}", remedy=_RESAVE
-        )
+    found = _kind_without_elements(loaded) if isinstance(loaded, torch.Tensor) else type(loaded).__name__
+    if not isinstance(loaded, torch.Tensor) or found:
+        raise MalformedFileError(path=path, expected=f"{_WHAT}, dense", found=found, remedy=_RESAVE)
     if loaded.device.type != "cpu":
         raise MalformedFileError(
             path=path,
@@ -136,6 +134,17 @@ def dense(path: Path, loaded: object) -> torch.Tensor:
             remedy="save what it was expanded from",
         )
     return loaded.detach()
+
+
+def _kind_without_elements(tensor: torch.Tensor) -> str:
+    """What a tensor is whose elements do not lie side by side as numbers; empty for one whose elements do."""
+    import torch
+
+    if tensor.is_nested:
+        return "a nested tensor"
+    if tensor.is_quantized:
+        return "a quantized tensor"
+    return "" if tensor.layout == torch.strided else f"a tensor of layout {tensor.layout}"
 
 
 def view_of(path: Path, name: str, tensor: torch.Tensor) -> TensorView:

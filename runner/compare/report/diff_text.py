@@ -113,10 +113,15 @@ def show_runs(console: Console, name: str, report: RunsReport) -> None:
     if not _is_told(report):
         return
     console.print(Text(printable(name), style="bold").append(f": {report.behaviour.value}", style="default"))
+    counts = ", ".join(map(str, report.wrong_rows))
     console.print(
-        f"  {plural(report.runs, 'run')}, wrong rows {list(report.wrong_rows)} of {report.rows}, shared by pairs "
+        f"  {plural(report.runs, 'run')}: in each {counts} wrong rows of {report.rows}; pairs of runs share "
         f"{report.overlap}, p = {report.p_value:.3g} for as many at random places"
     )
+    if report.always_wrong:
+        shown = ", ".join(map(str, report.always_wrong[:SHOWN_ROWS]))
+        more = len(report.always_wrong) - SHOWN_ROWS
+        console.print(f"  wrong in every run: row {shown}{f' and {more} more' if more > 0 else ''}")
     if report.bit_identical:
         console.print(
             f"  all runs bit for bit alike; a race that shows in fewer than {report.hidden_rate:.0%} of the runs "
@@ -151,7 +156,7 @@ def _statistics(found: Statistics) -> Text:
         ("over tolerance", f"{found.over} of {found.numel} ({share:.3%}), {found.unequal} differ at all"),
         *_non_finite(found),
         ("max abs error", _extreme(found.max_error, found)),
-        ("max rel error", _extreme(found.max_relative_error, found)),
+        ("max rel error", _relative(found)),
         ("max ulp distance", f"{found.max_distance} at {_index(found.max_distance_index)}"),
         ("rmse, mean", f"{found.rmse:.6g}, {found.mean_error:.6g} (signed {found.mean_difference:+.6g})"),
         ("relative L2, cosine", f"{found.relative_l2:.6g}, {found.cosine:.9f}"),
@@ -183,6 +188,15 @@ def _extreme(largest: Extreme, found: Statistics) -> str:
     if largest.value == 0 and found.finite < found.numel:
         return f"none in the {found.finite} pairs without NaN or Inf"
     return f"{largest.value:.6g} at {_index(largest.index)}"
+
+
+def _relative(found: Statistics) -> str:
+    """The largest relative error; where nothing is expected, an error is infinitely large beside it."""
+    largest = found.max_relative_error
+    if math.inf not in found.relative_quantiles.values() or math.isinf(largest.value):
+        return _extreme(largest, found)
+    infinite = "infinite where 0 is expected"
+    return f"{_extreme(largest, found)}, and {infinite}" if largest.value else infinite
 
 
 def _rows(found: Breakdown) -> Text:

@@ -37,7 +37,7 @@ class Behaviour(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class RunsReport:
-    """How alike the runs are.
+    """How alike the runs are. `wrong_rows` counts them in each run, `always_wrong` are those that are wrong in all.
 
     `overlap` is the number of wrong rows that pairs of runs share, summed over all pairs. `p_value` is the chance
     of at least that overlap if every run had as many wrong rows as it has, at random places: small means that the
@@ -49,6 +49,7 @@ class RunsReport:
     runs: int
     rows: int
     wrong_rows: tuple[int, ...]
+    always_wrong: tuple[int, ...]
     overlap: int
     p_value: float
     bit_identical: bool
@@ -71,7 +72,8 @@ def compare_runs(runs: Sequence[TensorView], expected: TensorView, tolerance: To
         raise ValueError(f"expected at least two runs, found {len(runs)}")
     for run in runs:
         require_comparable(run, expected)
-    wrong = np.stack([breakdown(run, expected, tolerance).over > 0 for run in runs])
+    rows = [breakdown(run, expected, tolerance) for run in runs]
+    wrong = np.stack([found.over > 0 for found in rows])
     identical = all(_same_bits(runs[0], run) for run in runs[1:])
     overlap = shared_rows(wrong)
     p_value = overlap_p_value(wrong)
@@ -80,6 +82,7 @@ def compare_runs(runs: Sequence[TensorView], expected: TensorView, tolerance: To
         runs=len(runs),
         rows=int(wrong.shape[1]),
         wrong_rows=tuple(int(n) for n in wrong.sum(axis=1)),
+        always_wrong=tuple(rows[0].slice(int(row)).start for row in np.flatnonzero(wrong.all(axis=0))),
         overlap=overlap,
         p_value=p_value,
         bit_identical=identical,

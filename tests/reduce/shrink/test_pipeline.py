@@ -109,14 +109,15 @@ def test_a_budget_covers_recordings_and_localizations(
         *(str(asked.failing), *reference, *words, "-o", str(asked.output), "--budget", "0.2s"),
         *("--stack", str(good_trees.stack_file), "--python", sys.executable),
     ]
-    begun = time.monotonic()
+    running, begun = set(psutil.Process().children(recursive=True)), time.monotonic()
     done = CliRunner().invoke(main, arguments)
     assert done.exit_code == 6, done.output
     assert done.stderr.splitlines()[-1] == (
         "the budget was spent before anything was found; the same command with a larger one begins anew"
     )
     assert time.monotonic() - begun < 30
-    assert not psutil.Process().children(recursive=True)
+    left = set(psutil.Process().children(recursive=True)) - running
+    assert not psutil.wait_procs(left, timeout=30)[1]
 
 
 @pytest.mark.long

@@ -547,6 +547,53 @@ def test_arrays_of_numpy(tmp_path: Path) -> None:
     assert archives.output.endswith("1 equal, 1 different, 0 not compared\n")
 
 
+def test_a_tensor_without_elements_side_by_side_is_named_and_leaves_the_others(tmp_path: Path) -> None:
+    """A nested one has no sizes, a quantized one is dense all the same."""
+    nested = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)])
+    quantized = torch.quantize_per_tensor(torch.ones(4), 0.1, 0, torch.qint8)
+    for side in ("a", "b"):
+        golden(tmp_path / side, nested=nested, quantized=quantized, y=torch.full((2,), float(side == "a")))
+    done = run(tmp_path / "a", tmp_path / "b")
+    assert done.exit_code == 1
+    assert "found a nested tensor" in done.output
+    assert "found a quantized tensor" in done.output
+    assert "1 different, 2 not compared" in done.output
+    alone = [tmp_path / side / "out" / "nested.pt" for side in ("a", "b")]
+    assert run(*alone).exit_code == 2
+
+
+def test_what_was_not_foreseen_is_no_difference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(_options: object) -> int:
+        raise RuntimeError("a fault of the tool")
+
+    monkeypatch.setattr("precision_bisect.runner.compare.command.compare", broken)
+    done = run(save(tmp_path / "a.pt", torch.ones(1)), tmp_path / "a.pt")
+    assert done.exit_code == 2
+    assert "a fault of the tool" in done.stderr
+
+
+def test_integers_of_two_types_are_compared_by_value(tmp_path: Path) -> None:
+    wide, narrow = torch.tensor([1, 2, 3]), torch.tensor([1, 2, 3], dtype=torch.int32)
+    alike = run(save(tmp_path / "a.pt", wide), save(tmp_path / "b.pt", narrow))
+    assert alike.exit_code == 1
+    assert "dtype int64 against expected int32, equal values" in alike.output
+    other = run(
+        tmp_path / "a.pt", save(tmp_path / "c.pt", narrow + torch.tensor([0, 1, 0], dtype=torch.int32))
+    )
+    assert "1 of 3 elements differ" in other.output
+    assert "both as int64" in other.output
+
+
+def test_an_error_relative_to_nothing_is_said_to_be_infinite(tmp_path: Path) -> None:
+    pair = save(tmp_path / "a.pt", torch.tensor([True])), save(tmp_path / "b.pt", torch.tensor([False]))
+    assert "max rel error        infinite where 0 is expected\n" in run(*pair).output
+    pair = (
+        save(tmp_path / "c.pt", torch.tensor([1.0, 3.0])),
+        save(tmp_path / "d.pt", torch.tensor([0.0, 2.0])),
+    )
+    assert "max rel error        0.5 at [1], and infinite where 0 is expected\n" in run(*pair).output
+
+
 @pytest.mark.parametrize("kind", ["object", "cut", "big-endian", "text"])
 def test_arrays_that_are_refused(tmp_path: Path, kind: str) -> None:
     np.save(tmp_path / "good.npy", np.ones(9))

@@ -92,5 +92,16 @@ def test_runs_that_fail_in_different_rows_are_told_as_such(console: Console) -> 
         run[row] = 1.0
         runs.append(run)
     show_runs(console, "y", compare_runs([view_of(run) for run in runs], view_of(expected), EXACT))
-    assert "3 runs, wrong rows [1, 1, 1] of 64" in text_of(console)
+    assert "3 runs: in each 1, 1, 1 wrong rows of 64" in text_of(console)
     assert "not deterministic" in text_of(console)
+    assert "wrong in every run" not in text_of(console)
+
+
+def test_the_rows_that_are_wrong_in_every_run_are_named(console: Console) -> None:
+    expected = torch.zeros(64, 4)
+    runs = [expected.clone() for _ in range(3)]
+    for run, more in zip(runs, (9, 40, 9), strict=True):
+        run[[5, more]] = 1.0
+    show_runs(console, "y", compare_runs([view_of(run) for run in runs], view_of(expected), EXACT))
+    assert "in each 2, 2, 2 wrong rows of 64" in text_of(console)
+    assert "wrong in every run: row 5\n" in text_of(console)
