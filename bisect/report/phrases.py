@@ -90,14 +90,23 @@ def ends(searched: RangeReport) -> tuple[str, str]:
 
 
 def comes_and_goes(report: Report) -> str | None:
-    """That one run of a script need not show what its side does; None where each side did the same in all runs."""
+    """That one run of a script need not show what its side does; None where each side did the same in all runs, and so
+    did what builds on the culprit, and where no commit is to blame."""
+    if report.outcome is BisectionOutcome.NO_CULPRIT:
+        return None
     sides = [("bad", report.reproduce.bad), ("good", report.reproduce.good)]
     told = [
         f"{word} failed in {side.failures} of {plural(len(side.runs), 'run')}"
         for word, side in sides
         if side is not None and 0 < side.failures < len(side.runs)
     ]
-    return f"The failure comes and goes ({', '.join(told)}): run a script more than once." if told else None
+    if told:
+        return f"The failure comes and goes ({', '.join(told)}): run a script more than once."
+    against = report.confidence_basis.against if report.confidence_basis else ()
+    if not against:
+        return None
+    did = "passed" if report.seeks is Seeks.REGRESSION else "failed"
+    return f"The failure may come and go (what builds on the culprit {did} too): run a script more than once."
 
 
 def percent(probability: float) -> str:

@@ -168,7 +168,12 @@ def _description(commit: AnswerCommit) -> Iterable[Entry]:
     if commit.author is not None and commit.date is not None:
         yield "author", _text(f"{commit.author}, {day(commit.date)}")
     if commit.merge:
-        yield "merge", Text("it has several parents; the first was run beside it")
+        yield (
+            "merge",
+            Text(
+                "it has several parents, and each that could be tested does otherwise: the change is in joining them"
+            ),
+        )
     more = f" and {len(commit.files) - _FEW_FILES} more" if len(commit.files) > _FEW_FILES else ""
     if commit.files:
         yield "files", _text(", ".join(commit.files[:_FEW_FILES])).append(more)
@@ -182,7 +187,10 @@ def _evidence(report: Report) -> list[Entry]:
         style = STYLES[Judgement(word)]
         entries.append((word, Text.assemble((_side_commit(side), style), f" {_side_verdict(side)}")))
         shown = shown_run(report, side)
-        entries.extend(("", _text(text, style="dim")) for text in evidence_texts(shown)[:_FEW_LINES])
+        # What a command says of its failure comes last; the harness says first what failed.
+        texts = evidence_texts(shown)
+        few = texts[:_FEW_LINES] if report.bad_when else texts[-_FEW_LINES:]
+        entries.extend(("", _text(text, style="dim")) for text in few)
         if shown.log is not None:
             entries.append(("", Path(shown.log)))
     return entries

@@ -1,6 +1,7 @@
 """What counts as bad: `--bad-when`, and the exit code of a predicate command."""
 
 import re
+import signal
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -85,12 +86,23 @@ def judge_exit_code(exit_code: int) -> Judgement:
     """
     if exit_code < 0 or exit_code >= 128:
         raise PredicateAbortError(
-            f"predicate command: expected an exit code from 0 to 127, found {exit_code}, which stops the "
-            "bisection; no verdict was recorded, mend the command and resume"
+            f"predicate command: expected an exit code from 0 to 127, found {_ending(exit_code)}, which stops the "
+            "bisection; no verdict was recorded: mend the command and resume, or, where this is the failure, have it "
+            "count as bad: -- sh -c 'COMMAND || exit 1'"
         )
     if exit_code == 125 or exit_code in NOT_RUN:
         return Judgement.SKIP
     return Judgement.GOOD if exit_code == 0 else Judgement.BAD
+
+
+def _ending(exit_code: int) -> str:
+    """An exit code as people know it: that of a signal by the signal's name, as a shell hands it on too."""
+    number = -exit_code if exit_code < 0 else exit_code - 128
+    try:
+        name = signal.Signals(number).name
+    except ValueError:
+        return str(exit_code)
+    return f"that {name} killed it" if exit_code < 0 else f"{exit_code} (as of a program that {name} killed)"
 
 
 def _bad_verdict(text: str) -> Verdict:

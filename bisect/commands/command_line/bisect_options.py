@@ -334,8 +334,8 @@ class BisectOptions:
             "--notify",
             group=OptionGroup.OUTPUT,
             metavar="COMMAND",
-            help="At the end, run this with the outcome in $PRECISION_BISECT_OUTCOME, _CULPRIT and the like, and as "
-            "JSON on its standard input.",
+            help="At the end, run this program, without a shell, with the outcome in $PRECISION_BISECT_OUTCOME, "
+            "_CULPRIT and the like, and as JSON on its standard input.",
         ),
     ]
     dry_run: Annotated[

@@ -54,7 +54,9 @@ def confidence_basis(rows: Rows) -> ConfidenceBasis | None:
         ends=counts[3],
         against=tuple(against),
         learned=learned,
-        text=_text(*counts, other_commits=len(others), learned=learned, seeks=stage.seeks)
+        text=_text(
+            *counts, own_parents=len(parents), other_commits=len(others), learned=learned, seeks=stage.seeks
+        )
         + _against(against, stage.seeks),
     )
 
@@ -65,13 +67,15 @@ def _text(
     others: RunCount,
     ends: RunCount,
     *,
+    own_parents: int,
     other_commits: int,
     learned: bool,
     seeks: Seeks,
 ) -> str:
     named = "culprit" if seeks is Seeks.REGRESSION else "first fixed commit"
     runs = f"{plural(culprit.runs, 'run')} of the {named} ({culprit.failures} failed)"
-    runs += f", {parents.runs} of its parents ({parents.failures} failed)"
+    whose = "parent" if own_parents == 1 else f"{own_parents} parents"
+    runs += f", {plural(parents.runs, 'run')} of its {whose} ({parents.failures} failed)"
     runs += f", {plural(others.runs, 'run')} of {plural(other_commits, 'other commit')}"
     runs += f", {ends.runs} of the ends beside them"
     prior = "earlier runs of the case and its stack" if learned else "the tool's own prior"
@@ -90,4 +94,4 @@ def _against(commits: Sequence[str], seeks: Seeks) -> str:
         return ""
     did = "passed" if seeks is Seeks.REGRESSION else "failed"
     named = ", ".join(commit[:_SHORT] for commit in commits)
-    return f" Against it speaks what builds on it and {did}: {named}."
+    return f" What builds on it {did} at {named}: the failure comes and goes, or was undone there."

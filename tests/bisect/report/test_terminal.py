@@ -7,6 +7,7 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
+from precision_bisect.bisect.report.model.model import EvidenceLine
 from precision_bisect.bisect.report.terminal import print_probes, print_report
 from precision_bisect.bisect.report.write import write_report
 from precision_bisect.store.vocabulary import Evidence, Verdict
@@ -133,6 +134,34 @@ def test_a_log_cannot_drive_the_terminal(interrupted: StoredBisection) -> None:
     text = printed(interrupted, width=200)
     assert not {"\x1b", "\x07", "\u202e"} & set(text)
     assert text.count("[bold]markup[/bold]") >= 2
+
+
+def test_of_a_command_the_last_lines_are_shown_and_of_a_case_the_first(culprit: StoredBisection) -> None:
+    report = culprit.report()
+    bad = report.reproduce.bad
+    assert bad is not None
+    texts = [
+        "Traceback (most recent call last):",
+        "  line 1",
+        "  line 2",
+        "  line 3",
+        "AssertionError: wrong value 3",
+    ]
+    lines = tuple(
+        EvidenceLine(stream="stderr", line=place, text=text, why="") for place, text in enumerate(texts)
+    )
+    probes = tuple(
+        probe.model_copy(
+            update={"runs": tuple(run.model_copy(update={"evidence": lines}) for run in probe.runs)}
+        )
+        for probe in report.probes
+    )
+    case = report.model_copy(update={"probes": probes})
+    for shown, words in ((case, texts[0]), (case.model_copy(update={"bad_when": None}), texts[-1])):
+        stream = io.StringIO()
+        print_report(shown, culprit.request.output, Console(file=stream, width=200))
+        assert words in stream.getvalue()
+        assert ({texts[0], texts[-1]} - {words}).isdisjoint(stream.getvalue().splitlines())
 
 
 def test_nothing_is_promised_that_was_not_written(culprit: StoredBisection, tmp_path: Path) -> None:

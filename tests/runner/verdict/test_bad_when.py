@@ -74,7 +74,16 @@ def test_a_predicate_s_exit_code_is_read_as_git_reads_it() -> None:
     assert {judge_exit_code(code) for code in (126, 127)} == {Judgement.SKIP}
 
 
-@pytest.mark.parametrize("code", [128, 255, -9])
-def test_a_predicate_can_stop_the_bisection(code: int) -> None:
-    with pytest.raises(PredicateAbortError, match=str(code)):
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        (128, "found 128, which"),
+        (255, "found 255, which"),
+        (-11, "found that SIGSEGV killed it, which stops the bisection"),
+        (139, r"found 139 \(as of a program that SIGSEGV killed\)"),
+        (-9, r"have it count as bad: -- sh -c 'COMMAND \|\| exit 1'"),
+    ],
+)
+def test_a_predicate_can_stop_the_bisection(code: int, told: str) -> None:
+    with pytest.raises(PredicateAbortError, match=told):
         judge_exit_code(code)

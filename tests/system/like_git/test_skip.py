@@ -48,6 +48,17 @@ def test_what_is_skipped_is_never_run_and_is_told(
     assert f"{line[BROKEN_FROM]} is the first bad commit" in replayed
 
 
+def test_a_culprit_that_is_skipped_is_not_said_to_lack_a_patch(
+    repository: TestRepository, line: list[str], tmp_path: Path
+) -> None:
+    done = run(
+        repository.path, tmp_path / "home", "--good", line[0], "--bad", "main", "-o", str(tmp_path / "out"),
+        "--skip", line[BROKEN_FROM], "--", "grep", "-q", "fine", "state",
+    )  # fmt: skip
+    assert done.returncode == 3, done.stderr
+    assert "of which too few could be tested; --skip leaves out 1 of them" in " ".join(done.stdout.split())
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     quick_first(

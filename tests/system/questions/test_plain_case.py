@@ -44,8 +44,8 @@ golden.run(None, [], golden_fn=print)
 
 @pytest.mark.long
 def test_a_script_that_prints_its_verdict(tmp_path: Path) -> None:
-    (example,) = re.findall(r"```toml\n(\[case\]\n.*?)```", GUIDE.read_text(), re.DOTALL)
-    (tmp_path / "stack.toml").write_text(AROUND + example)
+    (example,) = re.findall(r"```toml\n(name = \"plain\"\n.*?)```", GUIDE.read_text(), re.DOTALL)
+    (tmp_path / "stack.toml").write_text(example)
     (tmp_path / "night.toml").write_text(
         'job = "plain"\nstack = "stack.toml"\ncases = ["case.sh"]\noutput = "night"\n[platforms.host]\n'
     )

@@ -94,7 +94,9 @@ def without_culprit(
         case OnlySkipped(candidates=suspects):
             outcome = BisectionOutcome.ONLY_SKIPPED
             among = f"one of {plural(len(suspects), 'commit')} of {repository}"
-            message = f"the {what} is {among}, of which too few could be tested{wall or _HOW_TO_TEST}"
+            left_out = sum(loaded.candidates[node] in loaded.range.skip for node in suspects)
+            why = f"; --skip leaves out {left_out} of them" if left_out and not wall else wall or _HOW_TO_TEST
+            message = f"the {what} is {among}, of which too few could be tested{why}"
         case Undecided(suspects=suspects, why=why):
             outcome = BisectionOutcome.SUSPECT
             message = f"the {what} is probably one of {plural(len(suspects), 'commit')} of {repository}: {_WHY[why]}"

@@ -15,9 +15,9 @@ def test_the_runs_that_a_confidence_rests_on_are_counted_once_each(culprit: Stor
     assert basis.other_commits == 1
     assert not basis.learned
     assert basis.text == (
-        "3 runs of the culprit (3 failed), 3 of its parents (0 failed), 1 run of 1 other commit, 6 of the ends beside "
-        "them. Fail rates were inferred from the tool's own prior and these runs. Taken for granted: one change, or "
-        "two, explains all runs, and nothing but the commits changed unseen."
+        "3 runs of the culprit (3 failed), 3 runs of its parent (0 failed), 1 run of 1 other commit, 6 of the ends "
+        "beside them. Fail rates were inferred from the tool's own prior and these runs. Taken for granted: one "
+        "change, or two, explains all runs, and nothing but the commits changed unseen."
     )
     assert "| it rests on | 3 runs of the culprit" in render_markdown(report)
 
@@ -31,7 +31,14 @@ def test_what_builds_on_the_culprit_and_passed_is_told_to_speak_against_it(culpr
     basis = culprit.report().confidence_basis
     assert basis is not None
     assert basis.against == (sha("c6"),)
-    assert basis.text.endswith(f" Against it speaks what builds on it and passed: {sha('c6')[:12]}.")
+    builds = (
+        f" What builds on it passed at {sha('c6')[:12]}: the failure comes and goes, or was undone there."
+    )
+    assert basis.text.endswith(builds)
+    words = (
+        "The failure may come and go (what builds on the culprit passed too): run a script more than once."
+    )
+    assert words in render_markdown(culprit.report())
 
 
 def test_nothing_is_said_of_a_confidence_where_nobody_is_named(only_skipped: StoredBisection) -> None:

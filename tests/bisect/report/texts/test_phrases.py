@@ -66,6 +66,8 @@ def test_that_a_failure_comes_and_goes_is_told_beside_the_scripts(culprit: Store
     words = "The failure comes and goes (bad failed in 1 of 3 runs): run a script more than once."
     assert phrases.comes_and_goes(told) == words
     assert words in render_markdown(told)
+    nobody = told.model_copy(update={"outcome": BisectionOutcome.NO_CULPRIT})
+    assert phrases.comes_and_goes(nobody) is None, "where the environment moved, more runs say nothing"
 
 
 def test_a_confidence_is_told_with_what_was_asked(culprit: StoredBisection) -> None:
