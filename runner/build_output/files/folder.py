@@ -184,6 +184,14 @@ def found_in_place_of_archive(path: Path) -> str | None:
         return "a text file"
     with path.open("rb") as file:
         begins_as_archive = file.read(len(_ARCHIVE)) == _ARCHIVE
-    if begins_as_archive and not zipfile.is_zipfile(path):
+    if begins_as_archive and not _is_whole(path):
         return "an archive that was cut short: the listing at its end is missing"
     return None
+
+
+def _is_whole(path: Path) -> bool:
+    """Whether an archive has its listing; a damaged one is there too."""
+    try:
+        return zipfile.is_zipfile(path)
+    except zipfile.BadZipFile:
+        return True

@@ -33,6 +33,15 @@ def test_float8_keeps_every_value(tmp_path: Path) -> None:
     assert torch.equal(view.torch().nan_to_num(), every.float().nan_to_num())
 
 
+def test_an_archive_that_says_it_spans_disks_is_refused(tmp_path: Path) -> None:
+    files = folder(tmp_path, torch.ones(2))
+    saved = bytearray((tmp_path / "t.pt").read_bytes())
+    saved[saved.index(b"PK\x06\x07") + 16] = 2
+    (tmp_path / "t.pt").write_bytes(saved)
+    with pytest.raises(MalformedFileError, match="span multiple disks"):
+        load_real_tensor(files, "t.pt")
+
+
 def test_packed_float4_is_two_numbers_an_element(tmp_path: Path) -> None:
     packed = torch.tensor([[0x21], [0xF7]], dtype=torch.uint8).view(torch.float4_e2m1fn_x2)
     view = load_real_tensor(folder(tmp_path, packed), "t.pt")
