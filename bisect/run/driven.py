@@ -174,9 +174,9 @@ class DrivenBisection:
         self._progress.standing(self.bisection)
         return PlannedProbe(running=running, request=request)
 
-    def again(self, planned: PlannedProbe) -> None:
-        """Note that a probe is started anew, for its worker was killed in it."""
-        self.notice(f"a worker was killed in run {planned.running.number}: it is made again")
+    def again(self, planned: PlannedProbe, why: str) -> None:
+        """Note that a probe is started anew."""
+        self.notice(f"{why}: it is made again")
         self._journal.probes.start(self._keys[planned.running.number])
 
     def finish(self, planned: PlannedProbe, result: ProbeResult) -> None:

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from ...runner.errors import UserError
 from ...runner.probe.records import ProbeRequest, ProbeResult
-from ...runner.probe.workers.pool import Event, Lost
+from ...runner.probe.workers.pool import Event, Lost, MadeAgain
 from ...runner.probe.workers.worker import Activity, Done
 from ...store.vocabulary import BuildSource
 from ..engine.bisection import Bisection
@@ -73,8 +73,8 @@ class Driven(Protocol):
         """Note that a probe starts."""
         ...
 
-    def again(self, planned: PlannedProbe) -> None:
-        """Note that a probe is started anew, for its worker was killed in it."""
+    def again(self, planned: PlannedProbe, why: str) -> None:
+        """Note that a probe is started anew."""
         ...
 
     def finish(self, planned: PlannedProbe, result: ProbeResult) -> None:
@@ -285,8 +285,11 @@ class Loop:
                 each.due = True
             case Lost(number=number):
                 planned = each.probes.pop(number)
-                each.driven.again(planned)
+                each.driven.again(planned, f"a worker was killed in run {planned.running.number}")
                 each.probes[self._workers.begin(planned.request)] = planned
+            case MadeAgain(number=number, why=why):
+                planned = each.probes[number]
+                each.driven.again(planned, f"run {planned.running.number}: {why}")
 
     def _cancel(self, each: _Open, number: int) -> None:
         planned = each.probes.pop(number)

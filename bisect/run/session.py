@@ -16,7 +16,9 @@ from sqlalchemy.orm import sessionmaker
 
 from ...runner.case.runtime_dir import freeze_runtime_dir
 from ...runner.errors import EndsError, UserError
-from ...runner.probe.workers.backends import Backend
+from ...runner.probe.farm.dask_engine import DaskEngine
+from ...runner.probe.farm.farm import Farm
+from ...runner.probe.workers.backends import Backend, scheduler_address
 from ...runner.probe.workers.pool import WorkerPool
 from ...runner.probe.workers.worker import Setup
 from ...runner.stack.checkout import checkout_root
@@ -241,8 +243,10 @@ class _Alone:
         raise error
 
 
-def open_workers(stack: Stack, home: Home, *, jobs: int, backend: Backend) -> WorkerPool:
+def open_workers(stack: Stack, home: Home, *, jobs: int, backend: Backend) -> WorkerPool | Farm:
     """Workers of a stack, to be entered. Here they share the cores of one machine."""
+    if backend == "dask":
+        return Farm(stack, home, jobs=jobs, open_engine=partial(DaskEngine, scheduler_address()))
     setup = Setup(
         stack=stack,
         home=home,

@@ -1,4 +1,4 @@
-"""Reading git repositories, through GitPython's command wrapper. Nothing here writes to a checkout."""
+"""Reading git repositories, through GitPython's command wrapper. Nothing here writes to a checkout of the user's."""
 
 import os
 import re
@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
+from tempfile import TemporaryFile
+from typing import BinaryIO
 
 # GitPython looks for git when it is imported, and fails without; `doctor` has to be able to say so.
 os.environ.setdefault("GIT_PYTHON_REFRESH", "quiet")
@@ -122,11 +124,32 @@ class GitRepository:
         """Output of a git command without its last newline. Raises `GitError`."""
         return self._output(*arguments).removesuffix("\n")
 
+    def write_pack(self, target: Path, *, wanted: Sequence[str], without: Sequence[str]) -> None:
+        """Write a pack of all that some commits reach and others do not. Raises `GitError` and `OSError`."""
+        asked = "".join(f"{line}\n" for line in (*wanted, *(f"^{sha}" for sha in without)))
+        options = ("--revs", "--thin", "--delta-base-offset", "--quiet", "--stdout")
+        with TemporaryFile("w+b") as source, target.open("wb") as pack:
+            source.write(asked.encode("ascii"))
+            source.seek(0)
+            self._execute("pack-objects", *options, source=source, sink=pack)
+
+    def add_pack(self, pack: Path) -> None:
+        """Take in the objects of a pack that builds on what is here. Raises `GitError` and `OSError`."""
+        with pack.open("rb") as source:
+            self._execute("index-pack", "--stdin", "--fix-thin", source=source)
+
     def _output(self, *arguments: str) -> str:
+        return self._execute(*arguments).decode("utf-8", "surrogateescape")
+
+    def _execute(
+        self, *arguments: str, source: BinaryIO | None = None, sink: BinaryIO | None = None
+    ) -> bytes:
         # As an option of git, a folder that is gone is an error; GitPython would go on in the current one.
         try:
             result = self._git.execute(
                 [*_GIT, "-C", str(self.path), *arguments],
+                istream=source,
+                output_stream=sink,
                 stdout_as_string=False,
                 strip_newline_in_stdout=False,
                 with_extended_output=True,
@@ -142,7 +165,7 @@ class GitRepository:
             said = "; ".join(complaint.split("\n"))[:_LONGEST_COMPLAINT]
             raise GitError(f"git {arguments[0]} failed in {self.path}: {said}", status=status)
         assert isinstance(output, bytes)
-        return output.decode("utf-8", "surrogateescape")
+        return output
 
     @cached_property
     def common_directory(self) -> Path:

@@ -37,6 +37,8 @@ from .records import ProbeRequest, ProbeResult
 _BUILD = "build"
 """The folder, below a probe's own, of the build directory that its run left or was given."""
 
+RUNNING = "running"
+"""What a prober says once all is built, and the case runs."""
 
 OnActivity = Callable[[str], None]
 """Told what a slot does now, in a few words."""
@@ -223,7 +225,7 @@ class Prober:
             on_wait=self._says,
             interrupt=self._interrupt,
         ) as leases:
-            self._says("running")
+            self._says(RUNNING)
             self._slot.begin_case()
             finished = execute(
                 Command(

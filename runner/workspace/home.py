@@ -26,6 +26,21 @@ class Home:
         return self.cache / "clones"
 
     @property
+    def mirrors(self) -> Path:
+        """Repositories of what drivers on other machines have sent here."""
+        return self.cache / "mirrors"
+
+    @property
+    def objects(self) -> Path:
+        """Files that drivers on other machines have sent here, by the SHA-256 of what is in them."""
+        return self.cache / "objects"
+
+    @property
+    def made(self) -> Path:
+        """What came of probes for drivers on other machines, one folder a probe, until they have fetched it."""
+        return self.cache / "made"
+
+    @property
     def slots(self) -> Path:
         """Worktrees and virtual environments, one set a slot."""
         return self.cache / "slots"

@@ -1,4 +1,4 @@
-"""Where joblib finds workers: processes of its own here, or a cluster of dask or ray that is there already."""
+"""Where workers come from: processes of this machine and a cluster of ray by way of joblib, hosts of dask as tasks."""
 
 import contextlib
 import importlib
@@ -38,6 +38,12 @@ def check_backend(backend: Backend) -> None:
         )
 
 
+def scheduler_address() -> str:
+    """Where dask's scheduler is. Raises `UsageError`."""
+    check_backend("dask")
+    return os.environ[_ADDRESSES["dask"]]
+
+
 def call_at_once(
     backend: Backend, function: Callable[..., None], arguments: tuple[Any, ...], *, times: int
 ) -> None:
@@ -56,14 +62,6 @@ def end_own_processes() -> None:
 
 @contextlib.contextmanager
 def _configured(backend: Backend) -> Generator[None]:
-    if backend == "dask":
-        distributed: Any = importlib.import_module("distributed")
-        with (
-            distributed.Client(os.environ[_ADDRESSES[backend]], set_as_default=False) as client,
-            joblib.parallel_config(backend="dask", client=client),
-        ):
-            yield
-        return
     if backend == "ray":
         ray: Any = importlib.import_module("ray.util.joblib")
         ray.register_ray()

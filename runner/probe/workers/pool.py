@@ -1,4 +1,4 @@
-"""Workers on this machine or on many: joblib starts their loops, and each connects back to take probes.
+"""Workers of one file system: joblib starts their loops, and each connects back to take probes.
 
 What a worker was at when it died is told, and its loop is started again; nothing of a probe counts until its result
 has arrived here. When this process ends, in whatever way, every connection ends, and with it every probe.
@@ -38,6 +38,14 @@ class Lost:
     number: int
 
 
+@dataclass(frozen=True)
+class MadeAgain:
+    """Tells that a probe is made anew already, and why."""
+
+    number: int
+    why: str
+
+
 @dataclass(eq=False)
 class _Worker:
     connection: "Connection[Any, Any]"
@@ -68,7 +76,7 @@ class _Finished:
     done: Done
 
 
-Event = Activity | Done | Lost
+Event = Activity | Done | Lost | MadeAgain
 
 
 class WorkerPool:
@@ -229,7 +237,7 @@ class WorkerPool:
         self._inbox.put(_Left(worker))
 
     def _run_loops(self, address: Address) -> None:
-        """Keep the workers running. On loky one that dies takes the others with it; dask starts it anew elsewhere."""
+        """Keep the workers running. On loky one that dies takes the others with it."""
         while not self._closing.is_set():
             error: BaseException | None = None
             try:

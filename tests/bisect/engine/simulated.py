@@ -251,7 +251,7 @@ class SimulatedBisection:
         self.bisection = self.bisection.after(ProbeStarted(running))
         return PlannedProbe(running=running, request=cast(ProbeRequest, wanted))
 
-    def again(self, planned: PlannedProbe) -> None:
+    def again(self, planned: PlannedProbe, why: str) -> None:
         return None
 
     def finish(self, planned: PlannedProbe, result: ProbeResult) -> None:

@@ -157,7 +157,7 @@ def test_a_probe_whose_worker_was_killed_is_made_again_under_its_number(
     bisection = driven.opened()
     (wanted,) = needs(bisection).start
     planned = bisection.plan(wanted)
-    bisection.again(planned)
+    bisection.again(planned, "a worker was killed in run 1")
     assert driven.progress.told[-1] == "a worker was killed in run 1: it is made again"
     assert [probe.number for probe in bisection.bisection.known.log.running] == [1]
 

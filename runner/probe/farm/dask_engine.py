@@ -1,0 +1,274 @@
+"""Tasks of dask.distributed: it chooses workers by their resources, and runs again what it loses.
+
+Whatever goes between driver and hosts goes by way of the scheduler, which both connect to, under the security that
+dask is configured with. A task's future is published under its key until its result is stored, so that it outlives
+a driver that dies, and is found by the one that goes on.
+"""
+
+import asyncio
+import contextlib
+import importlib
+import os
+import threading
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
+
+from ...errors import UserError
+from ...process.interrupt import Interrupt, InterruptedWorkError
+from ...workspace.home import Home, user_home
+from .engine import Began, Ended, Lacks, LostPlaceError, Says, Told
+from .making import HostMachine, MadeProbe
+from .parcel import ProbeParcel
+
+_TOPIC = "precision-bisect"
+_PATIENCE = 300.0
+"""Seconds in which a scheduler that is gone may come back."""
+_PAUSE = 2.0
+"""Seconds between two tries to reach it."""
+
+_Result = TypeVar("_Result")
+_Arguments = ParamSpec("_Arguments")
+
+
+class DaskEngine:
+    """An `Engine` whose scheduler has an address, such as `tls://scheduler:8786`."""
+
+    def __init__(self, address: str, tell: Callable[[Told], None]) -> None:
+        """Connect. Raises `UserError`."""
+        self._address = address
+        self._tell = tell
+        self._futures: dict[str, Any] = {}
+        self._only: dict[str, set[str]] = {}
+        """The workers that alone may make some tasks, by key."""
+        self._checked: set[str] = set()
+        self._closing = threading.Event()
+        self._client = self._connect()
+
+    def _connect(self) -> Any:
+        distributed: Any = importlib.import_module("distributed")
+        try:
+            client = distributed.Client(self._address, set_as_default=False)
+        except (OSError, ValueError, TypeError) as error:
+            raise UserError(
+                f"{self._address}: expected a scheduler of dask, found none that answers: {error}; start it, or "
+                "correct $DASK_SCHEDULER_ADDRESS"
+            ) from error
+        client.subscribe_topic(_TOPIC, self._hear)
+        client.subscribe_topic("all", self._hear_of_workers)
+        return client
+
+    def start(
+        self,
+        key: str,
+        parcel: ProbeParcel,
+        *,
+        resources: Mapping[str, float],
+        avoid: frozenset[str],
+    ) -> None:
+        """Have a probe made. Raises `UserError` where no worker has the resources, or the scheduler stays away."""
+        latest = time.monotonic() + _PATIENCE
+        while True:
+            try:
+                self._start(key, parcel, resources, avoid)
+                return
+            except (OSError, TimeoutError, RuntimeError) as error:
+                if time.monotonic() > latest:
+                    raise UserError(
+                        f"{self._address}: expected the scheduler to come back, found it gone for {_PATIENCE:.0f} "
+                        "seconds; start it, then resume"
+                    ) from error
+            self._closing.wait(_PAUSE)
+            if self._client.status == "closed":
+                with contextlib.suppress(UserError):
+                    self._client = self._connect()
+
+    def _start(
+        self,
+        key: str,
+        parcel: ProbeParcel,
+        resources: Mapping[str, float],
+        avoid: frozenset[str],
+    ) -> None:
+        workers: Mapping[str, Any] = self._client.scheduler_info()["workers"]
+        self._check(workers, resources)
+        only = workers.keys() - avoid if avoid else set[str]()
+        future = self._client.submit(
+            _make,
+            parcel,
+            key,
+            key=key,
+            pure=False,
+            resources=dict(resources) or None,
+            # Strictly, for idle workers steal tasks that others are merely preferred for.
+            workers=sorted(only) or None,
+        )
+        self._client.publish_dataset(future, name=key, override=True)
+        self._futures[key] = future
+        if only:
+            self._only[key] = only
+            if not only & self._client.scheduler_info()["workers"].keys():
+                self._nowhere(key)
+        future.add_done_callback(partial(self._ended, key))
+
+    def _check(self, workers: Mapping[str, Any], resources: Mapping[str, float]) -> None:
+        """Raises `UserError` where a resource is asked for the first time, and no worker ever had it."""
+        for name in resources.keys() - self._checked:
+            if not any(name in worker["resources"] for worker in workers.values()):
+                raise UserError(
+                    f"{self._address}: expected a worker with a board {name}, found none among {len(workers)}; start "
+                    f'one where the board is: dask worker ... --resources "{name}=1"'
+                )
+            self._checked.add(name)
+
+    def stop(self, key: str) -> None:
+        """Stop a task, wherever it is. Where the scheduler is gone, there is none."""
+        self.release(key)
+        with contextlib.suppress(Exception):
+            self._client.run(_stop, key, on_error="ignore")
+
+    def release(self, key: str) -> None:
+        """Let the scheduler forget a task. Where it is gone, it has."""
+        self._only.pop(key, None)
+        future = self._futures.pop(key, None)
+        with contextlib.suppress(Exception):
+            self._client.unpublish_dataset(key)
+        with contextlib.suppress(Exception):
+            if future is not None:
+                future.cancel()
+
+    def ask(
+        self,
+        place: str,
+        function: Callable[Concatenate[Home, _Arguments], _Result],
+        *arguments: _Arguments.args,
+        **named: _Arguments.kwargs,
+    ) -> _Result:
+        """Call a function at the host of a worker. Raises `LostPlaceError` where that is gone."""
+        try:
+            answers = self._client.run(_at_host, function, arguments, named, workers=[place])
+        except UserError:
+            raise
+        except Exception as error:
+            raise LostPlaceError(f"{place}: {error}") from error
+        if place not in answers:
+            raise LostPlaceError(f"{place}: the worker is gone")
+        return cast(_Result, answers[place])
+
+    def close(self) -> None:
+        """Let go of the scheduler."""
+        self._closing.set()
+        with contextlib.suppress(Exception):
+            self._client.close()
+
+    def _hear(self, event: tuple[float, Mapping[str, Any]]) -> None:
+        message = event[1]
+        key, place = message["key"], message["place"]
+        match message["kind"]:
+            case "began":
+                self._tell(Began(key, place))
+            case "lacks":
+                self._tell(Lacks(key, place))
+            case _:
+                self._tell(Says(key, place, message["slot"], message["text"]))
+
+    def _hear_of_workers(self, event: tuple[float, Mapping[str, Any]]) -> None:
+        if event[1].get("action") == "remove-worker":
+            for key, only in [*self._only.items()]:
+                only.discard(event[1]["worker"])
+                if not only:
+                    self._nowhere(key)
+
+    def _nowhere(self, key: str) -> None:
+        """The workers that alone may make a task are gone: the scheduler would wait for them."""
+        if self._only.pop(key, None) is not None:
+            self._tell(Ended(key, "", None))
+
+    def _ended(self, key: str, future: Any) -> None:
+        if self._futures.get(key) is not future:
+            return
+        self._only.pop(key, None)
+        if future.status == "error":
+            error: Exception = future.exception()
+            # What dask raises where it gives up has a name of its own; else the task could not even be read.
+            lost = type(error).__name__ in ("KilledWorker", "NoValidWorkerError")
+            unread = UserError(
+                f"expected workers with precision-bisect installed, found one without: {error}"
+            )
+            self._tell(Ended(key, "a worker of the cluster", None if lost else unread))
+            return
+        try:
+            place, made = future.result()
+        except Exception:  # cancelled by a scheduler that ended, or lost on the way here
+            self._tell(Ended(key, "", None))
+        else:
+            self._tell(Ended(key, place, made))
+
+
+@dataclass
+class _Running:
+    """The tasks that run in this process of a worker: where to write so that one stops."""
+
+    pipes: dict[str, int] = field(default_factory=dict[str, int])
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+_RUNNING = _Running()
+
+
+def _make(parcel: ProbeParcel, key: str) -> tuple[str, MadeProbe | Exception | None]:
+    """A task: the worker's address, and the probe; None where it was stopped, or why it cannot be made here."""
+    distributed: Any = importlib.import_module("distributed")
+    worker = distributed.get_worker()
+
+    def tell(kind: str, **more: object) -> None:
+        worker.log_event(_TOPIC, {"kind": kind, "key": key, "place": worker.address, **more})
+
+    source, sink = os.pipe()
+    with os.fdopen(source, "rb") as stopped:
+        with _RUNNING.lock:
+            _RUNNING.pipes[key] = sink
+        try:
+            tell("began")
+            machine = HostMachine(home=user_home(), variables=_variables(), share=worker.state.nthreads)
+            made = machine.make(
+                key,
+                parcel,
+                on_lack=lambda: tell("lacks"),
+                on_activity=lambda slot, text: tell("says", slot=slot, text=text),
+                interrupt=Interrupt(stopped),
+            )
+        except InterruptedWorkError:
+            return worker.address, None
+        except UserError as error:
+            return worker.address, error
+        except Exception:
+            return worker.address, RuntimeError(traceback.format_exc())
+        finally:
+            with _RUNNING.lock:
+                del _RUNNING.pipes[key]
+                os.close(sink)
+    return worker.address, made
+
+
+def _stop(key: str) -> None:
+    with _RUNNING.lock:
+        if key in _RUNNING.pipes:
+            os.write(_RUNNING.pipes[key], b".")
+
+
+async def _at_host(
+    function: Callable[..., object], arguments: tuple[object, ...], named: Mapping[str, object]
+) -> object:
+    """Call a function beside the loop in which a worker says that it lives."""
+    return await asyncio.to_thread(function, user_home(), *arguments, **named)
+
+
+def _variables() -> dict[str, str]:
+    """What commands inherit at a host: its variables, but for those that dask has set for its own process."""
+    dask: Any = importlib.import_module("dask")
+    own: Mapping[str, object] = dask.config.get("distributed.nanny.pre-spawn-environ", {})
+    return {name: text for name, text in os.environ.items() if text != str(own.get(name))}

@@ -1,0 +1,267 @@
+"""Workers on many machines that share nothing: probes are tasks of an engine, and travel as parcels.
+
+What the engine loses, and a probe that a host cannot make, is made again, elsewhere if that can be; nothing of a probe
+counts until its result has arrived here.
+"""
+
+import hashlib
+import itertools
+import json
+import platform
+import queue
+import tempfile
+from collections import defaultdict
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from ...errors import UserError, reason
+from ...stack.stack import Stack
+from ...workspace.home import Home
+from ...workspace.workspace import Workspace
+from ..records import ProbeRequest
+from ..workers.pool import MadeAgain
+from ..workers.worker import Activity, Done
+from .delivery import ArrivedProbe, Delivery
+from .engine import Began, Ended, Engine, Lacks, LostPlaceError, Says, Told
+from .making import MadeProbe
+from .parcel import ParcelMaker, ProbeParcel
+
+_MOST_TRIES = 4
+"""So many hosts that cannot make a probe, or are lost in it, are no accident."""
+_TRANSFERS = 8
+"""Hosts that are sent something at once."""
+
+OpenEngine = Callable[[Callable[[Told], None]], Engine]
+"""Connects to an engine, which tells what happens to the function it is given. Raises `UserError`."""
+
+
+@dataclass(eq=False)
+class _Probe:
+    """A probe that is wanted."""
+
+    number: int
+    parcel: ProbeParcel
+    key: str
+    """Its name for the engine: the same for the same probe of a bisection that goes on after a stop."""
+    tries: int = 0
+    place: str | None = None
+    """Where it was begun last."""
+    avoid: set[str] = field(default_factory=set[str])
+
+
+@dataclass(frozen=True)
+class _Arrived:
+    """A result that is here; or why it is not."""
+
+    key: str
+    place: str
+    result: ArrivedProbe | Exception
+
+
+class Farm:
+    """Has `jobs` probes of one stack made at once. All methods are for one thread."""
+
+    def __init__(self, stack: Stack, home: Home, *, jobs: int, open_engine: OpenEngine) -> None:
+        self._stack = stack
+        self._home = home
+        self.jobs = jobs
+        self._open_engine = open_engine
+        self._inbox: queue.SimpleQueue[Told | _Arrived] = queue.SimpleQueue()
+        self._numbers = itertools.count(1)
+        self._starts: defaultdict[str, itertools.count[int]] = defaultdict(itertools.count)
+        """How often each probe was started, by its name."""
+        self._probes: dict[str, _Probe] = {}
+        """Those that are wanted, by key."""
+        self._sending: set[str] = set()
+        self._stored: list[str] = []
+        """Keys of results that have been handed on."""
+
+    def __enter__(self) -> Self:
+        """Connect to the engine. Raises `UserError`."""
+        self._folder = tempfile.TemporaryDirectory()
+        self._parcels = ParcelMaker(self._stack, Workspace(self._stack, self._home), Path(self._folder.name))
+        self._engine = self._open_engine(self._inbox.put)
+        self._delivery = Delivery(self._engine, self._parcels)
+        self._transfers = ThreadPoolExecutor(_TRANSFERS)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._transfers.shutdown(wait=False, cancel_futures=True)
+        for key in self._stored:
+            self._engine.release(key)
+        for probe in self._probes.values():
+            self._engine.stop(probe.key)
+        self._engine.close()
+        self._transfers.shutdown()
+        self._folder.cleanup()
+
+    def begin(self, request: ProbeRequest) -> int:
+        """Have a probe made; the result is the number by which events name it. Raises `UserError`."""
+        parcel = self._parcels.parcel(request)
+        name = _name_of(request, self._stack)
+        probe = _Probe(next(self._numbers), parcel, self._new_key(name))
+        self._probes[probe.key] = probe
+        self._start(probe)
+        return probe.number
+
+    def _new_key(self, name: str) -> str:
+        """The next key of a probe: what is still told of an earlier one, which was stopped or lost, is not of this."""
+        return f"{name}-{next(self._starts[name])}"
+
+    def cancel(self, number: int) -> None:
+        """Stop a probe, wherever it is. Nothing more is heard of it."""
+        probe = next((each for each in self._probes.values() if each.number == number), None)
+        if probe is None:
+            return
+        del self._probes[probe.key]
+        self._transfers.submit(self._engine.stop, probe.key)
+
+    def next_event(self, *, timeout: float | None) -> Activity | Done | MadeAgain | None:
+        """Wait for news of the probes under way; None where there is none, after `timeout` seconds at the latest.
+
+        Raises:
+            UserError: a probe can be made nowhere.
+            RuntimeError: a host failed by a fault of this program.
+        """
+        try:
+            return self._next_event(timeout)
+        except OSError as error:
+            raise UserError(
+                f"{error.filename or self._home.bisections}: expected to be able to write here: {reason(error)}; "
+                "free space or set PRECISION_BISECT_HOME to a folder with room, then resume"
+            ) from error
+
+    def _next_event(self, timeout: float | None) -> Activity | Done | MadeAgain | None:
+        self._release_stored()
+        try:
+            message = self._inbox.get(timeout=timeout)
+        except queue.Empty:
+            return None
+        probe = self._probes.get(message.key)
+        if probe is not None:
+            return self._event_of(probe, message)
+        if isinstance(message, _Arrived) and isinstance(message.result, ArrivedProbe):
+            message.result.discard()
+        return None
+
+    def _event_of(self, probe: _Probe, message: Told | _Arrived) -> Activity | Done | MadeAgain | None:
+        match message:
+            case Began(place=place):
+                return self._began(probe, place)
+            case Lacks(place=place):
+                self._send(probe, place)
+            case Says(slot=slot, text=text):
+                return Activity(probe.number, slot, text)
+            case Ended(place=place, made=made):
+                if not isinstance(made, MadeProbe):
+                    return self._again(probe, place, made)
+                self._transfers.submit(self._fetch, probe, made, place)
+            case _Arrived(place=place, result=Exception() as error):
+                return self._again(probe, place, error)
+            case _Arrived(result=ArrivedProbe() as arrived):
+                return self._arrived(probe, arrived)
+            case _:
+                raise AssertionError(message)
+        return None
+
+    def _start(self, probe: _Probe) -> None:
+        request = probe.parcel.request
+        is_board = self._stack.platforms[request.platform].board
+        self._engine.start(
+            probe.key,
+            probe.parcel,
+            resources={request.platform: 1} if is_board else {},
+            avoid=frozenset(probe.avoid),
+        )
+
+    def _began(self, probe: _Probe, place: str) -> MadeAgain | None:
+        """The engine runs a task anew whose worker it lost."""
+        lost, probe.place = probe.place, place
+        return None if lost is None else MadeAgain(probe.number, f"its worker at {lost} was lost")
+
+    def _send(self, probe: _Probe, place: str) -> None:
+        if probe.key not in self._sending:
+            self._sending.add(probe.key)
+            self._transfers.submit(self._deliver, probe.key, probe.parcel, place)
+
+    def _deliver(self, key: str, parcel: ProbeParcel, place: str) -> None:
+        try:
+            self._delivery.send(parcel, place)
+        except LostPlaceError:
+            pass  # the engine runs the task elsewhere, which says again what is lacking there
+        except Exception as error:
+            self._engine.stop(key)
+            self._inbox.put(_Arrived(key, place, error))
+        finally:
+            self._sending.discard(key)
+
+    def _fetch(self, probe: _Probe, made: MadeProbe, place: str) -> None:
+        try:
+            arrived = self._delivery.fetch(made, place, probe.parcel.request.directory)
+        except Exception as error:
+            self._inbox.put(_Arrived(made.key, place, error))
+        else:
+            self._inbox.put(_Arrived(made.key, place, arrived))
+
+    def _arrived(self, probe: _Probe, arrived: ArrivedProbe) -> Done:
+        result = arrived.kept_in(probe.parcel.request.directory)
+        del self._probes[probe.key]
+        self._stored.append(probe.key)
+        return Done(probe.number, result)
+
+    def _again(self, probe: _Probe, place: str, error: Exception | None) -> MadeAgain:
+        """Make a probe anew that was lost, or that a host cannot make."""
+        self._engine.release(probe.key)
+        del self._probes[probe.key]
+        if isinstance(error, OSError):
+            raise error  # there is no room at the driver
+        if error is not None and not isinstance(error, UserError | LostPlaceError):
+            raise RuntimeError(f"a worker failed at {place}: {error}") from error
+        if probe.tries + 1 == _MOST_TRIES:
+            why = "its workers were lost" if error is None else f"at last at {place}: {error}"
+            raise UserError(
+                f"expected a worker that makes the probe {probe.parcel.request.directory}, found {_MOST_TRIES} that "
+                f"do not, {why}; then resume"
+            )
+        probe.tries += 1
+        probe.key = self._new_key(probe.key.rpartition("-")[0])
+        probe.place = None
+        if isinstance(error, UserError):
+            probe.avoid.add(place)
+        self._probes[probe.key] = probe
+        self._start(probe)
+        return MadeAgain(probe.number, "its worker was lost" if error is None else f"{place}: {error}")
+
+    def _release_stored(self) -> None:
+        """What was handed on is in the store by the next call: the engine need not keep it."""
+        for key in self._stored:
+            self._transfers.submit(self._engine.release, key)
+        self._stored.clear()
+
+
+def _name_of(request: ProbeRequest, stack: Stack) -> str:
+    """What names a probe, but for the time that it gets, which depends on the probes before it."""
+    return "probe-" + _digest(
+        {
+            "driver": platform.node(),
+            "directory": str(request.directory),
+            "stack": stack.model_dump(mode="json"),
+            "revisions": dict(request.revisions),
+            "case": str(request.case),
+            "platform": request.platform,
+            "device": request.device,
+            "golden": request.golden.digest if request.golden else None,
+            "bad when": str(request.bad_when),
+            "options": str(request.options),
+        }
+    )
+
+
+def _digest(value: object) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()

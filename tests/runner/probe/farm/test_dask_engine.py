@@ -1,0 +1,117 @@
+"""The engine of dask, with a scheduler and one worker in this process."""
+
+import queue
+from collections.abc import Callable, Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from precision_bisect.runner.errors import UserError
+from precision_bisect.runner.probe.farm.dask_engine import DaskEngine
+from precision_bisect.runner.probe.farm.delivery import Delivery
+from precision_bisect.runner.probe.farm.engine import Began, Ended, Lacks, LostPlaceError, Says, Told
+from precision_bisect.runner.probe.farm.host import lacking
+from precision_bisect.runner.probe.farm.making import MadeProbe
+from precision_bisect.runner.probe.farm.parcel import ParcelMaker
+from precision_bisect.store.vocabulary import Judgement
+from tests.runner.small_stack import SmallStack
+
+dask: Any = pytest.importorskip("dask", reason="dask is not installed")
+distributed: Any = pytest.importorskip("distributed", reason="dask's distributed is not installed")
+
+
+@pytest.fixture(name="address")
+def make_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[str]:
+    monkeypatch.setenv("PRECISION_BISECT_HOME", str(tmp_path / "home-of-host"))
+    with distributed.LocalCluster(
+        n_workers=1, threads_per_worker=1, processes=False, protocol="tcp", dashboard_address=None
+    ) as cluster:
+        yield cluster.scheduler_address
+
+
+class Driver:
+    """An engine, and what it has told."""
+
+    def __init__(self, address: str, small: SmallStack) -> None:
+        self.told: queue.SimpleQueue[Told] = queue.SimpleQueue()
+        self.engine = DaskEngine(address, self.told.put)
+        self.parcels = ParcelMaker(small.stack(), small.workspace(), small.folder / "packed")
+
+    def start(self, small: SmallStack, key: str, **resources: float) -> None:
+        parcel = self.parcels.parcel(small.request())
+        self.engine.start(key, parcel, resources=resources, avoid=frozenset())
+
+    def until(self, wanted: Callable[[Told], bool]) -> Told:
+        while not wanted(told := self.told.get(timeout=60)):
+            pass
+        return told
+
+    def deliver(self, small: SmallStack) -> str:
+        """Send what the host lacks; its place."""
+        lacks = self.until(lambda told: isinstance(told, Lacks))
+        assert isinstance(lacks, Lacks)
+        Delivery(self.engine, self.parcels).send(self.parcels.parcel(small.request()), lacks.place)
+        return lacks.place
+
+
+def test_a_task_tells_what_it_does_and_is_found_by_the_driver_that_comes_after(
+    address: str, small: SmallStack
+) -> None:
+    first = Driver(address, small)
+    first.start(small, "key")
+    began = first.until(lambda told: isinstance(told, Began))
+    place = first.deliver(small)
+    assert began == Began("key", place)
+    first.until(lambda told: isinstance(told, Says) and told.text == "running")
+    first.engine.close()
+    second = Driver(address, small)
+    second.start(small, "key")
+    ended = second.until(lambda told: isinstance(told, Ended))
+    assert isinstance(ended, Ended)
+    assert isinstance(ended.made, MadeProbe)
+    assert ended.made.result.judgement is Judgement.GOOD
+    assert second.told.empty()
+    fetched = small.folder / "fetched"
+    result = Delivery(second.engine, second.parcels).fetch(ended.made, ended.place, fetched).kept_in(fetched)
+    assert result.log == small.folder / "fetched" / "run.log.gz"
+    assert result.log.is_file()
+    second.engine.release("key")
+    second.engine.close()
+
+
+def test_a_stopped_task_ends_and_is_not_heard_of(address: str, small: SmallStack) -> None:
+    small.case = {"command": ["sleep", "600"]}
+    driver = Driver(address, small)
+    driver.start(small, "first")
+    driver.deliver(small)
+    driver.until(lambda told: isinstance(told, Says) and told.text == "running")
+    driver.engine.stop("first")
+    small.case = {"command": ["echo", "RIGHT"]}
+    # It is the only worker: the second begins when the first has ended.
+    driver.parcels = ParcelMaker(small.stack(), small.workspace(), small.folder / "packed")
+    driver.start(small, "second")
+    ended = driver.until(lambda told: isinstance(told, Ended))
+    assert ended.key == "second"
+    driver.engine.close()
+
+
+def test_a_board_that_no_worker_has_is_asked_for_at_once(address: str, small: SmallStack) -> None:
+    driver = Driver(address, small)
+    with pytest.raises(UserError, match="expected a worker with a board a2a3, found none among 1"):
+        driver.start(small, "key", a2a3=1)
+    driver.engine.close()
+
+
+def test_a_worker_that_is_gone_is_told_so(address: str, small: SmallStack) -> None:
+    driver = Driver(address, small)
+    impatient = dask.config.set({"distributed.comm.timeouts.connect": "1s"})
+    with impatient, pytest.raises(LostPlaceError):
+        driver.engine.ask("tcp://127.0.0.1:9", lacking, driver.parcels.parcel(small.request()))
+    driver.engine.close()
+
+
+def test_a_scheduler_that_does_not_answer() -> None:
+    impatient = dask.config.set({"distributed.comm.timeouts.connect": "1s"})
+    with impatient, pytest.raises(UserError, match="expected a scheduler of dask"):
+        DaskEngine("tcp://127.0.0.1:9", lambda told: None)

@@ -1,0 +1,200 @@
+"""A farm of two hosts that share nothing with the driver or each other: probes, golden data, losses, refusals."""
+
+import os
+from collections.abc import Callable, Generator
+from pathlib import Path
+
+import pytest
+
+from precision_bisect.runner.case.case import RunOptions
+from precision_bisect.runner.case.golden import FrozenGolden
+from precision_bisect.runner.errors import UsageError, UserError
+from precision_bisect.runner.probe.farm.farm import Farm
+from precision_bisect.runner.probe.farm.objects import digest_of
+from precision_bisect.runner.probe.records import ProbeResult
+from precision_bisect.runner.probe.workers.pool import MadeAgain
+from precision_bisect.runner.probe.workers.worker import Activity, Done
+from precision_bisect.store.vocabulary import BuildSource, Judgement
+from tests.runner.probe.farm.hosts import Hosts
+from tests.runner.small_stack import SmallStack
+
+BUILD = {
+    "tool": {
+        "command": ["sh", "-c", "cp tool.txt out"],
+        "cwd": "{tool}",
+        "inputs": ["tool"],
+        "outputs": ["tool/out"],
+    }
+}
+
+
+@pytest.fixture(name="hosts")
+def make_hosts(tmp_path: Path) -> Hosts:
+    return Hosts(tmp_path / "hosts")
+
+
+@pytest.fixture(name="farm")
+def make_farm(small: SmallStack, hosts: Hosts) -> Generator[Callable[[], Farm]]:
+    farms: list[Farm] = []
+
+    def of() -> Farm:
+        farm = Farm(small.stack(), small.home, jobs=2, open_engine=hosts.open)
+        farms.append(farm.__enter__())
+        return farm
+
+    yield of
+    for farm in farms:
+        farm.__exit__(None, None, None)
+
+
+def results(farm: Farm, count: int = 1) -> tuple[dict[int, ProbeResult], list[MadeAgain]]:
+    """The next results by number, and what was told of probes made again meanwhile."""
+    found: dict[int, ProbeResult] = {}
+    again: list[MadeAgain] = []
+    while len(found) < count:
+        event = farm.next_event(timeout=60)
+        if isinstance(event, Done):
+            assert event.result is not None
+            found[event.number] = event.result
+        elif isinstance(event, MadeAgain):
+            again.append(event)
+    return found, again
+
+
+def test_a_probe_is_made_of_what_was_sent_and_comes_back_with_its_files(
+    small: SmallStack, farm: Callable[[], Farm], hosts: Hosts, tmp_path: Path
+) -> None:
+    (tmp_path / "own.sh").write_text("echo $PWD; mkdir -p out/run; cp tool/tool.txt out/run; echo RIGHT")
+    small.case = {"command": ["sh", str(tmp_path / "own.sh")], "cwd": "{slot}", "build_output": "out"}
+    workers = farm()
+    request = small.request()
+    number = workers.begin(request)
+    found, again = results(workers)
+    result = found[number]
+    assert (result.judgement, again) == (Judgement.GOOD, [])
+    assert result.log == request.directory / "run.log.gz"
+    assert result.log.is_file()
+    assert result.build_directory == request.directory / "build"
+    assert (request.directory / "build" / "tool.txt").read_text() == "good 1\n"
+    assert str(small.home.cache) not in " ".join(result.command)
+    assert not [*hosts.home("a").made.iterdir()]
+    assert not small.home.slots.exists()
+
+
+def test_only_what_a_host_lacks_travels(small: SmallStack, farm: Callable[[], Farm], hosts: Hosts) -> None:
+    hosts.names = ("a",)
+    small.tool.commit("large", {"large.bin": os.urandom(200_000).hex()})
+    workers = farm()
+    workers.begin(small.request(directory=small.folder / "1"))
+    results(workers)
+    first = hosts.pieces["a"]
+    assert first > 200_000
+    workers.begin(small.request(directory=small.folder / "2"))
+    results(workers)
+    assert hosts.pieces["a"] == first
+    small.tool.commit("bad", {"tool.txt": "bad 2\n"})
+    workers.begin(small.request(directory=small.folder / "3"))
+    ((_, result),) = results(workers)[0].items()
+    assert result.judgement is Judgement.BAD
+    assert hosts.pieces["a"] - first < 2_000
+
+
+def test_a_host_keeps_its_builds(small: SmallStack, farm: Callable[[], Farm], hosts: Hosts) -> None:
+    hosts.names = ("a",)
+    small.steps = BUILD
+    workers = farm()
+    for number in range(2):
+        workers.begin(small.request(directory=small.folder / str(number)))
+    found, again = results(workers, 2)
+    assert [found[number].build_source for number in sorted(found)] == [
+        BuildSource.BUILT,
+        BuildSource.PRESENT,
+    ]
+    assert again == []
+
+
+def test_a_probe_whose_host_is_lost_is_made_at_another(
+    small: SmallStack, farm: Callable[[], Farm], hosts: Hosts
+) -> None:
+    def lose_the_first(key: str, place: str) -> None:
+        if len(hosts.started) == 1:
+            hosts.lose(key, place)
+
+    hosts.on_start = lose_the_first
+    workers = farm()
+    number = workers.begin(small.request())
+    found, again = results(workers)
+    assert again == [MadeAgain(number, "its worker was lost")]
+    assert found[number].judgement is Judgement.GOOD
+    assert [place for _, place in hosts.started] == ["a", "b"]
+
+
+def test_a_host_that_cannot_make_a_probe_is_avoided(
+    small: SmallStack, farm: Callable[[], Farm], hosts: Hosts
+) -> None:
+    (hosts.folder / "a").mkdir(parents=True)
+    (hosts.folder / "a" / "cache").write_text("no folder")
+    workers = farm()
+    number = workers.begin(small.request())
+    found, (again,) = results(workers)
+    assert found[number].judgement is Judgement.GOOD
+    assert again.why.startswith("a: ")
+    assert "expected room to write here" in again.why
+
+
+def test_a_probe_that_no_host_can_make_ends_it(
+    small: SmallStack, farm: Callable[[], Farm], hosts: Hosts, tmp_path: Path
+) -> None:
+    program = tmp_path / "program"
+    program.write_bytes(b"\x7fELF")
+    small.case = {"command": [str(program)]}
+    workers = farm()
+    workers.begin(small.request())
+    program.unlink()
+    with pytest.raises(UserError, match="expected the program that the case's command names, found none"):
+        results(workers)
+    assert {place for _, place in hosts.started} == {"a", "b"}
+
+
+def test_a_stopped_probe_is_not_heard_of_and_leaves_its_host_free(
+    small: SmallStack, farm: Callable[[], Farm], hosts: Hosts
+) -> None:
+    hosts.names = ("a",)
+    small.case = {"command": ["sh", "-c", f"test -e {small.folder}/go || sleep 600; echo RIGHT"]}
+    workers = farm()
+    first = workers.begin(small.request(directory=small.folder / "1"))
+    while not (isinstance(event := workers.next_event(timeout=60), Activity) and event.text == "running"):
+        pass
+    workers.cancel(first)
+    (small.folder / "go").touch()
+    second = workers.begin(small.request(directory=small.folder / "2"))
+    assert [*results(workers)[0]] == [second]
+
+
+def test_frozen_data_arrive_as_they_were_frozen(
+    small: SmallStack, farm: Callable[[], Farm], hosts: Hosts
+) -> None:
+    folder = small.folder / "golden" / "digest"
+    (folder / "in").mkdir(parents=True)
+    (folder / "in" / "x.pt").write_bytes(b"RIGHT\n")
+    (folder / "in" / "empty.pt").write_bytes(b"")
+    golden = FrozenGolden(
+        "digest",
+        folder,
+        {f"in/{name}.pt": digest_of(folder / "in" / f"{name}.pt") for name in ("x", "empty")},
+    )
+    small.case = {
+        "command": ["sh", "-c", 'cat "$2/in/x.pt"', "sh"],
+        "help": ["echo", "--golden-data"],
+        "flags": {"golden_data": ["--golden-data"]},
+    }
+    workers = farm()
+    number = workers.begin(small.request(golden=golden, options=RunOptions(golden_data=folder)))
+    result = results(workers)[0][number]
+    assert result.judgement is Judgement.GOOD
+    assert str(hosts.home("a").golden) in " ".join(result.command)
+
+
+def test_a_persons_case_is_refused(small: SmallStack, farm: Callable[[], Farm]) -> None:
+    with pytest.raises(UsageError, match="--interactive"):
+        farm().begin(small.request(by_hand=True))

@@ -1,0 +1,66 @@
+"""A farm of hosts that share nothing: neither a folder nor a name, with a driver that sees none of their files."""
+
+import shutil
+import subprocess
+from collections.abc import Callable, Generator
+from pathlib import Path
+
+import pytest
+
+from precision_bisect.store.vocabulary import ProbeState
+from tests.support.interrupts import obey_interrupts
+from tests.support.program import PROGRAM
+from tests.system.slow_line import SlowLine
+from tests.system.workers import namespaces
+
+pytest.importorskip("distributed", reason="dask's distributed is not installed")
+
+
+@pytest.fixture(name="farm")
+def make_farm(tmp_path: Path) -> Generator[namespaces.Farm]:
+    why = namespaces.absent()
+    if why is not None:
+        pytest.skip(why)
+    with namespaces.Farm(tmp_path, ("a", "b", "c")) as farm:
+        yield farm
+
+
+@pytest.fixture(name="make")
+def make_line(tmp_path: Path) -> Generator[Callable[..., SlowLine]]:
+    def of(**options: object) -> SlowLine:
+        return SlowLine(tmp_path, **options)  # type: ignore[arg-type]
+
+    yield of
+    shutil.rmtree(tmp_path, ignore_errors=True)
+
+
+def start(farm: namespaces.Farm, line: SlowLine, *words: str) -> "subprocess.Popen[str]":
+    """Start the driver beside the scheduler."""
+    return subprocess.Popen(
+        farm.middle.words(*PROGRAM, *words),
+        cwd=line.folder,
+        env={**line.variables, "DASK_SCHEDULER_ADDRESS": farm.address},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=obey_interrupts,
+    )
+
+
+@pytest.mark.long
+def test_three_hosts_that_share_nothing_find_it(farm: namespaces.Farm, make: Callable[..., SlowLine]) -> None:
+    line = make()
+    process = start(farm, line, *line.arguments, "--jobs", "3", "--backend", "dask")
+    _, err = process.communicate()
+    assert process.returncode == 0, err
+    probes = line.check()
+    finished = [probe for probe in probes if probe.state is ProbeState.FINISHED]
+    assert {probe.host for probe in finished} == {"a", "b", "c"}
+    assert not (line.folder / "built").exists()
+    for name in farm.names:
+        built = farm.read(name, "built")
+        assert sorted(built) == sorted(set(built))
+        assert {str(line.shas.index(probe.commit)) for probe in finished if probe.host == name} <= {*built}
+    logs = {log.parent.name for log in (line.folder / "home").glob("state/bisections/*/probes/*/run.log.gz")}
+    assert {f"{probe.ordinal:04d}" for probe in finished} <= logs
