@@ -11,6 +11,7 @@ from precision_bisect.store.vocabulary import ProbeState
 from tests.support.interrupts import obey_interrupts
 from tests.support.program import PROGRAM
 from tests.system.slow_line import SlowLine
+from tests.system.test_stops import wait_for_a_run
 from tests.system.workers import namespaces
 
 pytest.importorskip("distributed", reason="dask's distributed is not installed")
@@ -64,3 +65,16 @@ def test_three_hosts_that_share_nothing_find_it(farm: namespaces.Farm, make: Cal
         assert {str(line.shas.index(probe.commit)) for probe in finished if probe.host == name} <= {*built}
     logs = {log.parent.name for log in (line.folder / "home").glob("state/bisections/*/probes/*/run.log.gz")}
     assert {f"{probe.ordinal:04d}" for probe in finished} <= logs
+
+
+@pytest.mark.long
+def test_a_host_without_power_costs_its_run_alone(
+    farm: namespaces.Farm, make: Callable[..., SlowLine]
+) -> None:
+    line = make(commits=64)
+    process = start(farm, line, *line.arguments, "--jobs", "3", "--backend", "dask")
+    wait_for_a_run(process, 4)
+    farm.kill("b")
+    _, err = process.communicate()
+    assert process.returncode == 0, err
+    line.check()
