@@ -1,6 +1,8 @@
 """The engine of dask, with a scheduler and one worker in this process."""
 
 import queue
+import shutil
+import subprocess
 from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
@@ -21,9 +23,15 @@ dask: Any = pytest.importorskip("dask", reason="dask is not installed")
 distributed: Any = pytest.importorskip("distributed", reason="dask's distributed is not installed")
 
 
+@pytest.fixture(name="host")
+def make_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    home = str(tmp_path / "home-of-host")
+    monkeypatch.setenv("PRECISION_BISECT_HOME", home)
+    return home
+
+
 @pytest.fixture(name="address")
-def make_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[str]:
-    monkeypatch.setenv("PRECISION_BISECT_HOME", str(tmp_path / "home-of-host"))
+def make_cluster(host: str) -> Generator[str]:
     with distributed.LocalCluster(
         n_workers=1, threads_per_worker=1, processes=False, protocol="tcp", dashboard_address=None
     ) as cluster:
@@ -78,6 +86,41 @@ def test_a_task_tells_what_it_does_and_is_found_by_the_driver_that_comes_after(
     assert result.log.is_file()
     second.engine.release("key")
     second.engine.close()
+
+
+def test_certificates_of_dask_secure_all_that_travels(small: SmallStack, tmp_path: Path, host: str) -> None:
+    key, certificate = str(tmp_path / "key.pem"), str(tmp_path / "certificate.pem")
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("openssl is not installed")
+    words = ("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=farm")
+    subprocess.run([openssl, *words, "-keyout", key, "-out", certificate], check=True, capture_output=True)
+    tls: dict[str, object] = {
+        "distributed.comm.tls.ca-file": certificate,
+        "distributed.comm.require-encryption": True,
+    }
+    for role in ("client", "scheduler", "worker"):
+        tls |= {f"distributed.comm.tls.{role}.key": key, f"distributed.comm.tls.{role}.cert": certificate}
+    with (
+        dask.config.set(tls),
+        distributed.LocalCluster(
+            n_workers=1,
+            threads_per_worker=1,
+            processes=False,
+            protocol="tls",
+            security=distributed.Security(),
+            dashboard_address=None,
+        ) as cluster,
+    ):
+        assert cluster.scheduler_address.startswith("tls://")
+        driver = Driver(cluster.scheduler_address, small)
+        driver.start(small, "key")
+        driver.deliver(small)
+        ended = driver.until(lambda told: isinstance(told, Ended))
+        assert isinstance(ended, Ended)
+        assert isinstance(ended.made, MadeProbe)
+        driver.engine.release("key")
+        driver.engine.close()
 
 
 def test_a_stopped_task_ends_and_is_not_heard_of(address: str, small: SmallStack) -> None:
