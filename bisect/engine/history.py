@@ -100,6 +100,16 @@ class AskPatches:
 
 
 @dataclass(frozen=True, kw_only=True)
+class AskApplies:
+    """On top of which commits can the change of one be made? Answer: a tuple of full commit ids, or None where git is
+    too old to try it without a worktree."""
+
+    repository: str
+    change: str
+    commits: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class AskPins:
     """What does every pin of the stack say at both ends? Answer: a tuple of `PinRecord`."""
 
@@ -116,6 +126,7 @@ HistoryQuestion: TypeAlias = (
     | AskYardstick
     | AskMergeBase
     | AskPatches
+    | AskApplies
     | AskPins
 )
 HistoryAnswer: TypeAlias = (

@@ -10,6 +10,7 @@ from ..result import PinRecord
 from ..search.evidence.blamed_file import BlamedFile
 from ..search.model.rates import Rates
 from .history import (
+    AskApplies,
     AskBlamedFile,
     AskFirstParents,
     AskMergeBase,
@@ -92,6 +93,8 @@ class Known:
     def answer(self, question: AskMergeBase) -> str | None: ...
     @overload
     def answer(self, question: AskPatches) -> tuple[str, ...]: ...
+    @overload
+    def answer(self, question: AskApplies) -> tuple[str, ...] | None: ...
     @overload
     def answer(self, question: AskPins) -> tuple[PinRecord, ...]: ...
     def answer(self, question: HistoryQuestion) -> object:

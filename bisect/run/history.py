@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Literal
 
-from ...runner.git.cherry_picks import patches_in
+from ...runner.git.cherry_picks import applies_to, patches_in
 from ...runner.git.repository import GitRepository
 from ...runner.git.revisions import NoPinError, Revisions
 from ...runner.stack.parts import Overlay
@@ -16,6 +16,7 @@ from ..commits.moved_yardstick import MovedYardstick
 from ..commits.range import LoadedRange
 from ..commits.yardstick import moved_yardstick
 from ..engine.history import (
+    AskApplies,
     AskBlamedFile,
     AskFirstParents,
     AskMergeBase,
@@ -70,7 +71,7 @@ class HistoryReader:
                 return self._yardstick(question)
             case AskMergeBase():
                 return self._merge_base(question)
-            case AskPatches():
+            case AskPatches() | AskApplies():
                 return self._patches(question)
             case AskPins():
                 return self._pins(question)
@@ -142,7 +143,10 @@ class HistoryReader:
             self._workspace.ensure_commit(question.repository, sha)
         return self._workspace.clones[question.repository].merge_base(question.one, question.other)
 
-    def _patches(self, question: AskPatches) -> tuple[str, ...]:
+    def _patches(self, question: AskPatches | AskApplies) -> tuple[str, ...] | None:
+        if isinstance(question, AskApplies):
+            clone = self._workspace.clones[question.repository]
+            return applies_to(clone, question.change, question.commits)
         revisions = self._revisions.complete({question.repository: question.commit})
         return tuple(patches_in(revisions, question.repository))
 

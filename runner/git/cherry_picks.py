@@ -3,9 +3,15 @@
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 
+from ...store.commit import MAKER, MAKER_EMAIL
 from ..errors import UserError
 from ..stack.parts import Model
 from .repository import GitError, GitRepository
+
+IDENTITY = ("-c", f"user.name={MAKER}", "-c", f"user.email={MAKER_EMAIL}")
+"""Who makes the commits of private repositories."""
+_CONFLICTS = 1
+"""The exit code of `git merge-tree` where a merge has conflicts."""
 
 
 class CherryPick(Model):
@@ -50,6 +56,29 @@ class CherryPicks:
             frozenset(self._git.run("rev-list", f"{pick.old}..{pick.new}", "--").split())
             for pick in self._picks
         ]
+
+
+def applies_to(clone: GitRepository, change: str, commits: Sequence[str]) -> tuple[str, ...] | None:
+    """Those of some commits on top of which a commit's change can be made; None where git, before 2.38, cannot merge
+    without a worktree. `clone` is a private repository, which is given commits that nothing refers to."""
+
+    def of_tree(commit: str, *parents: str) -> str:
+        named = (word for parent in parents for word in ("-p", parent))
+        return clone.run(*IDENTITY, "commit-tree", f"{commit}^{{tree}}", *named, "-m", commit)
+
+    # What git merges has to share a parent: that of the change is put before both.
+    before = of_tree(f"{change}^")
+    after = of_tree(change, before)
+    applies: list[str] = []
+    for commit in commits:
+        try:
+            clone.run("merge-tree", "--write-tree", of_tree(commit, before), after)
+        except GitError as error:
+            if error.status != _CONFLICTS:
+                return None
+        else:
+            applies.append(commit)
+    return tuple(applies)
 
 
 def apply_patch(worktree: GitRepository, sha: str) -> None:

@@ -6,13 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 
-from ...store.commit import MAKER, MAKER_EMAIL
 from ..errors import UsageError
 from ..stack.parts import Overlay
 from ..stack.stack import Stack
+from .cherry_picks import IDENTITY
 from .repository import GitRepository, TreeEntry
-
-_IDENTITY = ("-c", f"user.name={MAKER}", "-c", f"user.email={MAKER_EMAIL}")
 
 
 class OverlayReader:
@@ -106,7 +104,7 @@ class OverlayReader:
                     shutil.copy2(repository.path / file, root / file, follow_symlinks=False)
                 worktree.run("add", "--force", "--all", ".")
                 tree = worktree.run("write-tree")
-                commit = worktree.run(*_IDENTITY, "commit-tree", tree, "-m", f"{path} as on disk")
+                commit = worktree.run(*IDENTITY, "commit-tree", tree, "-m", f"{path} as on disk")
             finally:
                 clone.run("worktree", "remove", "--force", str(root))
         clone.run("update-ref", kept_as(commit), commit)

@@ -17,6 +17,8 @@ _PREDICATE_VERDICTS = {
     Judgement.SKIP: Verdict.UNKNOWN,
 }
 
+_PATCH_CONFLICT = "cherry-pick: "
+"""How the signature of a patch that does not apply begins."""
 _LONGEST = 160
 """Letters of a signature."""
 
@@ -131,11 +133,18 @@ def not_frozen(option: str, why: str) -> Classification:
     return Classification(verdict=Verdict.UNKNOWN, signature=signature, evidence=(evidence,), metrics={})
 
 
+def was_patch_conflict(signature: str | None) -> bool:
+    """Whether a verdict says that a patch did not apply, so that nothing was built or run."""
+    return signature is not None and signature.startswith(_PATCH_CONFLICT)
+
+
 def patch_conflict(what: str) -> Classification:
     """A patch that was to unbreak the commit does not apply to it."""
     evidence = Evidence(
-        stream="ending", line=0, text=f"cherry-pick: {what}", why="without the patch it is another experiment"
+        stream="ending",
+        line=0,
+        text=f"{_PATCH_CONFLICT}{what}",
+        why="without the patch it is another experiment",
     )
-    return Classification(
-        verdict=Verdict.UNKNOWN, signature=f"cherry-pick: {what}"[:_LONGEST], evidence=(evidence,), metrics={}
-    )
+    signature = f"{_PATCH_CONFLICT}{what}"[:_LONGEST]
+    return Classification(verdict=Verdict.UNKNOWN, signature=signature, evidence=(evidence,), metrics={})

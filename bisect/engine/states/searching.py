@@ -22,7 +22,7 @@ from ..range_search import RangeSearch
 from .answer.concluding import Concluding, without_culprit
 from .answer.enclosing import Enclosing
 from .answer.naming import ConfirmedCulprit, named_commit
-from .answer.wall import wall_between
+from .answer.wall import trial_of_mending, wall_between
 from .parents import CheckingParents
 from .state import Advance, BisectionState, Move, Wait, load_all
 
@@ -61,6 +61,10 @@ class Searching(BisectionState):
             return Wait(Needs(start=start, cancel=cancel, notes=(_told(decision, posterior, search),)))
         if numbers:
             return Wait(Needs(cancel=tuple(numbers)))
+        if isinstance(decision, OnlySkipped) and (
+            wait := load_all(known, *trial_of_mending(search, known, decision.candidates))
+        ):
+            return wait
         nodes = search.loaded.collapsed.nodes
         culprit = decision.culprit if isinstance(decision, Found) else None
         earlier = tuple(

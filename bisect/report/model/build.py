@@ -7,6 +7,7 @@ from typing import Literal
 from sqlalchemy.orm import Session
 
 from ....runner.git.cherry_picks import CherryPick, patches_in
+from ....runner.probe.judgement import was_patch_conflict
 from ....runner.workspace.environment import moved
 from ....runner.workspace.home import command_line
 from ....store.vocabulary import Judgement, Phase, Seeks
@@ -152,7 +153,7 @@ def _patch(rows: Rows, pick: CherryPick) -> PatchReport:
     used = (
         probe.revisions[repository]
         for probe in rows.probes
-        if pick.commit in patches_in(probe.revisions, repository)
+        if pick.commit in patches_in(probe.revisions, repository) and not was_patch_conflict(probe.signature)
     )
     return PatchReport(
         repository=repository,

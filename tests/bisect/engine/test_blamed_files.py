@@ -1,16 +1,17 @@
 """A bisection asks what the errors of untestable commits blame, and tries no more of those that hold the same."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from precision_bisect.bisect.engine.history import AskBlamedFile
+from precision_bisect.bisect.engine.history import AskApplies, AskBlamedFile
 from precision_bisect.bisect.run.loop import Loop
 from precision_bisect.bisect.search.evidence.blamed_file import BlamedFile
 from precision_bisect.bisect.search.graph.graph import CommitGraph
 from precision_bisect.runner.verdict.compiler_errors import CompilerError
+from precision_bisect.store.commit import TreeChange
 from precision_bisect.store.vocabulary import BisectionOutcome, Judgement
 from tests.bisect.engine.simulated import Machine, SimulatedBisection, SimulatedTask, loaded_range
 from tests.bisect.search.search_histories import line
@@ -21,11 +22,23 @@ ERROR = CompilerError(path="src/a.hpp", line=7, message="ambiguous")
 
 
 def searched(
-    culprit: int, *, named: bool, earlier: Collection[int] = (), wall: Collection[int] = WALL
+    culprit: int,
+    *,
+    named: bool,
+    earlier: Collection[int] = (),
+    wall: Collection[int] = WALL,
+    applies: Callable[[AskApplies], tuple[str, ...] | None] = lambda question: question.commits,
+    mends: str = "src/a.hpp",
 ) -> tuple[SimulatedTask, list[int], list[AskBlamedFile]]:
     """The search, the untestable commits that were tried, and what was asked about their errors. `earlier` are those
-    that other bisections could not build."""
+    that other bisections could not build; `applies` says at which commits the change behind the wall can be made, which
+    is one of the file `mends`."""
     loaded = loaded_range([*map(str, range(120))], CommitGraph(line(120)), "good")
+    node = loaded.collapsed.nodes[WALL.stop]
+    change = TreeChange(path=mends, old_mode="100644", old_object="1", new_mode="100644", new_object="2")
+    nodes = [*loaded.collapsed.nodes]
+    nodes[WALL.stop] = replace(node, members=(replace(node.commit, changes=(change,)),))
+    loaded = replace(loaded, collapsed=replace(loaded.collapsed, nodes=nodes))
     asked: list[AskBlamedFile] = []
     tried: list[int] = []
 
@@ -46,7 +59,7 @@ def searched(
             outcome=outcome,
             machine=Machine(),
             errors=lambda content: (ERROR,) if named else (),
-            answers={AskBlamedFile: blamed},
+            answers={AskBlamedFile: blamed, AskApplies: applies},
         )
     )
     Loop(task.simulated.machine).run([task])
@@ -75,6 +88,39 @@ def test_a_wall_that_holds_the_culprit_is_told_and_not_tried_to_its_end(culprit:
         "were tried do not compile for (src/a.hpp:7: ambiguous), which 90 mends; to test them with its change, add "
         "--cherry-pick 90@19..89"
     )
+
+
+@pytest.mark.parametrize(
+    ("applies", "mends", "advice"),
+    [
+        (None, "src/a.hpp", "; to test them with its change where that applies, add --cherry-pick 90@19..89"),
+        (
+            ("88", "89"),
+            "src/a.hpp",
+            ", whose change does not apply to 68 of these 70; to test them with that file as it is there, add "
+            "--overlay src/a.hpp@90",
+        ),
+        (
+            ("88", "89"),
+            "src/b.hpp",
+            ", whose change does not apply to 68 of these 70; to test the others with it, add --cherry-pick 90@19..89",
+        ),
+        ((), "src/b.hpp", ", whose change does not apply to 70 of these 70"),
+    ],
+)
+def test_what_does_not_apply_is_not_advised(applies: tuple[str, ...] | None, mends: str, advice: str) -> None:
+    asked: list[AskApplies] = []
+
+    def at(question: AskApplies) -> tuple[str, ...] | None:
+        asked.append(question)
+        return applies
+
+    task, _, _ = searched(50, named=True, applies=at, mends=mends)
+    assert task.conclusion is not None
+    assert task.conclusion.message.endswith(f", which 90 mends{advice}")
+    assert asked == [
+        AskApplies(repository="line", change="90", commits=tuple(str(commit) for commit in WALL))
+    ]
 
 
 @pytest.mark.parametrize("culprit", [5, 91])

@@ -5,6 +5,7 @@ import pytest
 from precision_bisect.bisect.commits.moved_pin import MovedPin
 from precision_bisect.bisect.commits.range import LoadedRange, Range
 from precision_bisect.bisect.engine.history import (
+    AskApplies,
     AskBlamedFile,
     AskFirstParents,
     AskMergeBase,
@@ -105,6 +106,8 @@ def test_a_range_a_moved_pin_and_where_its_ends_parted(small: SmallStack) -> Non
     assert isinstance(line, FirstParents)
     assert line.commits[:3] == (moved, edited, good)
     assert reads.answer(AskPatches(repository="tool", commit=moved)) == ()
+    applies = AskApplies(repository="tool", change=edited, commits=(good, moved))
+    assert reads.answer(applies) == (good, moved)
 
 
 def test_what_an_error_blames_is_read_from_the_range_that_was_asked_about(small: SmallStack) -> None:

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -26,17 +27,22 @@ def history(repository: TestRepository, culprit: int) -> list[str]:
     return commits
 
 
-def bisected(repository: TestRepository, folder: Path, commits: list[str]) -> tuple[int, dict[str, object]]:
+def bisected(
+    repository: TestRepository, folder: Path, commits: list[str], *options: str
+) -> tuple[int, dict[str, object]]:
     """The exit code and the report."""
-    words = ["--good", commits[0], "--bad", commits[-1], "-o", str(folder / "out"), "--", "sh", "-c", CHECK]
+    ends = ["--good", commits[0], "--bad", commits[-1]]
+    words = [*ends, "-o", str(folder / "out"), *options, "--", "sh", "-c", CHECK]
     done = run(repository.path, folder / "home", *words)
     return done.returncode, json.loads((folder / "out" / "report.json").read_text())
 
 
+def list_of(report: dict[str, object], key: str) -> list[dict[str, Any]]:
+    return cast(list[dict[str, Any]], report[key])
+
+
 def skipped(report: dict[str, object]) -> set[str]:
-    probes = report["probes"]
-    assert isinstance(probes, list)
-    return {probe["commit"] for probe in probes if probe["judgement"] == "skip"}
+    return {probe["commit"] for probe in list_of(report, "probes") if probe["judgement"] == "skip"}
 
 
 @pytest.mark.long
@@ -64,5 +70,16 @@ def test_where_it_holds_the_culprit_it_is_said_what_mends_it(
     assert "include/a.hpp:3: " in message
     mends, before, last = commits[WALL.stop][:12], commits[WALL.start - 1][:12], commits[WALL.stop - 1][:12]
     assert message.endswith(
-        f"which {mends} mends; to test them with its change, add --cherry-pick {mends}@{before}..{last}"
-    )
+        f"which {mends} mends, whose change does not apply to 27 of these 28; to test them with that file as it is "
+        f"there, add --overlay include/a.hpp@{mends}"
+    ), message
+    # With the change of the commit, as far as it applies, the answer stays; with its file the culprit is found.
+    pick = ("--cherry-pick", f"{mends}@{before}..{last}")
+    code, report = bisected(repository, tmp_path, commits, *pick)
+    assert code == 3
+    (patch,) = list_of(report, "cherry_picks")
+    tried = {probe["commit"] for probe in list_of(report, "probes")} & {*commits[WALL.start : WALL.stop]}
+    assert tried
+    assert set(patch["used_at"]) == tried & {commits[WALL.stop - 1]}
+    assert bisected(repository, tmp_path, commits, "--overlay", f"include/a.hpp@{mends}")[0] == 0
+    assert found(tmp_path / "out") == commits[20]

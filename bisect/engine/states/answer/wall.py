@@ -1,22 +1,58 @@
 """Commits that cannot be tested because of one error, among which the culprit lies."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from .....runner.verdict.compiler_errors import CompilerError
-from ....commits.range import LoadedRange
 from ....search.evidence.blamed_file import BlamedFile
 from ....search.graph.graph import Mask
+from ...history import AskApplies
 from ...known import Known
-from ...range_search import RangeSearch
+from ...range_search import Blame, RangeSearch
+from .mending import advice_of, commit_behind, mending_of
 
 _SHORT = 12
+
+
+def trial_of_mending(search: RangeSearch, known: Known, suspects: Sequence[int]) -> tuple[AskApplies, ...]:
+    """What has to be asked before `wall_between` can say how the suspects are made testable."""
+    wall = _wall(search, known, suspects)
+    mending = None if wall is None else mending_of(search.loaded, wall.fails, wall.inside)
+    return () if mending is None else (mending.trial,)
 
 
 def wall_between(search: RangeSearch, known: Known, suspects: Sequence[int]) -> str:
     """What most of the suspects cannot be tested for, what mends it, and how to test them nevertheless; empty where no
     error tells."""
+    wall = _wall(search, known, suspects)
+    if wall is None:
+        return ""
+    said = (
+        f": {len(wall.inside)} of them hold what the {wall.tried} that were tried do not compile for "
+        f"({_told(wall.blame.error)})"
+    )
+    mending = mending_of(search.loaded, wall.fails, wall.inside)
+    if mending is not None:
+        advice = advice_of(mending, wall.blame.file.path, known.answer(mending.trial))
+        return f"{said}, which {mending.commit.sha[:_SHORT]} mends{advice}"
+    behind = commit_behind(search.loaded, wall.fails, wall.inside)
+    return said if behind is None else f"{said}, which {behind.sha[:_SHORT]} mends"
+
+
+@dataclass(frozen=True)
+class _Wall:
+    """Suspects that one error keeps from being tested: which (`inside`), among all candidates that it does (shape [n]),
+    and how many contents were tried."""
+
+    blame: Blame
+    fails: Mask
+    inside: tuple[int, ...]
+    tried: int
+
+
+def _wall(search: RangeSearch, known: Known, suspects: Sequence[int]) -> _Wall | None:
     contents = {search.loaded.candidate_contents[node] for node in suspects}
     walls = [
         (_alike(blame.file, search.evidence.nodes_of(blame.content)[0]), blame)
@@ -24,14 +60,10 @@ def wall_between(search: RangeSearch, known: Known, suspects: Sequence[int]) -> 
         if blame.content in contents
     ]
     if not walls:
-        return ""
-    wall, most = max(walls, key=lambda each: int(each[0][[*suspects]].sum()))
-    tried = {blame.content for alike, blame in walls if np.array_equal(alike, wall)}
-    mended = _mended_by(search.loaded, wall, suspects)
-    return (
-        f": {int(wall[[*suspects]].sum())} of them hold what the {len(tried)} that were tried do not compile for "
-        f"({_told(most.error)}){mended}"
-    )
+        return None
+    fails, most = max(walls, key=lambda each: int(each[0][[*suspects]].sum()))
+    tried = {blame.content for alike, blame in walls if np.array_equal(alike, fails)}
+    return _Wall(most, fails, tuple(node for node in suspects if fails[node]), len(tried))
 
 
 def _alike(file: BlamedFile, node: int) -> Mask:
@@ -42,22 +74,3 @@ def _alike(file: BlamedFile, node: int) -> Mask:
 
 def _told(error: CompilerError) -> str:
     return f"{error.path}:{error.line}: {error.message}"
-
-
-def _mended_by(loaded: LoadedRange, wall: Mask, suspects: Collection[int]) -> str:
-    """The first commit behind the wall that does not fail so, and the option that makes its change inside too."""
-    parents = loaded.graph.parents
-    behind = (node for node in range(len(parents)) if not wall[node] and any(wall[p] for p in parents[node]))
-    inside = {node for node in suspects if wall[node]}
-    mending = next(
-        (node for node in behind if inside & {*np.flatnonzero(loaded.graph.ancestors(node))}), None
-    )
-    if mending is None:
-        return ""
-    commit = loaded.collapsed.nodes[mending].commit
-    first = loaded.collapsed.nodes[min(inside)].commit
-    if len(commit.parents) != 1 or not first.parents:
-        return f", which {commit.sha[:_SHORT]} mends"
-    stretch = f"{first.parents[0][:_SHORT]}..{commit.parents[0][:_SHORT]}"
-    option = f"--cherry-pick {commit.sha[:_SHORT]}@{stretch}"
-    return f", which {commit.sha[:_SHORT]} mends; to test them with its change, add {option}"
