@@ -1,15 +1,17 @@
-"""An end that lacks a module or a tool says so before minutes of building."""
+"""An end that lacks a module or a tool, and a checkout that lacks a submodule, say so before minutes of building."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import product
 
 from ...runner.case.case import CaseName, predecessors
 from ...runner.case.lacks import CaseImports, may_install
 from ...runner.errors import UserError
 from ...runner.git.revisions import Revisions
+from ...runner.git.submodules import GITLINK, Submodule, is_initialized, submodules_at
 from ...runner.stack.stack import Stack
 from ...runner.workspace.environment import EnvironmentReader
 from ...runner.workspace.workspace import Workspace
+from ..commits.range import LoadedRange
 from .request import BisectRequest
 
 
@@ -32,6 +34,36 @@ def check_lacks(request: BisectRequest, workspace: Workspace, revisions: Revisio
         if not any(lack in said for said in sentences):
             sentences.append(f"{sentence}, unless a step does")
     return sentences
+
+
+def lacking_submodules(
+    request: BisectRequest, workspace: Workspace, loaded: LoadedRange | None
+) -> Iterator[str]:
+    """What commits of the range pin of submodules and the checkout does not have, a sentence for each submodule."""
+    name, stack = request.repository, request.stack
+    if not stack.repositories[name].submodules:
+        return
+    commits = () if loaded is None else loaded.commits
+    moving = [each.sha for each in commits if any(change.new_mode == GITLINK for change in each.changes)]
+    missing: dict[str, tuple[Submodule, str]] = {}
+    for sha in (request.bad, request.good, *moving):
+        for each in submodules_at(workspace.clones[name], sha, besides=stack.pinned_folders(name)):
+            if not each.is_here:
+                missing.setdefault(each.path, (each, sha))
+    checkout = workspace.repositories[name]
+    update = f"git -C {checkout.path} submodule update --init --recursive"
+    for path, (submodule, sha) in missing.items():
+        if is_initialized(checkout, submodule):
+            fetch = f"git -C {checkout.path / path} fetch origin {submodule.commit}"
+            yield (
+                f"{path} is pinned at {submodule.commit[:12]} by {sha[:12]}, which is not in {checkout.path}: such a "
+                f"commit cannot be tested; run: {fetch if (checkout.path / path / '.git').exists() else update}"
+            )
+        else:
+            yield (
+                f"{path} is a submodule that {checkout.path} has not initialized: it is empty in all "
+                f"runs; run: {update}"
+            )
 
 
 def lack_of(stack: Stack, workspace: Workspace, case: CaseName, revisions: Mapping[str, str]) -> str | None:

@@ -90,7 +90,7 @@ def predicate_stack(checkout: Path, *, name: str | None = None) -> Stack:
     return Stack(
         name="predicate",
         searched=name,
-        repositories={name: Repository(path=checkout)},
+        repositories={name: Repository(path=checkout, submodules=True)},
         case=Case(repository=name, command=NOTHING_TO_RUN, cwd=f"{{{name}}}", harness=False),
         platforms={PREDICATE_PLATFORM: Platform()},
     )

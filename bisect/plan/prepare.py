@@ -27,7 +27,7 @@ from .ends.find import Ends, find_ends
 from .ends.paths import paths_of_tree, told_of_paths
 from .ends.skips import parse_skips, told_of_skips
 from .ends.variables import variables_read
-from .lacks import check_lacks
+from .lacks import check_lacks, lacking_submodules
 from .pins import frozen_values
 from .question import Plan, Question, views
 from .request import BisectRequest
@@ -68,6 +68,7 @@ def prepare(question: Question, home: Home) -> Plan:
         *told_of_overlays(request.stack),
         *check_checkouts(request, workspace),
     ]
+    notices += lacking_submodules(request, workspace, loaded)
     notices += check_lacks(request, workspace, views(request, workspace)[1])
     if request.runtime_dir is not None:
         notices.append(

@@ -175,10 +175,7 @@ class GitRepository:
     @property
     def boundary(self) -> frozenset[str]:
         """The commits at which a shallow clone ends: their parents are not there. Empty where the history is whole."""
-        try:
-            return frozenset((self.common_directory / "shallow").read_text(encoding="ascii").split())
-        except FileNotFoundError:
-            return frozenset()
+        return boundary_of(self.common_directory)
 
     @property
     def deepen(self) -> str:
@@ -358,6 +355,14 @@ def _parse_commit(record: str) -> Commit:
         subject=subject,
         changes=tuple(changes),
     )
+
+
+def boundary_of(directory: Path) -> frozenset[str]:
+    """The commits at which the history in a git directory ends, where it is shallow."""
+    try:
+        return frozenset((directory / "shallow").read_text(encoding="ascii").split())
+    except FileNotFoundError:
+        return frozenset()
 
 
 def is_commit_id(text: str) -> bool:

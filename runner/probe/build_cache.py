@@ -10,7 +10,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from ..process.interrupt import Interrupt, try_lock
-from ..workspace.slot import remove
+from ..workspace.worktree import remove
 
 _SIZE_FILE = "size"
 _INCOMING = ".incoming"

@@ -15,7 +15,8 @@ from ..stack.stack import Stack
 from ..stack.templates import fill
 from ..verdict.verdict import Classification, Ending, classify_build_failure
 from ..workspace.content import StackContent
-from ..workspace.slot import Slot, remove
+from ..workspace.slot import Slot
+from ..workspace.worktree import remove
 from .build_cache import BuildCache
 
 _KEPT_OUTPUT = 400

@@ -138,6 +138,16 @@ def was_patch_conflict(signature: str | None) -> bool:
     return signature is not None and signature.startswith(_PATCH_CONFLICT)
 
 
+def submodule_missing(what: str) -> Classification:
+    """A submodule is pinned at a commit that the checkout does not have."""
+    evidence = Evidence(
+        stream="ending", line=0, text=what, why="with an empty folder in its place it is another experiment"
+    )
+    return Classification(
+        verdict=Verdict.UNKNOWN, signature=what[:_LONGEST], evidence=(evidence,), metrics={}
+    )
+
+
 def patch_conflict(what: str) -> Classification:
     """A patch that was to unbreak the commit does not apply to it."""
     evidence = Evidence(

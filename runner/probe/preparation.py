@@ -6,14 +6,15 @@ from dataclasses import dataclass
 
 from ..git.cherry_picks import PatchConflictError, patches_in
 from ..git.repository import LOCAL_VARIABLES
+from ..git.submodules import MissingSubmoduleError
 from ..stack.templates import fill
-from ..verdict.verdict import Ending
+from ..verdict.verdict import Classification, Ending
 from ..workspace.environment import EnvironmentReader
 from ..workspace.inherited import OF_ANOTHER_PYTHON
 from ..workspace.slot import Slot
 from ..workspace.workspace import Workspace
 from .builder import Builder, BuiltToolchain, FailedBuild
-from .judgement import patch_conflict
+from .judgement import patch_conflict, submodule_missing
 from .records import ProbeRequest
 
 NOT_STARTED = Ending(exit_code=None, signal=None, timed_out=False, cancelled=False)
@@ -73,28 +74,26 @@ class Preparation:
             overlays = [overlay.commit for overlay in repository.overlays]
             for sha in (request.revisions[name], *patches_in(request.revisions, name), *overlays):
                 self._workspace.ensure_commit(name, sha)
-        conflict: PatchConflictError | None = None
+        failed: FailedBuild | None = None
         try:
             self._slot.check_out(request.revisions)
         except PatchConflictError as error:
-            conflict = error
+            failed = _not_built("cherry-pick", patch_conflict(str(error)))
+        except MissingSubmoduleError as error:
+            failed = _not_built("submodules", submodule_missing(str(error)))
         if self._stack.needs_python:
             self._slot.ensure_python()
         surroundings = self._reader.read(packages_path=self._slot.packages_path())
         values = self._values(request)
         environment = self._process_environment(values)
-        built = (
-            _conflict_of_patches(conflict)
-            if conflict is not None
-            else self._builder.build(
-                self._slot,
-                request.revisions,
-                surroundings=surroundings,
-                environment=environment,
-                values=values,
-                logs=request.directory,
-                on_step=lambda step: self._says(f"building {step}"),
-            )
+        built = failed or self._builder.build(
+            self._slot,
+            request.revisions,
+            surroundings=surroundings,
+            environment=environment,
+            values=values,
+            logs=request.directory,
+            on_step=lambda step: self._says(f"building {step}"),
         )
         own = {name: fill(text, values) for name, text in self._stack.case.variables.items()}
         return Prepared(
@@ -130,10 +129,5 @@ class Preparation:
         return environment | own
 
 
-def _conflict_of_patches(conflict: PatchConflictError) -> FailedBuild:
-    return FailedBuild(
-        step="cherry-pick",
-        ending=NOT_STARTED,
-        classification=patch_conflict(str(conflict)),
-        seconds=0.0,
-    )
+def _not_built(step: str, why: Classification) -> FailedBuild:
+    return FailedBuild(step=step, ending=NOT_STARTED, classification=why, seconds=0.0)

@@ -24,9 +24,10 @@ from ..verdict.verdict import Classification, Classifier
 from ..workspace.content import StackContent
 from ..workspace.environment import EnvironmentReader
 from ..workspace.home import Home
-from ..workspace.slot import Slot, remove
+from ..workspace.slot import Slot
 from ..workspace.targets import lease
 from ..workspace.workspace import Workspace
+from ..workspace.worktree import remove
 from .builder import Builder, BuiltToolchain, FailedBuild
 from .by_hand import leave_to_person
 from .judgement import NOT_JUDGED, Listener, case_missing, case_not_reached, not_frozen

@@ -83,6 +83,10 @@ class Repository(Model):
     keep: tuple[str, ...] = ()
     """Untracked files that cleaning a slot spares (caches of incremental builds), as gitignore patterns."""
 
+    submodules: bool = False
+    """Fill the submodules that no pin names with what the checkout has of them, each at its pinned commit; else their
+    folders are empty."""
+
     overlays: tuple[Overlay, ...] = ()
     """Later ones lie over earlier ones."""
 

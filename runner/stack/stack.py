@@ -174,6 +174,10 @@ class Stack(Model):
         """The submodule pins by the name of the repository they point to."""
         return {pin.target: pin for pin in self.pins.values() if isinstance(pin, GitlinkPin)}
 
+    def pinned_folders(self, holder: str) -> frozenset[str]:
+        """The paths of the submodules of a repository that are repositories of the stack."""
+        return frozenset(pin.path for pin in self.gitlinks.values() if pin.holder == holder)
+
     @cached_property
     def links(self) -> Mapping[str, str]:
         """The names of the pins that give a repository of the stack its commit, by that repository."""

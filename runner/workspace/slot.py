@@ -2,8 +2,7 @@
 
 import json
 import re
-import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import cast
 
@@ -13,10 +12,12 @@ from ..git.cherry_picks import apply_patch, patches_in
 from ..git.overlays import lay_over
 from ..git.pin_files import PinReader
 from ..git.repository import GitError, GitRepository
+from ..git.submodules import MissingSubmoduleError, is_initialized, submodules_at
 from ..process.lock import ProcessLock
 from ..stack.layout import VENV
 from ..stack.stack import Stack
 from .virtual_environment import VirtualEnvironment
+from .worktree import Worktree, remove
 
 LOCK = "slot.lock"
 _STATE = "state.json"
@@ -70,7 +71,7 @@ class Slot:
     def check_out(self, revisions: Mapping[str, str]) -> None:
         """Put every repository at its revision, and remove what earlier builds left outside of the kept paths.
 
-        Raises `UserError`, `PatchConflictError` where a patch does not apply.
+        Raises `UserError`, `PatchConflictError` where a patch does not apply, `MissingSubmoduleError`.
         """
         if (self.directory / _RUNNING).exists():
             self._start_anew()
@@ -87,12 +88,19 @@ class Slot:
         if spotless:
             self.end_case()
         for name in repositories:
-            for patch in patches_in(revisions, name):
-                apply_patch(GitRepository(self.path(name)), patch)
-            for overlay in repositories[name].overlays:
-                lay_over(GitRepository(self.path(name)), overlay)
+            self._complete(name, patches_in(revisions, name))
         for (holder, path), text in self._pins.rewritten(revisions).items():
             self._write(holder, path, text)
+
+    def _complete(self, name: str, patches: Sequence[str]) -> None:
+        """Put over a worktree what goes over its commit, and its submodules into it."""
+        repository, worktree = self._stack.repositories[name], GitRepository(self.path(name))
+        for patch in patches:
+            apply_patch(worktree, patch)
+        for overlay in repository.overlays:
+            lay_over(worktree, overlay)
+        if repository.submodules:
+            self._fill_submodules(name)
 
     def _forget_outputs(self) -> None:
         """A case that was cut short may have left anything in what cleaning spares."""
@@ -120,39 +128,27 @@ class Slot:
         self.end_step()
 
     def _check_out_one(self, name: str, sha: str, *, spotless: bool) -> None:
-        administration = self._administration(name)
-        if administration is None:
+        worktree = Worktree(self.path(name), self._clones[name])
+        if worktree.is_there():
+            worktree.check_out(sha, kept=[] if spotless else self._kept(name))
+        else:
             self._add_worktree(name, sha)
-            return
-        # Nobody else works here, so a lock is that of a git that was killed.
-        for lock in administration.glob("*.lock"):
-            lock.unlink()
-        worktree = GitRepository(self.path(name))
-        worktree.run("checkout", "--quiet", "--force", "--detach", "--no-recurse-submodules", sha)
-        # Twice forced, for repositories that a build has cloned are left alone otherwise.
-        kept = [] if spotless else self._kept(name)
-        worktree.run("clean", "-xffd", "--quiet", *(f"--exclude={path}" for path in kept))
-
-    def _administration(self, name: str) -> Path | None:
-        """Where our private clone keeps a worktree's state; None where the folder is no worktree of it.
-
-        Git would take such a folder for a part of whatever repository lies around it.
-        """
-        try:
-            kind, _, text = (self.path(name) / ".git").read_text().strip().partition(" ")
-        except (OSError, ValueError):
-            return None
-        place = Path(text)
-        ours = (self._clones[name].path / "worktrees").resolve()
-        return place if kind == "gitdir:" and place.is_dir() and place.resolve().parent == ours else None
 
     def _add_worktree(self, name: str, sha: str) -> None:
-        path = self.path(name)
         self.forget_all()
-        remove(path)
-        clone = self._clones[name]
-        clone.run("worktree", "prune")
-        clone.run("worktree", "add", "--force", "--force", "--detach", str(path), sha)
+        Worktree(self.path(name), self._clones[name]).make(sha)
+
+    def _fill_submodules(self, name: str) -> None:
+        """Check out the submodules that the commit in a worktree pins. Raises `MissingSubmoduleError`."""
+        path, clone = self.path(name), self._clones[name]
+        checkout = GitRepository(self._stack.repositories[name].path)
+        # Of the index: a patch may have moved a pin.
+        tree = GitRepository(path).run("write-tree")
+        for submodule in submodules_at(clone, tree, besides=self._stack.pinned_folders(name)):
+            if submodule.is_here:
+                Worktree(path / submodule.path, clone).bring(submodule.commit)
+            elif is_initialized(checkout, submodule):
+                raise MissingSubmoduleError(submodule, checkout)
 
     def _kept(self, name: str) -> list[str]:
         """What cleaning spares: declared caches, and the outputs of steps (the builder looks after those)."""
@@ -205,14 +201,6 @@ class Slot:
 
     def _write_state(self, state: Mapping[str, str]) -> None:
         write_whole(self.directory / _STATE, json.dumps(state))
-
-
-def remove(path: Path) -> None:
-    """Remove a file, a link or a whole folder, if it is there."""
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
 
 
 def _escaped(path: Path) -> str:

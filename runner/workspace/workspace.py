@@ -7,7 +7,7 @@ user's objects (git alternates); slots are worktrees of it.
 import hashlib
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -15,7 +15,8 @@ from filelock import FileLock
 
 from ...store.files import write_whole
 from ..errors import UserError
-from ..git.repository import GitError, GitRepository
+from ..git.repository import GitError, GitRepository, boundary_of
+from ..git.submodules import module_stores
 from ..process.lock import ProcessLock
 from ..stack.stack import Stack
 from .home import Home
@@ -50,7 +51,9 @@ class Workspace:
         """Private repositories that see the user's objects, and those that had to be fetched. Raises `UserError`."""
         try:
             return {
-                name: _private_clone(self.clones_folder, repository)
+                name: _private_clone(
+                    self.clones_folder, repository, submodules=self.stack.repositories[name].submodules
+                )
                 for name, repository in self.repositories.items()
             }
         except OSError as error:
@@ -106,10 +109,12 @@ class Workspace:
         )
 
 
-def _private_clone(clones: Path, repository: GitRepository) -> GitRepository:
-    """A bare repository whose objects are the user's."""
+def _private_clone(clones: Path, repository: GitRepository, *, submodules: bool) -> GitRepository:
+    """A bare repository whose objects are the user's, and with `submodules` those of the checkout's submodules."""
     source = repository.common_directory
-    name = f"{repository.path.name}-{hashlib.sha256(str(source).encode()).hexdigest()[:12]}.git"
+    sources = [source, *module_stores(repository)] if submodules else [source]
+    key = f"{source} with submodules" if submodules else str(source)
+    name = f"{repository.path.name}-{hashlib.sha256(key.encode()).hexdigest()[:12]}.git"
     path = clones / name
     clones.mkdir(parents=True, exist_ok=True)
     with FileLock(clones / f"{name}.lock"):
@@ -124,19 +129,19 @@ def _private_clone(clones: Path, repository: GitRepository) -> GitRepository:
             for setting, value in _CLONE_SETTINGS.items():
                 GitRepository(path).run("config", setting, value)
             alternates.parent.mkdir(exist_ok=True)
-            write_whole(alternates, f"{source / 'objects'}\n")
-        _share_boundary(repository, path)
+        _share(alternates, [str(each / "objects") for each in sources])
+        _share(path / "shallow", sorted({sha for each in sources for sha in boundary_of(each)}))
     return GitRepository(path)
 
 
-def _share_boundary(repository: GitRepository, clone: Path) -> None:
-    """Have a private clone end where the user's does, if that is shallow; the user may have deepened it since."""
-    boundary = "".join(f"{sha}\n" for sha in sorted(repository.boundary))
-    file = clone / "shallow"
-    if not boundary:
+def _share(file: Path, lines: Sequence[str]) -> None:
+    """Have a file of a private clone say what is so for the user's repositories now: where their objects are, or where
+    shallow ones end. They may have been deepened, or got a submodule, since."""
+    text = "".join(f"{line}\n" for line in lines)
+    if not text:
         file.unlink(missing_ok=True)
-    elif not file.is_file() or file.read_text(encoding="ascii") != boundary:
-        write_whole(file, boundary)
+    elif not file.is_file() or file.read_text() != text:
+        write_whole(file, text)
 
 
 def _unwritable(folder: Path, error: OSError) -> UserError:

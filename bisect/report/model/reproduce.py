@@ -44,6 +44,22 @@ check_out() {
 }
 """
 
+_SUBMODULES = """\
+# Fills the submodules of the commit that is checked out in $2, with what the checkout $1 has of them.
+submodules() {
+    git -C "$2" -c core.quotePath=false ls-files --stage | sed -n 's/^160000 //p' | while read -r commit _ path; do
+        find "$(cd "$1" && cd "$(git rev-parse --git-common-dir)" && pwd)" "$1/$path/.git" \\
+            -type d -name objects -prune -print 2> /dev/null | while read -r objects; do
+            store=${objects%/objects}
+            git --git-dir="$store" --work-tree=/ cat-file -e "$commit^{commit}" 2> /dev/null || continue
+            check_out "$store" "$2/$path" "$commit"
+            submodules "$1" "$2/$path"
+            break
+        done
+    done
+}
+"""
+
 _PYTHON = """\
 python=${PYTHON:-%s}
 unset PYTHONPATH PYTHONHOME
@@ -87,6 +103,11 @@ def reproduction_script(
         )
         lines.extend(picked)
         lines.extend(_laid_over(stack.repositories[name], values[name]))
+    filled = [name for name in stack.repositories if stack.repositories[name].submodules]
+    lines.extend([_SUBMODULES] if filled else [])
+    lines.extend(
+        f"submodules {_word(str(stack.repositories[name].path))} {_word(values[name])}" for name in filled
+    )
     lines.extend(_held_pins(stack, revisions, values))
     lines.append("")
     if stack.needs_python:

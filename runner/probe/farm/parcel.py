@@ -1,7 +1,7 @@
 """A probe as a value: what another machine needs for it is named by content, and no path of this one counts there."""
 
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -11,6 +11,7 @@ from ...case.runtime_dir import replay_of
 from ...errors import UsageError, UserError
 from ...git.cherry_picks import patches_in
 from ...git.repository import GitRepository
+from ...git.submodules import MissingSubmoduleError, is_initialized, submodules_at
 from ...stack.stack import Stack
 from ...stack.templates import fill, literal, placeholders
 from ...workspace.home import Home
@@ -95,10 +96,26 @@ class ParcelMaker:
 
     def _commits(self, name: str, request: ProbeRequest) -> NeededCommits:
         overlays = [overlay.commit for overlay in self._stack.repositories[name].overlays]
-        commits = [request.revisions[name], *patches_in(request.revisions, name), *overlays]
+        own = [request.revisions[name], *patches_in(request.revisions, name)]
+        commits = [*own, *overlays]
         for sha in commits:
             self._workspace.ensure_commit(name, sha)
+        if self._stack.repositories[name].submodules:
+            commits += self._submodules(name, own)
         return NeededCommits.of(self.clone(name), commits, stack=self._stack.name, name=name)
+
+    def _submodules(self, name: str, commits: Sequence[str]) -> list[str]:
+        """The commits of submodules that commits of a repository pin. Raises `MissingSubmoduleError`: a host could not
+        tell such a submodule from one that the checkout never had."""
+        pinned: list[str] = []
+        besides = self._stack.pinned_folders(name)
+        for sha in commits:
+            for submodule in submodules_at(self.clone(name), sha, besides=besides):
+                if submodule.is_here:
+                    pinned.append(submodule.commit)
+                elif is_initialized(self._workspace.repositories[name], submodule):
+                    raise MissingSubmoduleError(submodule, self._workspace.repositories[name])
+        return pinned
 
     def _known(self, file: Path) -> str:
         digest = digest_of(file)
