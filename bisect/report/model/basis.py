@@ -57,6 +57,7 @@ def confidence_basis(rows: Rows) -> ConfidenceBasis | None:
         text=_text(
             *counts, own_parents=len(parents), other_commits=len(others), learned=learned, seeks=stage.seeks
         )
+        + _worse(counts[1], stage.seeks)
         + _against(against, stage.seeks),
     )
 
@@ -80,6 +81,16 @@ def _text(
     runs += f", {ends.runs} of the ends beside them"
     prior = "earlier runs of the case and its stack" if learned else "the tool's own prior"
     return f"{runs}. Fail rates were inferred from {prior} and these runs. Taken for granted: {_GRANTED}."
+
+
+def _worse(parents: RunCount, seeks: Seeks) -> str:
+    """What is said of a culprit whose parents fail too, only less often."""
+    if seeks is not Seeks.REGRESSION or not parents.failures:
+        return ""
+    runs = f"{parents.failures} of {plural(parents.runs, 'run')}"
+    return (
+        f" Its parents failed too, in {runs}: it fails more often since, and may have begun to fail before."
+    )
 
 
 def _as_before(judgements: Sequence[Judgement | None], seeks: Seeks) -> bool:

@@ -1,6 +1,8 @@
 """The conclusion is drawn, and completed by what the pins of the stack say at both ends."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Literal
 
 import numpy as np
@@ -12,6 +14,7 @@ from ....commits.range import LoadedRange
 from ....result import Conclusion, EndRate
 from ....search.choose.decision import EnvironmentMoved, NoCulprit, Undecided
 from ....search.choose.planner import OnlySkipped
+from ....search.evidence.knowledge import Observation, Outcome
 from ....search.evidence.posterior import Posterior
 from ...history import AskPins
 from ...known import Known
@@ -66,6 +69,8 @@ def _rate(log: ProbeLog, end: Literal["good", "bad"], target: Target) -> EndRate
     )
 
 
+_MANY_ALIKE = 20
+"""So many runs in a row with one outcome are told of, where no commit is named."""
 _HOW_TO_TEST = "; --cherry-pick and --overlay lay over them what makes them testable"
 _WHY = {
     "nothing tells": "no further run tells them apart for what it costs",
@@ -78,19 +83,22 @@ def without_culprit(
     decision: OnlySkipped | Undecided | NoCulprit | EnvironmentMoved,
     earlier_failures: tuple[str, ...],
     *,
+    observations: Sequence[Observation],
     wall: str = "",
 ) -> Conclusion:
-    """What is said where no commit is named. `wall` says why suspects cannot be tested."""
+    """What is said where no commit is named. `wall` says why suspects cannot be tested; `observations`: all, in
+    order."""
+    lately = _lately(observations)
     repository = loaded.range.repository
     what = "culprit" if loaded.range.seeks is Seeks.REGRESSION else "fix"
     suspects: tuple[int, ...] = ()
     match decision:
         case EnvironmentMoved():
             outcome = BisectionOutcome.NO_CULPRIT
-            message = "the environment moved while it was searched: no commit explains the runs"
+            message = "the environment moved while it was searched: no commit explains the runs" + lately
         case NoCulprit():
             outcome = BisectionOutcome.NO_CULPRIT
-            message = f"no commit of {repository} in the range explains the runs"
+            message = f"no commit of {repository} in the range explains the runs{lately}"
         case OnlySkipped(candidates=suspects):
             outcome = BisectionOutcome.ONLY_SKIPPED
             among = f"one of {plural(len(suspects), 'commit')} of {repository}"
@@ -99,12 +107,25 @@ def without_culprit(
             message = f"the {what} is {among}, of which too few could be tested{why}"
         case Undecided(suspects=suspects, why=why):
             outcome = BisectionOutcome.SUSPECT
-            message = f"the {what} is probably one of {plural(len(suspects), 'commit')} of {repository}: {_WHY[why]}"
+            among = f"one of {plural(len(suspects), 'commit')} of {repository}"
+            message = f"the {what} is probably {among}: {_WHY[why]}{lately}"
     return Conclusion(
         outcome=outcome,
         message=message,
         suspects=tuple(named_commit(loaded, node, None) for node in suspects),
         earlier_failures=earlier_failures,
+    )
+
+
+def _lately(observations: Sequence[Observation]) -> str:
+    """What the last runs have in common, where they are many: what was seen before may not show any more."""
+    judged = [seen for seen in observations if seen.outcome is not Outcome.SKIP]
+    alike = [*takewhile(lambda seen: seen.outcome is judged[-1].outcome, reversed(judged))]
+    if len(alike) < _MANY_ALIKE or len(alike) == len(judged):
+        return ""
+    did = "failed" if judged[-1].outcome is Outcome.BAD else "passed"
+    return (
+        f"; the last {len(alike)} runs all {did}, of {plural(len({seen.commit for seen in alike}), 'commit')}"
     )
 
 

@@ -1,6 +1,7 @@
 """A range is searched: true culprits are named, whatever cannot be tested, was broken before, or is cancelled."""
 
 import itertools
+import re
 from dataclasses import replace
 
 import pytest
@@ -57,6 +58,30 @@ def test_what_is_left_narrows_and_then_is_confirmed() -> None:
     confirmed = told[len(narrowed) :]
     assert confirmed
     assert all(isinstance(note, Confirming) and note.commit == "20" for note in confirmed)
+
+
+@pytest.mark.parametrize(("then", "did"), [(B, "failed"), (G, "passed")])
+def test_what_shows_one_thing_from_some_run_on_is_the_environment_and_how_long_it_did_is_said(
+    then: Judgement, did: str
+) -> None:
+    stack, shown_so_far = broken_line(33, 8), itertools.count()
+    moved = PlantedStack(
+        outcome=lambda line, lib: stack.outcome(line, lib) if next(shown_so_far) < 4 else then,
+        pins=stack.pins,
+    )
+    task = bisect(moved)
+    assert task.conclusion is not None
+    assert task.conclusion.outcome is BisectionOutcome.NO_CULPRIT
+    runs = len(task.simulated.started)
+    assert runs < 100
+    told = re.fullmatch(
+        r"the environment moved while it was searched: no commit explains the runs; the last (\d+) runs all (\w+), "
+        r"of \d+ commits",
+        task.conclusion.message,
+    )
+    assert told is not None
+    assert told[2] == did
+    assert runs - 4 <= int(told[1]) < runs
 
 
 @pytest.mark.parametrize("jobs", quick_first([1, 3]))

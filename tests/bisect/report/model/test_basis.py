@@ -1,6 +1,8 @@
 """What a report says its confidence rests on."""
 
 from precision_bisect.bisect.report.markdown import render_markdown
+from precision_bisect.bisect.report.model.basis import confidence_basis
+from precision_bisect.bisect.report.model.rows import load_rows
 from precision_bisect.store.vocabulary import Verdict
 from tests.bisect.report.stored_bisection import StoredBisection, sha
 
@@ -39,6 +41,19 @@ def test_what_builds_on_the_culprit_and_passed_is_told_to_speak_against_it(culpr
         "The failure may come and go (what builds on the culprit passed too): run a script more than once."
     )
     assert words in render_markdown(culprit.report())
+
+
+def test_a_culprit_whose_parent_fails_too_is_not_said_to_have_begun_it(culprit: StoredBisection) -> None:
+    def told() -> str:
+        with culprit.sessions() as session:
+            basis = confidence_basis(load_rows(session, culprit.name))
+        assert basis is not None
+        return basis.text
+
+    worse = " Its parents failed too, in 1 of 4 runs: it fails more often since, and may have begun to fail before."
+    assert worse not in told()
+    culprit.probe(1, sha("c4"), Verdict.MISMATCH)
+    assert told().endswith(worse)
 
 
 def test_nothing_is_said_of_a_confidence_where_nobody_is_named(only_skipped: StoredBisection) -> None:
