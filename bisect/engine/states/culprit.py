@@ -14,14 +14,12 @@ from ...search.evidence.knowledge import Outcome
 from ..history import AskMovedPins, AskTarget
 from ..known import Known
 from ..priority.circumstances import Circumstances
-from ..range_search import RangeSearch
 from .answer.blaming import blame
-from .answer.naming import ConfirmedCulprit
 from .answer.yardstick import TestingYardstick
 from .descending import Descending
 from .judging import counterfactual_probe, judged
 from .layers import TestingLayers
-from .state import Advance, BisectionState, Move, load_all
+from .state import Advance, Move, OfCulprit, load_all
 
 _BLAME: Mapping[tuple[Outcome, Outcome], Blame] = {
     (Outcome.GOOD, Outcome.BAD): "submodule",
@@ -32,15 +30,8 @@ _BLAME: Mapping[tuple[Outcome, Outcome], Blame] = {
 
 
 @dataclass(frozen=True)
-class TestingPins(BisectionState):
+class TestingPins(OfCulprit):
     """What the pins that the culprit moves have to do with it."""
-
-    culprit: ConfirmedCulprit
-
-    @property
-    def search(self) -> RangeSearch:
-        """The range of the culprit."""
-        return self.culprit.search
 
     @override
     def advance(self, known: Known, around: Circumstances) -> Advance:

@@ -15,23 +15,16 @@ from ..needs import Notice
 from ..priority.circumstances import Circumstances
 from ..range_search import RangeSearch
 from .answer.enclosing import OuterRange, Through, TookAway
-from .answer.naming import ConfirmedCulprit
 from .judging import counterfactual_probe, judged
-from .state import Advance, BisectionState, Enter, Move, Wait, load_all
+from .state import Advance, BisectionState, Enter, Move, OfCulprit, Wait, load_all
 
 
 @dataclass(frozen=True, kw_only=True)
-class Descending(BisectionState):
+class Descending(OfCulprit):
     """The range of the pinned repository is found and opened; where there is none, it goes on with `otherwise`."""
 
-    culprit: ConfirmedCulprit
     pin: MovedPin
     otherwise: BisectionState
-
-    @property
-    def search(self) -> RangeSearch:
-        """The range of the culprit."""
-        return self.culprit.search
 
     @override
     def advance(self, known: Known, around: Circumstances) -> Advance:

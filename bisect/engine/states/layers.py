@@ -16,26 +16,19 @@ from ..history import AskTarget
 from ..known import Known
 from ..needs import Notice
 from ..priority.circumstances import Circumstances
-from ..range_search import RangeSearch
 from .answer.blaming import blame
 from .answer.naming import ConfirmedCulprit
 from .descending import Descending
 from .judging import counterfactual_probe, judged
-from .state import Advance, BisectionState, Move, load_all
+from .state import Advance, Move, OfCulprit, load_all
 
 
 @dataclass(frozen=True, kw_only=True)
-class TestingLayers(BisectionState):
+class TestingLayers(OfCulprit):
     """Cells of the matrix are run, each chosen over all layers. A layer is named by the repository of the culprit,
     for its own change, or by what a pin holds."""
 
-    culprit: ConfirmedCulprit
     moved: tuple[MovedPin, ...]
-
-    @property
-    def search(self) -> RangeSearch:
-        """The range of the culprit."""
-        return self.culprit.search
 
     @override
     def advance(self, known: Known, around: Circumstances) -> Advance:
@@ -112,16 +105,10 @@ class TestingLayers(BisectionState):
 
 
 @dataclass(frozen=True)
-class BlamedAsItIs(BisectionState):
+class BlamedAsItIs(OfCulprit):
     """The pin that is to blame has no range to search: the culprit is the answer."""
 
-    culprit: ConfirmedCulprit
     how: str
-
-    @property
-    def search(self) -> RangeSearch:
-        """The range of the culprit."""
-        return self.culprit.search
 
     @override
     def advance(self, known: Known, around: Circumstances) -> Advance:

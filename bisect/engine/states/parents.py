@@ -28,10 +28,9 @@ from ..priority.circumstances import Circumstances
 from ..probes import Target, WantedProbe
 from ..range_search import RangeSearch
 from .answer.concluding import Concluding
-from .answer.naming import ConfirmedCulprit
 from .culprit import TestingPins
 from .judging import one_probe
-from .state import Advance, BisectionState, Enter, Move, Wait, load_all
+from .state import Advance, Enter, Move, OfCulprit, Wait, load_all
 
 _ODDS = 99.0
 """At which a parent counts as passing or failing."""
@@ -41,15 +40,8 @@ _LEAST_RATE = 0.01
 
 
 @dataclass(frozen=True)
-class CheckingParents(BisectionState):
+class CheckingParents(OfCulprit):
     """A culprit is confirmed, as far as commits of the range go."""
-
-    culprit: ConfirmedCulprit
-
-    @property
-    def search(self) -> RangeSearch:
-        """The range of the culprit."""
-        return self.culprit.search
 
     @override
     def advance(self, known: Known, around: Circumstances) -> Advance:

@@ -15,6 +15,7 @@ from ..priority.promise import Promise
 from ..probes import Target
 from ..range_search import RangeSearch, failing_end_before_measured
 from .answer.enclosing import Enclosing
+from .answer.naming import ConfirmedCulprit
 
 
 class BisectionState(ABC):
@@ -54,6 +55,18 @@ class BeforeEnds(BisectionState):
     @override
     def failing_end(self, known: Known) -> Target | None:
         return failing_end_before_measured(known, self.range_search)
+
+
+@dataclass(frozen=True)
+class OfCulprit(BisectionState):
+    """A state of a culprit that is confirmed."""
+
+    culprit: ConfirmedCulprit
+
+    @property
+    @override
+    def search(self) -> RangeSearch:
+        return self.culprit.search
 
 
 @dataclass(frozen=True)

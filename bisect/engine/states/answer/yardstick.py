@@ -11,11 +11,9 @@ from ....search.evidence.knowledge import Outcome
 from ...history import AskTarget, AskYardstick
 from ...known import Known
 from ...priority.circumstances import Circumstances
-from ...range_search import RangeSearch
 from ..judging import counterfactual_probe, judged
-from ..state import Advance, BisectionState, load_all
+from ..state import Advance, OfCulprit, load_all
 from .blaming import blame
-from .naming import ConfirmedCulprit
 
 _BLAME: dict[tuple[Outcome, Outcome], YardstickBlame] = {
     (Outcome.GOOD, Outcome.BAD): "yardstick",
@@ -33,17 +31,11 @@ _WORDS: dict[YardstickBlame, str] = {
 
 
 @dataclass(frozen=True)
-class TestingYardstick(BisectionState):
+class TestingYardstick(OfCulprit):
     """The culprit is run as its parent measures, and its parent as the culprit measures."""
 
-    culprit: ConfirmedCulprit
     how: str
     """What the pins that it moves have to do with it."""
-
-    @property
-    def search(self) -> RangeSearch:
-        """The range of the culprit."""
-        return self.culprit.search
 
     @override
     def advance(self, known: Known, around: Circumstances) -> Advance:
