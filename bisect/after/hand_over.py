@@ -19,10 +19,8 @@ from ...runner.localization.compared import ComparedBuild, ComparedBuilds
 from ...runner.localization.job import BuildToRun, LocalizationJob
 from ...runner.probe.probe import Prober
 from ...runner.probe.records import ProbeRequest
-from ...runner.process.interrupt import Interrupt, InterruptedWorkError, interrupt_after
-from ...runner.workspace.content import StackContent
+from ...runner.process.interrupt import InterruptedWorkError
 from ...runner.workspace.home import Home
-from ...runner.workspace.workspace import Workspace
 from ..report.model.compared import ComparedProbe, NothingToCompareError, compared_pair, is_scene_test
 from ..report.model.rows import Rows, load_rows
 from ..report.plain_text import one_line
@@ -30,6 +28,7 @@ from .job_process import JobProcess, left_out
 from .pass_dumps import build_with_passes, compiled_differently
 from .reducible import compared_builds
 from .scenes import localize_scenes
+from .two_slots import two_slots
 
 _LONGEST = 4 * 3600.0
 """Seconds, where the bisection has no budget."""
@@ -144,18 +143,7 @@ def _localize(
         reduce=reduce,
         say=say,
     )
-    workspace = Workspace(request.stack, home)
-    content = StackContent(request.stack, workspace)
-
-    def prober(interrupt: Interrupt) -> Prober:
-        return Prober(workspace, content, home, on_activity=lambda _text: None, interrupt=interrupt)
-
-    # Two slots at once: each build is run by the toolchain of its own commit.
-    with (
-        interrupt_after(deadline - time.monotonic()) as spent,
-        prober(spent) as ours,
-        prober(spent) as theirs,
-    ):
+    with two_slots(request.stack, home, deadline=deadline) as (ours, theirs):
         failing, reference = (
             step.prepare(step.builds.failing, ours),
             step.prepare(step.builds.reference, theirs),

@@ -7,7 +7,6 @@ that hold the two commits.
 import gzip
 import re
 import shutil
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,15 +17,13 @@ from ...runner.localization.job import BuildToRun, LocalizationJob, SceneCase
 from ...runner.probe.builder import FailedBuild
 from ...runner.probe.probe import Prober
 from ...runner.probe.records import ProbeRequest
-from ...runner.process.interrupt import Interrupt, interrupt_after
-from ...runner.workspace.content import StackContent
 from ...runner.workspace.home import Home
-from ...runner.workspace.workspace import Workspace
 from ...store.tables.bisections import ProbeRow
 from ..report.model.compared import ComparedSide, compared_sides
 from ..report.model.rows import Rows
 from .job_process import JobProcess
 from .reducible import closest, longest_run
+from .two_slots import two_slots
 
 _FAILED = re.compile(r"^\s*(\w+::\S+) (?:\.\.\. )?FAILED\b")
 """How the runtime's own runner of scene tests names the case that failed, in all eras."""
@@ -47,18 +44,7 @@ def localize_scenes(
     folder = home.bisections / rows.bisection.name / "localized"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    workspace = Workspace(request.stack, home)
-    content = StackContent(request.stack, workspace)
-
-    def prober(interrupt: Interrupt) -> Prober:
-        return Prober(workspace, content, home, on_activity=lambda _text: None, interrupt=interrupt)
-
-    # Two slots at once: each script is run by the toolchain of its own commit.
-    with (
-        interrupt_after(deadline - time.monotonic()) as spent,
-        prober(spent) as ours,
-        prober(spent) as theirs,
-    ):
+    with two_slots(request.stack, home, deadline=deadline) as (ours, theirs):
         process = JobProcess(
             job=_job(
                 rows,
