@@ -85,9 +85,7 @@ class Searching(BisectionState):
                 )
             )
         wall = wall_between(search, known, decision.candidates) if isinstance(decision, OnlySkipped) else ""
-        conclusion = without_culprit(
-            search.loaded, decision, earlier, observations=posterior.observations, wall=wall
-        )
+        conclusion = without_culprit(search.loaded, decision, earlier, posterior=posterior, wall=wall)
         return Move(Concluding(conclusion, self.enclosing, search))
 
     def _decide(self, posterior: Posterior, known: Known, around: Circumstances) -> Round | Answer:

@@ -83,12 +83,11 @@ def without_culprit(
     decision: OnlySkipped | Undecided | NoCulprit | EnvironmentMoved,
     earlier_failures: tuple[str, ...],
     *,
-    observations: Sequence[Observation],
+    posterior: Posterior,
     wall: str = "",
 ) -> Conclusion:
-    """What is said where no commit is named. `wall` says why suspects cannot be tested; `observations`: all, in
-    order."""
-    lately = _lately(observations)
+    """What is said where no commit is named. `wall` says why suspects cannot be tested."""
+    lately = _lately(posterior.observations)
     repository = loaded.range.repository
     what = "culprit" if loaded.range.seeks is Seeks.REGRESSION else "fix"
     suspects: tuple[int, ...] = ()
@@ -109,11 +108,14 @@ def without_culprit(
             outcome = BisectionOutcome.SUSPECT
             among = f"one of {plural(len(suspects), 'commit')} of {repository}"
             message = f"the {what} is probably {among}: {_WHY[why]}{lately}"
+    chances = posterior.belief.commits
+    named = tuple(named_commit(loaded, node, float(chances[node])) for node in suspects)
+    suspected = {each.commit for each in named}
     return Conclusion(
         outcome=outcome,
         message=message,
-        suspects=tuple(named_commit(loaded, node, None) for node in suspects),
-        earlier_failures=earlier_failures,
+        suspects=named,
+        earlier_failures=tuple(each for each in earlier_failures if each not in suspected),
     )
 
 

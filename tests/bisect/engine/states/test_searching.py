@@ -96,6 +96,8 @@ def test_every_set_of_untestable_commits_leaves_a_true_answer(jobs: int) -> None
                 if culprit in skips or culprit - 1 in skips:
                     suspects = {suspect.commit for suspect in conclusion.suspects}
                     assert conclusion.outcome in {BisectionOutcome.ONLY_SKIPPED, BisectionOutcome.SUSPECT}
+                    assert 0.98 < sum(suspect.confidence or 0.0 for suspect in conclusion.suspects) <= 1
+                    assert suspects.isdisjoint(conclusion.earlier_failures)
                     assert str(culprit) in suspects
                     assert not conclusion.culprits
                 elif task.culprit is None:
