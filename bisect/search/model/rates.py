@@ -1,7 +1,6 @@
 """What is known of the two rates of failing: of good commits, and of bad ones."""
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -16,11 +15,6 @@ _GOOD_NEVER_FAILS = 0.2
 _BAD_ALWAYS_FAILS = 0.08
 """The prior weights of rates 0 and 1, of a = 0 with r unknown, of r = 1 with a unknown; both are unknown else."""
 _SELDOM_DETERMINISTIC = 0.2
-_LEAST_STEP = 0.1
-"""Where good commits fail too, bad ones fail more often by at least this: where a machine begins to fail every run, a
-fault that would make 98 failures of 100 into 100 is not looked for."""
-_PARTS = 8
-"""Of a cell of the grid, along each rate, where the share of it is counted that has the step."""
 _MODELS = (
     (OutcomeModel(), 0.9),
     (OutcomeModel(own=0.25), 0.08),
@@ -48,17 +42,18 @@ class Rates:
         """Nothing is known but that bad commits fail more often than good ones.
 
         A mixture: both rates deterministic, a = 0 and r = 1; one of them deterministic, the other Beta(1/2, 1/2);
-        neither, both Beta(1/2, 1/2). Where a is not 0, r is above it by a tenth or more.
+        neither, both Beta(1/2, 1/2) with a < r.
         """
         angles = (np.arange(_NODES) + 0.5) * np.pi / (2 * _NODES)
         nodes = np.sin(angles) ** 2
         good, bad = np.concatenate([[0.0], nodes]), np.concatenate([nodes, [1.0]])
         weight = np.zeros((_NODES + 1, _NODES + 1))
-        apart, below = _shares_apart()
+        # On the diagonal half of the cell has r above a.
+        general = 0.5 * ((nodes > nodes[:, None]) + 0.0 + (nodes >= nodes[:, None]))
         deterministic, never, always = _BOTH_DETERMINISTIC, _GOOD_NEVER_FAILS, _BAD_ALWAYS_FAILS
-        weight[1:, :-1] = (1 - deterministic - never - always) * apart / apart.sum()
+        weight[1:, :-1] = (1 - deterministic - never - always) * general / general.sum()
         weight[0, :-1] = never / _NODES
-        weight[1:, -1] = always * below / below.sum()
+        weight[1:, -1] = always / _NODES
         weight[0, -1] = deterministic
         return cls(good, bad, weight)
 
@@ -80,16 +75,6 @@ class Rates:
         if not 0 <= good < bad <= 1:
             raise ValueError(f"expected fail rates 0 <= good < bad <= 1, found good {good}, bad {bad}")
         return cls(np.array([good]), np.array([bad]), np.ones((1, 1)), ((OutcomeModel(), 1.0),), grows=0.0)
-
-
-@lru_cache(maxsize=1)
-def _shares_apart() -> tuple[Floats, Floats]:
-    """The share of each cell of the grid of both rates in which r is above a by `_LEAST_STEP`; and of each cell of a,
-    in which 1 is. Shapes [j, k] and [j], of nodes alone."""
-    nodes = np.sin((np.arange(_NODES * _PARTS) + 0.5) * np.pi / (2 * _NODES * _PARTS)) ** 2
-    apart = (nodes >= nodes[:, None] + _LEAST_STEP).reshape(_NODES, _PARTS, _NODES, _PARTS)
-    below = (nodes <= 1 - _LEAST_STEP).reshape(_NODES, _PARTS)
-    return apart.mean(axis=(1, 3)), below.mean(axis=1)
 
 
 class Fit(NamedTuple):

@@ -84,24 +84,21 @@ def test_with_known_rates_it_is_bayes_rule_run_by_run(posterior: Posterior):
 
 @pytest.mark.parametrize("counts", [(0, 5, 5, 0), (1, 9, 6, 2), (3, 30, 40, 10), (0, 0, 0, 0), (2, 3, 2, 3)])
 def test_unknown_rates_are_integrated_out(counts: tuple[int, int, int, int]):
-    """Against a midpoint rule in the angle, in which Beta(1/2, 1/2) is flat. An unknown a is below r by 0.1."""
+    """Against a midpoint rule in the angle, in which Beta(1/2, 1/2) is flat."""
     n = 4000
     nodes = np.sin((np.arange(n) + 0.5) * np.pi / (2 * n)) ** 2
     good_fails, good_passes, bad_fails, bad_passes = counts
     of_good = nodes**good_fails * (1 - nodes) ** good_passes
     of_bad = nodes**bad_fails * (1 - nodes) ** bad_passes
     sure_good, sure_bad = float(good_fails == 0), float(bad_passes == 0)
-    first = np.searchsorted(nodes, nodes + 0.1)
-    pairs, below = (n - first).sum(), nodes <= 0.9
-    above, above_mean = (
-        np.append(np.cumsum(of_r[::-1])[::-1], 0.0)[first] / pairs for of_r in (of_bad, of_bad * nodes)
-    )
+    # Both rates unknown: a is below r in half of the square.
+    above = np.cumsum(of_bad[::-1])[::-1] * 2 / n**2
+    above_mean = np.cumsum((of_bad * nodes)[::-1])[::-1] * 2 / n**2
     always, never, both = 0.08 * sure_bad, 0.2 * sure_good, 0.6 * sure_good * sure_bad
     general = 1 - 0.6 - 0.2 - 0.08
-    evidence = both + never * of_bad.mean() + always * of_good[below].mean() + general * (of_good @ above)
-    of_a = always * (of_good * nodes)[below].mean() + general * ((of_good * nodes) @ above)
-    of_r = both + never * (of_bad * nodes).mean()
-    of_r += always * of_good[below].mean() + general * (of_good @ above_mean)
+    evidence = both + never * of_bad.mean() + always * of_good.mean() + general * (of_good @ above)
+    of_a = always * (of_good * nodes).mean() + general * ((of_good * nodes) @ above)
+    of_r = both + never * (of_bad * nodes).mean() + always * of_good.mean() + general * (of_good @ above_mean)
 
     fitted = fit(
         Rates.unknown(),
