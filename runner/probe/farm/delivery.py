@@ -36,12 +36,14 @@ class Delivery:
                 pack = Path(temporary) / name
                 pack_of(self._parcels.clone(name), lacked, pack)
                 digest = digest_of(pack)
-                self._send_file(place, digest, pack)
-                self._engine.ask(place, host.take_pack, digest, parcel.commits[name])
+                sender = self._send_pieces(place, digest, pack)
+                self._engine.ask(place, host.take_pack, digest, sender, parcel.commits[name])
             for digest in lacking.objects:
-                self._send_file(place, digest, self._parcels.source(digest))
+                sender = self._send_pieces(place, digest, self._parcels.source(digest))
+                self._engine.ask(place, host.seal, digest, sender)
 
-    def _send_file(self, place: str, digest: str, file: Path) -> None:
+    def _send_pieces(self, place: str, digest: str, file: Path) -> str:
+        """Send a file; the name by which its pieces are known as this sender's."""
         sender = secrets.token_hex(8)
         with file.open("rb") as stream:
             piece = stream.read(PIECE)
@@ -50,7 +52,7 @@ class Delivery:
                 self._engine.ask(place, host.receive, digest, sender, stream.tell() - len(piece), piece)
                 if not (piece := stream.read(PIECE)):
                     break
-        self._engine.ask(place, host.seal, digest, sender)
+        return sender
 
     def fetch(self, made: MadeProbe, place: str, beside: Path) -> "ArrivedProbe":
         """What came of a probe, in a folder of its own beside another. Raises `OSError` where there is no room, and

@@ -52,15 +52,16 @@ def seal(home: Home, digest: str, sender: str) -> None:
     Objects(home.objects).seal(digest, sender)
 
 
-def take_pack(home: Home, digest: str, needed: NeededCommits) -> None:
-    """Put the commits of an object, which is a pack, into their mirror. Raises `UserError`."""
+def take_pack(home: Home, digest: str, sender: str, needed: NeededCommits) -> None:
+    """Put the commits of a pack whose last piece has come into their mirror. Workers of one host may be sent the same
+    pack at once: each is a file of its own. Raises `UserError`."""
     objects = Objects(home.objects)
     try:
-        Mirror(home, needed).take_in(objects.path(digest))
+        Mirror(home, needed).take_in(objects.received(digest, sender))
     except OSError as error:
         raise _no_room(home, error) from error
     finally:
-        objects.forget(digest)
+        objects.abandon(digest, sender)
 
 
 def kept_of(home: Home, key: str) -> Path:

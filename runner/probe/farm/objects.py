@@ -46,12 +46,20 @@ class Objects:
         Raises:
             UserError: it is not what it is called.
         """
+        self.received(digest, sender).replace(self.path(digest))
+
+    def received(self, digest: str, sender: str) -> Path:
+        """The file of all pieces of a sender, which nobody else knows.
+
+        Raises:
+            UserError: it is not what it is called.
+        """
         incoming = self._incoming(digest, sender)
         found = digest_of(incoming)
         if found != digest:
             incoming.unlink()
             raise UserError(f"{incoming}: expected the SHA-256 {digest}, found {found}; send it again")
-        incoming.replace(self.path(digest))
+        return incoming
 
     def abandon(self, digest: str, sender: str) -> None:
         """Remove the pieces of an object that will not become whole."""
@@ -67,10 +75,6 @@ class Objects:
         shutil.move(file, incoming)
         incoming.replace(self.path(digest))
         return digest
-
-    def forget(self, digest: str) -> None:
-        """Remove an object, if it is there."""
-        self.path(digest).unlink(missing_ok=True)
 
     def _incoming(self, digest: str, sender: str) -> Path:
         return self._folder / f"{digest}.{sender}{_INCOMING}"
