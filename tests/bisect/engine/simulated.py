@@ -22,6 +22,7 @@ from precision_bisect.bisect.engine.bisection import (
     QuestionAnswered,
 )
 from precision_bisect.bisect.engine.history import (
+    AskApplies,
     AskMovedPins,
     AskPins,
     AskRange,
@@ -241,6 +242,8 @@ class SimulatedBisection:
                 held=question.held,
                 content=question.commit,
             )
+        if isinstance(question, AskApplies):
+            return question.commits
         assert isinstance(question, AskPins | AskMovedPins), question
         return ()
 
