@@ -17,9 +17,9 @@ from ..priority.circumstances import Circumstances
 from .answer.blaming import blame
 from .answer.yardstick import TestingYardstick
 from .descending import Descending
-from .judging import counterfactual_probe, judged
+from .judging import counterfactuals
 from .layers import TestingLayers
-from .state import Advance, Move, OfCulprit, load_all
+from .state import Advance, Move, OfCulprit, Wait, load_all
 
 _BLAME: Mapping[tuple[Outcome, Outcome], Blame] = {
     (Outcome.GOOD, Outcome.BAD): "submodule",
@@ -59,15 +59,9 @@ class TestingPins(OfCulprit):
             AskTarget(repository=repository, commit=commit, held={**held, pin.held_name: pinned})
             for commit, pinned in ((self.culprit.named.commit, pin.old), (parent, pin.new))
         ]
-        if wait := load_all(known, *asked):
-            return wait
-        judgements: list[Judgement] = []
-        for question in asked:
-            target = known.answer(question)
-            judgement = Judgement.SKIP if target is None else judged(known.log, target)
-            if judgement is None and target is not None:
-                return counterfactual_probe(known, target, ordinal=self.search.ordinal)
-            judgements.append(judgement or Judgement.SKIP)
+        judgements = counterfactuals(known, asked, ordinal=self.search.ordinal)
+        if isinstance(judgements, Wait):
+            return judgements
         counterfactual = self._blamed(known, pin, judgements)
         culprit = replace(self.culprit, tested=(*self.culprit.tested, counterfactual))
         after = TestingPins(culprit)

@@ -15,7 +15,7 @@ from ..needs import Notice
 from ..priority.circumstances import Circumstances
 from ..range_search import RangeSearch
 from .answer.enclosing import OuterRange, Through, TookAway
-from .judging import counterfactual_probe, judged
+from .judging import counterfactuals
 from .state import Advance, BisectionState, Enter, Move, OfCulprit, Wait, load_all
 
 
@@ -60,15 +60,8 @@ class Descending(OfCulprit):
         outer, named = self.search.loaded.range, self.culprit.named
         held = {**outer.held, self.pin.held_name: base}
         asked = AskTarget(repository=named.repository, commit=named.commit, held=held)
-        if wait := load_all(known, asked):
-            return wait
-        target = known.answer(asked)
-        if target is None:
-            return Judgement.SKIP
-        judgement = judged(known.log, target)
-        if judgement is None:
-            return counterfactual_probe(known, target, ordinal=self.search.ordinal)
-        return judgement
+        judgements = counterfactuals(known, [asked], ordinal=self.search.ordinal)
+        return judgements if isinstance(judgements, Wait) else judgements[0]
 
     def _open(self, known: Known, found: Descent) -> Advance:
         outer = self.search

@@ -1,15 +1,17 @@
 """Whether a single target is bad: asked of the ends and of counterfactuals, outside of a search."""
 
 import math
+from collections.abc import Sequence
 
 from ....runner.errors import EndsError, UserError
 from ....store.vocabulary import Judgement, Phase, Verdict
 from ....store.words import plural, verdict_words
+from ..history import AskTarget
 from ..known import Known
 from ..log import ProbeLog
 from ..needs import Needs
 from ..probes import FinishedProbe, Target, WantedProbe
-from .state import Wait
+from .state import Wait, load_all
 
 _MISSED_FAILURE = 0.002
 """Chance, at most, that a bad commit of a failure that comes and goes is taken for a good one."""
@@ -42,9 +44,21 @@ def one_probe(known: Known, wanted: WantedProbe) -> Wait:
     return Wait(Needs() if running else Needs(start=(wanted,)))
 
 
-def counterfactual_probe(known: Known, target: Target, *, ordinal: int) -> Wait:
-    """Wait for one more probe of a target that no commit of the history is."""
-    return one_probe(known, WantedProbe(target=target, phase=Phase.COUNTERFACTUAL, range=ordinal))
+def counterfactuals(
+    known: Known, asked: Sequence[AskTarget], *, ordinal: int
+) -> tuple[Judgement, ...] | Wait:
+    """What targets are that no commit of the history need be, a skip where one cannot be had; or what has to happen
+    before that is known."""
+    if wait := load_all(known, *asked):
+        return wait
+    judgements: list[Judgement] = []
+    for question in asked:
+        target = known.answer(question)
+        judgement = Judgement.SKIP if target is None else judged(known.log, target)
+        if judgement is None and target is not None:
+            return one_probe(known, WantedProbe(target=target, phase=Phase.COUNTERFACTUAL, range=ordinal))
+        judgements.append(judgement or Judgement.SKIP)
+    return tuple(judgements)
 
 
 def highest_rate(runs: int) -> float:

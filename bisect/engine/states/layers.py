@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 
 from typing_extensions import override
 
-from ....store.vocabulary import Judgement
 from ...commits.moved_pin import MovedPin
 from ...commits.range import outcome_of
 from ...result import LayerCell, MovedLayers
@@ -19,8 +18,8 @@ from ..priority.circumstances import Circumstances
 from .answer.blaming import blame
 from .answer.naming import ConfirmedCulprit
 from .descending import Descending
-from .judging import counterfactual_probe, judged
-from .state import Advance, Move, OfCulprit, load_all
+from .judging import counterfactuals
+from .state import Advance, Move, OfCulprit, Wait
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,14 +34,10 @@ class TestingLayers(OfCulprit):
         matrix = LayerMatrix.of((self.culprit.named.repository, *(pin.held_name for pin in self.moved)))
         cells: list[LayerCell] = []
         while (cell := next_cell(matrix)) is not None:
-            asked = self._asked(cell)
-            if wait := load_all(known, asked):
-                return wait
-            target = known.answer(asked)
-            judgement = Judgement.SKIP if target is None else judged(known.log, target)
-            if judgement is None and target is not None:
-                return counterfactual_probe(known, target, ordinal=self.search.ordinal)
-            judgement = judgement or Judgement.SKIP
+            judgements = counterfactuals(known, [self._asked(cell)], ordinal=self.search.ordinal)
+            if isinstance(judgements, Wait):
+                return judgements
+            (judgement,) = judgements
             cells.append(LayerCell(new=_in_order(matrix, cell), judgement=judgement))
             matrix = matrix.after(cell, outcome_of(judgement, self.search.loaded.range.seeks))
         tested = MovedLayers(

@@ -4,15 +4,14 @@ from dataclasses import dataclass
 
 from typing_extensions import override
 
-from .....store.vocabulary import Judgement
 from ....commits.range import outcome_of
 from ....result import YardstickBlame, YardstickTest
 from ....search.evidence.knowledge import Outcome
 from ...history import AskTarget, AskYardstick
 from ...known import Known
 from ...priority.circumstances import Circumstances
-from ..judging import counterfactual_probe, judged
-from ..state import Advance, OfCulprit, load_all
+from ..judging import counterfactuals
+from ..state import Advance, OfCulprit, Wait, load_all
 from .blaming import blame
 
 _BLAME: dict[tuple[Outcome, Outcome], YardstickBlame] = {
@@ -52,15 +51,9 @@ class TestingYardstick(OfCulprit):
             AskTarget(repository=named.repository, commit=commit, held=self.search.loaded.range.held)
             for commit in (moved.new_with_old, moved.old_with_new)
         ]
-        if wait := load_all(known, *questions):
-            return wait
-        judgements: list[Judgement] = []
-        for question in questions:
-            target = known.answer(question)
-            judgement = Judgement.SKIP if target is None else judged(known.log, target)
-            if judgement is None and target is not None:
-                return counterfactual_probe(known, target, ordinal=self.search.ordinal)
-            judgements.append(judgement or Judgement.SKIP)
+        judgements = counterfactuals(known, questions, ordinal=self.search.ordinal)
+        if isinstance(judgements, Wait):
+            return judgements
         seeks = self.search.loaded.range.seeks
         outcomes = outcome_of(judgements[0], seeks), outcome_of(judgements[1], seeks)
         test = YardstickTest(
