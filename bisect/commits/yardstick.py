@@ -1,15 +1,12 @@
 """A commit that changes how its case measures: the same commit with the yardstick of its parent, and the reverse."""
 
 from collections.abc import Collection
-from pathlib import Path, PurePosixPath
-from tempfile import TemporaryDirectory
+from pathlib import PurePosixPath
 
 from ...runner.case.yardstick import exchanged
-from ...runner.git.repository import GitRepository
-from ...store.commit import MAKER, MAKER_EMAIL
+from ...runner.git.made_commits import bare_worktree, commit_index
+from ...runner.git.repository import GitRepository, literal
 from .moved_yardstick import MovedYardstick
-
-_IDENTITY = ("-c", f"user.name={MAKER}", "-c", f"user.email={MAKER_EMAIL}")
 
 
 def moved_yardstick(
@@ -32,20 +29,14 @@ def moved_yardstick(
 
 def _with_file(clone: GitRepository, sha: str, path: PurePosixPath, text: str, *, of: str) -> str:
     """A commit of the private clone that is another one but for this text of a file."""
-    (entry,) = clone.tree(sha, (f":(top,literal){path}",))
-    with TemporaryDirectory() as folder:
-        file, root = Path(folder) / "text", Path(folder) / "tree"
+    (entry,) = clone.tree(sha, (literal(str(path)),))
+    about = f"{path.name} of {sha[:12]} that measures as at {of[:12]}"
+    with bare_worktree(clone, sha) as worktree:
+        file = worktree.path / "text"
         file.write_bytes(text.encode())
-        blob = clone.run("hash-object", "-w", "--no-filters", str(file))
-        clone.run("worktree", "add", "--quiet", "--detach", "--no-checkout", str(root), sha)
-        try:
-            worktree = GitRepository(root)
-            worktree.run("read-tree", sha)
-            worktree.run("update-index", "--cacheinfo", f"{entry.mode},{blob},{path}")
-            tree = worktree.run("write-tree")
-            about = f"{path.name} of {sha[:12]} that measures as at {of[:12]}"
-            commit = worktree.run(*_IDENTITY, "commit-tree", tree, "-p", sha, "-m", about)
-        finally:
-            clone.run("worktree", "remove", "--force", str(root))
+        blob = worktree.run("hash-object", "-w", "--no-filters", str(file))
+        worktree.run("read-tree", sha)
+        worktree.run("update-index", "--cacheinfo", f"{entry.mode},{blob},{path}")
+        commit = commit_index(worktree, about, parents=(sha,))
     clone.run("update-ref", f"refs/yardsticks/{commit}", commit)
     return commit

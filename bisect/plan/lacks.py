@@ -6,8 +6,9 @@ from itertools import product
 from ...runner.case.case import CaseName, predecessors
 from ...runner.case.lacks import CaseImports, may_install
 from ...runner.errors import UserError
+from ...runner.git.repository import GITLINK
 from ...runner.git.revisions import Revisions
-from ...runner.git.submodules import GITLINK, Submodule, is_initialized, submodules_at
+from ...runner.git.submodules import Submodule, is_initialized, submodules_at
 from ...runner.stack.stack import Stack
 from ...runner.workspace.environment import EnvironmentReader
 from ...runner.workspace.workspace import Workspace

@@ -3,13 +3,11 @@
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 
-from ...store.commit import MAKER, MAKER_EMAIL
 from ..errors import UserError
 from ..stack.parts import Model
+from .made_commits import IDENTITY
 from .repository import GitError, GitRepository
 
-IDENTITY = ("-c", f"user.name={MAKER}", "-c", f"user.email={MAKER_EMAIL}")
-"""Who makes the commits of private repositories."""
 _CONFLICTS = 1
 """The exit code of `git merge-tree` where a merge has conflicts."""
 

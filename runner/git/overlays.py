@@ -4,13 +4,12 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
-from tempfile import TemporaryDirectory
 
 from ..errors import UsageError
 from ..stack.parts import Overlay
 from ..stack.stack import Stack
-from .cherry_picks import IDENTITY
-from .repository import GitRepository, TreeEntry
+from .made_commits import bare_worktree, commit_index
+from .repository import GitRepository, TreeEntry, literal
 
 
 class OverlayReader:
@@ -48,7 +47,7 @@ class OverlayReader:
         repository = self._repositories[name]
         if at:
             commit = repository.resolve(revision, option=option)
-            files = list(repository.tree(commit, (_literal(path),)))
+            files = list(repository.tree(commit, (literal(path),)))
             where = f"{commit[:12]} of {repository.path}"
         else:
             commit, files = self._from_disk(name, path)
@@ -85,28 +84,19 @@ class OverlayReader:
         """A commit of the private clone that holds the files at a path of the checkout, and nothing else."""
         repository, clone = self._repositories[name], self._clones[name]
         listed = repository.run(
-            "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", _literal(path)
+            "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", literal(path)
         )
         files = [
             file for file in dict.fromkeys(listed.split("\0")) if file and _is_file(repository.path / file)
         ]
         if not files:
             return "", []
-        with TemporaryDirectory() as folder:
-            root = Path(folder) / "tree"
-            head = repository.resolve("HEAD", option="--overlay")
-            clone.run("worktree", "add", "--quiet", "--detach", "--no-checkout", str(root), head)
-            try:
-                worktree = GitRepository(root)
-                worktree.run("read-tree", "--empty")
-                for file in files:
-                    (root / file).parent.mkdir(parents=True, exist_ok=True)
-                    shutil.copy2(repository.path / file, root / file, follow_symlinks=False)
-                worktree.run("add", "--force", "--all", ".")
-                tree = worktree.run("write-tree")
-                commit = worktree.run(*IDENTITY, "commit-tree", tree, "-m", f"{path} as on disk")
-            finally:
-                clone.run("worktree", "remove", "--force", str(root))
+        with bare_worktree(clone, repository.resolve("HEAD", option="--overlay")) as worktree:
+            for file in files:
+                (worktree.path / file).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(repository.path / file, worktree.path / file, follow_symlinks=False)
+            worktree.run("add", "--force", "--all", ".")
+            commit = commit_index(worktree, f"{path} as on disk")
         clone.run("update-ref", kept_as(commit), commit)
         return commit, list(clone.tree(commit))
 
@@ -131,13 +121,13 @@ def repository_object(repository: GitRepository, commit: str, path: str) -> str:
 
 def lay_over(worktree: GitRepository, overlay: Overlay) -> None:
     """Put an overlay's files in place of the worktree's own; others in its folder stay. Raises `GitError`."""
-    worktree.run("checkout", "--quiet", overlay.commit, "--", _literal(overlay.path))
+    worktree.run("checkout", "--quiet", overlay.commit, "--", literal(overlay.path))
 
 
 def covered_files(repository: GitRepository, overlays: Sequence[Overlay]) -> Iterator[str]:
     """The paths of all files that are laid over."""
     for overlay in overlays:
-        yield from (entry.path for entry in repository.tree(overlay.commit, (_literal(overlay.path),)))
+        yield from (entry.path for entry in repository.tree(overlay.commit, (literal(overlay.path),)))
 
 
 def read_laid_over(repository: GitRepository, overlays: Sequence[Overlay], sha: str, path: str) -> str | None:
@@ -156,10 +146,6 @@ def told_of_overlays(stack: Stack) -> Iterator[str]:
                 "as on disk" if overlay.revision is None else f"of {overlay.revision} ({overlay.commit[:12]})"
             )
             yield f"{overlay.path} {of} is laid over every commit of {name}"
-
-
-def _literal(path: str) -> str:
-    return f":(top,literal){path}"
 
 
 def _is_file(path: Path) -> bool:

@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from ...store.commit import Commit
 from ..stack.parts import CommitFilePin, GitlinkPin, VersionFilePin
 from ..stack.stack import Stack
-from .repository import GitRepository, is_commit_id
+from .repository import GITLINK, GitRepository, is_commit_id
 
-_GITLINK_MODE = "160000"
 _ABSENT = ("", "")
 
 
@@ -40,7 +39,7 @@ class PinReader:
         match pin:
             case GitlinkPin():
                 mode, object_id = self._entry(pin.holder, sha, pin.path)
-                return object_id if mode == _GITLINK_MODE else None
+                return object_id if mode == GITLINK else None
             case CommitFilePin():
                 text = self.text(pin.holder, sha, pin.path)
                 if text is None and pin.earlier is not None:
@@ -70,7 +69,7 @@ class PinReader:
     def text(self, holder: str, sha: str, path: str) -> str | None:
         """A pin file as committed; None where it is missing."""
         entry = self._entry(holder, sha, path)
-        if entry[0] in ("", "000000", _GITLINK_MODE):
+        if entry[0] in ("", "000000", GITLINK):
             return None
         key = (holder, entry[1])
         if key not in self._texts:

@@ -69,9 +69,13 @@ class GitError(UserError):
         self.status = status
 
 
+GITLINK = "160000"
+"""The mode of a tree's entry that is a submodule."""
+
+
 @dataclass(frozen=True)
 class TreeEntry:
-    """A file (or submodule: mode 160000) of a commit's tree."""
+    """A file (or submodule: mode `GITLINK`) of a commit's tree."""
 
     path: str
     mode: str
@@ -295,7 +299,7 @@ class GitRepository:
     def gitlink(self, sha: str, path: str) -> str | None:
         """The commit a submodule is pinned to."""
         for entry in self.tree(sha, (path,)):
-            if entry.mode == "160000" and entry.path == path:
+            if entry.mode == GITLINK and entry.path == path:
                 return entry.object
         return None
 
@@ -355,6 +359,11 @@ def _parse_commit(record: str) -> Commit:
         subject=subject,
         changes=tuple(changes),
     )
+
+
+def literal(path: str) -> str:
+    """The pathspec of exactly this path, from the root of the tree."""
+    return f":(top,literal){path}"
 
 
 def boundary_of(directory: Path) -> frozenset[str]:

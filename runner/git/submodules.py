@@ -6,10 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..errors import UserError
-from .repository import GitError, GitRepository
-
-GITLINK = "160000"
-"""The mode of a tree's entry that is a submodule."""
+from .repository import GITLINK, GitError, GitRepository
 
 
 @dataclass(frozen=True, kw_only=True)

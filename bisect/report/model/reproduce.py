@@ -10,6 +10,7 @@ from pathlib import Path, PurePosixPath
 from ....runner.case.case import CaseName, RunOptions, case_command
 from ....runner.git.cherry_picks import patches_in
 from ....runner.git.overlays import kept_as
+from ....runner.git.repository import literal
 from ....runner.stack.parts import CommitFilePin, GitlinkPin, Repository
 from ....runner.stack.stack import Stack
 from ....runner.stack.templates import fill
@@ -131,7 +132,7 @@ def _laid_over(repository: Repository, place: str) -> Iterator[str]:
         if overlay.kept_in is not None:
             kept = kept_as(overlay.commit)
             yield f"git -C {_word(place)} fetch --quiet --no-tags {_word(str(overlay.kept_in))} {kept}"
-        path = _word(f":(top,literal){overlay.path}")
+        path = _word(literal(overlay.path))
         yield f"git -C {_word(place)} checkout --quiet {overlay.commit} -- {path}"
 
 
