@@ -11,10 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ...runner.case.case import RunOptions
-from ...runner.errors import UserError
 from ...runner.localization.answer import Localization
 from ...runner.localization.job import BuildToRun, LocalizationJob, SceneCase
-from ...runner.probe.builder import FailedBuild
 from ...runner.probe.probe import Prober
 from ...runner.probe.records import ProbeRequest
 from ...runner.workspace.home import Home
@@ -74,8 +72,7 @@ def _prepared(
     script = request.script
     assert script is not None, "a scene test has one"
     say(f"localizing: preparing the toolchain of the {compared.role}, {side.repository} {side.commit[:12]}")
-    logs = folder / compared.role
-    prepared = prober.prepare(
+    toolchain = prober.prepare(
         ProbeRequest(
             revisions=side.revisions,
             case=script,
@@ -85,18 +82,14 @@ def _prepared(
             bad_when=None,
             options=RunOptions(),
             timeout=longest_run(request, compared.probe),
-            directory=logs,
-        )
+            directory=folder / compared.role,
+        ),
+        of=f"{compared.role} {side.commit[:12]}",
     )
-    if isinstance(prepared, FailedBuild):
-        raise UserError(
-            f"{compared.role} {side.commit[:12]}: expected its toolchain to build, found that step {prepared.step} "
-            f"failed; see {logs}"
-        )
     slot = prober.slot
     return BuildToRun(
-        build=prepared.repositories[prepared.case.repository].path / script.path,
-        stack=prepared,
+        build=toolchain.repositories[toolchain.case.repository].path / script.path,
+        stack=toolchain,
         python=slot.python,
         slot=slot.directory,
     )

@@ -11,7 +11,6 @@ from ...store.files import write_whole
 from ..case.case import RunOptions
 from ..case.golden import FrozenGolden
 from ..errors import UserError
-from ..probe.builder import FailedBuild
 from ..probe.probe import Prober
 from ..probe.records import ProbeRequest
 from ..stack.parts import Model
@@ -57,26 +56,20 @@ class ComparedBuilds(Document):
 
         Raises `UserError` where a step fails.
         """
-        prepared = prober.prepare(
-            ProbeRequest(
-                revisions=compared.revisions,
-                case=None,
-                platform=self.platform,
-                device=self.device,
-                golden=golden,
-                bad_when=None,
-                options=RunOptions(golden_data=golden.directory),
-                timeout=self.timeout,
-                directory=logs,
-            )
+        request = ProbeRequest(
+            revisions=compared.revisions,
+            case=None,
+            platform=self.platform,
+            device=self.device,
+            golden=golden,
+            bad_when=None,
+            options=RunOptions(golden_data=golden.directory),
+            timeout=self.timeout,
+            directory=logs,
         )
-        if isinstance(prepared, FailedBuild):
-            raise UserError(
-                f"{compared.role} {compared.commit[:12]}: expected its toolchain to build, found that step "
-                f"{prepared.step} failed; see {logs}"
-            )
+        toolchain = prober.prepare(request, of=f"{compared.role} {compared.commit[:12]}")
         slot = prober.slot
-        return BuildToRun(build=compared.build, stack=prepared, python=slot.python, slot=slot.directory)
+        return BuildToRun(build=compared.build, stack=toolchain, python=slot.python, slot=slot.directory)
 
 
 def leave_compared_builds(builds: ComparedBuilds, name: str, home: Home) -> None:

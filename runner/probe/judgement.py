@@ -91,25 +91,19 @@ def _failure(exit_code: int, evidence: Iterable[Evidence]) -> str:
 
 def case_missing(case: CaseName) -> Classification:
     """The commit has no such case."""
-    evidence = Evidence(
-        stream="ending",
-        line=0,
+    return _untestable(
+        "case missing",
         text=f"no {case.path} at this commit",
         why="the case does not exist here, so nothing was run",
     )
-    return Classification(verdict=Verdict.UNKNOWN, signature="case missing", evidence=(evidence,), metrics={})
 
 
 def case_not_reached(ending: Ending) -> Classification:
     """What was to run before the case ended the process, or took all its time."""
-    evidence = Evidence(
-        stream="ending",
-        line=0,
+    return _untestable(
+        "case not reached",
         text=f"{_how_it_ended(ending)} before the case began",
         why="what --after names did not leave the process to the case",
-    )
-    return Classification(
-        verdict=Verdict.UNKNOWN, signature="case not reached", evidence=(evidence,), metrics={}
     )
 
 
@@ -124,13 +118,9 @@ def _how_it_ended(ending: Ending) -> str:
 def not_frozen(option: str, why: str) -> Classification:
     """The case cannot be held to the data, or the build directory, that `option` freezes."""
     signature = {"--golden-data": "data not frozen", "--runtime-dir": "build not frozen"}[option]
-    evidence = Evidence(
-        stream="ending",
-        line=0,
-        text=f"{option}: {why}",
-        why=f"{signature}: a verdict would be of something else",
+    return _untestable(
+        signature, text=f"{option}: {why}", why=f"{signature}: a verdict would be of something else"
     )
-    return Classification(verdict=Verdict.UNKNOWN, signature=signature, evidence=(evidence,), metrics={})
 
 
 def was_patch_conflict(signature: str | None) -> bool:
@@ -140,21 +130,18 @@ def was_patch_conflict(signature: str | None) -> bool:
 
 def submodule_missing(what: str) -> Classification:
     """A submodule is pinned at a commit that the checkout does not have."""
-    evidence = Evidence(
-        stream="ending", line=0, text=what, why="with an empty folder in its place it is another experiment"
-    )
-    return Classification(
-        verdict=Verdict.UNKNOWN, signature=what[:_LONGEST], evidence=(evidence,), metrics={}
-    )
+    return _untestable(what, text=what, why="with an empty folder in its place it is another experiment")
 
 
 def patch_conflict(what: str) -> Classification:
     """A patch that was to unbreak the commit does not apply to it."""
-    evidence = Evidence(
-        stream="ending",
-        line=0,
-        text=f"{_PATCH_CONFLICT}{what}",
-        why="without the patch it is another experiment",
+    said = f"{_PATCH_CONFLICT}{what}"
+    return _untestable(said, text=said, why="without the patch it is another experiment")
+
+
+def _untestable(signature: str, *, text: str, why: str) -> Classification:
+    """Nothing is known of the commit. text: what was found instead of a run's line; why: why that tells nothing."""
+    evidence = Evidence(stream="ending", line=0, text=text, why=why)
+    return Classification(
+        verdict=Verdict.UNKNOWN, signature=signature[:_LONGEST], evidence=(evidence,), metrics={}
     )
-    signature = f"{_PATCH_CONFLICT}{what}"[:_LONGEST]
-    return Classification(verdict=Verdict.UNKNOWN, signature=signature, evidence=(evidence,), metrics={})

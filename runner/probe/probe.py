@@ -108,15 +108,18 @@ class Prober:
                 "free space or set PRECISION_BISECT_HOME to a folder with room, then resume"
             ) from error
 
-    def prepare(self, request: ProbeRequest) -> Stack | FailedBuild:
+    def prepare(self, request: ProbeRequest, *, of: str) -> Stack:
         """Check out and build in the slot, and run nothing: the stack with its repositories where they are there.
 
-        Raises `UserError`, and `InterruptedWorkError`.
+        of: what is prepared, as an error line begins. Raises `UserError`, also where a step of the build fails, and
+        `InterruptedWorkError`.
         """
         request.directory.mkdir(parents=True, exist_ok=True)
         built = self._preparation.prepare(request).built
         if isinstance(built, FailedBuild):
-            return built
+            raise UserError(
+                f"{of}: expected its toolchain to build, found that step {built.step} failed; see {request.directory}"
+            )
         there = {
             name: repository.model_copy(update={"path": self._slot.path(name)})
             for name, repository in self._stack.repositories.items()
