@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 IGNORE = ".gitignore"
+_EVERYTHING = "*\n"
 _PARTIAL = ".partial"
 
 
@@ -28,7 +29,18 @@ def make_ignored_folder(path: Path) -> None:
     """
     path.mkdir(parents=True, exist_ok=True)
     if not any(path.iterdir()):
-        (path / IGNORE).write_text("*\n")
+        (path / IGNORE).write_text(_EVERYTHING)
+
+
+def make_own_folder(path: Path) -> None:
+    """Make a folder that only this tool writes to, and that git ignores whatever lies in it.
+
+    Raises:
+        OSError: it cannot be made or written.
+    """
+    path.mkdir(parents=True, exist_ok=True)
+    if not (path / IGNORE).exists():
+        write_whole(path / IGNORE, _EVERYTHING)
 
 
 @contextmanager

@@ -34,6 +34,7 @@ def run_nightly(
     def body() -> int:
         config, stack = load_config(file)
         home = user_home()
+        home.make()
         folder = home.state / "nightly"
         folder.mkdir(parents=True, exist_ok=True)
         try:

@@ -85,8 +85,8 @@ class Predicate:
 
 def predicate_stack(checkout: Path, *, name: str | None = None) -> Stack:
     """A stack of one repository, with nothing to build and no case yet."""
-    own = checkout.name if is_plain_name(checkout.name) else "repository"
-    name = name or own
+    own = checkout.name.removesuffix(".git")
+    name = name or (own if is_plain_name(own) else "repository")
     return Stack(
         name="predicate",
         searched=name,
@@ -99,7 +99,7 @@ def predicate_stack(checkout: Path, *, name: str | None = None) -> Stack:
 def _root_of(folder: Path) -> Path | None:
     """The root of the checkout around a folder: a submodule's own, not its holder's."""
     try:
-        return Path(GitRepository(folder).run("rev-parse", "--show-toplevel")).resolve()
+        return GitRepository(folder).root.resolve()
     except GitError:
         return None
 
@@ -128,7 +128,8 @@ def _placed(word: str, *, here: Path, folder: Path, root: Path, runs: bool) -> s
         return str(path) if leads_out and not any(map(str.isspace, word)) else word
     if not path.is_relative_to(root):
         return str(path)
-    if GitRepository(root).run("--literal-pathspecs", "ls-files", "--", str(path)):
+    repository = GitRepository(root)
+    if not repository.is_bare and repository.run("--literal-pathspecs", "ls-files", "--", str(path)):
         relative = os.path.relpath(path, folder)
         if relative == os.path.normpath(word):
             return word

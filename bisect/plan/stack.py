@@ -43,10 +43,10 @@ def repository_stack(overrides: Mapping[str, Path]) -> Stack:
             raise UsageError(f"--repository {name}={path}: expected a name of letters, digits, - and _")
         return predicate_stack(GitRepository.open_root(path, name=name).path, name=name)
     try:
-        root = GitRepository(Path.cwd()).run("rev-parse", "--show-toplevel")
+        root = GitRepository(Path.cwd()).root
     except GitError as error:
         raise UsageError(
             f"expected a git checkout, found none around {Path.cwd()}: begin in one, or name a stack with --stack, or "
             "one repository with --repository NAME=PATH"
         ) from error
-    return predicate_stack(Path(root))
+    return predicate_stack(root)

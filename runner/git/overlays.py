@@ -51,7 +51,12 @@ class OverlayReader:
             where = f"{commit[:12]} of {repository.path}"
         else:
             commit, files = self._from_disk(name, path)
-            where = f"{repository.path} (files that git ignores do not count)"
+            besides = (
+                "a bare repository, name them as PATH@REV"
+                if repository.is_bare
+                else "files that git ignores do not count"
+            )
+            where = f"{repository.path} ({besides})"
         if not files:
             raise UsageError(
                 f"{option}: expected a file, or a folder with files, found none at {path} in {where}"
@@ -83,6 +88,8 @@ class OverlayReader:
     def _from_disk(self, name: str, path: str) -> tuple[str, list[TreeEntry]]:
         """A commit of the private clone that holds the files at a path of the checkout, and nothing else."""
         repository, clone = self._repositories[name], self._clones[name]
+        if repository.is_bare:
+            return "", []
         listed = repository.run(
             "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", literal(path)
         )

@@ -110,13 +110,15 @@ class GitRepository:
 
     @classmethod
     def open_root(cls, path: Path, *, name: str) -> "GitRepository":
-        """A user's checkout. Raises `UserError`, also where the folder lies inside of a checkout: that of a submodule
-        that was never initialized belongs to its holder, and would silently be taken for it."""
+        """A user's checkout or bare repository. Raises `UserError`, also where the folder lies inside of a checkout:
+        that of a submodule that was never initialized belongs to its holder, and would silently be taken for it."""
         repository = cls.open(path, name=name)
         try:
-            root = Path(repository.run("rev-parse", "--show-toplevel"))
+            root = repository.root
         except GitError as error:
-            raise UserError(f"{path}: expected a checkout of {name}, found a bare repository") from error
+            raise UserError(
+                f"{path}: expected the root of a git checkout of {name}, found its git directory; name the checkout"
+            ) from error
         if root.resolve() != path.resolve():
             raise UserError(
                 f"{path}: expected the root of a git checkout of {name}, found a folder inside of {root}; "
@@ -175,6 +177,20 @@ class GitRepository:
     def common_directory(self) -> Path:
         """The folder that holds `objects/`, also for worktrees and submodules."""
         return (self.path / self.run("rev-parse", "--git-common-dir")).resolve()
+
+    @cached_property
+    def is_bare(self) -> bool:
+        """Whether no files are checked out beside the repository."""
+        return self.run("rev-parse", "--is-bare-repository") == "true"
+
+    @property
+    def root(self) -> Path:
+        """The root of the checkout that the folder lies in; of a bare repository its own folder, or the one whose
+        `.git` leads to it. Raises `GitError`, also for the git directory of a checkout."""
+        if not self.is_bare:
+            return Path(self.run("rev-parse", "--show-toplevel"))
+        is_named = (self.path / ".git").exists()
+        return self.path if is_named else Path(self.run("rev-parse", "--absolute-git-dir"))
 
     @property
     def boundary(self) -> frozenset[str]:
@@ -327,6 +343,8 @@ class GitRepository:
 
     def changed_files(self) -> list[str]:
         """Paths of the checkout that differ from its HEAD, untracked ones included."""
+        if self.is_bare:
+            return []
         output = self.run("status", "--porcelain=v1", "-z", "--no-renames", "--ignore-submodules=none")
         return [record[3:] for record in output.split("\0") if record]
 

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import platformdirs
 
+from ...store.files import make_own_folder
+
 _VARIABLE = "PRECISION_BISECT_HOME"
 
 
@@ -19,6 +21,11 @@ class Home:
 
     cache: Path
     state: Path
+
+    def make(self) -> None:
+        """Make both roots, such that a checkout around them stays clean. Raises `OSError`."""
+        make_own_folder(self.cache)
+        make_own_folder(self.state)
 
     @property
     def clones(self) -> Path:

@@ -40,6 +40,7 @@ class Workspace:
             name: GitRepository.open_root(repository.path, name=name)
             for name, repository in stack.repositories.items()
         }
+        self._home = home
         self.clones_folder = home.clones
         self._present: set[tuple[str, str]] = set()
         self._missing: dict[tuple[str, str], str] = {}
@@ -50,6 +51,7 @@ class Workspace:
     def clones(self) -> Mapping[str, GitRepository]:
         """Private repositories that see the user's objects, and those that had to be fetched. Raises `UserError`."""
         try:
+            self._home.make()
             return {
                 name: _private_clone(
                     self.clones_folder, repository, submodules=self.stack.repositories[name].submodules

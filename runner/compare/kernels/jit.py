@@ -28,8 +28,10 @@ def _keeps_machine_code() -> bool:
     # the texts of all loops name the folder.
     texts = b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py")))
     name = f"kernels-{hashlib.sha256(texts).hexdigest()[:16]}"
-    folder = user_home().cache / name
+    home = user_home()
+    folder = home.cache / name
     try:
+        home.make()
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             pass

@@ -170,6 +170,22 @@ def test_the_report_does_not_change_the_checkout(repository: TestRepository, hom
 
 
 @pytest.mark.long
+def test_a_home_inside_of_the_checkout_does_not_change_it(
+    repository: TestRepository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also one that was there, with files of the user's."""
+    inside = repository.path / "tools"
+    repository.commit("tools", {"tools/own": "mine"})
+    monkeypatch.setenv("PRECISION_BISECT_HOME", str(inside))
+    for _ in range(2):
+        done = bisect(home=Home(cache=inside / "cache", state=inside / "state"))
+        assert done.returncode == 0
+        assert "uncommitted" not in done.stderr
+    assert (inside / "state" / "store.sqlite").is_file()
+    assert repository.git("status", "--porcelain") == ""
+
+
+@pytest.mark.long
 def test_a_folder_of_the_user_s_stays_as_it_is_to_git(repository: TestRepository, home: Home) -> None:
     (repository.path / "notes").mkdir()
     (repository.path / "notes" / "own.txt").write_text("mine")

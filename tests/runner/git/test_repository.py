@@ -135,8 +135,15 @@ def test_what_is_no_checkout(repository: TestRepository, tmp_path: Path) -> None
         == "folder/"
     )
     repository.git("clone", "--quiet", "--bare", str(repository.path), str(tmp_path / "bare"))
-    with pytest.raises(UserError, match="bare"):
-        GitRepository.open_root(tmp_path / "bare", name="x")
+    bare = GitRepository.open_root(tmp_path / "bare", name="x")
+    assert bare.is_bare
+    assert bare.changed_files() == []
+    assert GitRepository(tmp_path / "bare" / "objects").root == tmp_path / "bare"
+    (tmp_path / "around").mkdir()
+    (tmp_path / "around" / ".git").write_text(f"gitdir: {tmp_path / 'bare'}\n")
+    GitRepository.open_root(tmp_path / "around", name="x")
+    with pytest.raises(UserError, match="found its git directory; name the checkout"):
+        GitRepository.open_root(repository.path / ".git", name="x")
     repository.git("clone", "--quiet", "--depth=1", repository.path.as_uri(), str(tmp_path / "shallow"))
     with pytest.raises(UserError, match=r"a shallow clone: git -C .* --unshallow"):
         GitRepository.open_root(tmp_path / "shallow", name="x").resolve("HEAD~1", option="--good")
