@@ -2,14 +2,23 @@
 
 from datetime import UTC, datetime
 
-from sqlalchemy import DateTime
+from sqlalchemy import DateTime, func, select
 from sqlalchemy.engine import Dialect
+from sqlalchemy.orm import Session
 from sqlalchemy.types import TypeDecorator
 
 
 def now() -> datetime:
     """The time, in UTC."""
     return datetime.now(UTC)
+
+
+def store_now(session: Session) -> datetime:
+    """The time as all machines that share the store see it, whatever their own clocks say: the server's, where there is
+    one. A file is one machine's."""
+    if session.get_bind().dialect.name != "postgresql":
+        return now()
+    return session.execute(select(func.clock_timestamp())).scalar_one().astimezone(UTC)
 
 
 class UtcDateTime(TypeDecorator[datetime]):

@@ -16,7 +16,7 @@ from sqlalchemy.exc import ArgumentError, DatabaseError, SQLAlchemyError
 from sqlalchemy.orm import Session, sessionmaker
 
 from .migrations.schemas import schema_of, schemas
-from .tables.nights import Base  # with the tables of nights beside those of bisections
+from .tables.queue import Base  # with the tables of nights and bisections beside it
 
 _WRITERS = 0x70726563
 """Key of the advisory lock of all writers of a PostgreSQL store, and the first key of those of its bisections."""

@@ -114,3 +114,13 @@ class CaseStatus(StrEnum):
     """The device, the disk or the network failed: nothing is known of the case."""
     UNTESTED = "untested"
     """It could not be judged: not built, not validated, case missing, or no time left."""
+
+
+class SubmissionState(StrEnum):
+    """What has become of a bisection that was submitted to the queue."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    ENDED = "ended"
+    """Its exit code says how."""
+    CANCELLED = "cancelled"

@@ -1,0 +1,54 @@
+"""The queue: bisections that were submitted, to be driven by whichever worker takes them, and who may submit."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from sqlalchemy import String, Text
+from sqlalchemy.orm import Mapped, mapped_column
+
+from ..vocabulary import SubmissionState
+from .nights import Base
+
+
+class SubmissionRow(Base):
+    """One call of `bisect-precision` that a worker makes later. Its bisection will have the name `bisection`."""
+
+    __tablename__ = "submissions"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    bisection: Mapped[str] = mapped_column(String(64), unique=True)
+    user: Mapped[str] = mapped_column(String(64))
+    words: Mapped[list[str]]
+    """The words of the command without its name; empty where the bisection has been begun already."""
+    folder: Mapped[str] = mapped_column(Text)
+    """Where they were typed."""
+    priority: Mapped[int]
+    board: Mapped[str | None] = mapped_column(String(64))
+    """The platform whose boards it needs one of; None: it runs on a simulator."""
+    device: Mapped[int | None]
+    """The board's number; None: any board will do. A bisection that has begun stays on its board."""
+    created: Mapped[datetime]
+    state: Mapped[SubmissionState]
+    cancelling: Mapped[bool]
+    """Whether it was cancelled while it ran: its worker stops it."""
+    exit_code: Mapped[int | None]
+    """Of the call, once it has ended."""
+    finished: Mapped[datetime | None]
+
+    place: Mapped[str | None] = mapped_column(String(64))
+    """The home that holds its golden data and logs, once it has begun: it goes on there."""
+    worker: Mapped[str | None] = mapped_column(String(128))
+    """Who runs it, while it runs."""
+    host: Mapped[str | None]
+    """Whose boards it uses, while it runs."""
+    started: Mapped[datetime | None]
+    """When its worker took it, while it runs."""
+    lease: Mapped[datetime | None]
+    """Until when the worker has it; one that is not heard of by then has lost it."""
+    lost: Mapped[int]
+    """How many workers were lost while they ran it."""
+    seconds: Mapped[float]
+    """How long it has run, with workers that have let go of it."""
+    tail: Mapped[str] = mapped_column(Text)
+    """The last lines of its log."""

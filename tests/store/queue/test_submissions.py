@@ -1,0 +1,205 @@
+"""The queue in the store: taken once, renewed, given up when its worker is lost, cancelled, ended."""
+
+import multiprocessing
+from collections import Counter
+from datetime import timedelta
+
+import pytest
+from sqlalchemy import update
+from sqlalchemy.orm import Session, sessionmaker
+
+from precision_bisect.store.clock import store_now
+from precision_bisect.store.database import open_store
+from precision_bisect.store.journals.queue.choice import Board
+from precision_bisect.store.journals.queue.submissions import (
+    QueueJournal,
+    QueueWorker,
+    Submission,
+    WorkerOrder,
+)
+from precision_bisect.store.tables.queue import SubmissionRow
+from precision_bisect.store.vocabulary import SubmissionState
+
+HERE = QueueWorker(name="here-1", host="here", place="home")
+BESIDE = QueueWorker(name="here-2", host="here", place="home")
+THERE = QueueWorker(name="there-1", host="there", place="elsewhere")
+
+
+def submission(name: str, *, user: str = "ada", **asked: object) -> Submission:
+    fields: dict[str, object] = {"bisection": name, "user": user, "words": ["--bad", "b"], "folder": "/x"}
+    return Submission(**{**fields, **asked})  # pyright: ignore[reportArgumentType]
+
+
+@pytest.fixture
+def sessions(url: str) -> sessionmaker[Session]:
+    return open_store(url)
+
+
+@pytest.fixture
+def queue(sessions: sessionmaker[Session]) -> QueueJournal:
+    return QueueJournal(sessions)
+
+
+def lose(sessions: sessionmaker[Session]) -> None:
+    """As if the workers of all that runs had not been heard of for longer than their leases."""
+    with sessions.begin() as session:
+        past = store_now(session) - timedelta(seconds=1)
+        running = SubmissionRow.state == SubmissionState.RUNNING
+        session.execute(update(SubmissionRow).where(running).values(lease=past))
+
+
+def state_of(queue: QueueJournal, number: int) -> tuple[SubmissionState, int | None]:
+    row = queue.find(number)
+    assert row is not None
+    return row.state, row.exit_code
+
+
+def test_one_is_taken_once_and_ends_with_its_exit_code(queue: QueueJournal) -> None:
+    number = queue.submit(submission("one", priority=3))
+    row = queue.take(HERE)
+    assert row is not None
+    assert (row.id, row.words, row.worker, row.state) == (
+        number,
+        ["--bad", "b"],
+        "here-1",
+        SubmissionState.RUNNING,
+    )
+    assert queue.take(BESIDE) is None
+    assert queue.renew(number, HERE, tail="run 1") is WorkerOrder.GO_ON
+    assert queue.end(number, HERE, exit_code=5, tail="no culprit\0")
+    assert state_of(queue, number) == (SubmissionState.ENDED, 5)
+    found = queue.find(number)
+    assert found is not None
+    assert (found.worker, found.lease, found.tail) == (None, None, "no culprit\\0")
+    assert found.seconds > 0
+    assert queue.find(number + 1) is None
+    assert queue.cancel(number + 1) is None
+
+
+def test_what_a_machine_lacks_waits_for_another(queue: QueueJournal) -> None:
+    first, second = queue.submit(submission("one", folder="/a")), queue.submit(submission("two"))
+    row = queue.take(HERE, lambda each: each.folder == "/x")
+    assert row is not None
+    assert row.id == second
+    assert queue.take(HERE, lambda each: each.folder == "/x") is None
+    assert [row.id for row in queue.all(states=[SubmissionState.QUEUED])] == [first]
+
+
+def test_a_lost_worker_loses_it_and_changes_nothing_any_more(
+    queue: QueueJournal, sessions: sessionmaker[Session]
+) -> None:
+    number = queue.submit(submission("one"))
+    assert queue.take(HERE) is not None
+    lose(sessions)
+    # It has begun in the home of the first one.
+    assert queue.take(THERE) is None
+    row = queue.take(BESIDE)
+    assert row is not None
+    assert (row.id, row.worker, row.lost) == (number, "here-2", 1)
+    assert queue.renew(number, HERE, tail="x") is WorkerOrder.LOST
+    assert not queue.end(number, HERE, exit_code=0, tail="x")
+    queue.hand_back(number, HERE, tail="x")
+    assert state_of(queue, number) == (SubmissionState.RUNNING, None)
+    assert queue.end(number, BESIDE, exit_code=0, tail="y")
+
+
+def test_one_that_loses_three_workers_ends(queue: QueueJournal, sessions: sessionmaker[Session]) -> None:
+    number = queue.submit(submission("one"))
+    for _ in range(3):
+        assert queue.take(HERE) is not None
+        lose(sessions)
+    assert queue.take(HERE) is None
+    row = queue.find(number)
+    assert row is not None
+    assert (row.state, row.exit_code) == (SubmissionState.ENDED, 1)
+    assert "found 3 lost while they ran this" in row.tail
+
+
+def test_one_that_is_handed_back_goes_on_with_the_next_worker(queue: QueueJournal) -> None:
+    number = queue.submit(submission("one"))
+    assert queue.take(HERE) is not None
+    queue.hand_back(number, HERE, tail="interrupted")
+    assert state_of(queue, number) == (SubmissionState.QUEUED, None)
+    row = queue.take(BESIDE)
+    assert row is not None
+    assert row.lost == 0
+
+
+def test_what_waits_is_cancelled_at_once(queue: QueueJournal) -> None:
+    number = queue.submit(submission("one"))
+    row = queue.cancel(number)
+    assert row is not None
+    assert (row.state, row.exit_code) == (SubmissionState.CANCELLED, 130)
+    assert queue.take(HERE) is None
+
+
+@pytest.mark.parametrize(("code", "state"), [(130, SubmissionState.CANCELLED), (0, SubmissionState.ENDED)])
+def test_what_runs_is_cancelled_by_its_worker_unless_it_ends_before(
+    queue: QueueJournal, code: int, state: SubmissionState
+) -> None:
+    number = queue.submit(submission("one"))
+    assert queue.take(HERE) is not None
+    assert queue.cancel(number) is not None
+    assert state_of(queue, number) == (SubmissionState.RUNNING, None)
+    assert queue.renew(number, HERE, tail="") is WorkerOrder.CANCEL
+    assert queue.end(number, HERE, exit_code=code, tail="")
+    assert state_of(queue, number) == (state, code)
+    # What is over stays as it is.
+    queue.cancel(number)
+    assert state_of(queue, number) == (state, code)
+
+
+def test_what_was_to_be_cancelled_is_not_begun_again(
+    queue: QueueJournal, sessions: sessionmaker[Session]
+) -> None:
+    lost, handed = queue.submit(submission("one")), queue.submit(submission("two"))
+    for worker, number in ((HERE, lost), (BESIDE, handed)):
+        assert queue.take(worker) is not None
+        queue.cancel(number)
+    queue.hand_back(handed, BESIDE, tail="")
+    lose(sessions)
+    assert queue.take(HERE) is None
+    assert state_of(queue, lost) == state_of(queue, handed) == (SubmissionState.CANCELLED, 130)
+
+
+def test_a_board_is_given_back_and_kept_by_what_has_begun_on_it(
+    queue: QueueJournal, sessions: sessionmaker[Session]
+) -> None:
+    boards = frozenset(Board("here", "a2a3", number) for number in (1, 4))
+    with_boards = QueueWorker(name="w", host="here", place="home", boards=boards)
+    numbers = [queue.submit(submission(name, board="a2a3")) for name in ("one", "two", "three")]
+    assert queue.take(HERE) is None
+    first, second = queue.take(with_boards), queue.take(with_boards)
+    assert first is not None
+    assert second is not None
+    assert (first.device, second.device) == (1, 4)
+    assert queue.take(with_boards) is None
+    queue.hand_back(numbers[1], with_boards, tail="")
+    assert queue.end(numbers[0], with_boards, exit_code=0, tail="")
+    again, third = queue.take(with_boards), queue.take(with_boards)
+    assert again is not None
+    assert third is not None
+    assert [(again.id, again.device), (third.id, third.device)] == [(numbers[1], 4), (numbers[2], 1)]
+
+
+def drain(url: str, name: str, taken: "multiprocessing.Queue[tuple[int, str]]") -> None:
+    """One worker among others, whose submissions end at once."""
+    queue = QueueJournal(open_store(url))
+    worker = QueueWorker(name=name, host="here", place="home")
+    while (row := queue.take(worker)) is not None:
+        taken.put((row.id, name))
+        assert queue.end(row.id, worker, exit_code=0, tail="")
+
+
+def test_workers_that_take_at_once_take_each_once(queue: QueueJournal, url: str) -> None:
+    numbers = [queue.submit(submission(f"b{number}")) for number in range(12)]
+    context = multiprocessing.get_context("spawn")
+    taken: multiprocessing.Queue[tuple[int, str]] = context.Queue()
+    workers = [context.Process(target=drain, args=(url, f"w{number}", taken)) for number in range(3)]
+    for worker in workers:
+        worker.start()
+    counts = Counter(taken.get(timeout=120)[0] for _ in numbers)
+    for worker in workers:
+        worker.join()
+    assert counts == dict.fromkeys(numbers, 1)
+    assert [worker.exitcode for worker in workers] == [0, 0, 0]
