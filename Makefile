@@ -10,6 +10,7 @@ PYTHON ?= python3
 BIN := $(ROOT)/.venv/bin
 INSTALLED := $(ROOT)/.venv/installed
 DEV_INSTALLED := $(ROOT)/.venv/dev-installed
+ALL_INSTALLED := $(ROOT)/.venv/all-installed
 ROOMS := $(ROOT)/.venv/rooms/precision_bisect
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint $(ROOT)/constraints.txt
 
@@ -42,6 +43,11 @@ $(DEV_INSTALLED): $(INSTALLED)
 	$(PIP) --no-build-isolation --editable '$(ROOT)[dev]'
 	mkdir -p $(ROOMS)
 	for room in bisect configs demo reduce runner store; do ln -sfn $(ROOT)/$$room $(ROOMS)/$$room; done
+	touch $@
+
+# Schedulers and servers that only long tests run.
+$(ALL_INSTALLED): $(DEV_INSTALLED)
+	$(PIP) --no-build-isolation --editable '$(ROOT)[dev,test-all]'
 	touch $@
 
 # A program of another's is not replaced.
@@ -78,7 +84,7 @@ lint: $(DEV_INSTALLED)
 test: $(DEV_INSTALLED)
 	$(PYTEST) -m 'not long' --hypothesis-profile quick
 
-test-all: $(DEV_INSTALLED)
+test-all: $(ALL_INSTALLED)
 	$(PYTEST) -m 'long or hypothesis'
 
 bench-search: $(DEV_INSTALLED)

@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session, sessionmaker
 from ...runner.case.case import with_predecessors
 from ...runner.errors import UsageError
 from ...runner.git.repository import GitRepository
+from ...runner.probe.builds.build_store import check_build_store
 from ...runner.probe.workers.backends import check_backend
 from ...runner.stack.overrides import read_overrides, read_variables
 from ...runner.stack.stack import Stack
@@ -45,6 +46,8 @@ def bisect(options: BisectOptions) -> int:
 def _bisect(options: BisectOptions) -> int:
     home = user_home()
     check_backend(options.backend)
+    if options.build_store is not None:
+        check_build_store(options.build_store)
     if options.notify is not None:
         check_notify_command(options.notify)
     if options.no_localize and options.reduce:

@@ -162,6 +162,8 @@ def resume_command(options: BisectOptions, name: str) -> str:
         words += ["--jobs", str(options.jobs)]
     if options.backend != "loky":
         words += ["--backend", options.backend]
+    if options.build_store is not None:
+        words += ["--build-store", options.build_store]
     if options.no_localize:
         words.append("--no-localize")
     if options.reduce:
@@ -175,6 +177,7 @@ def _conclude(bisection: StoredBisection, options: BisectOptions) -> Conclusion:
     drive_options = DriveOptions(
         jobs=options.jobs,
         backend=options.backend,
+        build_store=options.build_store,
         budget=options.budget,
         budget_runs=options.budget_runs,
     )

@@ -185,6 +185,8 @@ class DrivenBisection:
         result = told_apart(self.bisection, target.content, result)
         for sentence in self._environment.changes(result.host, result.surroundings):
             self.notice(sentence)
+        if result.toolchain is not None and result.toolchain.trouble is not None:
+            self.notice(f"builds are not shared with {result.host} now: {result.toolchain.trouble}")
         for option in result.missing_options:
             self.notice(f"the case has no option for {option} at {target.commit[:12]}: it ran without")
         self._journal.probes.finish(

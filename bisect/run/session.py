@@ -46,10 +46,11 @@ from .view.progress import Progress
 
 @dataclass(frozen=True, kw_only=True)
 class DriveOptions:
-    """Who works on a bisection this time, and for how many seconds and runs at most."""
+    """Who works on a bisection this time, with which shared builds, and for how many seconds and runs at most."""
 
     jobs: int = 1
     backend: Backend = "loky"
+    build_store: str | None = None
     budget: float | None = None
     budget_runs: int | None = None
 
@@ -151,7 +152,11 @@ class StoredBisection:
         deadline = None if options.budget is None else time.monotonic() + options.budget
         alone = _Alone(self, progress, deadline, most_runs=options.budget_runs)
         with open_workers(
-            self.request.stack, self._home, jobs=options.jobs, backend=options.backend
+            self.request.stack,
+            self._home,
+            jobs=options.jobs,
+            backend=options.backend,
+            build_store=options.build_store,
         ) as workers:
             try:
                 Loop(self._judges(workers)).run([alone])
@@ -243,15 +248,19 @@ class _Alone:
         raise error
 
 
-def open_workers(stack: Stack, home: Home, *, jobs: int, backend: Backend) -> WorkerPool | Farm:
+def open_workers(
+    stack: Stack, home: Home, *, jobs: int, backend: Backend, build_store: str | None = None
+) -> WorkerPool | Farm:
     """Workers of a stack, to be entered. Here they share the cores of one machine."""
     if backend == "dask":
-        return Farm(stack, home, jobs=jobs, open_engine=partial(DaskEngine, scheduler_address()))
+        open_engine = partial(DaskEngine, scheduler_address())
+        return Farm(stack, home, jobs=jobs, open_engine=open_engine, build_store=build_store)
     setup = Setup(
         stack=stack,
         home=home,
         variables=dict(os.environ),
         share=jobs if backend == "loky" else 1,
+        build_store=build_store,
     )
     return WorkerPool(setup, jobs=jobs, backend=backend)
 

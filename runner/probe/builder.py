@@ -17,7 +17,9 @@ from ..verdict.verdict import Classification, Ending, classify_build_failure
 from ..workspace.content import StackContent
 from ..workspace.slot import Slot
 from ..workspace.worktree import remove
-from .build_cache import BuildCache
+from .builds.build_cache import BuildCache
+from .builds.build_store import BuildStore
+from .builds.shared_builds import SharedBuilds
 
 _KEPT_OUTPUT = 400
 """Lines of a failing step that are classified: compilers put the cause first, pip and make put it last."""
@@ -32,6 +34,8 @@ class BuiltToolchain:
     seconds: float
     step_seconds: Mapping[str, float]
     """Seconds of each step that was really run."""
+    trouble: str | None = None
+    """Why the store of builds was of no use."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,14 +52,26 @@ class Builder:
     """Runs the stack's steps in slots, and keeps their outputs by content."""
 
     def __init__(
-        self, stack: Stack, content: StackContent, cache: Path, *, interrupt: Interrupt | None = None
+        self,
+        stack: Stack,
+        content: StackContent,
+        cache: Path,
+        *,
+        interrupt: Interrupt | None = None,
+        build_store: str | None = None,
     ) -> None:
+        """`build_store` is the URL of a store that other machines use too. Raises `UserError` where it cannot be
+        opened."""
         self._stack = stack
         self._content = content
         self._interrupt = interrupt
-        self._cache = BuildCache(
-            cache, limit=int(stack.limits.build_cache_gib * (1 << 30)), interrupt=interrupt
-        )
+        limit = int(stack.limits.build_cache_gib * (1 << 30))
+        shared: SharedBuilds | None = None
+        if build_store is not None:
+            check = (lambda: None) if interrupt is None else interrupt.check
+            # Slots and clones are beside the cache.
+            shared = SharedBuilds(BuildStore(build_store, check=check), own=cache.parent, most_bytes=limit)
+        self._cache = BuildCache(cache, limit=limit, interrupt=interrupt, shared=shared)
 
     def build(
         self,
@@ -74,6 +90,7 @@ class Builder:
         `values` those of the placeholders. Raises `InterruptedWorkError`.
         """
         begun = time.monotonic()
+        self._cache.begin()
         step_seconds: dict[str, float] = {}
         keys: dict[str, str] = {}
         restored = False
@@ -112,6 +129,7 @@ class Builder:
             source=source,
             seconds=time.monotonic() - begun,
             step_seconds=step_seconds,
+            trouble=self._cache.trouble,
         )
 
     def _key(

@@ -61,15 +61,17 @@ class Prober:
         variables: Mapping[str, str] = os.environ,
         share: int = 1,
         interrupt: Interrupt | None = None,
+        build_store: str | None = None,
     ) -> None:
-        """`variables` are what commands inherit, `share` is how many probers the machine's cores are for."""
+        """`variables` are what commands inherit, `share` is how many probers the machine's cores are for, `build_store`
+        is the URL of builds that machines share. Raises `UserError`."""
         stack = self._stack = workspace.stack
         self._interrupt = interrupt
         self._on_activity = on_activity
         self._variables = variables
         reader = EnvironmentReader(stack, variables)
         self._options = OfferedOptions(home.options, stack, content, reader, interrupt=interrupt)
-        builder = Builder(stack, content, home.builds, interrupt=interrupt)
+        builder = Builder(stack, content, home.builds, interrupt=interrupt, build_store=build_store)
         self._slot = workspace.acquire()
         self._preparation = Preparation(
             workspace,

@@ -27,6 +27,7 @@ class OptionDefaults(Model):
     store: str | None = None
     jobs: int | None = Field(default=None, ge=1)
     backend: str | None = None
+    build_store: str | None = Field(default=None, alias="build-store")
     budget: str | None = None
     timeout: float | None = Field(default=None, gt=0)
     confidence: float | None = Field(default=None, ge=0.5, lt=1)

@@ -296,6 +296,16 @@ class BisectOptions:
             "$RAY_ADDRESS).",
         ),
     ]
+    build_store: Annotated[
+        str | None,
+        option(
+            "--build-store",
+            group=OptionGroup.RESOURCES,
+            metavar="URL",
+            help="Share what is built with other machines by way of this folder, s3:// URL, or http:// URL, which is "
+            "only read.",
+        ),
+    ]
     budget: Annotated[float | None, BUDGET]
     budget_runs: Annotated[
         int | None,

@@ -9,13 +9,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ...errors import UserError
+from ..files.archive import unpack_folder
+from ..files.digest import digest_of
 from ..records import ProbeResult
 from . import host
-from .archive import unpack_folder
 from .engine import Engine
 from .making import MadeProbe
 from .mirrors import pack_of
-from .objects import PIECE, digest_of
+from .objects import PIECE
 from .parcel import ParcelMaker, ProbeParcel
 
 

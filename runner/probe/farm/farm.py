@@ -11,7 +11,7 @@ import platform
 import queue
 import tempfile
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,8 +20,10 @@ from typing import Self
 
 from ...errors import UserError, reason
 from ...stack.stack import Stack
+from ...workspace.content import StackContent
 from ...workspace.home import Home
 from ...workspace.workspace import Workspace
+from ..probe import RUNNING
 from ..records import ProbeRequest
 from ..workers.pool import MadeAgain
 from ..workers.worker import Activity, Done
@@ -29,6 +31,7 @@ from .delivery import ArrivedProbe, Delivery
 from .engine import Began, Ended, Engine, Lacks, LostPlaceError, Says, Told
 from .making import MadeProbe
 from .parcel import ParcelMaker, ProbeParcel
+from .turns import BuildTurns
 
 _MOST_TRIES = 4
 """So many hosts that cannot make a probe, or are lost in it, are no accident."""
@@ -63,11 +66,22 @@ class _Arrived:
 
 
 class Farm:
-    """Has `jobs` probes of one stack made at once. All methods are for one thread."""
+    """Has `jobs` probes of one stack made at once. With a `build_store`, the URL of builds that hosts share, no two of
+    them make the same build at once. All methods are for one thread."""
 
-    def __init__(self, stack: Stack, home: Home, *, jobs: int, open_engine: OpenEngine) -> None:
+    def __init__(
+        self,
+        stack: Stack,
+        home: Home,
+        *,
+        jobs: int,
+        open_engine: OpenEngine,
+        build_store: str | None = None,
+    ) -> None:
         self._stack = stack
         self._home = home
+        self._build_store = build_store
+        self._turns = BuildTurns()
         self.jobs = jobs
         self._open_engine = open_engine
         self._inbox: queue.SimpleQueue[Told | _Arrived] = queue.SimpleQueue()
@@ -83,7 +97,11 @@ class Farm:
     def __enter__(self) -> Self:
         """Connect to the engine. Raises `UserError`."""
         self._folder = tempfile.TemporaryDirectory()
-        self._parcels = ParcelMaker(self._stack, Workspace(self._stack, self._home), Path(self._folder.name))
+        workspace = Workspace(self._stack, self._home)
+        self._content = StackContent(self._stack, workspace)
+        self._parcels = ParcelMaker(
+            self._stack, workspace, Path(self._folder.name), build_store=self._build_store
+        )
         self._engine = self._open_engine(self._inbox.put)
         self._delivery = Delivery(self._engine, self._parcels)
         self._transfers = ThreadPoolExecutor(_TRANSFERS)
@@ -107,8 +125,20 @@ class Farm:
         name = _name_of(request, self._stack)
         probe = _Probe(next(self._numbers), parcel, self._new_key(name))
         self._probes[probe.key] = probe
-        self._start(probe)
+        if self._may_begin(probe):
+            self._start(probe)
         return probe.number
+
+    def _may_begin(self, probe: _Probe) -> bool:
+        if self._build_store is None or not self._stack.steps:
+            return True
+        request = probe.parcel.request
+        build = f"{self._content.of_build(request.revisions)} for {request.platform}"
+        return self._turns.may_begin(probe.number, build)
+
+    def _begin_those(self, numbers: Iterable[int]) -> None:
+        for number in numbers:
+            self._start(next(probe for probe in self._probes.values() if probe.number == number))
 
     def _new_key(self, name: str) -> str:
         """The next key of a probe: what is still told of an earlier one, which was stopped or lost, is not of this."""
@@ -121,6 +151,7 @@ class Farm:
             return
         del self._probes[probe.key]
         self._transfers.submit(self._engine.stop, probe.key)
+        self._begin_those(self._turns.gone(number))
 
     def next_event(self, *, timeout: float | None) -> Activity | Done | MadeAgain | None:
         """Wait for news of the probes under way; None where there is none, after `timeout` seconds at the latest.
@@ -157,6 +188,8 @@ class Farm:
             case Lacks(place=place):
                 self._send(probe, place)
             case Says(slot=slot, text=text):
+                if text == RUNNING:
+                    self._begin_those(self._turns.built(probe.number))
                 return Activity(probe.number, slot, text)
             case Ended(place=place, made=made):
                 if not isinstance(made, MadeProbe):
@@ -213,6 +246,7 @@ class Farm:
         result = arrived.kept_in(probe.parcel.request.directory)
         del self._probes[probe.key]
         self._stored.append(probe.key)
+        self._begin_those(self._turns.built(probe.number))
         return Done(probe.number, result)
 
     def _again(self, probe: _Probe, place: str, error: Exception | None) -> MadeAgain:

@@ -11,11 +11,11 @@ from ...process.interrupt import Interrupt
 from ...workspace.content import StackContent
 from ...workspace.home import Home
 from ...workspace.workspace import Workspace
+from ..files.archive import pack_folder
+from ..files.digest import digest_of
 from ..probe import Prober
 from ..records import ProbeResult
-from .archive import pack_folder
 from .host import forget, kept_of, lacking
-from .objects import digest_of
 from .parcel import ProbeParcel, unpack
 
 _PATIENCE = 900.0
@@ -116,5 +116,6 @@ class HostMachine:
             variables=self.variables,
             share=self.share,
             interrupt=interrupt,
+            build_store=parcel.build_store,
         ) as prober:
             return prober.probe(request)

@@ -1,11 +1,11 @@
 """Files by the SHA-256 of what is in them: how data gets from one machine to another without a common path."""
 
 import contextlib
-import hashlib
 import shutil
 from pathlib import Path
 
 from ...errors import UserError
+from ..files.digest import digest_of
 
 PIECE = 4 << 20
 """Bytes that travel at once."""
@@ -78,9 +78,3 @@ class Objects:
 
     def _incoming(self, digest: str, sender: str) -> Path:
         return self._folder / f"{digest}.{sender}{_INCOMING}"
-
-
-def digest_of(file: Path) -> str:
-    """The SHA-256 of a file, as hexadecimal digits. Raises `OSError`."""
-    with file.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -16,10 +16,11 @@ from ...stack.stack import Stack
 from ...stack.templates import fill, literal, placeholders
 from ...workspace.home import Home
 from ...workspace.workspace import Workspace
+from ..files.archive import pack_folder, unpack_folder
+from ..files.digest import digest_of
 from ..records import ProbeRequest
-from .archive import pack_folder, unpack_folder
 from .mirrors import Mirror, NeededCommits
-from .objects import Objects, digest_of
+from .objects import Objects
 
 _LARGEST_SCRIPT = 1 << 20
 _PROGRAM = b"\x7fELF"
@@ -41,6 +42,8 @@ class ProbeParcel:
     """Objects that hold the user's own scripts, by word of the case's command."""
     expected: tuple[str, ...]
     """Programs that the case's command names by their full path, which are to be at a host."""
+    build_store: str | None
+    """The URL of the builds that hosts share."""
 
     @property
     def objects(self) -> frozenset[str]:
@@ -53,7 +56,10 @@ class ProbeParcel:
 class ParcelMaker:
     """Makes parcels at a driver, and knows where their objects lie there. `folder` takes what it has to write."""
 
-    def __init__(self, stack: Stack, workspace: Workspace, folder: Path) -> None:
+    def __init__(
+        self, stack: Stack, workspace: Workspace, folder: Path, *, build_store: str | None = None
+    ) -> None:
+        self._build_store = build_store
         self._stack = stack
         self._workspace = workspace
         self._packed = Objects(folder)
@@ -92,6 +98,7 @@ class ParcelMaker:
             runtime_dir=None if runtime_dir is None else self._folder(runtime_dir),
             scripts=self._scripts,
             expected=self._expected,
+            build_store=self._build_store,
         )
 
     def _commits(self, name: str, request: ProbeRequest) -> NeededCommits:

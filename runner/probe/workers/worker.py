@@ -38,12 +38,14 @@ Address = str | tuple[str, int]
 
 @dataclass(frozen=True, kw_only=True)
 class Setup:
-    """What a worker is told first. `share` is how many workers its machine's cores are for."""
+    """What a worker is told first. `share` is how many workers its machine's cores are for, `build_store` the URL of
+    builds that machines share."""
 
     stack: Stack
     home: Home
     variables: Mapping[str, str]
     share: int
+    build_store: str | None = None
 
 
 @dataclass(frozen=True)
@@ -131,6 +133,7 @@ def _serve(connection: "Connection[Any, Any]") -> None:
             variables=setup.variables,
             share=setup.share,
             interrupt=Interrupt(connection),
+            build_store=setup.build_store,
         ) as prober:
             while True:
                 match connection.recv():

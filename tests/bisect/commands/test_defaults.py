@@ -24,6 +24,7 @@ timeout = 20
 confidence = 0.9
 store = "sqlite:///there"
 backend = "dask"
+build-store = "s3://team/builds"
 [repository]
 pypto-lib = "../lib"
 """
@@ -49,6 +50,7 @@ def test_what_the_checkout_says_need_not_be_typed(checkout: Path) -> None:
     assert options.repository == (f"pypto-lib={checkout}/../lib",)
     assert (options.jobs, options.budget, options.timeout, options.confidence) == (4, 7200, 20, 0.9)
     assert (options.store, options.backend) == ("sqlite:///there", "dask")
+    assert options.build_store == "s3://team/builds"
     assert doctor.make_context("doctor", []).params["stack"] == "pypto"
     of_reduce = reduce.make_context("reduce", ["build"]).params
     assert (of_reduce["stack"], of_reduce["jobs"], of_reduce["platform"]) == ("pypto", 4, "a2a3sim")

@@ -60,6 +60,7 @@ OF_BISECT: list[tuple[str, list[str], Any]] = [
     ("jobs", ["-j", "3"], 3),
     ("jobs", ["--jobs", "4"], 4),
     ("backend", ["--backend", "dask"], "dask"),
+    ("build_store", ["--build-store", "s3://team/builds"], "s3://team/builds"),
     ("budget", ["--budget", "1.5h"], 5400.0),
     ("budget_runs", ["--budget-runs", "40"], 40),
     ("no_localize", ["--no-localize"], True),
@@ -202,6 +203,7 @@ def test_no_question_at_all_prints_the_help() -> None:
     [
         ([], "bisect-precision --resume x"),
         (["--jobs", "2", "--backend", "dask"], "bisect-precision --jobs 2 --backend dask --resume x"),
+        (["--build-store", "/shared"], "bisect-precision --build-store /shared --resume x"),
         (["--no-localize"], "bisect-precision --no-localize --resume x"),
         (["--reduce"], "bisect-precision --reduce --resume x"),
         (

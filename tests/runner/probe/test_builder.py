@@ -336,7 +336,7 @@ def test_a_full_disk_costs_the_copy_and_not_the_build(
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as disk:
-        disk.setattr("precision_bisect.runner.probe.build_cache.shutil.copytree", full)
+        disk.setattr("precision_bisect.runner.probe.builds.build_cache.shutil.copytree", full)
         assert built(small, workspace, slot).source is BuildSource.BUILT
     assert not [path for path in small.home.builds.iterdir() if path.name != "locks"]
     assert built(small, workspace, slot).source is BuildSource.PRESENT

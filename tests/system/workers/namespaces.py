@@ -7,6 +7,7 @@ installed can be read everywhere; the test's own folder is another, empty one at
 import os
 import subprocess
 import sys
+import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -78,10 +79,12 @@ class Namespace:
 
 @dataclass
 class Farm:
-    """A scheduler of dask and hosts, one worker each. `folder` is empty at each host when it begins."""
+    """A scheduler of dask and hosts, one worker each. `folder` is empty at each host when it begins. Where it `stores`
+    builds, a server of S3 is beside the scheduler."""
 
     folder: Path
     names: tuple[str, ...]
+    stores: bool = False
     middle: Namespace = field(init=False)
     hosts: dict[str, Namespace] = field(default_factory=dict[str, Namespace])
     started: "list[subprocess.Popen[bytes]]" = field(default_factory=list["subprocess.Popen[bytes]"])
@@ -92,6 +95,8 @@ class Farm:
             f"ip address add {NETWORK}.1/24 dev wire",
             "--net",
         )
+        if self.stores:
+            self._store()
         self.schedule()
         for number, name in enumerate(self.names, 11):
             self.add(name, number)
@@ -109,6 +114,24 @@ class Farm:
     def address(self) -> str:
         """Where the scheduler is."""
         return f"tcp://{NETWORK}.1:8786"
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """What a program here finds the store of builds by."""
+        own = {"ENDPOINT_URL": f"http://{NETWORK}.1:5000", "DEFAULT_REGION": "us-east-1"}
+        keys = {"ACCESS_KEY_ID": "key", "SECRET_ACCESS_KEY": "secret"}
+        return {f"AWS_{name}": text for name, text in {**own, **keys}.items()}
+
+    def _store(self) -> None:
+        """Start a server of S3 with a bucket `team`."""
+        words = self.middle.words(sys.executable, "-m", "moto.server", "-H", f"{NETWORK}.1", "-p", "5000")
+        server = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        self.started.append(server)
+        assert server.stderr is not None
+        assert any(b"Running on" in line for line in server.stderr)
+        threading.Thread(target=server.stderr.read, daemon=True).start()
+        make = "import urllib.request as u, sys; u.urlopen(u.Request(sys.argv[1], method='PUT'))"
+        self.middle.run(sys.executable, "-c", make, f"{self.variables['AWS_ENDPOINT_URL']}/team")
 
     def schedule(self) -> "subprocess.Popen[bytes]":
         """Start a scheduler."""
@@ -143,6 +166,7 @@ class Farm:
     def _start(self, where: Namespace, program: str, *options: str) -> "subprocess.Popen[bytes]":
         variables = {
             **os.environ,
+            **self.variables,
             "DASK_DISTRIBUTED__LOGGING__DISTRIBUTED": "error",
             "PRECISION_BISECT_HOME": str(self.folder / "home-of-host"),
         }

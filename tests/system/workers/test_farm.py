@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from precision_bisect.store.vocabulary import ProbeState
+from precision_bisect.store.vocabulary import BuildSource, ProbeState
 from tests.support.interrupts import obey_interrupts
 from tests.support.program import PROGRAM
 from tests.system.slow_line import SlowLine
@@ -65,6 +65,30 @@ def test_three_hosts_that_share_nothing_find_it(farm: namespaces.Farm, make: Cal
         assert {str(line.shas.index(probe.commit)) for probe in finished if probe.host == name} <= {*built}
     logs = {log.parent.name for log in (line.folder / "home").glob("state/bisections/*/probes/*/run.log.gz")}
     assert {f"{probe.ordinal:04d}" for probe in finished} <= logs
+
+
+@pytest.mark.long
+def test_what_one_host_built_no_other_builds(tmp_path: Path, make: Callable[..., SlowLine]) -> None:
+    pytest.importorskip("moto.server", reason="moto is not installed")
+    pytest.importorskip("s3fs", reason="s3fs is not installed")
+    if (why := namespaces.absent()) is not None:
+        pytest.skip(why)
+    line = make()
+    with namespaces.Farm(tmp_path, ("a", "b", "c"), stores=True) as farm:
+        options = ("--jobs", "3", "--backend", "dask", "--build-store", "s3://team/builds")
+        process = start(farm, line, *line.arguments, *options)
+        _, err = process.communicate()
+        assert process.returncode == 0, err
+        finished = [probe for probe in line.check() if probe.state is ProbeState.FINISHED]
+        built = {name: farm.read(name, "built") for name in farm.names}
+    everywhere = [number for numbers in built.values() for number in numbers]
+    assert sorted(everywhere) == sorted(set(everywhere))
+    assert {str(line.shas.index(probe.commit)) for probe in finished} <= {*everywhere}
+    elsewhere = [
+        probe for probe in finished if str(line.shas.index(probe.commit)) not in built[probe.host or ""]
+    ]
+    assert elsewhere
+    assert {probe.build_source for probe in elsewhere} <= {BuildSource.CACHED, BuildSource.PRESENT}
 
 
 @pytest.mark.long

@@ -10,7 +10,7 @@ from precision_bisect.runner.case.case import RunOptions
 from precision_bisect.runner.case.golden import FrozenGolden
 from precision_bisect.runner.errors import UsageError, UserError
 from precision_bisect.runner.probe.farm.farm import Farm
-from precision_bisect.runner.probe.farm.objects import digest_of
+from precision_bisect.runner.probe.files.digest import digest_of
 from precision_bisect.runner.probe.records import ProbeResult
 from precision_bisect.runner.probe.workers.pool import MadeAgain
 from precision_bisect.runner.probe.workers.worker import Activity, Done

@@ -9,8 +9,9 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from ..process.interrupt import Interrupt, try_lock
-from ..workspace.worktree import remove
+from ...process.interrupt import Interrupt, try_lock
+from ...workspace.worktree import remove
+from .shared_builds import SharedBuilds
 
 _SIZE_FILE = "size"
 _INCOMING = ".incoming"
@@ -18,13 +19,32 @@ _OUTGOING = ".outgoing"
 
 
 class BuildCache:
-    """Outputs of steps by key, least recently used first out when they outgrow `limit` bytes."""
+    """Outputs of steps by key, least recently used first out when they outgrow `limit` bytes. What is not here may be
+    in `shared`, which is left what is new."""
 
-    def __init__(self, directory: Path, *, limit: int, interrupt: Interrupt | None) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        limit: int,
+        interrupt: Interrupt | None,
+        shared: SharedBuilds | None = None,
+    ) -> None:
         self._directory = directory
         self._limit = limit
         self._interrupt = interrupt
+        self._shared = shared
         self._locks = directory / "locks"
+
+    def begin(self) -> None:
+        """A new build, for which `trouble` is told anew."""
+        if self._shared is not None:
+            self._shared.begin()
+
+    @property
+    def trouble(self) -> str | None:
+        """Why the shared builds were of no use."""
+        return None if self._shared is None else self._shared.trouble
 
     @contextlib.contextmanager
     def claimed(self, key: str) -> Generator[None]:
@@ -44,9 +64,9 @@ class BuildCache:
             lock.release()
 
     def restore(self, key: str, outputs: list[Path]) -> bool:
-        """Put saved outputs in place. False where the key is not in the cache."""
+        """Put saved outputs of a claimed key in place. False where they are neither in the cache nor shared."""
         saved = self._directory / key
-        if not saved.is_dir():
+        if not saved.is_dir() and not self._fetch(key, outputs):
             return False
         now = time.time_ns()
         os.utime(saved, ns=(now, now))
@@ -73,7 +93,29 @@ class BuildCache:
         except OSError:
             shutil.rmtree(temporary, ignore_errors=True)
             return
+        if self._shared is not None:
+            with contextlib.suppress(OSError):
+                self._shared.offer(key, self._directory / key)
         self._trim()
+
+    def _fetch(self, key: str, outputs: list[Path]) -> bool:
+        """Take in what another machine has built. A full disk costs the copy."""
+        if self._shared is None:
+            return False
+        temporary = self._directory / f"{key}{_INCOMING}"
+        shutil.rmtree(temporary, ignore_errors=True)
+        try:
+            entries = {_SIZE_FILE, *map(str, range(len(outputs)))}
+            if not self._shared.fetch(key, temporary, entries):
+                return False
+            (temporary / _SIZE_FILE).write_text(str(_size(temporary)))
+            temporary.replace(self._directory / key)
+        except OSError:
+            return False
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+        self._trim()
+        return True
 
     def _trim(self) -> None:
         """Remove the oldest entries over the limit, and what killed processes have left. What is in use stays."""

@@ -3,7 +3,7 @@
 import shutil
 from pathlib import Path
 
-from precision_bisect.runner.probe.build_cache import BuildCache
+from precision_bisect.runner.probe.builds.build_cache import BuildCache
 
 
 def entry(cache: BuildCache, tmp_path: Path, key: str, *, size: int = 1000) -> None:
