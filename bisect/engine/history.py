@@ -110,6 +110,15 @@ class AskApplies:
 
 
 @dataclass(frozen=True, kw_only=True)
+class AskSameChange:
+    """Which of some commits make the same change as another one? Answer: a tuple of full commit ids."""
+
+    repository: str
+    commit: str
+    among: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class AskPins:
     """What does every pin of the stack say at both ends? Answer: a tuple of `PinRecord`."""
 
@@ -127,6 +136,7 @@ HistoryQuestion: TypeAlias = (
     | AskMergeBase
     | AskPatches
     | AskApplies
+    | AskSameChange
     | AskPins
 )
 HistoryAnswer: TypeAlias = (

@@ -18,6 +18,7 @@ from .history import (
     AskPatches,
     AskPins,
     AskRange,
+    AskSameChange,
     AskTarget,
     AskYardstick,
     FirstParents,
@@ -95,6 +96,8 @@ class Known:
     def answer(self, question: AskPatches) -> tuple[str, ...]: ...
     @overload
     def answer(self, question: AskApplies) -> tuple[str, ...] | None: ...
+    @overload
+    def answer(self, question: AskSameChange) -> tuple[str, ...]: ...
     @overload
     def answer(self, question: AskPins) -> tuple[PinRecord, ...]: ...
     def answer(self, question: HistoryQuestion) -> object:

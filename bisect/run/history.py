@@ -6,6 +6,7 @@ from typing import Literal
 from ...runner.git.cherry_picks import applies_to, patches_in
 from ...runner.git.repository import GitRepository
 from ...runner.git.revisions import NoPinError, Revisions
+from ...runner.git.same_change import making_same_change
 from ...runner.stack.parts import Overlay
 from ...runner.workspace.content import StackContent
 from ...runner.workspace.workspace import MissingCommitError, Workspace
@@ -24,6 +25,7 @@ from ..engine.history import (
     AskPatches,
     AskPins,
     AskRange,
+    AskSameChange,
     AskTarget,
     AskYardstick,
     FirstParents,
@@ -71,7 +73,7 @@ class HistoryReader:
                 return self._yardstick(question)
             case AskMergeBase():
                 return self._merge_base(question)
-            case AskPatches() | AskApplies():
+            case AskPatches() | AskApplies() | AskSameChange():
                 return self._patches(question)
             case AskPins():
                 return self._pins(question)
@@ -143,9 +145,11 @@ class HistoryReader:
             self._workspace.ensure_commit(question.repository, sha)
         return self._workspace.clones[question.repository].merge_base(question.one, question.other)
 
-    def _patches(self, question: AskPatches | AskApplies) -> tuple[str, ...] | None:
+    def _patches(self, question: AskPatches | AskApplies | AskSameChange) -> tuple[str, ...] | None:
+        clone = self._workspace.clones[question.repository]
+        if isinstance(question, AskSameChange):
+            return making_same_change(clone, question.commit, question.among)
         if isinstance(question, AskApplies):
-            clone = self._workspace.clones[question.repository]
             return applies_to(clone, question.change, question.commits)
         revisions = self._revisions.complete({question.repository: question.commit})
         return tuple(patches_in(revisions, question.repository))

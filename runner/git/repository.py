@@ -283,6 +283,27 @@ class GitRepository:
         """One commit by its full id."""
         return self._log("--max-count=1", sha)[0]
 
+    def patches(self, commits: Sequence[str]) -> dict[str, str]:
+        """What each of some commits, by full ids, changes of its parent, as a patch; of a merge nothing."""
+        mark = uuid.uuid4().hex
+        options = ("--patch", "--full-index", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color")
+        with TemporaryFile("w+b") as source:
+            source.write("".join(f"{sha}\n" for sha in commits).encode("ascii"))
+            source.seek(0)
+            output = self._execute(
+                *(
+                    "log",
+                    "--stdin",
+                    "--no-walk=unsorted",
+                    "--no-show-signature",
+                    f"--format={mark}%H",
+                    *options,
+                ),
+                source=source,
+            )
+        records = output.decode("utf-8", "surrogateescape").split(mark)[1:]
+        return {sha: patch.strip("\n") for sha, _, patch in (record.partition("\n") for record in records)}
+
     def _log(self, *arguments: str) -> list[Commit]:
         # A subject or path may hold any character, so no fixed one can part the records.
         mark = uuid.uuid4().hex

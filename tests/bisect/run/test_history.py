@@ -13,6 +13,7 @@ from precision_bisect.bisect.engine.history import (
     AskPatches,
     AskPins,
     AskRange,
+    AskSameChange,
     AskTarget,
     FirstParents,
 )
@@ -108,6 +109,8 @@ def test_a_range_a_moved_pin_and_where_its_ends_parted(small: SmallStack) -> Non
     assert reads.answer(AskPatches(repository="tool", commit=moved)) == ()
     applies = AskApplies(repository="tool", change=edited, commits=(good, moved))
     assert reads.answer(applies) == (good, moved)
+    alike = AskSameChange(repository="tool", commit=edited, among=(moved,))
+    assert reads.answer(alike) == ()
 
 
 def test_what_an_error_blames_is_read_from_the_range_that_was_asked_about(small: SmallStack) -> None:

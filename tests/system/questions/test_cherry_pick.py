@@ -106,3 +106,33 @@ def test_wrong_words(repository: TestRepository, tmp_path: Path, pick: str, says
     assert done.returncode in (1, 2)
     (line,) = done.stderr.splitlines()
     assert says in line
+
+
+def test_a_culprit_that_was_picked_to_another_branch_too_is_told_of_that(
+    repository: TestRepository, tmp_path: Path
+) -> None:
+    """Either may be found, where both are merged: the other is named beside it."""
+    root = repository.commit("root", {"needed": "yes\n", "state": "right\n"})
+    twins: set[str] = set()
+    for branch in ("main", "side"):
+        repository.git("checkout", "--quiet", "-B", branch, root)
+        for number in range(4):
+            repository.commit(f"{branch} {number}", {branch: str(number)})
+        if twins:
+            repository.git("cherry-pick", *twins)
+        else:
+            repository.commit("rounding\x1b[31m", {"state": "wrong\n"})
+        twins.add(repository.git("rev-parse", "HEAD"))
+        for number in range(4, 7):
+            repository.commit(f"{branch} {number}", {branch: str(number)})
+    repository.git("checkout", "--quiet", "main")
+    repository.git("merge", "--quiet", "--no-edit", "side")
+    done = bisect(repository, tmp_path, root)
+    culprit = found(tmp_path / "out")
+    (other,) = twins - {culprit}
+    assert culprit in twins
+    told = f"the same change was also made by {other[:12]} (rounding"
+    assert done.returncode == 0, done.stdout
+    (line,) = [text for text in done.stdout.splitlines() if "same change" in text]
+    assert line.split(maxsplit=1)[1].startswith(told)
+    assert "\x1b" not in done.stdout
