@@ -86,6 +86,12 @@ def _orders(found: Divergence) -> Iterator[tuple[str, str]]:
             "order",
             f"compared under schedule {found.schedule}, in which it fails while it passes under another",
         )
+    if found.in_turns is not None and found.in_turns.may_be_of_both:
+        tells = "fails too" if found.in_turns.reference_fails else "was not shown to pass"
+        yield (
+            "blamed",
+            f"nothing in which the builds differ: in the order in which it fails, the parent's {tells}",
+        )
     if found.race is not None:
         yield (
             "race",

@@ -105,6 +105,9 @@ class Divergence(Document):
     """Null where nothing points to one, or the harness does not tell what a run put out."""
     tried: tuple[OrderTrial, ...] = ()
     """Runs under each schedule of the stack file, of a build that passes as it is."""
+    in_turns: OrderTrial | None = None
+    """Runs in the order in which it fails, in turns with the good build, which `runs` does not count; null where it
+    passes or puts nothing out, and in documents that do not tell."""
     stall: Stall | None = None
     """Null where the failing build ends. Else nothing was compared."""
     ended: str | None = None

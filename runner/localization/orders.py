@@ -5,6 +5,9 @@ from typing import Literal
 
 from .part import DocumentPart
 
+AS_IT_IS = "as it is"
+"""In place of a schedule of the stack file: nothing is asked of the runtime."""
+
 
 class UnorderedTasks(DocumentPart):
     """Two tasks that touch the same elements, one writing, with no path between them in the failing build."""
@@ -37,6 +40,11 @@ class OrderTrial(DocumentPart):
     reference_fails: bool | None = None
     """Whether a good build has wrong outputs under it too; null where none was run, it did not get to them, or all its
     runs were right and too few to tell."""
+
+    @property
+    def may_be_of_both(self) -> bool:
+        """Whether a good build fails under it too, or was run and not shown not to: nothing that differs is blamed."""
+        return self.reference_runs > 0 and self.reference_fails is not False
 
     @property
     def passed(self) -> int:

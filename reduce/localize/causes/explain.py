@@ -49,6 +49,16 @@ class JudgedRun(Protocol):
         """The schedule of the stack file that it ran under."""
         ...
 
+    @property
+    def may_be_of_both(self) -> bool:
+        """Whether the good build fails in this order too, or was not shown not to."""
+        ...
+
+    @property
+    def passes_that_tell(self) -> int:
+        """How often a build has to pass until it is taken for one without the failure."""
+        ...
+
 
 def explain(
     request: LocalizationRequest, run: JudgedRun, expected: ExpectedValues
@@ -73,9 +83,12 @@ def explain(
     if data := _data_at_fault(request, judge, failure, good):
         cause = Cause(changes=data, effect=1.0, subject=failing, shown=True)
         return FailureExplanation(judge=judge, failure=failure, causes=(cause,), unwritten=uncovered)
+    if run.may_be_of_both:
+        return FailureExplanation(judge=judge, failure=failure, unwritten=uncovered)
     changes = _changes(request, request.reference.build)
     interventions = OnOutputs(
         changes=changes,
+        passes=run.passes_that_tell,
         schedule=run.schedule,
         failing=failing,
         good=good,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ....runner.build_output.files.errors import BuildOutputError
 from ....runner.build_output.golden_data import TensorFolder
@@ -14,7 +14,7 @@ from ....store.words import plural
 from ...graph.static_difference.of_both import is_of_both
 from ...replay.recorded_build import RecordedBuild
 from ...replay.replay import ReplayError
-from ..experiments.experiment import MakeBuild, Record, Steps, Tell
+from ..experiments.experiment import MakeBuild, Record, RunInOrder, Steps, Tell
 from .changes import BuildChanges, Change, ChangedPart
 from .explanation import Cause, Intervention
 from .failure import OutputJudge, WrongOutputs
@@ -31,6 +31,8 @@ class Interventions:
 
     changes: BuildChanges
     schedule: str | None = None
+    passes: int = 1
+    """How often a build has to pass until it is taken for one without the failure, which may come and go."""
     made: dict[frozenset[Change], Intervention] = field(default_factory=dict[frozenset[Change], Intervention])
 
     def causes(self, suspected: Sequence[Tied]) -> Steps[tuple[Cause, ...]]:
@@ -73,6 +75,12 @@ class Interventions:
             )
             recorded = yield from Record(build=build, name=f"{name}/recorded")
             wrong = self._wrong_in(recorded)
+            for _ in range(1, self.passes):
+                if wrong:
+                    break
+                (outputs,) = yield from RunInOrder(build=recorded, schedule=None, runs=1)
+                recorded = replace(recorded, outputs=outputs)
+                wrong = self._wrong_in(recorded)
         except (UserError, BuildOutputError) as error:
             ended = error.verdict if isinstance(error, ReplayError) else None
             return Intervention(changes=chosen, build=None, failure=WrongOutputs({}), ended=ended)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ....runner.build_output.golden_data import TensorFolder
-from ....runner.localization.orders import OrderTrial
+from ....runner.localization.orders import AS_IT_IS, OrderTrial
 from ...replay.recorded_build import RecordedBuild
 from ..causes.failure import OutputJudge
 from ..experiments.experiment import Steps
 from ..references.reference import ExpectedValues
 from .orders import OrderTrials
+from .rates import passes_that_tell
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,27 +27,55 @@ class FailingRun:
     unordered: bool
     schedule: str | None
     tried: tuple[OrderTrial, ...] = ()
+    in_turns: OrderTrial | None = None
+    """Of a build that fails in this order: runs of it and of the good one, as far as there is one."""
 
     @property
     def hides_a_failure(self) -> bool:
         """Whether it passes as it is, and fails under a schedule under which no reference does."""
         return self.schedule is not None and bool(self.tried)
 
+    @property
+    def may_be_of_both(self) -> bool:
+        """Whether the good build fails in this order too, or was not shown not to."""
+        return self.in_turns is not None and self.in_turns.may_be_of_both
 
-def failing_run(build: RecordedBuild, expected: ExpectedValues, judge: OutputJudge) -> Steps[FailingRun]:
-    """The recorded run. Where tasks do not wait for each other, or where it passes, one under a schedule that lets it
-    fail."""
+    @property
+    def runs_in_turns(self) -> int:
+        """Of the failing build, to compare it with the good one. The first one under a schedule looked for an order."""
+        return 0 if self.in_turns is None else self.in_turns.runs - (self.schedule is not None)
+
+    @property
+    def passes_that_tell(self) -> int:
+        """How often a build with some of the changes has to pass until it is taken for one without the failure: once,
+        where the failing build always failed."""
+        trial = self.in_turns
+        return (
+            1 if trial is None or not trial.passed else passes_that_tell(failed=trial.failed, runs=trial.runs)
+        )
+
+
+def failing_run(
+    build: RecordedBuild, expected: ExpectedValues, judge: OutputJudge, *, asks_good: bool
+) -> Steps[FailingRun]:
+    """The recorded run. Where tasks do not wait for each other, where it passes, or where the failure comes and goes,
+    one under a schedule that lets it fail. `asks_good` has the good build run as often as it takes to tell that it does
+    not fail in that order."""
     unordered = any(
         expected.orders(edge.before.ordinal, edge.after.ordinal) is not False for edge in build.missing_edges
     )
     orders = OrderTrials.of(build, judge.expected, judge.tolerance)
     schedule: str | None = None
     tried: tuple[OrderTrial, ...] = ()
+    in_turns: OrderTrial | None = None
     if orders is not None and build.outputs is not None and not judge.failure(build.outputs):
         tried = yield from orders.try_schedules(expected.good)
         schedule = next((trial.schedule for trial in tried if _fails_alone(trial, expected.good)), None)
-    elif orders is not None and unordered:
-        schedule = yield from orders.provoke()
+    elif orders is not None:
+        good = expected.good if asks_good else None
+        in_turns = yield from _order_that_fails(orders, good, unordered=unordered)
+        if in_turns is not None and in_turns.schedule != AS_IT_IS:
+            schedule = in_turns.schedule
     provoked = orders.outputs_under(schedule) if orders is not None and schedule is not None else None
     return FailingRun(
         build=build,
@@ -56,7 +85,22 @@ def failing_run(build: RecordedBuild, expected: ExpectedValues, judge: OutputJud
         unordered=unordered,
         schedule=schedule,
         tried=tried,
+        in_turns=in_turns,
     )
+
+
+def _order_that_fails(
+    orders: OrderTrials, good: RecordedBuild | None, *, unordered: bool
+) -> Steps[OrderTrial | None]:
+    """Runs in an order in which a build fails that fails as it is: under a schedule where its tasks do not wait for
+    each other, or where what it does as it is does not tell it from the good build."""
+    provoked = (yield from orders.provoke(good)) if unordered else None
+    if provoked is not None or good is None:
+        return provoked
+    trial = yield from orders.as_it_is(good)
+    if unordered or (trial.failed == trial.runs and trial.reference_fails is False):
+        return trial
+    return (yield from orders.provoke(good)) or trial
 
 
 def _fails_alone(trial: OrderTrial, good: RecordedBuild | None) -> bool:

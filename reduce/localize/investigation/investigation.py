@@ -96,7 +96,7 @@ def compare(
         BuildOutputError: what a run recorded cannot be read.
     """
     judge = judge_of(request, failing, expected)
-    run = yield from failing_run(failing, expected, judge)
+    run = yield from failing_run(failing, expected, judge, asks_good=True)
     explanation = yield from explain(request, run, expected)
     if explanation is not None and explanation.causes:
         return (yield from _localize_causes(request, expected, run, explanation))
@@ -118,7 +118,7 @@ def _localize_causes(
         subject, values, alone = cause.subject or failing, expected, run
         if subject is not failing:
             values = expected.against(subject)
-            alone = yield from failing_run(subject, values, run.judge)
+            alone = yield from failing_run(subject, values, run.judge, asks_good=False)
         if any(change.part is ChangedPart.DATA for change in cause.changes):
             parts.append(_without_tensors(request, subject, values, alone))
             continue
@@ -178,7 +178,7 @@ def _localize(
         beyond = replace(search, tolerance=harness)
         attributed = yield from _past_rounding(attributed, beyond, expected.attributor(harness))
     spent = Spent(
-        runs=failing.replayer.runs,
+        runs=failing.replayer.runs - run.runs_in_turns,
         reference_runs=expected.runs,
         bytes_dumped=failing.replayer.dumped_bytes,
     )
@@ -188,6 +188,7 @@ def _localize(
     looks_like_a_race = (
         run.unordered
         or run.hides_a_failure
+        or run.may_be_of_both
         or (not caused and attributed.points_to_a_race)
         or bool(first.vanished)
     )
@@ -202,6 +203,7 @@ def _localize(
         downstream=downstream,
         race=(yield from orders.look_for_race()) if orders is not None and looks_like_a_race else None,
         tried=run.tried,
+        in_turns=run.in_turns,
     )
 
 
@@ -217,13 +219,14 @@ def _without_tensors(
         schedule=run.schedule,
         attributed=AttributedDivergences(first=nothing, attributions=()),
         spent=Spent(
-            runs=failing.replayer.runs,
+            runs=failing.replayer.runs - run.runs_in_turns,
             reference_runs=expected.runs,
             bytes_dumped=failing.replayer.dumped_bytes,
         ),
         downstream=(),
         race=None,
         tried=run.tried,
+        in_turns=run.in_turns,
     )
 
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from ....runner.build_output.files.errors import BuildOutputError
 from ....runner.build_output.golden_data import TensorFolder
 from ....runner.compare.statistics.statistics import Tolerance
-from ....runner.localization.orders import OrderConfirmation, OrderTrial, Race
+from ....runner.localization.orders import AS_IT_IS, OrderConfirmation, OrderTrial, Race
 from ...replay.comparison import differs
 from ...replay.recorded_build import RecordedBuild
 from ..experiments.experiment import RunInOrder, Steps, Tell
 from .rates import NOT_BY_CHANCE, chance_of_silence
 
-AS_IT_IS, UNDER_LOAD = "as it is", "under load"
+UNDER_LOAD = "under load"
 _REPEATS = 3
 REPEATS_TO_CONFIRM = 4
 """A failure of chance p, whatever the order, shows k failures under one order and k passes under another with
@@ -54,17 +54,33 @@ class OrderTrials:
             tolerance=tolerance,
         )
 
-    def provoke(self) -> Steps[str | None]:
-        """The first schedule of the stack file under which the outputs are wrong, where there is one under which they
-        are right: there, a failure that comes and goes can be looked at. None where there are no two such."""
-        wrong = right = None
+    def provoke(self, good: RecordedBuild | None) -> Steps[OrderTrial | None]:
+        """The first schedule of the stack file under which the outputs are wrong and those of a good build are not,
+        where there is one under which they are right: there, a failure that comes and goes can be looked at. None
+        where there are no two such."""
+        wrong: list[OrderTrial] = []
+        right = False
         for name in self.schedules:
             trial = yield from self._once(name)
-            wrong = wrong or (name if trial.failed else None)
-            right = right or (name if trial.passed else None)
-            if wrong and right:
-                return wrong
+            right = right or trial.passed > 0
+            wrong += [trial] if trial.failed else []
+            while right and wrong:
+                found = wrong.pop(0)
+                if good is None:
+                    return found
+                found = yield from self._beside(good, found)
+                if found.reference_fails is False:
+                    return found
         return None
+
+    def as_it_is(self, good: RecordedBuild) -> Steps[OrderTrial]:
+        """Fresh runs of both builds in turns, in no order of ours: whether the good one fails too, as far as these
+        tell."""
+        return (
+            yield from self._beside(
+                good, OrderTrial(schedule=AS_IT_IS, variables={}, runs=0, failed=0, stopped=0)
+            )
+        )
 
     def try_schedules(self, good: RecordedBuild | None) -> Steps[tuple[OrderTrial, ...]]:
         """One run under each schedule of the stack file. Where it fails, runs of a good build too, until there is an
@@ -82,18 +98,19 @@ class OrderTrials:
         """Fresh runs of both builds in turns under the schedule of a trial, until the good one fails too, or would
         hardly have passed in all of its runs if it failed as often as the failing one."""
         name, fresh, passes = trial.schedule, trial.model_copy(update=_NO_RUNS), 0
-        yield from Tell(f"running the good build and the failing one in turns under schedule {name}")
+        order = "as they are" if name == AS_IT_IS else f"under schedule {name}"
+        yield from Tell(f"running the good build and the failing one in turns {order}")
         while passes < _MOST_BESIDE:
-            (outputs,) = yield from RunInOrder(build=good, schedule=name, runs=1)
-            fails = None if outputs is None else self._fails(outputs)
-            if fails is not False:
-                return trial.model_copy(update={"reference_runs": passes + 1, "reference_fails": fails})
-            passes += 1
             fresh = _sum(fresh, (yield from self._trial(name, 1)))
+            (outputs,) = yield from RunInOrder(build=good, schedule=_schedule_of(name), runs=1)
+            fails = None if outputs is None else self._fails(outputs)
+            passes += fails is False
+            if fails is not False:
+                told = {"reference_runs": passes + 1, "reference_fails": fails}
+                return _sum(trial, fresh).model_copy(update=told)
             if chance_of_silence(failed=fresh.failed, runs=fresh.runs, passes=passes) <= NOT_BY_CHANCE:
-                return _sum(trial, fresh).model_copy(
-                    update={"reference_runs": passes, "reference_fails": False}
-                )
+                told = {"reference_runs": passes, "reference_fails": False}
+                return _sum(trial, fresh).model_copy(update=told)
         return _sum(trial, fresh).model_copy(update={"reference_runs": passes})
 
     def outputs_under(self, schedule: str) -> TensorFolder | None:
@@ -143,7 +160,7 @@ class OrderTrials:
         return self._first[name]
 
     def _trial(self, name: str, runs: int) -> Steps[OrderTrial]:
-        schedule = None if name in (AS_IT_IS, UNDER_LOAD) else name
+        schedule = _schedule_of(name)
         outputs = yield from RunInOrder(
             build=self.failing, schedule=schedule, runs=runs, under_load=name == UNDER_LOAD
         )
@@ -168,6 +185,11 @@ class OrderTrials:
             )
         except BuildOutputError:
             return None
+
+
+def _schedule_of(name: str) -> str | None:
+    """The schedule of the stack file that a trial is named by; None where it asks nothing of the runtime."""
+    return None if name in (AS_IT_IS, UNDER_LOAD) else name
 
 
 def _sum(first: OrderTrial, second: OrderTrial) -> OrderTrial:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 NOT_BY_CHANCE = 0.01
@@ -17,3 +18,16 @@ def chance_of_silence(*, failed: int, runs: int, passes: int) -> float:
     """
     passed = runs - failed
     return math.prod((passed + turn) / (runs + 1 + turn) for turn in range(1, passes + 1))
+
+
+def passes_that_tell(*, failed: int, runs: int) -> int:
+    """How often a build has to pass to be told from one that failed in `failed` of `runs`, which is once or more.
+
+    >>> passes_that_tell(failed=4, runs=4), passes_that_tell(failed=3, runs=6)
+    (4, 12)
+    """
+    return next(
+        passes
+        for passes in itertools.count(1)
+        if chance_of_silence(failed=failed, runs=runs, passes=passes) <= NOT_BY_CHANCE
+    )

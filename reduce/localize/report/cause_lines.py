@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from ....runner.compare.report.summary_lines import SummaryLines
 from ....runner.localization.causes import BuildChange, CaseFailure, ColumnRun, FailureCause, RowRun
 from ....runner.localization.divergence import Divergence
-from ....runner.localization.orders import OrderTrial
+from ....runner.localization.orders import AS_IT_IS, OrderTrial
 from ....store.words import plural
 
 _MOST = 4
@@ -56,6 +56,8 @@ def _print_failure(divergence: Divergence, failure: CaseFailure, line: SummaryLi
             "bold yellow",
         )
     line(f"judged by {_tolerance(failure)}", "dim")
+    if divergence.in_turns is not None and divergence.in_turns.reference_runs:
+        _print_in_turns(divergence.in_turns, line)
     if divergence.cleared:
         blamed = {change.file for cause in divergence.causes for change in cause.changes}
         names = dict.fromkeys(_cleared_name(change, blamed) for change in divergence.cleared)
@@ -85,6 +87,26 @@ def _beside_the_good_build(trial: OrderTrial) -> str:
         f" in {trial.failed} of {plural(trial.runs, 'run')}; {plural(trial.reference_runs, 'run')} of the good build "
         "cannot tell whether its are: nobody is blamed for it"
     )
+
+
+def _print_in_turns(trial: OrderTrial, line: SummaryLines) -> None:
+    """How often the failing build fails, and what the good one does in the same order."""
+    order = "as it is" if trial.schedule == AS_IT_IS else f"under schedule {trial.schedule}"
+    fails = f"{order} it fails in {trial.failed} of {plural(trial.runs, 'further run')}"
+    if trial.reference_fails is False:
+        line(f"{fails}, and the good build in none of {trial.reference_runs}", "dim")
+    elif trial.reference_fails:
+        line(
+            f"{fails}, and the good build in 1 of {trial.reference_runs}: it has a failure that comes and goes too, so "
+            "that nothing in which they differ is blamed",
+            "bold yellow",
+        )
+    else:
+        line(
+            f"{fails}; {plural(trial.reference_runs, 'run')} of the good build cannot tell whether it does: nothing in "
+            "which they differ is blamed",
+            "bold yellow",
+        )
 
 
 def _print_cause(number: int, cause: FailureCause, line: SummaryLines) -> None:

@@ -36,7 +36,8 @@ class ExplainedFindings:
         if explanation.passes and not self._failed_in_some_order(document):
             return _of_passing(document, failure)
         if not explanation.causes:
-            return document.model_copy(update={"failure": failure})
+            update = {"failure": failure, "generated": _not_settled(document)}
+            return document.model_copy(update=update)
         return self._of_causes(document, explanation, failure)
 
     def page(self) -> str:
@@ -104,6 +105,14 @@ class ExplainedFindings:
             cause.subject is None or cause.subject.build != self.request.failing.resolve() for cause in causes
         )
         return searched + others + (1 if failing_apart else 0)
+
+
+def _not_settled(document: Divergence) -> Generated | None:
+    """That sources differ settles nothing where the good build fails too."""
+    if document.generated is None or document.in_turns is None or not document.in_turns.may_be_of_both:
+        return document.generated
+    shown = "the good build was not shown not to fail in this order too"
+    return document.generated.model_copy(update={"origin": None, "shown": shown})
 
 
 def _due_to(generated: Generated | None, cause: Cause) -> Generated | None:

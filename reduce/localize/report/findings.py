@@ -51,6 +51,8 @@ class Findings:
     race: Race | None
     tried: tuple[OrderTrial, ...]
     """Runs under each schedule of the stack file, of a build that passes as it is."""
+    in_turns: OrderTrial | None
+    """Runs in the order in which it fails, in turns with the good build, as far as there is one."""
     beside: tuple[TaskFootprint, ...] = ()
     """Tasks of the kernels at fault that write outside of their tensors, where no task was seen to diverge, or one does
     by an interaction."""
@@ -82,6 +84,7 @@ class Findings:
             missing_edges=tuple(_unordered(edge, expected) for edge in self.failing.missing_edges),
             race=self.race,
             tried=self.tried,
+            in_turns=self.in_turns,
             generated=_generated(request, tensors),
             unaligned=_named(expected.unaligned),
             unaligned_reference=_named(expected.unaligned_reference),

@@ -14,11 +14,12 @@ import jsonschema
 import pytest
 
 from precision_bisect.demo.scenarios import Scenario
-from precision_bisect.reduce.localize.investigation.orders import AS_IT_IS, REPEATS_TO_CONFIRM, UNDER_LOAD
+from precision_bisect.reduce.localize.investigation.orders import REPEATS_TO_CONFIRM, UNDER_LOAD
 from precision_bisect.reduce.localize.pipeline import localize
 from precision_bisect.reduce.localize.references.builds import SameBuild
 from precision_bisect.runner.errors import UserError
 from precision_bisect.runner.localization.divergence import DIVERGENCE, TASK_GRAPH, Divergence
+from precision_bisect.runner.localization.orders import AS_IT_IS
 from tests.reduce.demo_builds import Trees, Twins
 from tests.reduce.quick_runs import quick_runs
 

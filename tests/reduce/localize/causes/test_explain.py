@@ -121,6 +121,37 @@ def test_changes_that_are_all_that_differs_need_no_run() -> None:
     assert (cause.changes, cause.shown, cause.effect) == ((only,), True, 1.0)
 
 
+@pytest.mark.parametrize(("fails_in", "found"), [(1, "one"), (3, "one"), (4, "other")])
+def test_where_a_failure_comes_and_goes_a_change_is_cleared_by_as_many_runs_as_tell(
+    tmp_path: Path, fails_in: int, found: str
+) -> None:
+    right = SimulatedBuild.of(tmp_path / "right").with_outputs(tmp_path / "left")
+    wrong = SimulatedBuild.of(tmp_path / "wrong", {1: add(1.5)}).with_outputs(tmp_path / "left-wrong")
+    assert right.outputs is not None
+    assert wrong.outputs is not None
+    judge = judge_of(request_of(right, tmp_path, CLOSE), right.recorded, KnownValues.of(right.recorded, None))
+    changes = [Change(part=ChangedPart.KERNEL, file=f"{name}.cpp", kernel=name) for name in ("one", "other")]
+    interventions = OnOutputs(
+        changes=all_changes(*cast("Any", changes)),
+        passes=3,
+        failing=wrong.recorded,
+        good=right.recorded,
+        outputs=wrong.outputs,
+        failure=judge.failure(wrong.outputs),
+        judge=judge,
+    )
+    put_out = [wrong.outputs if run == fails_in else right.outputs for run in range(1, 4)]
+    recorded = replace(right, outputs=put_out[0])
+    again = [(outputs,) for outputs in put_out[1:fails_in]]
+    causes = found_by(
+        interventions.causes([frozenset({change}) for change in changes]),
+        *(cast("Any", None), recorded, *again),
+        *(cast("Any", None), replace(right) if found == "one" else replace(wrong)),
+        *([(right.outputs,)] * 2 if found == "one" else ()),
+    )
+    assert [cause.changes for cause in causes] == [(change,) for change in changes if change.kernel == found]
+
+
 @pytest.mark.parametrize(
     ("end", "shown"),
     [(None, True), (ReplayError("it died", Verdict.STALL), True), (UserError("no folder"), False)],

@@ -182,6 +182,38 @@ def test_an_order_in_which_the_good_build_fails_too_blames_nobody(
     assert (found.causes, found.first_divergent) == ((), ())
 
 
+def wrong_but_in_run(right: int, counted: Path) -> Mapping[str, tuple[str, str]]:
+    """A kernel y that is right in one run alone, of all that count themselves in a file."""
+    store = "store_f32(y, element_offset(y, row, column), y_value);"
+    return {
+        Y: (
+            store,
+            "static const long run = [] {\n"
+            f'    FILE* file = std::fopen("{counted}", "a");\n'
+            "    std::fputc('x', file);\n"
+            "    const long length = std::ftell(file);\n"
+            "    std::fclose(file);\n"
+            "    return length;\n"
+            "}();\n" + store.replace("y_value", f"run == {right} ? y_value : 1.01f * y_value"),
+        )
+    }
+
+
+def test_a_failure_that_comes_and_goes_in_the_good_build_too_blames_nobody(
+    tmp_path: Path, good_trees: Trees, chain: Path
+) -> None:
+    includes = {Y: ("#include", "#include <cstdio>\n#include")}
+    good = edited(chain, tmp_path / "good", includes, wrong_but_in_run(2, tmp_path / "runs"))
+    found = localized(tmp_path, good, good_trees, ROUNDED)
+    assert found.in_turns is not None
+    assert (found.in_turns.runs, found.in_turns.failed) == (1, 1)
+    assert (found.in_turns.reference_runs, found.in_turns.reference_fails) == (1, True)
+    assert found.failure is not None
+    assert [output.name for output in found.failure.outputs] == ["y"]
+    assert (found.causes, found.passes) == ((), False)
+    assert found.generated is None or found.generated.origin is None
+
+
 @pytest.mark.long
 def test_a_kernel_beside_rounding(tmp_path: Path, good_trees: Trees, chain: Path) -> None:
     found = localized(tmp_path, chain, good_trees, WRONG, ROUNDED)

@@ -75,9 +75,13 @@ class Trials:
             tolerance=Tolerance(),
         )
 
-    def provoke(self) -> str | None:
+    def provoke(self, good: FakeBuild | None = None) -> OrderTrial | None:
         """Of `OrderTrials`."""
-        return self._executor.execute(self._trials.provoke())
+        return self._executor.execute(self._trials.provoke(cast("RecordedBuild | None", good)))
+
+    def as_it_is(self, good: FakeBuild) -> OrderTrial:
+        """Of `OrderTrials`."""
+        return self._executor.execute(self._trials.as_it_is(cast("RecordedBuild", good)))
 
     def try_schedules(self, good: FakeBuild | None) -> tuple[OrderTrial, ...]:
         """Of `OrderTrials`."""
@@ -137,7 +141,9 @@ def test_a_flake_is_hardly_ever_taken_for_a_race(tmp_path: Path, rate: float) ->
 
 def test_an_order_that_fails_is_provoked_where_another_passes(tmp_path: Path) -> None:
     found, build = order_trials(tmp_path, lambda order: order == "reverse")
-    assert found.provoke() == "reverse"
+    provoked = found.provoke()
+    assert provoked is not None
+    assert provoked.schedule == "reverse"
     found.try_all()
     assert build.runs == {None: 6, "serial": 1, "reverse": 1}, "no order is run twice"
 
@@ -193,3 +199,33 @@ def test_a_failure_too_rare_to_be_asked_of_the_good_build_is_not_settled(tmp_pat
 def test_orders_that_are_all_alike_provoke_nothing(tmp_path: Path, outcome: bool | None) -> None:
     found, _ = order_trials(tmp_path, lambda _order: outcome)
     assert found.provoke() is None
+
+
+def test_an_order_in_which_the_good_build_fails_too_is_not_provoked(tmp_path: Path) -> None:
+    found, _ = order_trials(tmp_path, lambda order: order != "reverse")
+    assert found.provoke(FakeBuild(tmp_path, lambda _order: True)) is None
+    provoked = found.provoke(FakeBuild(tmp_path, lambda _order: False))
+    assert provoked is not None
+    assert (provoked.schedule, provoked.reference_runs) == ("serial", REPEATS_TO_CONFIRM)
+
+
+@pytest.mark.parametrize(
+    ("good_fails", "runs", "told"),
+    [((), REPEATS_TO_CONFIRM, False), ((1,), 1, True), ((3,), 3, True)],
+)
+def test_a_failure_as_it_is_is_asked_of_the_good_build(
+    tmp_path: Path, good_fails: tuple[int, ...], runs: int, told: bool
+) -> None:
+    found, build = order_trials(tmp_path, lambda _order: True)
+    good = FakeBuild(tmp_path, lambda _order: good.runs[None] in good_fails)
+    trial = found.as_it_is(good)
+    assert (trial.reference_runs, trial.reference_fails, trial.failed) == (runs, told, runs)
+    assert trial.may_be_of_both == told
+    assert build.runs == good.runs == {None: runs}
+
+
+def test_a_failure_that_is_rare_as_it_is_cannot_be_told_from_the_good_build(tmp_path: Path) -> None:
+    found, build = order_trials(tmp_path, lambda _order: build.runs[None] == 1)
+    trial = found.as_it_is(FakeBuild(tmp_path, lambda _order: False))
+    assert trial.reference_fails is None
+    assert trial.may_be_of_both

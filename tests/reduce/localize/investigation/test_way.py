@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType, SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -86,12 +85,10 @@ def calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Stop, S
     bad = SimulatedBuild.of(tmp_path / "bad", wrong, tolerance=Tolerance(rtol=1e-3, atol=1e-3))
     bad = bad.with_outputs(tmp_path / "wrong")
     bad.replayer.toolchain = SimpleNamespace(stack=SimpleNamespace(schedules={}))
-
-    def run(*, schedule: str | None) -> Any:
-        return SimpleNamespace(outputs=bad.outputs, schedule=schedule)
-
-    monkeypatch.setattr(bad, "run", run, raising=False)
-    monkeypatch.setattr(bad, "restore", lambda: None, raising=False)
+    for build in (good, bad):
+        ran = SimpleNamespace(outputs=build.outputs)
+        monkeypatch.setattr(build, "run", lambda *, schedule, ran=ran: ran, raising=False)
+        monkeypatch.setattr(build, "restore", lambda: None, raising=False)
     monkeypatch.setattr(ReferenceRuns, "orders", lambda *_ordinals: None)
     request = replace(request_of(bad, tmp_path, Tolerance()), budget=4 * TASK_BYTES)
     expected = ReferenceRuns.of(bad.recorded, good.recorded)
