@@ -57,7 +57,7 @@ def _bisect(options: BisectOptions) -> int:
         with ExitStack() as held:
             return drive(lambda sessions: _found(options, sessions, home, held), options, home)
     if options.interactive:
-        check_person(jobs=options.jobs)
+        check_person(jobs=options.jobs, backend=options.backend)
     plan = prepare(question_of(options), home)
     if options.dry_run:
         check_place(plan.request.output)
@@ -111,7 +111,7 @@ def _found(
             )
     request = bisection.request
     if request.interactive:
-        check_person(jobs=options.jobs)
+        check_person(jobs=options.jobs, backend=options.backend)
     held.enter_context(_places(request.output, home))
     if request.inherited is not None:
         changes = list(changed_since(request.inherited, reaching_cases(request.stack)))

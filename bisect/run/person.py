@@ -11,6 +11,7 @@ from typing import IO
 from ...runner.errors import UsageError
 from ...runner.probe.by_hand import LeftToPerson
 from ...runner.probe.records import ProbeRequest, ProbeResult
+from ...runner.probe.workers.backends import Backend
 from ...runner.probe.workers.pool import Event
 from ...runner.probe.workers.worker import Done
 from ...runner.stack.stack import Stack
@@ -57,8 +58,13 @@ _JUDGEMENTS = {
 }
 
 
-def check_person(*, jobs: int) -> None:
-    """Raises `UsageError` where no person can be asked, or several at once would have to be."""
+def check_person(*, jobs: int, backend: Backend) -> None:
+    """Raises `UsageError` where no person can be asked, several at once would have to be, or builds are elsewhere."""
+    if backend != "loky":
+        raise UsageError(
+            f"--interactive: expected workers of this machine, found --backend {backend}: "
+            "a person runs what is built here"
+        )
     if jobs > 1:
         raise UsageError(
             f"--interactive: expected --jobs 1, found {jobs}: a person judges one commit at a time"

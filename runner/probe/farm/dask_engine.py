@@ -53,9 +53,10 @@ class DaskEngine:
         try:
             client = distributed.Client(self._address, set_as_default=False)
         except (OSError, ValueError, TypeError) as error:
+            settings = " or dask's settings distributed.comm.tls" if self._address.startswith("tls:") else ""
             raise UserError(
                 f"{self._address}: expected a scheduler of dask, found none that answers: {error}; start it, or "
-                "correct $DASK_SCHEDULER_ADDRESS"
+                f"correct $DASK_SCHEDULER_ADDRESS{settings}"
             ) from error
         client.subscribe_topic(_TOPIC, self._hear)
         client.subscribe_topic("all", self._hear_of_workers)

@@ -10,10 +10,11 @@ import json
 import platform
 import queue
 import tempfile
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -35,6 +36,8 @@ from .turns import BuildTurns
 
 _MOST_TRIES = 4
 """So many hosts that cannot make a probe, or are lost in it, are no accident."""
+_REST = 300.0
+"""Seconds in which a host that could not make a probe is given none where another one can: its trouble may pass."""
 _TRANSFERS = 8
 """Hosts that are sent something at once."""
 
@@ -53,7 +56,6 @@ class _Probe:
     tries: int = 0
     place: str | None = None
     """Where it was begun last."""
-    avoid: set[str] = field(default_factory=set[str])
 
 
 @dataclass(frozen=True)
@@ -77,11 +79,15 @@ class Farm:
         jobs: int,
         open_engine: OpenEngine,
         build_store: str | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._stack = stack
         self._home = home
         self._build_store = build_store
         self._turns = BuildTurns()
+        self._clock = clock
+        self._resting: dict[str, float] = {}
+        """Until when hosts rest, by their places."""
         self.jobs = jobs
         self._open_engine = open_engine
         self._inbox: queue.SimpleQueue[Told | _Arrived] = queue.SimpleQueue()
@@ -210,7 +216,7 @@ class Farm:
             probe.key,
             probe.parcel,
             resources={request.platform: 1} if is_board else {},
-            avoid=frozenset(probe.avoid),
+            avoid=frozenset(place for place, until in self._resting.items() if until > self._clock()),
         )
 
     def _began(self, probe: _Probe, place: str) -> MadeAgain | None:
@@ -267,7 +273,7 @@ class Farm:
         probe.key = self._new_key(probe.key.rpartition("-")[0])
         probe.place = None
         if isinstance(error, UserError):
-            probe.avoid.add(place)
+            self._resting[place] = self._clock() + _REST
         self._probes[probe.key] = probe
         self._start(probe)
         return MadeAgain(probe.number, "its worker was lost" if error is None else f"{place}: {error}")

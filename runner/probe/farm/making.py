@@ -1,13 +1,16 @@
 """A probe made at a host of a farm: in a slot of the host's own, of what the driver has sent."""
 
+import contextlib
 import shutil
 import time
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 from ...errors import UserError, reason
 from ...process.interrupt import Interrupt
+from ...stack.stack import Stack
 from ...workspace.content import StackContent
 from ...workspace.home import Home
 from ...workspace.workspace import Workspace
@@ -15,7 +18,9 @@ from ..files.archive import pack_folder
 from ..files.digest import digest_of
 from ..probe import Prober
 from ..records import ProbeResult
+from .bounded import in_use, trim
 from .host import forget, kept_of, lacking
+from .objects import Objects
 from .parcel import ProbeParcel, unpack
 
 _PATIENCE = 900.0
@@ -63,30 +68,46 @@ class HostMachine:
         """
         directory = self.home.made / key / "run"
         try:
-            self._await_contents(parcel, on_lack, interrupt)
-            try:
-                result = self._make(parcel, directory, on_activity, interrupt)
-                kept = kept_of(self.home, key)
-                pack_folder(directory, kept)
-                return MadeProbe(key=key, result=result, directory=directory, kept=digest_of(kept))
-            except BaseException:
-                forget(self.home, key)
-                raise
-            finally:
-                shutil.rmtree(directory, ignore_errors=True)
+            with ExitStack() as held:
+                directory.mkdir(parents=True, exist_ok=True)
+                held.enter_context(in_use([directory.parent]))
+                try:
+                    self._await_contents(parcel, on_lack, interrupt, held)
+                    self._trim(parcel.stack)
+                    result = self._make(parcel, directory, on_activity, interrupt)
+                    kept = kept_of(self.home, key)
+                    pack_folder(directory, kept)
+                    return MadeProbe(key=key, result=result, directory=directory, kept=digest_of(kept))
+                except BaseException:
+                    forget(self.home, key)
+                    raise
+                finally:
+                    shutil.rmtree(directory, ignore_errors=True)
         except OSError as error:
             raise UserError(
                 f"{error.filename or self.home.cache}: expected to be able to write here: {reason(error)}"
             ) from error
 
-    def _await_contents(self, parcel: ProbeParcel, on_lack: Callable[[], None], interrupt: Interrupt) -> None:
+    def _trim(self, stack: Stack) -> None:
+        """Bound what is kept for drivers as builds are."""
+        for folder in (self.home.objects, self.home.made):
+            trim(folder, most_bytes=int(stack.limits.build_cache_gib * (1 << 30)))
+
+    def _await_contents(
+        self, parcel: ProbeParcel, on_lack: Callable[[], None], interrupt: Interrupt, held: ExitStack
+    ) -> None:
+        """Wait until all has come, and hold the objects until `held` ends."""
         begun = time.monotonic()
         said = -_AGAIN
 
         def has_come() -> bool:
             nonlocal said
             if not lacking(self.home, parcel):
-                return True
+                objects = Objects(self.home.objects)
+                # Without it another probe may have removed one just now.
+                with contextlib.suppress(FileNotFoundError):
+                    held.enter_context(in_use(objects.path(digest) for digest in sorted(parcel.objects)))
+                    return True
             passed = time.monotonic() - begun
             if passed > _PATIENCE:
                 raise UserError(
@@ -108,14 +129,18 @@ class HostMachine:
         def tell(text: str) -> None:
             on_activity(prober.slot.index, text)
 
-        with Prober(
-            workspace,
-            StackContent(stack, workspace),
-            self.home,
-            on_activity=tell,
-            variables=self.variables,
-            share=self.share,
-            interrupt=interrupt,
-            build_store=parcel.build_store,
-        ) as prober:
+        frozen = request.options.runtime_dir
+        with (
+            in_use([] if frozen is None else [frozen]),
+            Prober(
+                workspace,
+                StackContent(stack, workspace),
+                self.home,
+                on_activity=tell,
+                variables=self.variables,
+                share=self.share,
+                interrupt=interrupt,
+                build_store=parcel.build_store,
+            ) as prober,
+        ):
             return prober.probe(request)

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from precision_bisect.bisect.run.person import check_person
+from precision_bisect.runner.errors import UsageError
 from tests.conftest import TestRepository
 from tests.support.interrupts import obey_interrupts
 from tests.support.program import PROGRAM
@@ -122,3 +124,10 @@ def test_nobody_can_be_asked(
     assert done.returncode == 2
     (error,) = [text for text in done.stderr.splitlines() if text.startswith("error: ")]
     assert says in error
+
+
+def test_builds_of_other_machines_are_for_nobody_to_run_here() -> None:
+    with pytest.raises(
+        UsageError, match="--interactive: expected workers of this machine, found --backend dask"
+    ):
+        check_person(jobs=1, backend="dask")

@@ -88,30 +88,50 @@ def test_a_task_tells_what_it_does_and_is_found_by_the_driver_that_comes_after(
     second.engine.close()
 
 
-def test_certificates_of_dask_secure_all_that_travels(small: SmallStack, tmp_path: Path, host: str) -> None:
-    key, certificate = str(tmp_path / "key.pem"), str(tmp_path / "certificate.pem")
+def certified(folder: Path) -> dict[str, object]:
+    """Settings of dask with a certificate of their own."""
     openssl = shutil.which("openssl")
     if openssl is None:
         pytest.skip("openssl is not installed")
+    folder.mkdir()
+    key, certificate = str(folder / "key.pem"), str(folder / "certificate.pem")
     words = ("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=farm")
     subprocess.run([openssl, *words, "-keyout", key, "-out", certificate], check=True, capture_output=True)
-    tls: dict[str, object] = {
+    settings: dict[str, object] = {
         "distributed.comm.tls.ca-file": certificate,
         "distributed.comm.require-encryption": True,
     }
     for role in ("client", "scheduler", "worker"):
-        tls |= {f"distributed.comm.tls.{role}.key": key, f"distributed.comm.tls.{role}.cert": certificate}
-    with (
-        dask.config.set(tls),
-        distributed.LocalCluster(
-            n_workers=1,
-            threads_per_worker=1,
-            processes=False,
-            protocol="tls",
-            security=distributed.Security(),
-            dashboard_address=None,
-        ) as cluster,
-    ):
+        settings |= {
+            f"distributed.comm.tls.{role}.{kind}": file
+            for kind, file in (("key", key), ("cert", certificate))
+        }
+    return settings
+
+
+def secured_cluster(workers: int) -> Any:
+    return distributed.LocalCluster(
+        n_workers=workers,
+        threads_per_worker=1,
+        processes=False,
+        protocol="tls",
+        security=distributed.Security(),
+        dashboard_address=None,
+    )
+
+
+def test_a_certificate_that_is_refused_is_told(tmp_path: Path) -> None:
+    with dask.config.set(certified(tmp_path / "one")), secured_cluster(0) as cluster:
+        other = dask.config.set(certified(tmp_path / "other"))
+        with (
+            other,
+            pytest.raises(UserError, match=r"certificate does not match.*settings distributed\.comm\.tls"),
+        ):
+            DaskEngine(cluster.scheduler_address, lambda told: None)
+
+
+def test_certificates_of_dask_secure_all_that_travels(small: SmallStack, tmp_path: Path, host: str) -> None:
+    with dask.config.set(certified(tmp_path / "tls")), secured_cluster(1) as cluster:
         assert cluster.scheduler_address.startswith("tls://")
         driver = Driver(cluster.scheduler_address, small)
         driver.start(small, "key")

@@ -1,6 +1,7 @@
 """A farm of two hosts that share nothing with the driver or each other: probes, golden data, losses, refusals."""
 
 import os
+import time
 from collections.abc import Callable, Generator
 from pathlib import Path
 
@@ -139,7 +140,37 @@ def test_a_host_that_cannot_make_a_probe_is_avoided(
     found, (again,) = results(workers)
     assert found[number].judgement is Judgement.GOOD
     assert again.why.startswith("a: ")
-    assert "expected room to write here" in again.why
+    assert "to write here" in again.why
+
+
+def test_a_host_that_could_not_make_a_probe_is_tried_again_later(small: SmallStack, hosts: Hosts) -> None:
+    now = [0.0]
+    trouble = hosts.folder / "a" / "cache"
+    trouble.parent.mkdir(parents=True)
+    trouble.write_text("no folder")
+    with Farm(small.stack(), small.home, jobs=1, open_engine=hosts.open, clock=lambda: now[0]) as farm:
+        for directory, later in (("1", 0), ("2", 1), ("3", 300)):
+            now[0] += later
+            farm.begin(small.request(directory=small.folder / directory))
+            results(farm)
+            if directory == "2":
+                trouble.unlink()
+    assert [place for _, place in hosts.started] == ["a", "b", "b", "a"]
+
+
+def test_what_a_host_keeps_is_bounded(small: SmallStack, farm: Callable[[], Farm], hosts: Hosts) -> None:
+    small.limits = {"build_cache_gib": 1e-6}
+    for folder in (hosts.home("a").objects, hosts.home("a").made):
+        folder.mkdir(parents=True)
+        for name, age in (("old", 9000), ("older", 9001), ("young", 9)):
+            (folder / name).write_bytes(b"x" * 800)
+            when = time.time() - age
+            os.utime(folder / name, (when, when))
+    workers = farm()
+    workers.begin(small.request())
+    results(workers)
+    for folder in (hosts.home("a").objects, hosts.home("a").made):
+        assert {path.name for path in folder.iterdir()} == {"young"}
 
 
 def test_a_probe_that_no_host_can_make_ends_it(
