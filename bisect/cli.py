@@ -11,6 +11,7 @@ from ..store.options import version_option
 from .commands.command_line.bisect_options import BisectOptions
 from .commands.command_line.main_group import PREDICATE, TYPED, MainGroup
 from .commands.command_line.options import (
+    AdaptOptions,
     DemoOptions,
     DoctorOptions,
     HistoryOptions,
@@ -107,6 +108,30 @@ def serve(options: ServeOptions) -> None:
     from .commands.site import serve as serve_site
 
     sys.exit(serve_site(store=options.store, host=options.host, port=options.port))
+
+
+@main.command(cls=ConfiguredCommand)
+@version_option()
+@dataclass_click(AdaptOptions)
+def adapt(options: AdaptOptions) -> None:
+    """Print what the commit REV renames, for --adapt.
+
+    \b
+        bisect-precision adapt REV > renames.toml
+        bisect-precision --adapt renames.toml ...
+
+    Looked at are the names of Python files alone. Exit status: 0 something is proposed, 1 nothing is.
+    """
+    from .commands.adapt import propose_renames
+
+    sys.exit(
+        propose_renames(
+            options.revision,
+            repository=options.repo,
+            stack=options.stack,
+            repositories=options.repository,
+        )
+    )
 
 
 @main.command(cls=ConfiguredCommand)

@@ -1,13 +1,16 @@
 """What is wrong with a question is said before anything is built: its case, its build directory."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 from ...runner.case.case import CaseName, predecessors
 from ...runner.case.runtime_dir import check_runtime_dir
 from ...runner.errors import UsageError, UserError
 from ...runner.git.overlays import read_laid_over
+from ...runner.git.renames.files import adapted_files
+from ...runner.git.renames.rules import told_of_rename
 from ...runner.workspace.workspace import Workspace
-from .question import Question
+from .question import Question, views
 from .request import BisectRequest
 
 
@@ -70,6 +73,19 @@ def check_checkouts(request: BisectRequest, workspace: Workspace) -> list[str]:
         for predecessor in predecessors(request.stack):
             _check_exists(predecessor, request, workspace, option="--after")
     return notices
+
+
+def told_of_renames(request: BisectRequest, workspace: Workspace) -> Iterator[str]:
+    """Sentences for each rename, with the files that it changes at the ends."""
+    stack, (_, revisions) = request.stack, views(request, workspace)
+    named = {"bad": request.bad} if request.gallop is not None else {"good": request.good, "bad": request.bad}
+    ends = {
+        end: revisions.complete({**request.frozen, request.repository: sha}) for end, sha in named.items()
+    }
+    for rename in stack.renames:
+        subject = workspace.repositories[rename.repository].commit(rename.commit).subject
+        adapted = {end: [*adapted_files(workspace.clones, stack, rename, held)] for end, held in ends.items()}
+        yield from told_of_rename(rename, subject, adapted)
 
 
 def _check_exists(case: CaseName, request: BisectRequest, workspace: Workspace, *, option: str) -> None:

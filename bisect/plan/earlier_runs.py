@@ -87,10 +87,10 @@ def told(earlier: EarlierRuns) -> str:
 
 
 def _of_nights(request: BisectRequest, journal: EarlierRunJournal) -> Iterable[NightlyRun]:
-    """The runs of nights, which do not keep what variables and predecessors their cases had, and have no overlays: they
-    count where this one has none."""
+    """The runs of nights, which do not keep what variables and predecessors their cases had, and have neither
+    overlays nor renames: they count where this one has none."""
     own = request.stack.case
-    if own.variables or own.after or any(_overlays(request.stack.model_dump())):
+    if own.variables or own.after or any(_over_commits(request.stack.model_dump())):
         return ()
     return journal.of_nights(repository=request.repository, platform=request.platform)
 
@@ -99,18 +99,25 @@ def _alike(row: BisectionRow, request: BisectRequest) -> bool:
     """Whether a bisection asked the same of some case of the same stack and platform."""
     asked = row.request
     stack, own = asked["stack"], request.stack
-    beside = (stack["case"].get("variables", {}), tuple(stack["case"].get("after", ())), [*_overlays(stack)])
-    own_beside = (own.case.variables, own.case.after, [*_overlays(own.model_dump())])
+    beside = (
+        stack["case"].get("variables", {}),
+        tuple(stack["case"].get("after", ())),
+        [*_over_commits(stack)],
+    )
+    own_beside = (own.case.variables, own.case.after, [*_over_commits(own.model_dump())])
     same = (stack["name"], asked["platform"], asked["bad_when"], beside)
     wanted = (own.name, request.platform, request.bad_when, own_beside)
     return same == wanted and asked["case"] is not None and not asked.get("interactive", False)
 
 
-def _overlays(stack: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
-    """What is laid over the commits of a stack: repository, path, and git's id of it."""
+def _over_commits(stack: Mapping[str, Any]) -> Iterator[tuple[object, ...]]:
+    """What is laid over the commits of a stack: repository, path, and git's id of it; and the renames that files of
+    other times are written by."""
     for name, repository in stack["repositories"].items():
         for overlay in repository.get("overlays", ()):
             yield name, overlay["path"], overlay["object"]
+    for rename in stack.get("renames", ()):
+        yield rename["commit"], rename["old"], rename["new"], *rename["keyword_of"]
 
 
 def _add_ends(history: _History, row: BisectionRow, journal: EarlierRunJournal) -> None:

@@ -11,6 +11,7 @@ from ...runner.errors import EndsError, UsageError
 from ...runner.git.commit_pages import commit_page_prefix
 from ...runner.git.overlays import OverlayReader, told_of_overlays
 from ...runner.git.releases import told_of_releases, with_releases
+from ...runner.git.renames.rules import with_renames
 from ...runner.git.revisions import Revisions, fixed_revisions
 from ...runner.stack.stack import Stack
 from ...runner.stack.templates import unfilled
@@ -20,7 +21,7 @@ from ...runner.workspace.workspace import Workspace
 from ...store.clock import now
 from ..commits.load import load_range
 from ..commits.range import LoadedRange
-from .checks import check_checkouts, check_histories, checked_runtime_dir
+from .checks import check_checkouts, check_histories, checked_runtime_dir, told_of_renames
 from .cherry_picks import parse_cherry_picks
 from .ends.command import check_command
 from .ends.find import Ends, find_ends
@@ -53,6 +54,7 @@ def prepare(question: Question, home: Home) -> Plan:
     if question.overlays:
         reader = OverlayReader(given.stack, workspace.repositories, workspace.clones, Path.cwd())
         given = replace(given, stack=reader.laid_over(question.overlays))
+    given = replace(given, stack=with_renames(given.stack, question.adapt, workspace.repositories))
     check_histories(workspace, searched=given.repository)
     ends = find_ends(question, workspace.repositories[given.repository])
     overlays = given.stack.repositories[given.repository].overlays
@@ -66,6 +68,7 @@ def prepare(question: Question, home: Home) -> Plan:
     notices += [
         *told_of_releases(request.stack),
         *told_of_overlays(request.stack),
+        *told_of_renames(request, workspace),
         *check_checkouts(request, workspace),
     ]
     notices += lacking_submodules(request, workspace, loaded)

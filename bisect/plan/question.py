@@ -43,6 +43,8 @@ class Question:
     """Each REV@A..B."""
     overlays: tuple[str, ...] = ()
     """Each PATH or PATH@REV."""
+    adapt: tuple[Path, ...] = ()
+    """Files of renames."""
     skip: tuple[str, ...] = ()
     """Each REV or A..B."""
     path: tuple[str, ...] = ()

@@ -8,6 +8,7 @@ from ..stack.parts import CommitFilePin, GitlinkPin, Pin, VersionFilePin
 from ..stack.stack import Stack
 from .cherry_picks import CherryPicks, patch_name
 from .pin_files import PinReader
+from .renames.made import MadeRenames
 from .repository import GitRepository
 
 
@@ -30,11 +31,12 @@ class Revisions:
         self._stack = stack
         self._fixed = fixed
         self._picks = picks
+        self._renames = MadeRenames(stack.renames, repositories)
         self.pins = PinReader(stack, repositories)
 
     def complete(self, chosen: Mapping[str, str]) -> dict[str, str]:
         """The commit of every repository: the chosen one, else what its holder pins, else the fixed one; and of the
-        other pins the values that are chosen. Patches of a commit come with it.
+        other pins the values that are chosen. Patches of a commit come with it, and the renames that it has made.
 
         Raises `NoPinError`.
         """
@@ -62,7 +64,7 @@ class Revisions:
         if self._picks is not None:
             patches = self._picks.at(revisions[self._picks.repository])
             revisions |= {patch_name(self._picks.repository): " ".join(patches)} if patches else {}
-        return revisions
+        return revisions | self._renames.of(revisions)
 
     def _kind(self, pin: Pin) -> str:
         """What a pin has to say."""
@@ -79,8 +81,9 @@ class Revisions:
                 )
 
     def learn(self, repository: str, history: Sequence[Commit]) -> None:
-        """Follow the pins of a history, parents first, without asking git for each commit."""
+        """Follow the pins and renames of a history, parents first, without asking git for each commit."""
         self.pins.learn(repository, history)
+        self._renames.learn(repository, history)
 
 
 def fixed_revisions(

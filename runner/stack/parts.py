@@ -38,6 +38,34 @@ class Overlay(Model):
         return path == self.path or path.startswith(f"{self.path}/")
 
 
+Identifier = Annotated[str, Field(pattern=r"^[A-Za-z_]\w*$")]
+"""A name in a program."""
+
+
+class Rename(Model):
+    """A name that a commit changes, as `--adapt` gives it: `old` before the commit, `new` from it on. Files of other
+    times are written with the name of the commit at hand."""
+
+    repository: str
+    """Whose commit it is."""
+    commit: Annotated[str, Field(pattern=r"^[0-9a-f]{7,64}$")]
+    old: Identifier
+    new: Identifier
+    keyword_of: tuple[Identifier, ...] = ()
+    """The functions of which it is a keyword argument; none: it is an attribute, or a name that is imported."""
+
+    @model_validator(mode="after")
+    def _changes_something(self) -> Self:
+        if self.old == self.new:
+            raise ValueError("expected old and new to differ")
+        return self
+
+    @property
+    def told(self) -> str:
+        """The name that it changes, in words."""
+        return f"{self.old} of {', '.join(self.keyword_of)}" if self.keyword_of else self.old
+
+
 Version = Annotated[str, Field(pattern=r"^\w[\w.+-]*$")]
 """A release's name: what a version file says, and git takes as the name of a tag."""
 

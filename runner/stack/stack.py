@@ -22,6 +22,7 @@ from .parts import (
     Model,
     Pin,
     Platform,
+    Rename,
     Repository,
     Schedule,
     Step,
@@ -45,6 +46,8 @@ class Stack(Model):
     """Paths that a checkout of the searched repository has: where they are, the stack needs no naming."""
     repositories: Mapping[str, Repository] = Field(min_length=1)
     pins: Mapping[str, Pin] = {}
+    renames: tuple[Rename, ...] = ()
+    """With whose names files of other times are written, the oldest first."""
     environment: Environment = Environment()
     steps: Mapping[str, Step] = {}
     """The build steps, run in the order of the file."""
@@ -143,6 +146,8 @@ class Stack(Model):
         for name, repository in self.repositories.items():
             if repository.releases is not None and repository.releases.tags is not None:
                 yield f"repositories.{name}.releases.tags", repository.releases.tags
+        for place, rename in enumerate(self.renames):
+            yield f"renames.{place}.repository", rename.repository
         for name, step in self.steps.items():
             for entry in step.inputs:
                 yield f"steps.{name}.inputs", entry.partition(":")[0]

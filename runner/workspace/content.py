@@ -14,6 +14,7 @@ from ...store.commit import Commit, TreeChange
 from ..git.cherry_picks import patches_in
 from ..git.overlays import covered_files
 from ..git.pin_files import PinReader
+from ..git.renames.files import adaptations
 from ..git.repository import TreeEntry
 from ..stack.ignored_paths import IgnoredPaths
 from ..stack.parts import VersionFilePin
@@ -56,8 +57,8 @@ class ContentKeys:
 
 
 class StackContent:
-    """Content keys of the stack's repositories, and of what is put over or beside them: overlays, the case's variables
-    and predecessors.
+    """Content keys of the stack's repositories, and of what is put over or beside them: overlays, renames, the
+    case's variables and predecessors.
 
     What pins something does not count in its holder's key: submodules are repositories of their own, and of a pin file
     the text counts that a probe sees, in which a pin may be held at another value than the commit's.
@@ -119,6 +120,7 @@ class StackContent:
             for name in names
             for overlay in self._stack.repositories[name].overlays
         ]
+        parts += [f"{name} with {text}" for name in names for text in self._adapted(name, revisions)]
         for holder, path in self._stack.pin_files:
             if (holder, path) not in self._pins_of_repositories:
                 parts.append(f"{holder}:{path} {self._of_pin_file(holder, path, revisions)}")
@@ -143,10 +145,15 @@ class StackContent:
             for overlay in self._stack.repositories[repository].overlays
             if not path or overlay.covers(path) or is_below(overlay.path, path)
         ]
+        parts += [f"with {text}" for text in self._adapted(repository, revisions)]
         for holder, file in self._stack.pin_files:
             if holder == repository and (not path or is_below(file, path)):
                 parts.append(f"{file} {self._of_pin_file(holder, file, revisions)}")
         return "\n".join(parts)
+
+    def _adapted(self, repository: str, revisions: Mapping[str, str]) -> list[str]:
+        """What is written otherwise in a repository's files."""
+        return [each.as_json for each in adaptations(self._stack, repository, revisions)]
 
     def _of_pin_file(self, holder: str, path: str, revisions: Mapping[str, str]) -> str:
         text = self._pins.held_text(holder, path, revisions)

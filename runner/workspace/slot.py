@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import cast
 
@@ -11,6 +11,7 @@ from ..errors import UserError
 from ..git.cherry_picks import apply_patch, patches_in
 from ..git.overlays import lay_over
 from ..git.pin_files import PinReader
+from ..git.renames.files import adapt
 from ..git.repository import GitError, GitRepository
 from ..git.submodules import MissingSubmoduleError, is_initialized, submodules_at
 from ..process.lock import ProcessLock
@@ -88,17 +89,18 @@ class Slot:
         if spotless:
             self.end_case()
         for name in repositories:
-            self._complete(name, patches_in(revisions, name))
+            self._complete(name, revisions)
         for (holder, path), text in self._pins.rewritten(revisions).items():
             self._write(holder, path, text)
 
-    def _complete(self, name: str, patches: Sequence[str]) -> None:
+    def _complete(self, name: str, revisions: Mapping[str, str]) -> None:
         """Put over a worktree what goes over its commit, and its submodules into it."""
         repository, worktree = self._stack.repositories[name], GitRepository(self.path(name))
-        for patch in patches:
+        for patch in patches_in(revisions, name):
             apply_patch(worktree, patch)
         for overlay in repository.overlays:
             lay_over(worktree, overlay)
+        adapt(worktree, self._stack, name, revisions)
         if repository.submodules:
             self._fill_submodules(name)
 

@@ -144,6 +144,18 @@ class BisectOptions:
             "built, such as a case that is younger than the range; repeatable.",
         ),
     ]
+    adapt: Annotated[
+        tuple[Path, ...],
+        option(
+            "--adapt",
+            group=OptionGroup.QUESTION,
+            metavar="FILE",
+            type=_PATH,
+            multiple=True,
+            help="Write the case, and what is laid over, with each commit's own names, by the renames in this file, as "
+            "`bisect-precision adapt REV` prints them; repeatable, the oldest renames first.",
+        ),
+    ]
     env: Annotated[
         tuple[str, ...],
         option(

@@ -138,6 +138,24 @@ class ServeOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
+class AdaptOptions:
+    """The commit whose renames are printed."""
+
+    revision: Annotated[str, argument(metavar="REV")]
+    repo: Annotated[
+        str | None,
+        option(
+            "--repo",
+            group=OptionGroup.QUESTION,
+            metavar="NAME",
+            help="Take REV from this repository of the stack; the stack file says which one is the default.",
+        ),
+    ]
+    stack: Annotated[str | None, STACK]
+    repository: Annotated[tuple[str, ...], REPOSITORY]
+
+
+@dataclass(frozen=True, kw_only=True)
 class DoctorOptions:
     """The stack, and perhaps the case, that this machine is examined for."""
 

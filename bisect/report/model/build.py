@@ -85,6 +85,7 @@ def report_of_rows(rows: Rows) -> Report:
         yardstick=conclusion.yardstick if conclusion else None,
         probes=probe_reports(rows),
         cherry_picks=tuple(_patch(rows, pick) for pick in request.cherry_picks),
+        renames=request.stack.renames,
         skipped=skipped_commits(rows),
         collapsed=tuple(commit for standing in rows.ranges for commit in _collapsed(rows, standing)),
         pins=conclusion.pins if conclusion else (),

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from ....runner.localization.answer import Localization
-from ....runner.stack.parts import Model
+from ....runner.stack.parts import Model, Rename
 from ....store.documents.document import Document
 from ....store.documents.versions import without_format
 from ....store.vocabulary import BisectionOutcome, BuildSource, Judgement, Phase, Seeks, Verdict
@@ -297,6 +297,8 @@ class Report(Document):
     probes: tuple[ProbeReport, ...]
     cherry_picks: tuple[PatchReport, ...]
     """What unbroke a stretch of the range. At its edges a change of result may be the patch's own."""
+    renames: tuple[Rename, ...] = ()
+    """With whose names files of other times were written: `old` before the commit, `new` from it on."""
     skipped: tuple[SkippedCommit, ...]
     collapsed: tuple[CollapsedCommit, ...]
     pins: tuple[PinRecord, ...]

@@ -10,6 +10,8 @@ from pathlib import Path, PurePosixPath
 from ....runner.case.case import CaseName, RunOptions, case_command
 from ....runner.git.cherry_picks import patches_in
 from ....runner.git.overlays import kept_as
+from ....runner.git.renames import spellings
+from ....runner.git.renames.files import PYTHON_FILES, adaptations
 from ....runner.git.repository import literal
 from ....runner.stack.parts import CommitFilePin, GitlinkPin, Repository
 from ....runner.stack.stack import Stack
@@ -61,6 +63,15 @@ submodules() {
 }
 """
 
+_ADAPT = """
+cat > "$root/adapt.py" << 'PROGRAM'
+%sPROGRAM
+writer=${PYTHON:-%s}
+adapt() {
+    "$writer" "$root/adapt.py" "$@"
+}
+"""
+
 _PYTHON = """\
 python=${PYTHON:-%s}
 unset PYTHONPATH PYTHONHOME
@@ -104,6 +115,7 @@ def reproduction_script(
         )
         lines.extend(picked)
         lines.extend(_laid_over(stack.repositories[name], values[name]))
+    lines.extend(_adapted(stack, revisions, values))
     filled = [name for name in stack.repositories if stack.repositories[name].submodules]
     lines.extend([_SUBMODULES] if filled else [])
     lines.extend(
@@ -134,6 +146,27 @@ def _laid_over(repository: Repository, place: str) -> Iterator[str]:
             yield f"git -C {_word(place)} fetch --quiet --no-tags {_word(str(overlay.kept_in))} {kept}"
         path = _word(literal(overlay.path))
         yield f"git -C {_word(place)} checkout --quiet {overlay.commit} -- {path}"
+
+
+def _adapted(stack: Stack, revisions: Mapping[str, str], values: Mapping[str, str]) -> Iterator[str]:
+    """Files of other times, written with the names of what is checked out, by the program that did so for the runs."""
+    lines: list[str] = []
+    python = _word(stack.environment.python or sys.executable)
+    for name, repository in stack.repositories.items():
+        place = _word(values[name])
+        for adaptation in adaptations(stack, name, revisions):
+            laid_over = (f"-r {over.commit} -- {_word(literal(over.path))}" for over in repository.overlays)
+            lists = (
+                [f"ls-files -z -- {_word(PYTHON_FILES)}"]
+                if adaptation.is_whole
+                else [f"ls-tree --full-tree --name-only -z {over}" for over in laid_over]
+            )
+            renames = _word(adaptation.as_json)
+            lines.extend(f"git -C {place} {files} | adapt {place} {renames}" for files in lists)
+    if lines:
+        source = Path(spellings.__file__).read_text(encoding="utf-8")
+        yield _ADAPT % (source, python)
+        yield from lines
 
 
 def _held_pins(stack: Stack, revisions: Mapping[str, str], values: Mapping[str, str]) -> Iterator[str]:

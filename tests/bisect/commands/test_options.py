@@ -8,9 +8,10 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from precision_bisect.bisect.cli import demo, doctor, history, main, nightly, report, serve
+from precision_bisect.bisect.cli import adapt, demo, doctor, history, main, nightly, report, serve
 from precision_bisect.bisect.commands.command_line.bisect_options import BisectOptions
 from precision_bisect.bisect.commands.command_line.options import (
+    AdaptOptions,
     DemoOptions,
     DoctorOptions,
     HistoryOptions,
@@ -36,6 +37,7 @@ OF_BISECT: list[tuple[str, list[str], Any]] = [
     ("search", ["--search", "isa", "--search", "rt"], ("isa", "rt")),
     ("case", ["--case", "models/decode.py --rows 2"], "models/decode.py --rows 2"),
     ("overlay", ["--overlay", "a.py@main", "--overlay", "lib"], ("a.py@main", "lib")),
+    ("adapt", ["--adapt", "a.toml", "--adapt", "b.toml"], (Path("a.toml"), Path("b.toml"))),
     ("env", ["--env", "A=1", "--env", "B="], ("A=1", "B=")),
     ("after", ["--after", "b.py", "--after", "a.py -x"], ("b.py", "a.py -x")),
     ("platform", ["-p", "a2a3"], "a2a3"),
@@ -92,6 +94,10 @@ OF_SUBCOMMANDS: list[tuple[click.Command, type[Any], str, list[str], Any]] = [
     (serve, ServeOptions, "host", ["--host", "::1"], "::1"),
     (serve, ServeOptions, "port", ["--port", "0"], 0),
     (serve, ServeOptions, "store", ["--store", "sqlite:///x"], "sqlite:///x"),
+    (adapt, AdaptOptions, "revision", ["x"], "x"),
+    (adapt, AdaptOptions, "repo", ["x", "--repo", "tool"], "tool"),
+    (adapt, AdaptOptions, "stack", ["x", "--stack", "pypto"], "pypto"),
+    (adapt, AdaptOptions, "repository", ["x", "--repository", "a=y"], ("a=y",)),
     (doctor, DoctorOptions, "stack", ["--stack", "pypto"], "pypto"),
     (doctor, DoctorOptions, "repository", ["--stack", "demo", "--repository", "a=x"], ("a=x",)),
     (doctor, DoctorOptions, "case", ["--stack", "demo", "--case", "a.py"], "a.py"),
@@ -183,7 +189,7 @@ def test_the_words_behind_two_dashes_are_the_predicate(monkeypatch: pytest.Monke
         (["--good", "a", "--bad", "b", "./check.sh", "a b"], "stands behind --: -- ./check.sh 'a b'"),
         (["sh"], "stands behind --: -- sh"),
         (["histroy"], "did you mean history?"),
-        (["zzz"], "expected a subcommand (demo, doctor,"),
+        (["zzz"], "expected a subcommand (adapt, demo, doctor,"),
     ],
 )
 def test_a_word_that_is_no_subcommand(words: list[str], says: str) -> None:

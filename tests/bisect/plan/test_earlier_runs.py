@@ -11,7 +11,7 @@ from precision_bisect.bisect.result import Conclusion, EndRate, NamedCommit
 from precision_bisect.bisect.run import session
 from precision_bisect.bisect.run.driven import question_of
 from precision_bisect.bisect.search.model.learned_rates import EarlierRuns, FlakyShare, RunTally
-from precision_bisect.runner.stack.parts import Overlay
+from precision_bisect.runner.stack.parts import Overlay, Rename
 from precision_bisect.runner.workspace.home import Home
 from precision_bisect.store.journals.earlier_runs import EarlierRunJournal
 from precision_bisect.store.journals.nightly.case_results import CaseResult
@@ -187,6 +187,14 @@ def test_runs_after_other_cases_are_not_of_this_case(tmp_path: Path) -> None:
     stack = stored.request.stack
     after = stack.model_copy(update={"case": stack.case.model_copy(update={"after": ("other.py",)})})
     request = stored.request.model_copy(update={"stack": after})
+    assert earlier_runs(request, EarlierRunJournal(stored.sessions)) is None
+
+
+def test_runs_with_other_names_are_not_of_this_case(tmp_path: Path) -> None:
+    stored = bisection(tmp_path)
+    rename = Rename(repository="compiler", commit=sha("x"), old="rows", new="lines")
+    stack = stored.request.stack.model_copy(update={"renames": (rename,)})
+    request = stored.request.model_copy(update={"stack": stack})
     assert earlier_runs(request, EarlierRunJournal(stored.sessions)) is None
 
 

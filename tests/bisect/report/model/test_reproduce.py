@@ -12,11 +12,13 @@ from precision_bisect.bisect.plan.predicate import Predicate, predicate_stack
 from precision_bisect.bisect.plan.request import BisectRequest
 from precision_bisect.bisect.report.model.reproduce import reproduction_script
 from precision_bisect.runner.git.overlays import OverlayReader
+from precision_bisect.runner.git.renames.made import renames_name
 from precision_bisect.runner.stack.parts import (
     Case,
     Environment,
     GitlinkPin,
     Platform,
+    Rename,
     Repository,
     Step,
     Tool,
@@ -109,7 +111,9 @@ class BuiltStack:
             platforms={"sim": Platform()},
         )
 
-    def script(self, runtime: str, *, recorded: Sequence[str] = (), case: str = "softmax.py") -> str:
+    def script(
+        self, runtime: str, *, recorded: Sequence[str] = (), case: str = "softmax.py", renamed: str = ""
+    ) -> str:
         return reproduction_script(
             request(self.stack, self.root, repository="compiler", case=case),
             about="shows it",
@@ -117,6 +121,7 @@ class BuiltStack:
                 "runtime": runtime,
                 "compiler": self.compiler.git("rev-parse", "HEAD"),
                 "cases": self.case,
+                renames_name("compiler"): renamed,
             },
             recorded=recorded,
             environment={"cpu": "Example", "variable CXX": "my c++"},
@@ -296,6 +301,38 @@ def test_overlays_are_laid_over_in_scripts_too(built: BuiltStack, tmp_path: Path
     done = run(built.script(built.old), tmp_path, str(tmp_path / "side"))
     assert done.stdout.startswith("on disk\n"), done.stderr
     assert (tmp_path / "side" / "cases" / "lib" / "of.txt").read_text() == "of a revision"
+
+
+@pytest.mark.parametrize("overlay", [None, "softmax.py"])
+def test_files_of_other_times_get_their_names_in_scripts_too(
+    built: BuiltStack, tmp_path: Path, overlay: str | None
+) -> None:
+    """Those of the case's repository, and of what is laid over another one."""
+    commit = built.compiler.commit("rename", {"softmax.py": "y"})
+    rules = {
+        "repository": "compiler",
+        "commit": commit,
+        "old": "rows",
+        "new": "lines",
+        "keyword_of": ("dict",),
+    }
+    case = f"import sys; print(dict(rows=1), 'rows'); {CASE}"
+    (built.compiler if overlay else built.cases).commit("case", {"softmax.py": case})
+    built.case = built.cases.git("rev-parse", "HEAD")
+    renames: dict[str, object] = {"renames": (Rename.model_validate(rules),)}
+    if overlay:
+        workspace = Workspace(built.stack, Home(cache=tmp_path / "cache", state=tmp_path / "state"))
+        reader = OverlayReader(
+            built.stack, workspace.repositories, workspace.clones, Path(built.compiler.path)
+        )
+        of_compiler = built.stack.case.model_copy(update={"repository": "compiler"})
+        renames |= {"case": of_compiler, "repositories": reader.laid_over(["softmax.py@HEAD"]).repositories}
+    built.stack = built.stack.model_copy(update=renames)
+    script = built.script(built.old, renamed=commit)
+    done = run(script, tmp_path, str(tmp_path / "a side"))
+    assert done.stdout.startswith("{'lines': 1} rows\n"), done.stderr
+    done = run(built.script(built.old), tmp_path, str(tmp_path / "other side"))
+    assert done.stdout.startswith("{'rows': 1} rows\n"), done.stderr
 
 
 def test_what_runs_before_the_case_does_so_in_scripts_too(built: BuiltStack, tmp_path: Path) -> None:
