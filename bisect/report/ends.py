@@ -4,6 +4,7 @@ import gzip
 import zlib
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from ...runner.stack.templates import unfilled
@@ -22,12 +23,33 @@ _LONGEST = 200
 def end_lines(rows: Rows) -> Iterator[str]:
     """What both ends showed, with the last lines of their logs, and what to check. Paths stand on lines of their
     own."""
-    runs = {"good": _runs_of(rows, rows.bisection.good), "bad": _runs_of(rows, rows.bisection.bad)}
-    for end, sha in (("good", rows.bisection.good), ("bad", rows.bisection.bad)):
-        if runs[end] or rows.request.gallop is None:
-            yield from _one_end(f"{end} {sha[:12]}", runs[end])
+    for end in told_ends(rows):
+        yield from end.lines
+        if end.log is not None:
+            yield str(end.log)
     yield "to check:"
-    yield from (f"  - {text}" for text in what_to_check(rows.request, runs["good"], runs["bad"]))
+    yield from (f"  - {text}" for text in to_check(rows))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToldEnd:
+    """What an end showed: its runs in a line, then the last lines of the newest one's log."""
+
+    lines: tuple[str, ...]
+    log: Path | None
+
+
+def told_ends(rows: Rows) -> list[ToldEnd]:
+    """Both ends; without the good one where it is still looked for."""
+    named = (("good", rows.bisection.good), ("bad", rows.bisection.bad))
+    runs = [(f"{end} {sha[:12]}", _runs_of(rows, sha)) for end, sha in named]
+    return [_told_end(title, each) for title, each in runs if each or rows.request.gallop is None]
+
+
+def to_check(rows: Rows) -> list[str]:
+    """What usually explains it, for this question and what its ends showed."""
+    ends = _runs_of(rows, rows.bisection.good), _runs_of(rows, rows.bisection.bad)
+    return list(what_to_check(rows.request, *ends))
 
 
 def is_about_an_end(rows: Rows) -> bool:
@@ -119,23 +141,20 @@ def _runs_of(rows: Rows, sha: str) -> list[ProbeRow]:
     return [probe for probe in rows.probes if probe.commit == sha]
 
 
-def _one_end(title: str, runs: Sequence[ProbeRow]) -> Iterator[str]:
+def _told_end(title: str, runs: Sequence[ProbeRow]) -> ToldEnd:
     if not runs:
-        yield f"{title}: not run"
-        return
+        return ToldEnd(lines=(f"{title}: not run",), log=None)
     shown = Counter(verdict_words(str(probe.verdict), probe.signature) for probe in runs)
     counts = ", ".join(
         f"{verdict} {count}" if len(shown) > 1 else verdict for verdict, count in shown.items()
     )
-    yield f"{title}: {counts} in {plural(len(runs), 'run')}"
+    lines = [f"{title}: {counts} in {plural(len(runs), 'run')}"]
     log = next((Path(each.path) for each in runs[-1].artifacts if each.kind == "log"), None)
-    if log is None:
-        return
-    lines = _last_lines(log)
-    if lines:
-        yield "  its last run ends with"
-        yield from (f"    {shortened(line, _LONGEST)}" for line in lines)
-    yield str(log)
+    printed = [] if log is None else _last_lines(log)
+    if printed:
+        lines.append("  its last run ends with")
+        lines += [f"    {shortened(line, _LONGEST)}" for line in printed]
+    return ToldEnd(lines=tuple(lines), log=log)
 
 
 def _last_lines(log: Path) -> list[str]:

@@ -77,7 +77,7 @@ def never_shown(end: Target, wanted: Judgement, runs: int) -> EndsError:
         f"{wanted.value} {end.commit[:12]}: expected a commit where the case {verb}, "
         f"found {plural(runs, shown)} in a row, of which one would have been otherwise if it {verb} in "
         f"{highest_rate(runs):.0%} of its runs or more (95 %): the ends do not differ as far as runs tell; "
-        "check the ends, the case, the platform and the golden data; --end-runs N says how often each end is run"
+        "--end-runs N says how often each end is run"
     )
 
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from ....runner.localization.answer import read_divergence
 from ....runner.localization.divergence import Divergence
 from ....store.tables.bisections import ProbeRow
-from ....store.vocabulary import Judgement, Phase
+from ....store.vocabulary import BisectionOutcome, Judgement, Phase
+from ...report.ends import ToldEnd, is_about_an_end, to_check, told_ends
 from ...report.model.build import report_of_rows
 from ...report.model.model import Report
 from ...report.model.rows import Rows
@@ -59,6 +60,10 @@ class BisectionView:
     task_graph: bool
     reduced: bool
     """Whether there are such files to look at."""
+    ends: tuple[ToldEnd, ...]
+    """Where these do not differ, or one could not be judged: what both showed last."""
+    to_check: tuple[str, ...]
+    """What usually explains that; empty else."""
 
 
 def bisection_view(rows: Rows) -> BisectionView:
@@ -67,6 +72,9 @@ def bisection_view(rows: Rows) -> BisectionView:
     answers = (*report.culprits, *filter(None, (report.through, report.lost)))
     named = {each.commit for each in answers}
     beliefs = range_beliefs(rows)
+    of_ends = report.outcome == BisectionOutcome.ENDS_DO_NOT_DIFFER or (
+        report.outcome == BisectionOutcome.ERROR and is_about_an_end(rows)
+    )
     return BisectionView(
         report=report,
         ranges=tuple(
@@ -76,6 +84,8 @@ def bisection_view(rows: Rows) -> BisectionView:
         divergence=read_divergence(rows.request.output),
         task_graph=task_graph(rows.request.output) is not None,
         reduced=bool(reduced_files(rows.request.output)),
+        ends=tuple(told_ends(rows)) if of_ends else (),
+        to_check=tuple(to_check(rows)) if of_ends else (),
     )
 
 

@@ -127,6 +127,20 @@ def test_the_answer_comes_first_and_charts_behind_it(culprit: StoredBisection, t
     assert "by Ada Example" in listed
 
 
+def test_of_ends_that_do_not_differ_the_page_says_what_they_showed_and_what_to_check(
+    ends_do_not_differ: StoredBisection,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    """And not how probable each commit is, of which none was searched."""
+    write_site(ends_do_not_differ.sessions, tmp_path / "site")
+    (page,) = (tmp_path / "site" / "bisections").glob("*.html")
+    text = page.read_text()
+    assert f"bad {sha('c1')[:12]}: pass in 8 runs" in text
+    assert "the bad end passes on a2a3sim, device 0" in text
+    assert text.index("What to check") < text.index("Every run of every tested commit")
+    assert "How probable each commit is" not in text
+
+
 def test_a_range_in_which_several_may_be_has_a_chart(tmp_path: Path) -> None:
     stored = StoredBisection(tmp_path, good=sha("c0"), bad=sha("c4"))
     stage = stored.stage(
