@@ -1,5 +1,6 @@
 """A range is read from git, collapsed, and noted in the store."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -15,6 +16,10 @@ from ..search.graph.graph import CommitGraph
 from ..search.graph.window import Window
 from .collapse import CommitRange, collapse, touches, undone
 from .range import LoadedRange, Range
+from .recompiled import objects_of
+
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*["<]([^">]+)[">]')
+"""Git reads it too, as an extended regular expression."""
 
 
 def load_range(
@@ -58,9 +63,8 @@ def load_range(
     never_run = {member.sha for node in collapsed.nodes if node.commit.sha in skip for member in node.members}
     graph = CommitGraph(collapsed.parents, [node.commit.date.timestamp() for node in collapsed.nodes])
     contents = {commit.sha: None if commit.sha in never_run else key(commit.sha) for commit in commits}
-    built = {contents[node.commit.sha]: node.commit.sha for node in collapsed.nodes} | {
-        of_commit(where.old): where.old
-    }
+    built = {contents[node.commit.sha]: node.commit.sha for node in collapsed.nodes}
+    built[of_commit(where.old)] = where.old
     return LoadedRange(
         range=where,
         commits=tuple(commits),
@@ -75,8 +79,28 @@ def load_range(
             for each, sha in built.items()
             if each is not None
         },
+        objects=_objects(where, commits, repository=repository, content=content),
         elsewhere=elsewhere,
     )
+
+
+def _objects(
+    where: Range, commits: Sequence[Commit], *, repository: GitRepository, content: StackContent
+) -> dict[str, int]:
+    """What builds make of each file of a range that they depend on, by what includes what at its new end."""
+    paths = {entry.path for entry in repository.tree(where.new)}
+    paths |= {change.path for commit in commits for change in commit.changes}
+    files = content.built_from(where.repository, sorted(paths))
+    if not files:
+        return {}
+    lines = repository.lines_like(where.new, _INCLUDE.pattern)
+    includes = [(path, found[1]) for path, line in lines if (found := _INCLUDE.match(line))]
+    objects = objects_of(files, includes)
+    every = 0
+    for made in objects.values():
+        every |= made
+    # What a pin that moves makes to be compiled again is not looked into: it may be all.
+    return objects | dict.fromkeys(content.pins_of_builds(where.repository), every)
 
 
 def _check_whole(repository: GitRepository, commits: Sequence[Commit]) -> None:

@@ -10,7 +10,9 @@ from ...store.vocabulary import Judgement, Seeks
 from ..search.evidence.knowledge import Outcome
 from ..search.graph.graph import CommitGraph
 from ..search.graph.window import Window
+from ..search.model.groups import GOOD_END
 from .collapse import CommitRange
+from .recompiled import Recompiled, SlotBuild
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,9 +58,13 @@ class LoadedRange:
         default_factory=dict[str, tuple[CompilerError, ...]]
     )
     """The contents that other bisections of the store could not build when they last tried, and with which errors."""
+    earlier_builds: tuple[tuple[SlotBuild, ...], ...] = ()
+    """What other bisections of the store built that met contents of the range, each in the order of the starts."""
     builds: Mapping[str, str] = field(default_factory=dict[str, str])
     """What each content is built from, of those that can be had: equal ones share a build. A content that is not in it
     has one of its own."""
+    objects: Mapping[str, int] = field(default_factory=dict[str, int])
+    """What builds make of each file that they depend on (`recompiled.objects_of`); empty where nothing is built."""
     elsewhere: frozenset[str] = frozenset()
     """The commits that touch none of the range's paths. Their results are taken to be those of the commits that stand
     for them, whatever their content."""
@@ -76,6 +82,17 @@ class LoadedRange:
     def build_of(self, content: str) -> str:
         """What a content is built from; of one from outside of the range itself."""
         return self.builds.get(content, content)
+
+    @cached_property
+    def recompiled(self) -> Recompiled | None:
+        """What is compiled again between any two candidates; None where that is not known."""
+        return Recompiled(self.collapsed, self.objects) if self.objects else None
+
+    @cached_property
+    def node_of_content(self) -> Mapping[str, int]:
+        """The candidate, or the good end, that has some content."""
+        nodes = {content: node for node, content in enumerate(self.candidate_contents) if content is not None}
+        return {self.old_content: GOOD_END} | nodes
 
     @cached_property
     def candidate_contents(self) -> tuple[str | None, ...]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from ...runner.verdict.compiler_errors import CompilerError
 from ...store.vocabulary import BuildSource, Judgement, Phase, Verdict
+from ..commits.recompiled import SlotBuild
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,3 +79,11 @@ class FinishedProbe:
     kernels: tuple[str, ...] = ()
     errors: tuple[CompilerError, ...] = ()
     times: ProbeTimes
+
+
+def slot_build(content: str, place: str | None, times: ProbeTimes) -> SlotBuild | None:
+    """What stands in a slot after a probe; None where it was not built, or it is not known where."""
+    if place is None or not times.was_built:
+        return None
+    is_new = times.build_source is BuildSource.BUILT and times.build_seconds > 0
+    return SlotBuild(content, place, times.build_seconds if is_new else None)

@@ -19,6 +19,7 @@ from ...store.tables.bisections import ProbeRow
 from ...store.vocabulary import Verdict
 from ..commits.load import note_range
 from ..commits.range import LoadedRange
+from ..commits.recompiled import SlotBuild
 from ..engine.bisection import (
     Bisection,
     DataFrozen,
@@ -41,9 +42,12 @@ from .failure_policy import run_timeout, told_apart
 from .golden import earlier_golden, freeze_golden
 from .history import HistoryReader
 from .loop import PlannedProbe
-from .records import finished_probe, in_order_of_ends, kernels_in, still_counts, stored_result
+from .records import build_in_slot, finished_probe, in_order_of_ends, kernels_in, still_counts, stored_result
 from .view.progress import Progress, StartedProbe
 from .view.words import why_again
+
+_EARLIER = 8
+"""Bisections from whose builds one learns what builds take: the newest, of machines and compilers as they are now."""
 
 
 class DrivenBisection:
@@ -230,7 +234,11 @@ class DrivenBisection:
     def _answer(self, question: HistoryQuestion) -> None:
         answer = self._history.answer(question)
         if isinstance(question, AskRange) and isinstance(answer, LoadedRange):
-            answer = replace(answer, earlier_skips=self._earlier_skips(answer))
+            answer = replace(
+                answer,
+                earlier_skips=self._earlier_skips(answer),
+                earlier_builds=self._earlier_builds(answer),
+            )
             self._open(question, answer)
         self.bisection = self.bisection.after(QuestionAnswered(question, answer))
 
@@ -239,6 +247,14 @@ class DrivenBisection:
         stored = self._journal.probes.last_elsewhere(contents)
         skips = {probe.content: finished_probe(probe).errors for probe in stored}
         return {content: errors for content, errors in skips.items() if errors}
+
+    def _earlier_builds(self, loaded: LoadedRange) -> tuple[tuple[SlotBuild, ...], ...]:
+        if loaded.recompiled is None:
+            return ()
+        built = self._journal.probes.of_bisections_that_built({*loaded.node_of_content}, most=_EARLIER)
+        return tuple(
+            tuple(build for row in rows if (build := build_in_slot(row)) is not None) for rows in built
+        )
 
     def _open(self, asked: AskRange, loaded: LoadedRange) -> None:
         """Keep a range and its commits, and show it."""

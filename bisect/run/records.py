@@ -9,7 +9,8 @@ from ...runner.workspace.environment import fingerprint
 from ...store.journals.probes import ProbeOutcome
 from ...store.tables.bisections import ProbeRow
 from ...store.vocabulary import BuildSource, Judgement, Phase, Verdict
-from ..engine.probes import FinishedProbe, ProbeTimes
+from ..commits.recompiled import SlotBuild
+from ..engine.probes import FinishedProbe, ProbeTimes, slot_build
 
 
 def finished_probe(stored: ProbeRow, *, kernels: tuple[str, ...] = ()) -> FinishedProbe:
@@ -26,15 +27,28 @@ def finished_probe(stored: ProbeRow, *, kernels: tuple[str, ...] = ()) -> Finish
         signature=stored.signature,
         evidence=_most_telling(stored),
         metrics=stored.metrics or {},
-        place=None if stored.slot is None else f"{stored.host or ''} {stored.slot}",
+        place=_place(stored),
         kernels=kernels,
         errors=compiler_errors(line.text for line in stored.evidence) if blames_commit else (),
-        times=ProbeTimes(
-            build_source=stored.build_source or BuildSource.NONE,
-            build_seconds=stored.build_seconds or 0.0,
-            run_seconds=stored.run_seconds or 0.0,
-        ),
+        times=_times(stored),
     )
+
+
+def _place(stored: ProbeRow) -> str | None:
+    return None if stored.slot is None else f"{stored.host or ''} {stored.slot}"
+
+
+def _times(stored: ProbeRow) -> ProbeTimes:
+    return ProbeTimes(
+        build_source=stored.build_source or BuildSource.NONE,
+        build_seconds=stored.build_seconds or 0.0,
+        run_seconds=stored.run_seconds or 0.0,
+    )
+
+
+def build_in_slot(stored: ProbeRow) -> SlotBuild | None:
+    """What a finished probe of the store left in its slot; None where it was not built."""
+    return slot_build(stored.content, _place(stored), _times(stored))
 
 
 def _most_telling(stored: ProbeRow) -> tuple[str, ...]:

@@ -354,13 +354,24 @@ class GitRepository:
         if not words:
             return frozenset()
         wanted = (argument for word in words for argument in ("-e", word))
+        return frozenset(self._grep("-h", "-o", "-w", "-F", *wanted, sha).split("\n")) - {""}
+
+    def lines_like(self, sha: str, pattern: str) -> Iterator[tuple[str, str]]:
+        """The lines of a commit's files that match an extended regular expression, each with its file's path; binary
+        files are not looked into."""
+        for record in self._grep("-z", "-E", "--full-name", "-e", pattern, sha).split("\n"):
+            if record:
+                path, _, line = record.partition("\0")
+                yield path.removeprefix(f"{sha}:"), line
+
+    def _grep(self, *arguments: str) -> str:
+        """What git finds in the text files of a commit; nothing is no error."""
         try:
-            found = self.run("grep", "-h", "-o", "-w", "-F", "-I", *wanted, sha, "--")
+            return self.run("grep", "-I", *arguments, "--")
         except GitError as error:
             if error.status == _NO_MATCH:
-                return frozenset()
+                return ""
             raise
-        return frozenset(found.split("\n"))
 
     def changed_files(self) -> list[str]:
         """Paths of the checkout that differ from its HEAD, untracked ones included."""

@@ -105,6 +105,23 @@ class StackContent:
                     self._known[repository, commit.sha, paths] = keys.after(parent, changes)
         self._pins.learn(repository, history)
 
+    def built_from(self, repository: str, paths: Iterable[str]) -> list[str]:
+        """Those of a repository's files on which build steps depend, pins aside."""
+        inputs = [entry.partition(":") for step in self._stack.steps.values() for entry in step.inputs]
+        places = [place for name, _, place in inputs if name == repository]
+        keys = self._keys[repository]
+        return [
+            path
+            for path in paths
+            if any(not place or is_below(path, place) for place in places) and keys.counts(path)
+        ]
+
+    def pins_of_builds(self, repository: str) -> frozenset[str]:
+        """The paths of a repository that pin what build steps depend on."""
+        built = {entry.partition(":")[0] for step in self._stack.steps.values() for entry in step.inputs}
+        pins = (pin for pin in self._stack.pins.values() if pin.holder == repository and pin.target in built)
+        return frozenset(path for pin in pins for path in pin.paths)
+
     def _paths_of_steps(self, repository: str) -> list[tuple[str]]:
         """The files and folders of a repository that build steps depend on."""
         inputs = [entry.partition(":") for step in self._stack.steps.values() for entry in step.inputs]

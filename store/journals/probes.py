@@ -81,6 +81,27 @@ class ProbeJournal:
                 last |= {probe.content: probe for probe in found}
         return [*last.values()]
 
+    def of_bisections_that_built(self, contents: Collection[str], *, most: int) -> list[list[ProbeRow]]:
+        """The finished probes, detached, of other bisections that built some of these contents, each in the order of
+        the starts; of the newest ones, at most so many."""
+        asked, bisections = sorted(contents), set[int]()
+        built = (ProbeRow.bisection_id != self._bisection, ProbeRow.build_source == BuildSource.BUILT)
+        with self._sessions() as session:
+            for start in range(0, len(asked), _CONTENTS_ASKED_AT_ONCE):
+                some = asked[start : start + _CONTENTS_ASKED_AT_ONCE]
+                query = select(ProbeRow.bisection_id).where(*built, ProbeRow.content.in_(some))
+                bisections |= {*session.scalars(query.distinct())}
+            return [
+                [
+                    *session.scalars(
+                        select(ProbeRow)
+                        .where(ProbeRow.bisection_id == each, ProbeRow.state == ProbeState.FINISHED)
+                        .order_by(ProbeRow.ordinal)
+                    )
+                ]
+                for each in sorted(bisections)[-most:]
+            ]
+
     def _query(self) -> Select[ProbeRow]:
         return (
             select(ProbeRow)

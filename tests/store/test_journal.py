@@ -120,6 +120,33 @@ def test_of_what_other_bisections_ran_the_last_probe_of_each_content_is_known(
     assert journal.probes.last_elsewhere({"c", "d"}) == []
 
 
+def test_bisections_that_built_the_same_contents_are_known_with_all_that_they_built(
+    journal: BisectionJournal, sessions: sessionmaker[Session]
+) -> None:
+    def other(name: str, *built: tuple[str, BuildSource]) -> BisectionJournal:
+        begun = BisectionJournal.begin(
+            sessions, name=name, repository="minipto", good="g", bad="b", request={"x": 1}
+        )
+        number = stage(begun)
+        for content, source in built:
+            ordinal = begun.probes.start(key(number, content=content))
+            begun.probes.finish(ordinal, result(build_source=source))
+        begun.probes.start(key(number, content="unfinished"))
+        return begun
+
+    other("two", ("c", BuildSource.BUILT), ("elsewhere", BuildSource.CACHED))
+    other("three", ("c", BuildSource.CACHED))
+    newest = other("four", ("d", BuildSource.BUILT))
+
+    def found(asking: BisectionJournal, most: int) -> list[list[str]]:
+        built = asking.probes.of_bisections_that_built({"c", "d", "f"}, most=most)
+        return [[probe.content for probe in probes] for probes in built]
+
+    assert found(journal, 3) == [["c", "elsewhere"], ["d"]]
+    assert found(journal, 1) == [["d"]]
+    assert found(newest, 3) == [["c", "elsewhere"]]
+
+
 def test_a_finished_probe_comes_back_whole(journal: BisectionJournal) -> None:
     ordinal = journal.probes.start(key(stage(journal)))
     assert journal.probes.finished() == []

@@ -35,11 +35,17 @@ class Timings:
             return None
         return cls(max(_LEAST_SECONDS, fmean(runs)), fmean(anew), fmean(again) if again else 0.0)
 
-    def builds(self, builds: Sequence[str | None], built: Collection[str]) -> Floats:
-        """Seconds until each of `builds` is there to be run; `built` are there. Shape [len(builds)]."""
+    def builds(
+        self, builds: Sequence[str | None], built: Collection[str], *, forecast: Floats | None = None
+    ) -> Floats:
+        """Seconds until each of `builds` is there to be run; `built` are there. Shape [len(builds)].
+
+        `forecast` is what each takes to be built; the mean by default.
+        """
+        there = np.array([build in built for build in builds])
         # Builds that were taken up again are no dearer than new ones, whatever a busy machine made of them.
-        anew = max(self.again, self.anew)
-        return np.array([self.again if build in built else anew for build in builds])
+        anew = np.maximum(self.again, self.anew if forecast is None else forecast)
+        return np.where(there, self.again, anew)
 
 
 def costs_beside(promise: Promise, rivals: Sequence[Promise] | None) -> Floats:

@@ -10,6 +10,7 @@ from ...search.evidence.prior import prior_weights
 from ...search.evidence.sharing import suspected_too
 from ...search.graph.graph import Floats
 from ..log import ProbeLog
+from .build_costs import build_seconds
 from .circumstances import Circumstances
 from .costs import Timings
 from .promise import Promise
@@ -78,7 +79,9 @@ def promise_of(
         contents=contents,
         runs=timings.run * (1 + before),
         builds=timings.builds(
-            [None if content is None else loaded.build_of(content) for content in contents], built
+            [None if content is None else loaded.build_of(content) for content in contents],
+            built,
+            forecast=None if timings is _ALL_EQUAL else build_seconds(loaded, log),
         ),
         ends_differ=not before,
     )

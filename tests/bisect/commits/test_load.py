@@ -89,6 +89,31 @@ def test_candidates_share_a_build_where_no_step_depends_on_what_they_change(
     assert loaded.build_of("elsewhere") == "elsewhere"
 
 
+def test_what_builds_make_of_files_follows_from_what_they_include(
+    repository: TestRepository, home: Home
+) -> None:
+    old = repository.commit(
+        "old", {"src/a.c": '#include "core.h"\n', "src/core.h": "0", "docs/x.h": "0", "pin": "1"}
+    )
+    repository.commit("b", {"src/b.c": "  # include <core.h> // both\n", "src/gone.c": "1"})
+    new = repository.commit("new", {"src/core.h": "1", "src/gone.c": None})
+    where = Range(repository="repository", old=old, new=new, held={})
+    step = Step(command=("make",), inputs=("repository:src",))
+    loaded = load(repository, home, where, steps={"make": step})
+    assert loaded is not None
+    assert {file: made.bit_count() for file, made in loaded.objects.items()} == {
+        "src/a.c": 1,
+        "src/b.c": 1,
+        "src/core.h": 2,
+        "src/gone.c": 1,
+    }
+    assert loaded.recompiled is not None
+    assert loaded.recompiled.objects_from(-1).tolist() == [2, 3, 0]
+    without_steps = load(repository, home, where)
+    assert without_steps is not None
+    assert without_steps.recompiled is None
+
+
 def test_nothing_touches_the_paths(repository: TestRepository, home: Home, where: Range) -> None:
     assert load(repository, home, replace(where, paths=("sr",))) is None
 

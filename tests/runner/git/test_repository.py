@@ -197,3 +197,16 @@ def test_a_machine_without_git(tmp_path: Path) -> None:
         check=False,
     )
     assert done.stderr.endswith("expected git on PATH, found none; install it\n"), done.stderr
+
+
+def test_lines_are_found_in_the_text_files_of_a_commit(repository: TestRepository) -> None:
+    first = repository.commit("first", {"a b:c.h": "#include <x>\nint y;\n# include <z>\n", "d": "include\n"})
+    repository.commit("second", {"a b:c.h": "\n"})
+    git = GitRepository(repository.path)
+    assert [*git.lines_like(first, "^# *include")] == [
+        ("a b:c.h", "#include <x>"),
+        ("a b:c.h", "# include <z>"),
+    ]
+    assert [*git.lines_like(first, "nothing")] == []
+    with pytest.raises(GitError):
+        [*git.lines_like("1" * 40, "x")]

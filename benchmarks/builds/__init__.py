@@ -1,0 +1,1 @@
+"""What bisections take where builds cost what they compile again."""

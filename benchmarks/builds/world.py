@@ -1,0 +1,130 @@
+"""Builds that cost what they compile again, and slots with a clock that make them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from random import Random
+
+from benchmarks.outsider.drive import Slots
+from precision_bisect.bisect.commits.range import LoadedRange
+from precision_bisect.bisect.engine.probes import FinishedProbe, ProbeTimes, WantedProbe
+from precision_bisect.bisect.search.graph.graph import CommitGraph
+from precision_bisect.runner.probe.records import ProbeRequest
+from precision_bisect.runner.probe.workers.pool import Event
+from precision_bisect.store.commit import TreeChange
+from precision_bisect.store.vocabulary import BuildSource
+from tests.bisect.engine.simulated import SimulatedBisection, asked, finished_simulation, loaded_range
+
+_NOISE = 0.15
+"""How far builds of the same size lie apart: the standard deviation of their logarithm."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Costs:
+    """What builds of a stack take, in seconds.
+
+    objects: of the whole. of_commits: how many objects single commits made to be compiled again. fixed, each: of any
+    build, and of an object. again, run: of a build that is cached, and of the case. keeps_all: objects are kept by
+    content, whichever commit they were made at; else a slot goes on from what stands in it.
+    """
+
+    objects: int
+    of_commits: Sequence[int]
+    fixed: float
+    each: float
+    again: float
+    run: float
+    keeps_all: bool
+
+
+def built_line(costs: Costs, commits: int, rng: Random) -> LoadedRange:
+    """A line of commits, each of which changes a file that so many objects are made of. Neighbouring objects are of one
+    part, and most changes of a part concern the same ones."""
+    names = [str(commit) for commit in range(commits)]
+    plain = loaded_range(names, CommitGraph([[each - 1] if each else [] for each in range(commits)]), "good")
+    objects = {"whole": (1 << costs.objects) - 1}
+    changed = list[TreeChange]()
+    for name in names:
+        count = rng.choice(costs.of_commits)
+        first = rng.randrange(costs.objects)
+        objects[name] = sum(1 << (first + place) % costs.objects for place in range(count))
+        changed.append(TreeChange(name, "100644", "0", "100644", "1"))
+    changing = [
+        replace(commit, changes=(change,)) for commit, change in zip(plain.commits, changed, strict=True)
+    ]
+    nodes = tuple(
+        replace(node, members=(commit,)) for node, commit in zip(plain.collapsed.nodes, changing, strict=True)
+    )
+    collapsed = replace(plain.collapsed, nodes=nodes)
+    return replace(plain, commits=tuple(changing), collapsed=collapsed, objects=objects)
+
+
+@dataclass(kw_only=True)
+class BuildingSlots(Slots):
+    """Slots whose builds take what they have to compile again. The probe that is due first ends first."""
+
+    costs: Costs
+    truth: LoadedRange
+    noise: Random
+    clock: float = 0.0
+    building: float = 0.0
+    due: dict[int, float] = field(default_factory=dict[int, float])
+    wanted: dict[int, WantedProbe] = field(default_factory=dict[int, WantedProbe])
+    took: dict[int, ProbeTimes] = field(default_factory=dict[int, ProbeTimes])
+    standing: dict[int, int] = field(default_factory=dict[int, int])
+    """What stands in each slot, by its candidate, or the good end."""
+    there: list[int] = field(default_factory=list[int])
+
+    def begin(self, request: ProbeRequest) -> int:
+        """Start a probe."""
+        number = super().begin(request)
+        wanted = self.wanted[number] = asked(request)
+        node = self.truth.node_of_content[wanted.target.content]
+        times = self.took[number] = self._times(node, self.slots[number])
+        self.building += times.build_seconds
+        self.standing[self.slots[number]] = node
+        self.due[number] = self.clock + times.build_seconds + times.run_seconds
+        return number
+
+    def cancel(self, number: int) -> None:
+        """Stop a probe. A slot whose build was killed starts anew."""
+        super().cancel(number)
+        times = self.took[number]
+        if self.clock < self.due[number] - times.run_seconds:
+            del self.standing[self.slots[number]]
+            self.building -= self.due[number] - times.run_seconds - self.clock
+
+    def _times(self, node: int, slot: int) -> ProbeTimes:
+        costs = self.costs
+        if node in self.there:
+            return ProbeTimes(
+                build_source=BuildSource.CACHED, build_seconds=costs.again, run_seconds=costs.run
+            )
+        again = self.truth.recompiled
+        assert again is not None
+        count = float(costs.objects)
+        if costs.keeps_all and self.there:
+            count = float(again.objects_after(self.there)[node])
+        elif not costs.keeps_all and slot in self.standing:
+            count = float(again.objects_from(self.standing[slot])[node])
+        seconds = (costs.fixed + costs.each * count) * self.noise.lognormvariate(0.0, _NOISE)
+        return ProbeTimes(build_source=BuildSource.BUILT, build_seconds=seconds, run_seconds=costs.run)
+
+    def next_event(self, *, timeout: float | None) -> Event:
+        """The end of the probe that is due first; of several the one that was started first."""
+        number = min(self.flying, key=lambda number: (self.due[number], number))
+        self.flying.remove(number)
+        self.clock = self.due[number]
+        self.there.append(self.truth.node_of_content[self.wanted[number].target.content])
+        return finished_simulation(number)
+
+
+@dataclass(eq=False, kw_only=True)
+class BuiltBisection(SimulatedBisection):
+    """A bisection whose probes are made in such slots."""
+
+    slots: BuildingSlots
+
+    def finished(self, number: int, wanted: WantedProbe) -> FinishedProbe:
+        """What a probe shows, with what it took, and where."""
+        shown = super().finished(number, wanted)
+        return replace(shown, times=self.slots.took[number], place=f"host {self.slots.slots[number]}")
