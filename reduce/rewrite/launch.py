@@ -8,6 +8,7 @@ import re
 from ...runner.build_output.orchestration.model import Submit
 from ...runner.build_output.orchestration.orchestration import Orchestration
 
+_DEPENDENCY = re.compile(r"\.(?:set_dependencies|add_deps?)\(")
 # `set_core_num` on a5.
 _BLOCKS = re.compile(r"(\w+\.launch_spec\.set_(?:block|core)_num)\(.*\)\s*;", re.DOTALL)
 
@@ -28,4 +29,4 @@ def launch_statements(orchestration: Orchestration, submit: Submit, blocks: int 
 
 def _statements(orchestration: Orchestration, submit: Submit) -> list[str]:
     texts = [orchestration.text(span) for span in submit.other_statements]
-    return [text for text in texts if "set_dependencies" not in text]
+    return [text for text in texts if not _DEPENDENCY.search(text)]

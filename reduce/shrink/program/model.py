@@ -44,7 +44,8 @@ class ProgramArgument:
 class ProgramTask:
     """One submitted task; `scalars` are C++ expressions of the values it was given, `kernels` names.
 
-    `blocks`: how many it ran in, where both the source and the recorded graph tell; else None.
+    `blocks`: how many it ran in, where both the source and the recorded graph tell; else None. `unordered` says
+    that it stood in a manual scope, waited for no other task, and was not waited for.
     """
 
     ordinal: int
@@ -53,6 +54,7 @@ class ProgramTask:
     arguments: tuple[ProgramArgument, ...]
     scalars: tuple[str, ...]
     blocks: int | None
+    unordered: bool = False
 
     @property
     def name(self) -> str:

@@ -41,3 +41,23 @@ def test_a_buffer_that_others_call_by_another_name_has_none() -> None:
     tasks = task_list([CALLS[0], CALLS[1], Call("k", reads=[("x9", 0)], writes=[("x1", 0)], updates=True)])
     names = ArgumentNames(Orchestration.parse(orchestration(LOOP, 5).encode()), tasks)
     assert names.name_of(tasks.tasks[0], 1) is None
+
+
+def test_a_task_of_a_wrong_kernel_is_told_by_any_of_its_buffers() -> None:
+    """The first submit was to be of another kernel: nobody but the second one reads what it writes."""
+    loop = (
+        "for (int i = 0; i < 1; ++i) {\n"
+        f"{submit(0, 'x0', 'x1')}{submit(1, 'x1', 'x2')}{submit(2, 'x2', 'x3', 'inout')}"
+        "}"
+    )
+    tasks = task_list(
+        (
+            Call("k", reads=[("x0", 0)], writes=[("x1", 0)]),
+            Call("k", reads=[("x1", 0)], writes=[("x2", 0)]),
+            Call("k", reads=[("x2", 0)], writes=[("x3", 0)], updates=True),
+        )
+    )
+    names = ArgumentNames(Orchestration.parse(orchestration(loop, 4).encode()), tasks)
+    first, second, _ = tasks.tasks
+    assert [names.name_of(second, argument) for argument in (0, 1)] == ["x1", "x2"]
+    assert [names.name_of(first, argument) for argument in (0, 1)] == ["x0", "x1"]

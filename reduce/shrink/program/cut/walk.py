@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -79,16 +79,7 @@ class _Walk:
 
     def _keep(self, task: ProgramTask, values: TaskValues) -> None:
         arguments = tuple(self._fed(task, argument, values) for argument in task.arguments)
-        self.tasks.append(
-            ProgramTask(
-                ordinal=task.ordinal,
-                kernels=task.kernels,
-                submit=task.submit,
-                arguments=arguments,
-                scalars=task.scalars,
-                blocks=task.blocks,
-            )
-        )
+        self.tasks.append(replace(task, arguments=arguments))
         for argument in arguments:
             if argument.type.may_write:
                 content = self.contents[argument.buffer]

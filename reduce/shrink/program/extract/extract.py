@@ -33,7 +33,7 @@ def extract(
     """The straight-line program of one run.
 
     Raises:
-        NotReducibleError: tasks in manual scopes, or submits that cannot be told from the text.
+        NotReducibleError: submits that cannot be told from the text.
         LayoutError: the layout of a buffer cannot be told.
     """
     submits = _submits(orchestration, tasks)
@@ -44,6 +44,10 @@ def extract(
         for argument in placed[task.ordinal]:
             assert argument.tensor_id is not None
             uses.setdefault(argument.tensor_id, []).append((task, argument))
+    edges = [
+        (edge.predecessor, edge.successor) for edge in tasks.graph.edges if edge.predecessor in tasks.by_id
+    ]
+    waiting = {task_id for edge in edges for task_id in edge}
     entries = {argument.name: argument for argument in arguments if isinstance(argument, EntryTensor)}
     buffers: list[Buffer] = []
     numbers: dict[int, int] = {}
@@ -62,6 +66,7 @@ def extract(
                 arguments=tuple(_argument(argument, numbers) for argument in placed[task.ordinal]),
                 scalars=_scalars(submits[task.ordinal], dump, task),
                 blocks=task.task.blocks if tells_blocks(orchestration, submits[task.ordinal][0]) else None,
+                unordered=task.task.in_manual_scope and task.task.task_id not in waiting,
             )
             for task in tasks.tasks
         ),
@@ -88,10 +93,6 @@ def _may_repeat(submit: Submit) -> bool:
 
 
 def _alike(orchestration: Orchestration, task: KernelTask) -> tuple[Submit, ...]:
-    if task.task.in_manual_scope:
-        raise NotReducibleError(
-            f"{task.name} (task {task.ordinal}): expected automatic dependencies, found a manual scope"
-        )
     submits = submits_of(orchestration, task)
     if not submits or any(_not_understood(submit) for submit in submits):
         found = [

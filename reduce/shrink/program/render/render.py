@@ -73,7 +73,10 @@ def _name(buffer: Buffer) -> str:
 def _task(cut: Cut, task: ProgramTask, buffers: dict[int, Buffer], names: dict[int, str]) -> Sequence[str]:
     original, submit = cut.program.orchestration, task.submit
     assert submit.declaration is not None
-    lines = [f"{{  // task {task.ordinal} of the original: {task.name}"]
+    # Who was told to wait names others by variables that are not there. Out of a manual scope, tasks wait for what they
+    # read, as far as that was written out of one too.
+    scope = "PTO2_SCOPE(PTO2ScopeMode::MANUAL) " if task.unordered else ""
+    lines = [f"{scope}{{  // task {task.ordinal} of the original: {task.name}"]
     added: list[str] = []
     for argument in task.arguments:
         views, text = view_text(

@@ -72,11 +72,41 @@ ARGUMENT_IN_A_BRANCH = f"""{_MADE}{_task(0, 0, "x0", "a")}
     }}
     rt_submit_aiv_task(1, p1);  // here
 {_REST}"""
+MANUAL = _MADE.replace("PTO2_SCOPE()", "PTO2_SCOPE(PTO2ScopeMode::MANUAL)")
 
 
-def _reduce(folder: Path, trees: Trees, body: str) -> Result:
+def _told(number: int, kernel: int, read: str, written: str, after: int | None) -> str:
+    """A task of a manual scope that waits for another one."""
+    waits = (
+        ""
+        if after is None
+        else f"const PTO2TaskId ids{number}[] = {{r{after}.task_id()}}; p{number}.set_dependencies(ids{number}, 1);\n"
+    )
+    submit = f"const TaskOutputTensors r{number} = rt_submit"
+    return _task(number, kernel, read, written).replace("rt_submit", f"{waits}{submit}")
+
+
+def _manual(*, ordered: bool) -> str:
+    calls = (
+        (0, "x0", "a", None),
+        (1, "a", "b", 0),
+        (0, "b", "x1", 1),
+        (0, "x0", "c", None),
+        (0, "c", "x2", 3),
+    )
+    told = (
+        _told(number, kernel, read, written, after if ordered else None)
+        for number, (kernel, read, written, after) in enumerate(calls)
+    )
+    return f"{MANUAL}{''.join(told)}}}\n"
+
+
+def _reduce(
+    folder: Path, trees: Trees, body: str, *, wrong: str = WRONG, good_body: str | None = None
+) -> Result:
     builds = [
-        small_build(folder / name, middle, body=body) for name, middle in (("bad", WRONG), ("good", SHIFT))
+        small_build(folder / "bad", wrong, body=body),
+        small_build(folder / "good", SHIFT, body=good_body or body),
     ]
     arguments = [str(builds[0]), "--reference", str(builds[1]), "--stack", str(trees.stack_file)]
     with quick_runs():
@@ -84,11 +114,28 @@ def _reduce(folder: Path, trees: Trees, body: str) -> Result:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("body", [LAMBDA, HELPER, SEVERAL_PLACES])
+@pytest.mark.parametrize("body", [LAMBDA, HELPER, SEVERAL_PLACES, _manual(ordered=True)])
 def test_it_is_reduced(body: str, tmp_path: Path, good_trees: Trees) -> None:
     done = _reduce(tmp_path, good_trees, body)
     assert done.exit_code == 0, done.output
     assert json.loads((tmp_path / "out" / "reduction.json").read_text())["kept_tasks"] == ["1: middle"]
+
+
+def test_tasks_of_a_manual_scope_that_do_not_wait_stay_in_one(
+    tmp_path: Path, good_trees: Trees, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MINIRT_ORDER", "reverse")
+    ordered, unordered = (_manual(ordered=ordered) for ordered in (True, False))
+    done = _reduce(tmp_path, good_trees, unordered, wrong=SHIFT, good_body=ordered)
+    assert done.exit_code == 0, done.output
+    kept = json.loads((tmp_path / "out" / "reduction.json").read_text())["kept_tasks"]
+    assert kept in (["0: scale", "1: middle"], ["1: middle", "2: scale"], ["3: scale", "4: scale"])
+    failing, passing = (
+        (tmp_path / "out" / "result" / name / "orchestration" / "main.cpp").read_text()
+        for name in ("failing", "passing")
+    )
+    assert failing.count("PTO2ScopeMode::MANUAL") == 2
+    assert "PTO2ScopeMode::MANUAL" not in passing, "one of its tasks waits for the other"
 
 
 @pytest.mark.parametrize(
