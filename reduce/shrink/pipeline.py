@@ -31,7 +31,7 @@ from .oracle.script import Script
 from .output import JOURNAL, open_output
 from .program.candidate import Candidate
 from .program.pair import BuildPair
-from .recordings import PairRecorder, RecordedPair
+from .recordings import PairRecorder, RecordedPair, not_submitted
 from .request import ShrinkRequest
 from .result.reduction import Baseline, ReductionResult
 from .result.reproducer import Reproducer
@@ -68,7 +68,10 @@ def _shrunk(request: ShrinkRequest, work: Path, on_progress: Callable[[str], Non
         request=request, pair=pair, oracle=oracle, reproducer=reproducer, work=work, on_progress=on_progress
     )
     on_progress("running the whole program, straight-line")
-    runs, failures = shrinker.baseline()
+    try:
+        runs, failures = shrinker.baseline()
+    except UserError as error:
+        raise UserError(f"{error}{not_submitted(pair)}") from error
     reproducer.write(shrinker.best)
     on_progress("running no task at all")
     if shrinker.fails(Candidate(())):

@@ -9,6 +9,7 @@ from pathlib import Path
 from ...runner.case.golden import FrozenGolden
 from ...runner.compare.statistics.statistics import Tolerance
 from ...runner.errors import UserError
+from ...store.words import plural
 from ..replay.toolchain import Toolchain
 from ..replay.working_copy import WorkingCopy
 from .oracle.failure import BROKEN, Broken, Failure, Printed, WrongValues
@@ -19,6 +20,7 @@ from .shrinker import MOST_RUNS
 
 _LEAST_TIMEOUT, _TIMES_THE_GOOD_RUN = 60.0, 10
 """Seconds for a failing run, and how often the time that the good build took: beyond both a kernel never returns."""
+_MOST_NAMED = 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +61,7 @@ class PairRecorder:
             return self._golden_alone()
         self.on_progress("recording the reference")
         reference = self._recorder(self.reference, "reference").record()
+        pair: BuildPair | None = None
         limit = min(self.timeout, max(_LEAST_TIMEOUT, _TIMES_THE_GOOD_RUN * reference.seconds))
         for attempt, copy in self._attempts(limit):
             if not attempt.compared or self.printed is not None:
@@ -68,7 +71,8 @@ class PairRecorder:
             if pair.diverged or self.any_failure:
                 return _values(pair, "the good build's")
         raise UserError(
-            f"{self.failing}: expected a run that differs from the reference, found {self._tried} that do not"
+            f"{self.failing}: expected a run in which a task leaves other values than in the reference, found "
+            f"{self._tried} in which none does{'' if pair is None else not_submitted(pair)}"
         )
 
     def _golden_alone(self) -> RecordedPair:
@@ -149,6 +153,20 @@ class PairRecorder:
             folder=self.folder / name,
             timeout=self.timeout,
         )
+
+
+def not_submitted(pair: BuildPair) -> str:
+    """What to add to the words for a failure that no candidate shows: the tasks that the failing build lacks, which are
+    none of a reduced program either. Nothing where it has all."""
+    missing = [pair.reference.program.tasks[ordinal] for ordinal in pair.alignment.only_reference]
+    if not missing:
+        return ""
+    named = ", ".join(f"{task.ordinal} {task.name}" for task in missing[:_MOST_NAMED])
+    more = f" and {len(missing) - _MOST_NAMED} more" if len(missing) > _MOST_NAMED else ""
+    return (
+        f"; {plural(len(missing), 'task')} of the good build that this one does not submit ({named}{more}) cannot be "
+        "reduced: --localize-only says what lacks them"
+    )
 
 
 def _values(pair: BuildPair, what: str) -> RecordedPair:
