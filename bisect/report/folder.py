@@ -1,5 +1,6 @@
 """The folder that a report is written to: made before the first run, and no change of the checkout around it."""
 
+import fcntl
 import os
 import shutil
 import tempfile
@@ -33,17 +34,38 @@ def open_report_folder(directory: Path) -> None:
 
 @contextmanager
 def report_folder(directory: Path) -> Generator[None]:
-    """The folder of a report as of `open_report_folder`; one that was made for it and not written to is removed at the
-    end. Raises `UserError`."""
+    """The folder of a report as of `open_report_folder`, for one bisection at a time; one that was made for it and not
+    written to is removed at the end. Raises `UserError`."""
     is_new = not directory.exists()
     try:
         open_report_folder(directory)
-        yield
+        with _held(directory):
+            yield
     finally:
         ignore = directory / IGNORE
         if is_new and directory.is_dir() and [*directory.iterdir()] == [ignore]:
             ignore.unlink()
             directory.rmdir()
+
+
+@contextmanager
+def _held(directory: Path) -> Generator[None]:
+    """Nobody else may have the folder meanwhile: the later report would take the place of the other. A file system that
+    knows no locks of folders cannot tell."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UserError(
+                f"{directory}: expected a folder for this report alone, found a bisection at work that will write its "
+                "own there; name another one with -o"
+            ) from None
+        except OSError:
+            pass
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def check_place(directory: Path) -> None:

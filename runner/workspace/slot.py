@@ -17,6 +17,7 @@ from ..git.submodules import MissingSubmoduleError, is_initialized, submodules_a
 from ..process.lock import ProcessLock
 from ..stack.layout import VENV
 from ..stack.stack import Stack
+from .borrowing import slot_repository
 from .virtual_environment import VirtualEnvironment
 from .worktree import Worktree, remove
 
@@ -130,7 +131,8 @@ class Slot:
         self.end_step()
 
     def _check_out_one(self, name: str, sha: str, *, spotless: bool) -> None:
-        worktree = Worktree(self.path(name), self._clones[name])
+        slot_repository(self._own(name).path, self._clones[name])
+        worktree = Worktree(self.path(name), self._own(name))
         if worktree.is_there():
             worktree.check_out(sha, kept=[] if spotless else self._kept(name))
         else:
@@ -138,17 +140,22 @@ class Slot:
 
     def _add_worktree(self, name: str, sha: str) -> None:
         self.forget_all()
-        Worktree(self.path(name), self._clones[name]).make(sha)
+        Worktree(self.path(name), self._own(name)).make(sha)
+
+    def _own(self, name: str) -> GitRepository:
+        """The repository that the slot's worktrees of a repository belong to. No repository of a stack has a dot in
+        its name."""
+        return GitRepository(self.directory / f"{name}.git")
 
     def _fill_submodules(self, name: str) -> None:
         """Check out the submodules that the commit in a worktree pins. Raises `MissingSubmoduleError`."""
-        path, clone = self.path(name), self._clones[name]
+        path, own = self.path(name), self._own(name)
         checkout = GitRepository(self._stack.repositories[name].path)
         # Of the index: a patch may have moved a pin.
         tree = GitRepository(path).run("write-tree")
-        for submodule in submodules_at(clone, tree, besides=self._stack.pinned_folders(name)):
+        for submodule in submodules_at(own, tree, besides=self._stack.pinned_folders(name)):
             if submodule.is_here:
-                Worktree(path / submodule.path, clone).bring(submodule.commit)
+                Worktree(path / submodule.path, own).bring(submodule.commit)
             elif is_initialized(checkout, submodule):
                 raise MissingSubmoduleError(submodule, checkout)
 

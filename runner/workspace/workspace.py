@@ -1,30 +1,22 @@
 """The private clones of one stack, and its pool of slots.
 
 The user's checkouts are never touched. Each repository has one private bare repository whose object store borrows the
-user's objects (git alternates); slots are worktrees of it.
+user's objects (git alternates); slots are worktrees of repositories of their own that borrow the clones'.
 """
 
 import hashlib
 import json
-import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 
-from filelock import FileLock
-
-from ...store.files import write_whole
 from ..errors import UserError
-from ..git.repository import GitError, GitRepository, boundary_of
-from ..git.submodules import module_stores
+from ..git.repository import GitError, GitRepository
 from ..process.lock import ProcessLock
 from ..stack.stack import Stack
+from .borrowing import private_clone
 from .home import Home
 from .slot import LOCK, Slot
-
-# Hooks and monitors that the user has configured for all repositories are not for ours. Our objects are few, and
-# borrowed ones are the user's to collect.
-_CLONE_SETTINGS = {"gc.auto": "0", "core.hooksPath": "/dev/null", "submodule.recurse": "false"}
 
 
 class MissingCommitError(UserError):
@@ -53,7 +45,7 @@ class Workspace:
         try:
             self._home.make()
             return {
-                name: _private_clone(
+                name: private_clone(
                     self.clones_folder, repository, submodules=self.stack.repositories[name].submodules
                 )
                 for name, repository in self.repositories.items()
@@ -109,41 +101,6 @@ class Workspace:
             f"{repository}: expected commit {sha} in {path}, found none, and could not fetch it "
             f"({self._missing[repository, sha]}); fetch it there first"
         )
-
-
-def _private_clone(clones: Path, repository: GitRepository, *, submodules: bool) -> GitRepository:
-    """A bare repository whose objects are the user's, and with `submodules` those of the checkout's submodules."""
-    source = repository.common_directory
-    sources = [source, *module_stores(repository)] if submodules else [source]
-    key = f"{source} with submodules" if submodules else str(source)
-    name = f"{repository.path.name}-{hashlib.sha256(key.encode()).hexdigest()[:12]}.git"
-    path = clones / name
-    clones.mkdir(parents=True, exist_ok=True)
-    with FileLock(clones / f"{name}.lock"):
-        alternates = path / "objects" / "info" / "alternates"
-        if not alternates.is_file():
-            shutil.rmtree(path, ignore_errors=True)
-            hashes = repository.run("rev-parse", "--show-object-format")
-            # No template: it may bring hooks.
-            GitRepository(clones).run(
-                "init", "--quiet", "--bare", "--template=", f"--object-format={hashes}", str(path)
-            )
-            for setting, value in _CLONE_SETTINGS.items():
-                GitRepository(path).run("config", setting, value)
-            alternates.parent.mkdir(exist_ok=True)
-        _share(alternates, [str(each / "objects") for each in sources])
-        _share(path / "shallow", sorted({sha for each in sources for sha in boundary_of(each)}))
-    return GitRepository(path)
-
-
-def _share(file: Path, lines: Sequence[str]) -> None:
-    """Have a file of a private clone say what is so for the user's repositories now: where their objects are, or where
-    shallow ones end. They may have been deepened, or got a submodule, since."""
-    text = "".join(f"{line}\n" for line in lines)
-    if not text:
-        file.unlink(missing_ok=True)
-    elif not file.is_file() or file.read_text() != text:
-        write_whole(file, text)
 
 
 def _unwritable(folder: Path, error: OSError) -> UserError:

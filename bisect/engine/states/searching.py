@@ -85,7 +85,9 @@ class Searching(BisectionState):
                 )
             )
         wall = wall_between(search, known, decision.candidates) if isinstance(decision, OnlySkipped) else ""
-        conclusion = without_culprit(search.loaded, decision, earlier, posterior=posterior, wall=wall)
+        conclusion = without_culprit(
+            search.loaded, decision, earlier, posterior=posterior, log=known.log, wall=wall
+        )
         return Move(Concluding(conclusion, self.enclosing, search))
 
     def _decide(self, posterior: Posterior, known: Known, around: Circumstances) -> Round | Answer:

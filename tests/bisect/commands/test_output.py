@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from precision_bisect.bisect.cli import main
-from precision_bisect.bisect.report.folder import check_room, open_report_folder
+from precision_bisect.bisect.report.folder import check_room, open_report_folder, report_folder
 from precision_bisect.reduce.cli import main as reduce
 from precision_bisect.runner.compare.cli import main as diff_tensors
 from precision_bisect.runner.errors import UserError
@@ -216,6 +216,17 @@ def test_a_full_disk_is_said_before_the_first_run(tmp_path: Path, monkeypatch: p
         open_report_folder(tmp_path / "new" / "folder")
     with pytest.raises(UserError, match=rf"{tmp_path}: expected .* free some, or else"):
         check_room(tmp_path / "none" / "yet", mend="else")
+
+
+def test_two_bisections_at_once_do_not_write_to_one_folder(repository: TestRepository, home: Home) -> None:
+    with report_folder(repository.path / "out"):
+        refused = bisect("-o", "out", home=home)
+    assert refused.returncode == 1
+    assert (
+        "found a bisection at work that will write its own there; name another one with -o" in refused.stderr
+    )
+    assert "run 1" not in refused.stderr
+    assert bisect("-o", "out", home=home).returncode == 0
 
 
 def test_the_culprit_is_printed_whatever_happens_to_the_report(

@@ -114,7 +114,7 @@ def test_a_half_made_clone_is_made_again(small: SmallStack) -> None:
 
 
 def test_submodules_are_worktrees_inside_of_worktrees(small: SmallStack) -> None:
-    workspace, slot = check_out(small)
+    _, slot = check_out(small)
     assert slot.path("rt") == slot.path("tool") / "rt"
     for name in ("tool", "rt"):
         common = subprocess.run(
@@ -123,7 +123,41 @@ def test_submodules_are_worktrees_inside_of_worktrees(small: SmallStack) -> None
             capture_output=True,
             text=True,
         ).stdout.strip()
-        assert Path(common).samefile(workspace.clones[name].path)
+        assert Path(common).samefile(slot.directory / f"{name}.git")
+
+
+def test_what_a_run_names_in_its_repository_is_seen_by_no_other(small: SmallStack, tmp_path: Path) -> None:
+    """Tags, branches, stashes, settings, hooks, worktrees and a bisection: by a later run here, or one in another
+    slot."""
+    workspace, slot = check_out(small)
+    other = workspace.acquire()
+    other.check_out(small.revisions(workspace))
+
+    def named(at: Slot) -> str:
+        asked = ("for-each-ref", "worktree list", "config --list --local", "bisect log")
+        return "".join(git(at, *words.split(), check=False) for words in asked)
+
+    def git(at: Slot, *words: str, check: bool = True) -> str:
+        command = ["git", "-C", str(at.path("tool")), *words]
+        return subprocess.run(command, check=check, capture_output=True, text=True).stdout
+
+    before, beside = named(slot), named(other)
+    commit = git(slot, "rev-parse", "HEAD")
+    git(slot, "checkout", "--quiet", "-b", "branch")
+    git(slot, "tag", "seen")
+    (slot.path("tool") / "tool.txt").write_text("changed")
+    git(slot, "stash")
+    git(slot, "config", "leak.x", "1")
+    git(slot, "worktree", "add", "--quiet", str(tmp_path / "linked"), "seen")
+    git(slot, "bisect", "start")
+    (slot.directory / "tool.git" / "hooks").mkdir()
+    assert "refs/tags/seen" in named(slot)
+    assert named(other) == beside
+    slot.check_out(small.revisions(workspace))
+    assert named(slot) == before
+    assert not (slot.directory / "tool.git" / "hooks").exists()
+    assert git(slot, "rev-parse", "HEAD") == commit
+    assert git(slot, "status", "--porcelain") == ""
 
 
 def test_a_commit_that_is_not_on_this_machine_is_fetched(small: SmallStack) -> None:

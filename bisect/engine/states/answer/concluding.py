@@ -84,10 +84,11 @@ def without_culprit(
     earlier_failures: tuple[str, ...],
     *,
     posterior: Posterior,
+    log: ProbeLog,
     wall: str = "",
 ) -> Conclusion:
     """What is said where no commit is named. `wall` says why suspects cannot be tested."""
-    lately = _lately(posterior.observations)
+    lately = _lately(posterior.observations, log)
     repository = loaded.range.repository
     what = "culprit" if loaded.range.seeks is Seeks.REGRESSION else "fix"
     suspects: tuple[int, ...] = ()
@@ -119,16 +120,19 @@ def without_culprit(
     )
 
 
-def _lately(observations: Sequence[Observation]) -> str:
-    """What the last runs have in common, where they are many: what was seen before may not show any more."""
+def _lately(observations: Sequence[Observation], log: ProbeLog) -> str:
+    """What the last runs have in common, where they are many: what was seen before may not show any more. Of failures
+    also what the newest one printed last, which may tell what became of the environment."""
     judged = [seen for seen in observations if seen.outcome is not Outcome.SKIP]
     alike = [*takewhile(lambda seen: seen.outcome is judged[-1].outcome, reversed(judged))]
     if len(alike) < _MANY_ALIKE or len(alike) == len(judged):
         return ""
-    did = "failed" if judged[-1].outcome is Outcome.BAD else "passed"
-    return (
-        f"; the last {len(alike)} runs all {did}, of {plural(len({seen.commit for seen in alike}), 'commit')}"
-    )
+    of = plural(len({seen.commit for seen in alike}), "commit")
+    newest = next(probe for probe in reversed(log.ended) if probe.judgement is not Judgement.SKIP)
+    if newest.judgement is Judgement.GOOD:
+        return f"; the last {len(alike)} runs all passed, of {of}"
+    said = f'; the newest one says "{newest.evidence[-1]}"' if newest.evidence else ""
+    return f"; the last {len(alike)} runs all failed, of {of}{said}"
 
 
 def budget_spent(loaded: LoadedRange, posterior: Posterior, *, confidence: float, why: str) -> Conclusion:

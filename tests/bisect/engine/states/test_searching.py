@@ -15,6 +15,7 @@ from precision_bisect.bisect.engine.states.parents import CheckingParents
 from precision_bisect.bisect.engine.states.searching import Searching
 from precision_bisect.bisect.engine.states.state import Advance, Move, Wait
 from precision_bisect.store.vocabulary import BisectionOutcome, Judgement, Phase
+from tests.bisect.engine import simulated
 from tests.bisect.engine.planted import PlantedStack, bisect, broken_line, drive, planted_task
 from tests.bisect.engine.simulated import equal_times, simulated_probe
 from tests.bisect.engine.stepping import B, G, S, about_stack, enclosing, running, search_of, shown, started
@@ -63,8 +64,16 @@ def test_what_is_left_narrows_and_then_is_confirmed() -> None:
 @pytest.mark.parametrize(("then", "did"), [(B, "failed"), (G, "passed")])
 @pytest.mark.parametrize("moved_at", [4, 6])
 def test_where_all_runs_show_one_thing_from_some_run_on_nobody_is_named_and_that_is_said(
-    then: Judgement, did: str, moved_at: int
+    then: Judgement, did: str, moved_at: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Of failures with what the newest one printed last."""
+    monkeypatch.setattr(
+        simulated,
+        "simulated_probe",
+        lambda *words, **named: replace(
+            simulated_probe(*words, **named), evidence=("exit code 1", "no licence")
+        ),
+    )
     stack, shown_so_far = broken_line(33, 8), itertools.count()
     moved = PlantedStack(
         outcome=lambda line, lib: stack.outcome(line, lib) if next(shown_so_far) < moved_at else then,
@@ -74,9 +83,10 @@ def test_where_all_runs_show_one_thing_from_some_run_on_nobody_is_named_and_that
     assert task.conclusion is not None
     assert task.conclusion.outcome in {BisectionOutcome.NO_CULPRIT, BisectionOutcome.SUSPECT}
     runs = len(task.simulated.started)
-    told = re.search(r"; the last (\d+) runs all (\w+), of \d+ commits$", task.conclusion.message)
+    told = re.search(r"; the last (\d+) runs all (\w+), of \d+ commits(.*)$", task.conclusion.message)
     assert told is not None
     assert told[2] == did
+    assert told[3] == ('; the newest one says "no licence"' if then is B else "")
     assert runs - moved_at <= int(told[1]) < runs
 
 
