@@ -19,6 +19,14 @@ from .commands.command_line.options import (
     ReportOptions,
     ServeOptions,
 )
+from .commands.command_line.queue_options import (
+    CancelOptions,
+    StatusOptions,
+    SubmitOptions,
+    WatchOptions,
+    WorkerOptions,
+)
+from .commands.command_line.submit_command import SubmitCommand
 
 
 @click.group(
@@ -176,3 +184,60 @@ def nightly(options: NightlyOptions) -> None:
             as_json=options.as_json,
         )
     )
+
+
+@main.command(cls=SubmitCommand)
+@version_option()
+@dataclass_click(SubmitOptions)
+def submit(options: SubmitOptions) -> None:
+    """Put a bisection on the queue of the store.
+
+    All other words are those of `bisect-precision` itself. The question is checked now, and its ends are held; a
+    worker runs it in this folder.
+    """
+    from .commands.service.submit import submit as submit_bisection
+
+    sys.exit(submit_bisection(options))
+
+
+@main.command(cls=ConfiguredCommand)
+@version_option()
+@dataclass_click(StatusOptions)
+def status(options: StatusOptions) -> None:
+    """Show the queue, or the submission ID with the end of its log."""
+    from .commands.service.follow import status as show_status
+
+    sys.exit(show_status(options))
+
+
+@main.command(cls=ConfiguredCommand)
+@version_option()
+@dataclass_click(CancelOptions)
+def cancel(options: CancelOptions) -> None:
+    """Take the submission ID off the queue, or interrupt it where it runs."""
+    from .commands.service.follow import cancel as cancel_submission
+
+    sys.exit(cancel_submission(options))
+
+
+@main.command(cls=ConfiguredCommand)
+@version_option()
+@dataclass_click(WatchOptions)
+def watch(options: WatchOptions) -> None:
+    """Follow the submission ID to its end; exit as its bisection does."""
+    from .commands.service.follow import watch as watch_submission
+
+    sys.exit(watch_submission(options))
+
+
+@main.command(cls=ConfiguredCommand)
+@version_option()
+@dataclass_click(WorkerOptions)
+def worker(options: WorkerOptions) -> None:
+    """Run what is submitted, one bisection after the other.
+
+    Ctrl-C stops the one that runs and hands it back to the queue, where a worker of the same home goes on with it.
+    """
+    from .commands.service.worker import work
+
+    sys.exit(work(options))

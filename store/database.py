@@ -35,6 +35,14 @@ def sqlite_url(path: Path) -> str:
     return f"sqlite:///{path}"
 
 
+def absolute_url(url: str) -> str:
+    """The URL that leads to the same store from any folder. Raises `StoreError`."""
+    parsed = _parsed(url)
+    if parsed.get_backend_name() != "sqlite" or not parsed.database or parsed.database == ":memory:":
+        return url
+    return parsed.set(database=str(Path(parsed.database).absolute())).render_as_string(hide_password=False)
+
+
 def open_store(url: str) -> sessionmaker[Session]:
     """Open (and make or migrate) the store at `url`. Raises `StoreError`."""
     parsed = _parsed(url)

@@ -1,5 +1,6 @@
 """`bisect-precision` itself: from its options to a bisection that is driven, or to a plan that is printed."""
 
+import re
 import sys
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
@@ -18,6 +19,7 @@ from ...runner.stack.stack import Stack
 from ...runner.workspace.home import Home, user_home
 from ...runner.workspace.inherited import changed_since, reaching_cases
 from ...store.database import check_store
+from ...store.tables.bisections import LONGEST_NAME
 from ...store.vocabulary import Seeks
 from ..after.notify import check_notify_command
 from ..plan.ends.replay import BisectLog
@@ -86,6 +88,7 @@ def _check_resume(options: BisectOptions) -> None:
         "--golden-data": options.golden_data,
         "--runtime-dir": options.runtime_dir,
         "--end-runs": options.end_runs,
+        "--name": options.name,
         "--dry-run": options.dry_run or None,
         "a command behind --": options.predicate,
     }
@@ -140,6 +143,7 @@ def question_of(options: BisectOptions) -> Question:
     Raises `UsageError` where options contradict each other, or one that is needed is missing.
     """
     _check_after(options)
+    _check_name(options.name)
     if options.interactive:
         options = _left_to_person(options)
     log = None if options.replay is None else BisectLog.read(options.replay)
@@ -172,6 +176,7 @@ def question_of(options: BisectOptions) -> Question:
         confidence=options.confidence,
         end_runs=options.end_runs,
         output=options.output,
+        name=options.name,
         gallop=options.gallop or "commits",
         cherry_picks=options.cherry_pick,
         overlays=options.overlay,
@@ -193,6 +198,14 @@ def _check_after(options: BisectOptions) -> None:
         raise UsageError(
             f"--after {options.after[0]}: expected a script with --case alone, which is run in its process after it, "
             f"found {found or 'no --case'}; leave --after out, or name the script"
+        )
+
+
+def _check_name(name: str | None) -> None:
+    """Raises `UsageError` where a bisection cannot be called so, for folders and files are too."""
+    if name is not None and not re.fullmatch(rf"[A-Za-z0-9][A-Za-z0-9_-]{{0,{LONGEST_NAME - 1}}}", name):
+        raise UsageError(
+            f"--name {name}: expected at most {LONGEST_NAME} letters, digits, - and _, with a letter or digit first"
         )
 
 

@@ -31,7 +31,7 @@ from .command_line.bisect_options import BisectOptions
 from .errors import ERROR, INTERRUPTED
 from .signals import terminated_like_interrupted
 
-_EXIT_CODES = {
+EXIT_CODES = {
     BisectionOutcome.CULPRIT: 0,
     BisectionOutcome.ERROR: 1,
     BisectionOutcome.ONLY_SKIPPED: 3,
@@ -92,7 +92,7 @@ def drive(
         _say_command("the budget is spent; to resume:", resume)
     shown = ending.show(conclusion)
     ending.attempt(ending.notify)
-    return _EXIT_CODES[conclusion.outcome] if written and shown else ERROR
+    return EXIT_CODES[conclusion.outcome] if written and shown else ERROR
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,6 +158,12 @@ def resume_command(options: BisectOptions, name: str) -> str:
     words = ["bisect-precision"]
     if options.store and options.store != os.environ.get(STORE_VARIABLE):
         words += ["--store", make_url(options.store).render_as_string()]
+    return command_line([*words, *resume_words(options, name)])
+
+
+def resume_words(options: BisectOptions, name: str) -> list[str]:
+    """What stands behind the program and its store, to go on with the bisection `name` as it was begun."""
+    words: list[str] = []
     if options.jobs > 1:
         words += ["--jobs", str(options.jobs)]
     if options.backend != "loky":
@@ -170,7 +176,7 @@ def resume_command(options: BisectOptions, name: str) -> str:
         words.append("--reduce")
     if options.notify is not None:
         words += ["--notify", options.notify]
-    return command_line([*words, "--resume", name])
+    return [*words, "--resume", name]
 
 
 def _conclude(bisection: StoredBisection, options: BisectOptions) -> Conclusion:

@@ -59,7 +59,7 @@ def prepare(question: Question, home: Home) -> Plan:
     ends = find_ends(question, workspace.repositories[given.repository])
     overlays = given.stack.repositories[given.repository].overlays
     check_command(question, ends, workspace.repositories[given.repository], overlays)
-    name = f"{now():%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+    name = question.name or f"{now():%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
     request = _request(question, given, workspace, ends=ends, name=name, home=home)
     loaded = _loaded(request, workspace)
     request = request.model_copy(update={"inherited": variables_read(request, workspace)})

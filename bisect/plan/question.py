@@ -35,6 +35,8 @@ class Question:
     timeout: float | None
     confidence: float
     output: Path | None
+    name: str | None = None
+    """What the bisection is called; None: a name is made."""
     end_runs: int | None = None
     gallop: Literal["commits", "days"] = "commits"
     """How far back in each step, where the good end is looked for."""

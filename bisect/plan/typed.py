@@ -10,16 +10,21 @@ from ...runner.workspace.home import command_line
 
 _ENDS = ("--good", "--bad")
 _STORE = "--store"
+_NAME = "--name"
 
 
 def with_ends_held(words: Sequence[str], ends: Mapping[str, str]) -> tuple[str, ...]:
-    """The words of a command with the commits that its ends were at the time in place of names, which may move on. A
-    password in the store's URL is `***`. `ends`: the commit of each end as it was typed."""
+    """The words of a command with the commits that its ends were at the time in place of names, which may move on,
+    and without the name that it gave, which is taken. A password in the store's URL is `***`.
+
+    ends: the commit of each end as it was typed."""
     last = list(words).index("--") if "--" in words else len(words)
     held: list[str] = []
     for place, word in enumerate(words[:last]):
         name, equals, value = word.partition("=")
         before = words[place - 1] if place else ""
+        if _NAME in (name, before):
+            continue
         if equals and name in (*_ENDS, _STORE):
             held.append(f"{name}={_held(name, value, ends)}")
         else:

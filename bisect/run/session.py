@@ -75,7 +75,12 @@ class StoredBisection:
 
     @classmethod
     def begin(cls, plan: Plan, *, sessions: sessionmaker[DatabaseSession], home: Home) -> "StoredBisection":
-        """Note a new one, with what the store knows of its case."""
+        """Note a new one, with what the store knows of its case. Raises `UserError` where its name is taken."""
+        if BisectionJournal.find(sessions, plan.name) is not None:
+            raise UserError(
+                f"--name {plan.name}: expected a name of its own, found a bisection of that name in the store; take "
+                f"another one, or go on with that: --resume {plan.name}"
+            )
         earlier = earlier_runs(plan.request, EarlierRunJournal(sessions))
         request = plan.request.model_copy(update={"earlier_runs": earlier})
         journal = BisectionJournal.begin(

@@ -12,7 +12,7 @@ import platformdirs
 
 from ...store.files import make_own_folder
 
-_VARIABLE = "PRECISION_BISECT_HOME"
+HOME_VARIABLE = "PRECISION_BISECT_HOME"
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Home:
 
 def user_home() -> Home:
     """The invoking user's: platform folders, or all below `$PRECISION_BISECT_HOME` where that is set."""
-    root = os.environ.get(_VARIABLE)
+    root = os.environ.get(HOME_VARIABLE)
     if root:
         base = Path(root).absolute()
         return Home(cache=base / "cache", state=base / "state")
@@ -97,8 +97,8 @@ def user_home() -> Home:
 
 def command_line(words: Sequence[str]) -> str:
     """A command of the tool as it is printed to be typed: in any shell it finds the home that this process uses."""
-    root = os.environ.get(_VARIABLE)
-    home = f"{_VARIABLE}={shlex.quote(str(Path(root).absolute()))} " if root else ""
+    root = os.environ.get(HOME_VARIABLE)
+    home = f"{HOME_VARIABLE}={shlex.quote(str(Path(root).absolute()))} " if root else ""
     return home + shlex.join(to_be_found(words))
 
 

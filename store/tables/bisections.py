@@ -17,6 +17,9 @@ from ..clock import UtcDateTime
 from ..vocabulary import BisectionOutcome, BuildSource, Judgement, Phase, ProbeState, Seeks, Verdict
 from .plain_json import JsonMetrics, Metrics, Numbers, PlainJson, Texts
 
+LONGEST_NAME = 64
+"""Characters of a bisection's name."""
+
 
 def _values(kind: type[StrEnum]) -> list[str]:
     return [member.value for member in kind]
@@ -42,7 +45,7 @@ class BisectionRow(Base):
     __tablename__ = "bisections"
 
     id: Mapped[int] = mapped_column(primary_key=True)
-    name: Mapped[str] = mapped_column(String(64), unique=True)
+    name: Mapped[str] = mapped_column(String(LONGEST_NAME), unique=True)
     created: Mapped[datetime]
     finished: Mapped[datetime | None]
     repository: Mapped[str]

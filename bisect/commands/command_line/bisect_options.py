@@ -282,6 +282,15 @@ class BisectOptions:
             help="Write the report to this folder.",
         ),
     ]
+    name: Annotated[
+        str | None,
+        option(
+            "--name",
+            group=OptionGroup.OUTPUT,
+            metavar="NAME",
+            help="Call the bisection this, which no other is called; the default is made of the time.",
+        ),
+    ]
     store: Annotated[str | None, STORE]
     resume: Annotated[
         str | None,

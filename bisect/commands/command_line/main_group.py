@@ -25,10 +25,19 @@ class MainGroup(click.Group, ConfiguredCommand):
         ctx.meta[TYPED] = tuple(args)
         if "--" in args:
             head = args[: args.index("--")]
-            if not any(word in self.commands for word in head):
+            if not self._names_a_command(ctx, head):
                 ctx.meta[PREDICATE] = tuple(args[len(head) + 1 :])
                 args = head
         return super().parse_args(ctx, args)
+
+    def _names_a_command(self, ctx: click.Context, words: list[str]) -> bool:
+        """Whether a word that is no option's value is there: it is a subcommand, and what follows belongs to it."""
+        parser = self.make_parser(ctx)
+        try:
+            _, rest, _ = parser.parse_args(list(words))
+        except click.UsageError:
+            return False  # which is said when they are parsed in earnest
+        return bool(rest) and rest[0] in self.commands
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

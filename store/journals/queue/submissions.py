@@ -19,6 +19,8 @@ from .choice import Board, Running, Waiting, choose
 
 INTERRUPTED = 130
 """Exit code of a bisection that was interrupted, and of a submission that was cancelled."""
+_BY_A_SIGNAL = 128
+"""Exit codes above it are those of what was interrupted or killed."""
 _ERROR = 1
 _MOST_LOST = 3
 _RECENT = timedelta(days=1)
@@ -177,9 +179,10 @@ def _own(session: Session, number: int, worker: QueueWorker) -> SubmissionRow | 
 
 def _end(row: SubmissionRow, exit_code: int, moment: datetime) -> None:
     _let_go(row, moment)
-    cancelled = row.cancelling and exit_code == INTERRUPTED
+    # What was to be cancelled, and ended by itself before that, has its result.
+    cancelled = row.cancelling and exit_code > _BY_A_SIGNAL
     row.state = SubmissionState.CANCELLED if cancelled else SubmissionState.ENDED
-    row.exit_code, row.finished = exit_code, moment
+    row.exit_code, row.finished = INTERRUPTED if cancelled else exit_code, moment
 
 
 def _back_to_queue(row: SubmissionRow, moment: datetime) -> None:

@@ -8,7 +8,21 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from precision_bisect.bisect.cli import adapt, demo, doctor, history, main, nightly, report, serve
+from precision_bisect.bisect.cli import (
+    adapt,
+    cancel,
+    demo,
+    doctor,
+    history,
+    main,
+    nightly,
+    report,
+    serve,
+    status,
+    submit,
+    watch,
+    worker,
+)
 from precision_bisect.bisect.commands.command_line.bisect_options import BisectOptions
 from precision_bisect.bisect.commands.command_line.options import (
     AdaptOptions,
@@ -18,6 +32,13 @@ from precision_bisect.bisect.commands.command_line.options import (
     NightlyOptions,
     ReportOptions,
     ServeOptions,
+)
+from precision_bisect.bisect.commands.command_line.queue_options import (
+    CancelOptions,
+    StatusOptions,
+    SubmitOptions,
+    WatchOptions,
+    WorkerOptions,
 )
 from precision_bisect.bisect.commands.drive import resume_command
 from precision_bisect.demo.scenarios import Scenario
@@ -56,6 +77,7 @@ OF_BISECT: list[tuple[str, list[str], Any]] = [
     ("end_runs", ["--end-runs", "5"], 5),
     ("output", ["-o", "out"], Path("out")),
     ("output", ["--output", "out"], Path("out")),
+    ("name", ["--name", "mine"], "mine"),
     ("store", ["--store", "sqlite:///x"], "sqlite:///x"),
     ("resume", ["--resume"], ""),
     ("resume", ["--resume", "a-name"], "a-name"),
@@ -111,6 +133,21 @@ OF_SUBCOMMANDS: list[tuple[click.Command, type[Any], str, list[str], Any]] = [
     (nightly, NightlyOptions, "budget", ["n", "--budget", "90m"], 5400.0),
     (nightly, NightlyOptions, "jobs", ["n", "--jobs", "2"], 2),
     (nightly, NightlyOptions, "fail_on", ["n", "--fail-on", "new"], "new"),
+    (submit, SubmitOptions, "words", ["--bad", "b", "-p", "x", "-j2"], ("--bad", "b", "-p", "x", "-j2")),
+    (submit, SubmitOptions, "words", ["--bad=b", "--", "sh", "--json"], ("--bad=b", "--", "sh", "--json")),
+    (submit, SubmitOptions, "priority", ["--bad", "b", "--priority", "3"], 3),
+    (submit, SubmitOptions, "store", ["--store", "sqlite:///x"], "sqlite:///x"),
+    (submit, SubmitOptions, "as_json", ["--bad", "b", "--json"], True),
+    (status, StatusOptions, "number", ["7"], 7),
+    (status, StatusOptions, "store", ["--store", "sqlite:///x"], "sqlite:///x"),
+    (status, StatusOptions, "as_json", ["--json"], True),
+    (cancel, CancelOptions, "number", ["7"], 7),
+    (cancel, CancelOptions, "store", ["7", "--store", "sqlite:///x"], "sqlite:///x"),
+    (watch, WatchOptions, "number", ["7"], 7),
+    (watch, WatchOptions, "store", ["7", "--store", "sqlite:///x"], "sqlite:///x"),
+    (worker, WorkerOptions, "board", ["--board", "a2a3=0", "--board", "a2a3=1"], ("a2a3=0", "a2a3=1")),
+    (worker, WorkerOptions, "quota", ["--quota", "2"], 2),
+    (worker, WorkerOptions, "store", ["--store", "sqlite:///x"], "sqlite:///x"),
 ]
 
 
@@ -179,6 +216,9 @@ def test_the_words_behind_two_dashes_are_the_predicate(monkeypatch: pytest.Monke
     assert CliRunner().invoke(main, words).exit_code == 5
     assert seen[0].predicate == ("./check.sh", "--bad", "-p")
     assert (seen[0].good, seen[0].bad, seen[0].platform) == (("a",), "b", None)
+    named_like_a_subcommand = ["--good", "a", "--bad", "b", "--path", "status", "--", "./check.sh"]
+    assert CliRunner().invoke(main, named_like_a_subcommand).exit_code == 5
+    assert seen.pop().predicate == ("./check.sh",)
     assert CliRunner().invoke(main, ["--bad", "b"]).exit_code == 5
     assert seen[1].predicate is None
 
@@ -189,7 +229,7 @@ def test_the_words_behind_two_dashes_are_the_predicate(monkeypatch: pytest.Monke
         (["--good", "a", "--bad", "b", "./check.sh", "a b"], "stands behind --: -- ./check.sh 'a b'"),
         (["sh"], "stands behind --: -- sh"),
         (["histroy"], "did you mean history?"),
-        (["zzz"], "expected a subcommand (adapt, demo, doctor,"),
+        (["zzz"], "expected a subcommand (adapt, cancel, demo, doctor,"),
     ],
 )
 def test_a_word_that_is_no_subcommand(words: list[str], says: str) -> None:

@@ -14,6 +14,11 @@ def test_ends_are_held_and_the_rest_is_as_it_was_typed() -> None:
     )  # fmt: skip
 
 
+def test_the_name_is_not_given_twice() -> None:
+    words = ("--name", "mine", "--bad", "b", "--name=other", "--", "sh", "--name", "x")
+    assert with_ends_held(words, {}) == ("--bad", "b", "--", "sh", "--name", "x")
+
+
 def test_a_password_is_not_kept() -> None:
     words = ("--store", "postgresql://me:secret@host/db", "--store=sqlite:///x", "--store", "what")
     assert with_ends_held(words, {}) == (

@@ -1,0 +1,62 @@
+"""The queue, as `submit`, `status`, `cancel` and `watch` reach it."""
+
+from typing import Protocol
+
+from sqlalchemy.orm import Session, sessionmaker
+
+from ....runner.workspace.home import user_home
+from ....store.database import sqlite_url
+from ....store.journals.queue.entries import QueueEntry, entry, queue_entries
+from ....store.journals.queue.submissions import QueueJournal, Submission
+from ...run.session import open_sessions
+
+
+class Queue(Protocol):
+    """A queue of submissions, wherever it is kept."""
+
+    def submit(self, submission: Submission) -> int:
+        """Put it on the queue; its number."""
+        ...
+
+    def entries(self, *, most_over: int) -> list[QueueEntry]:
+        """What runs and what waits, and the newest of what is over."""
+        ...
+
+    def entry(self, number: int) -> QueueEntry | None:
+        """The submission of this number."""
+        ...
+
+    def cancel(self, number: int) -> None:
+        """Cancel the submission of this number, where there is one that is not over."""
+        ...
+
+
+class StoredQueue:
+    """The queue of a store that can be reached from here."""
+
+    def __init__(self, sessions: sessionmaker[Session]) -> None:
+        self._sessions = sessions
+        self._journal = QueueJournal(sessions)
+
+    def submit(self, submission: Submission) -> int:
+        """Put it on the queue; its number."""
+        return self._journal.submit(submission)
+
+    def entries(self, *, most_over: int) -> list[QueueEntry]:
+        """What runs and what waits, and the newest of what is over."""
+        with self._sessions() as session:
+            return queue_entries(session, most_over=most_over)
+
+    def entry(self, number: int) -> QueueEntry | None:
+        """The submission of this number."""
+        with self._sessions() as session:
+            return entry(session, number)
+
+    def cancel(self, number: int) -> None:
+        """Cancel the submission of this number, where there is one that is not over."""
+        self._journal.cancel(number)
+
+
+def open_queue(store: str | None) -> Queue:
+    """The queue of the store of this URL, else of the user's own. Raises `UserError`."""
+    return StoredQueue(open_sessions(store or sqlite_url(user_home().store)))

@@ -1,0 +1,71 @@
+"""`bisect-precision submit`: a bisection is checked as before its first run, and put on the queue."""
+
+import getpass
+import json
+from pathlib import Path
+
+import click
+
+from ....runner.errors import UsageError
+from ....runner.workspace.home import user_home
+from ....store.journals.queue.submissions import Submission
+from ...plan.prepare import prepare
+from ..bisect import question_of
+from ..command_line.parsed_words import ParsedWords, parsed_words
+from ..command_line.queue_options import SubmitOptions
+from ..errors import run_command
+from .access import open_queue
+
+_NOT_LATER = {
+    "interactive": "--interactive, which asks a person at a terminal",
+    "dry_run": "--dry-run, which runs nothing",
+    "resume": "--resume, which goes on here and now",
+}
+
+
+def submit(options: SubmitOptions) -> int:
+    """Put a bisection on the queue and print its number; the exit code."""
+
+    def body() -> int:
+        submission = submission_of(options)
+        number = open_queue(options.store).submit(submission)
+        if options.as_json:
+            print(json.dumps({"id": number, "bisection": submission.bisection}))
+        else:
+            print(
+                f"{number}: submitted as {submission.bisection}; bisect-precision watch {number} follows it"
+            )
+        return 0
+
+    return run_command(body)
+
+
+def submission_of(options: SubmitOptions) -> Submission:
+    """What is submitted. Raises `UserError` where its question cannot be asked here."""
+    try:
+        parsed = parsed_words(options.words, with_defaults=True)
+    except click.UsageError as error:
+        raise UsageError(error.format_message()) from error
+    _check(parsed)
+    plan = prepare(question_of(parsed.options), user_home())
+    request = plan.request
+    # A cluster's scheduler gives boards by itself.
+    needs_board = request.stack.platforms[request.platform].board and parsed.options.backend == "loky"
+    return Submission(
+        bisection=plan.name,
+        user=getpass.getuser(),
+        words=request.typed,
+        folder=str(Path.cwd()),
+        priority=options.priority,
+        board=request.platform if needs_board else None,
+        device=request.device if needs_board and "device" in parsed.typed else None,
+    )
+
+
+def _check(parsed: ParsedWords) -> None:
+    """Raises `UsageError` where something is asked that a worker cannot do later."""
+    for name, what in _NOT_LATER.items():
+        if name in parsed.typed:
+            raise UsageError(f"submit: expected what a worker can do later, found {what}; leave it out")
+    if parsed.options.asks_nothing:
+        raise UsageError("submit: expected the options of a bisection, found none: name at least --bad")

@@ -1,0 +1,89 @@
+"""What is submitted: the words of a bisection with its ends held, once its question is known to be one."""
+
+import getpass
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from precision_bisect.bisect.cli import main
+from precision_bisect.store.journals.queue.submissions import QueueJournal
+from tests.conftest import TestRepository
+
+BOARD_STACK = """
+    name = "small"
+    searched = "tool"
+    [repositories.tool]
+    path = "tool"
+    [case]
+    repository = "tool"
+    command = ["{case}"]
+    cwd = "{slot}"
+    harness = false
+    [platforms.real]
+    board = true
+"""
+
+
+def test_the_ends_are_held_and_the_rest_is_as_it_was_typed(tool: TestRepository, queue: QueueJournal) -> None:
+    good, bad = (tool.git("rev-parse", name).strip() for name in ("HEAD~3", "HEAD"))
+    words = ["--good", "HEAD~3", "--bad", "HEAD", "--jobs", "2"]
+    asked = ["submit", "--priority", "4", *words, "--json", "--", "sh", "-c", "exit $(cat code)"]
+    done = CliRunner().invoke(main, asked)
+    assert done.exit_code == 0, done.output
+    (row,) = queue.all()
+    assert json.loads(done.stdout) == {"id": row.id, "bisection": row.bisection}
+    assert (row.priority, row.user, row.folder) == (4, getpass.getuser(), str(tool.path))
+    held = ["--good", good, "--bad", bad, "--jobs", "2", "--", "sh", "-c", "exit $(cat code)"]
+    assert row.words == held
+    assert (row.board, row.device) == (None, None)
+
+
+@pytest.mark.parametrize(("typed", "device"), [([], None), (["--device", "3"], 3), (["-d0"], 0)])
+def test_a_board_is_waited_for_and_may_be_named(
+    typed: list[str],
+    device: int | None,
+    tool: TestRepository,
+    queue: QueueJournal,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (tmp_path / "stack.toml").write_text(BOARD_STACK)
+    tool.commit("a case", {"case.sh": "exit 0\n", "code": "2\n"})
+    monkeypatch.chdir(tmp_path)
+    asked = ["submit", "--good", "HEAD~1", "--bad", "HEAD", "--case", "case.sh", *typed]
+    done = CliRunner().invoke(main, asked)
+    assert done.exit_code == 0, done.output
+    (row,) = queue.all()
+    assert (row.board, row.device) == ("real", device)
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        (["--good", "nowhere", "--bad", "HEAD", "--", "true"], 2, "nowhere"),
+        (["--bad", "HEAD", "--confidence", "7", "--", "true"], 2, "--confidence"),
+        (["--god", "HEAD"], 2, "--god"),
+        ([], 2, "expected the options of a bisection"),
+        (["--bad", "HEAD", "--interactive"], 2, "found --interactive, which asks a person"),
+        (["--bad", "HEAD", "--dry-run", "--", "true"], 2, "found --dry-run"),
+        (["--resume", "x"], 2, "found --resume"),
+        (["--bad", "HEAD", "--name", "-x", "--", "true"], 2, "--name -x: expected at most 64 letters"),
+        (["--good", "HEAD", "--bad", "HEAD", "--", "true"], 4, "error:"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused_at_once(
+    words: list[str], code: int, says: str, tool: TestRepository, queue: QueueJournal
+) -> None:
+    done = CliRunner().invoke(main, ["submit", *words])
+    assert (done.exit_code, says in done.output) == (code, True), done.output
+    assert queue.all() == []
+
+
+def test_a_name_is_kept(tool: TestRepository, queue: QueueJournal) -> None:
+    words = ["--good", "HEAD~1", "--bad", "HEAD", "--name", "mine", "--", "true"]
+    assert CliRunner().invoke(main, ["submit", *words]).exit_code == 0
+    (row,) = queue.all()
+    assert row.bisection == "mine"
+    assert "--name" not in row.words
