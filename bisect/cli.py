@@ -23,6 +23,7 @@ from .commands.command_line.queue_options import (
     CancelOptions,
     StatusOptions,
     SubmitOptions,
+    TokenOptions,
     WatchOptions,
     WorkerOptions,
 )
@@ -84,7 +85,7 @@ def report(options: ReportOptions) -> None:
     if options.html is not None:
         if options.name is not None or options.output is not None or options.issue or options.as_json:
             raise click.UsageError("expected --html alone: the site shows all bisections")
-        from .commands.site import write_html
+        from .commands.service.site import write_html
 
         sys.exit(write_html(options.html, store=options.store))
     if options.name is None:
@@ -112,10 +113,10 @@ def report(options: ReportOptions) -> None:
 @version_option()
 @dataclass_click(ServeOptions)
 def serve(options: ServeOptions) -> None:
-    """Show the site live, from a store that is only read."""
-    from .commands.site import serve as serve_site
+    """Show the site live, from a store that is only read but for the queue, with --work."""
+    from .commands.service.site import serve as serve_site
 
-    sys.exit(serve_site(store=options.store, host=options.host, port=options.port))
+    sys.exit(serve_site(options))
 
 
 @main.command(cls=ConfiguredCommand)
@@ -241,3 +242,16 @@ def worker(options: WorkerOptions) -> None:
     from .commands.service.worker import work
 
     sys.exit(work(options))
+
+
+@main.command(cls=ConfiguredCommand)
+@version_option()
+@dataclass_click(TokenOptions)
+def token(options: TokenOptions) -> None:
+    """Make a token with which USER may submit to a server.
+
+    It is printed once. Only its digest is kept.
+    """
+    from .commands.service.token import token as make_token
+
+    sys.exit(make_token(options))

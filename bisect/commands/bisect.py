@@ -143,7 +143,8 @@ def question_of(options: BisectOptions) -> Question:
     Raises `UsageError` where options contradict each other, or one that is needed is missing.
     """
     _check_after(options)
-    _check_name(options.name)
+    if options.name is not None:
+        check_name(options.name)
     if options.interactive:
         options = _left_to_person(options)
     log = None if options.replay is None else BisectLog.read(options.replay)
@@ -201,9 +202,9 @@ def _check_after(options: BisectOptions) -> None:
         )
 
 
-def _check_name(name: str | None) -> None:
+def check_name(name: str) -> None:
     """Raises `UsageError` where a bisection cannot be called so, for folders and files are too."""
-    if name is not None and not re.fullmatch(rf"[A-Za-z0-9][A-Za-z0-9_-]{{0,{LONGEST_NAME - 1}}}", name):
+    if not re.fullmatch(rf"[A-Za-z0-9][A-Za-z0-9_-]{{0,{LONGEST_NAME - 1}}}", name):
         raise UsageError(
             f"--name {name}: expected at most {LONGEST_NAME} letters, digits, - and _, with a letter or digit first"
         )

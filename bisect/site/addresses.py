@@ -9,6 +9,11 @@ _DIGEST = 10
 
 INDEX = "index.html"
 BISECTIONS = "bisections.html"
+QUEUE = "queue.html"
+QUEUE_EVENTS = "queue-events"
+"""What becomes of the queue, told by a server as it happens."""
+QUEUE_ENTRIES = "queue.json"
+"""The queue for machines, from a server; one submission is `queue/ID.json`."""
 
 
 def slug(text: str) -> str:

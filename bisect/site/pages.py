@@ -10,8 +10,10 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from ...runner.errors import UserError
+from ...store.journals.queue.entries import queue_entries
 from ...store.tables.bisections import BisectionRow, CommitRow, ProbeRow, StageRow
 from ...store.tables.nights import CellRow, IncidentRow
+from ...store.tables.queue import SubmissionRow
 from ..report.model.rows import load_rows
 from ..report.model.sides import both_sides
 from ..report.phrases import runs_in_order
@@ -23,7 +25,9 @@ from .views import nights
 from .views.bisection import bisection_view
 from .views.commit import commit_view
 from .views.listing import authors_of, list_bisections
+from .views.queue import MOST_OVER
 
+_HTML = "text/html; charset=utf-8"
 _FIRST_BISECTIONS = 12
 _MOST_RUNS = 300
 """Rows of the table of runs; `history` prints all."""
@@ -50,6 +54,8 @@ class Site:
     def pages(self) -> dict[str, Page]:
         """All pages by address, in an order that does not change. An address that is not here does not exist."""
         found = {addresses.INDEX: _html(self._index), addresses.BISECTIONS: _html(self._bisections)}
+        if self._has_queue:
+            found[addresses.QUEUE] = Page(_HTML, self._queue, policy(live=True))
         named = select(BisectionRow.name, BisectionRow.request["output"].label("output")).order_by(
             BisectionRow.id
         )
@@ -119,8 +125,18 @@ class Site:
             ("Overview", addresses.INDEX),
             *((shortened(job, 40), addresses.job(job)) for job in self._jobs),
             ("Bisections", addresses.BISECTIONS),
+            *([("Queue", addresses.QUEUE)] if self._has_queue else []),
         )
         return render(template, here, sections, **values)
+
+    @cached_property
+    def _has_queue(self) -> bool:
+        """Whether anything was ever submitted."""
+        return self._session.scalar(select(SubmissionRow.id).limit(1)) is not None
+
+    def _queue(self) -> bytes:
+        entries = queue_entries(self._session, most_over=MOST_OVER)
+        return self._render("queue.html.j2", addresses.QUEUE, entries=entries[::-1])
 
     def _index(self) -> bytes:
         boards = [
@@ -226,13 +242,11 @@ def _files(name: str, report: Path) -> dict[str, Page]:
     found: dict[str, Page] = {}
     graph = task_graph(report)
     if graph is not None:
-        found[addresses.task_graph(name)] = Page(
-            "text/html; charset=utf-8", graph.read_bytes, TASK_GRAPH_POLICY
-        )
+        found[addresses.task_graph(name)] = Page(_HTML, graph.read_bytes, TASK_GRAPH_POLICY)
     if reduced_files(report):
         found[addresses.reduced(name)] = Page("application/gzip", lambda: archive(report))
     return found
 
 
 def _html(make: Callable[[], bytes]) -> Page:
-    return Page("text/html; charset=utf-8", make)
+    return Page(_HTML, make)

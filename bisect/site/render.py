@@ -1,5 +1,5 @@
 """Templates to pages. Whatever others wrote is escaped by Jinja; a page's policy allows one script: its own, for arrow
-keys in grids."""
+keys in grids, or on the queue's page for what its server tells."""
 
 import base64
 import hashlib
@@ -23,6 +23,7 @@ from ..report import phrases
 from ..report.phrases import OUTCOMES, day, evidence_texts, percent, pin_state, side_verdict
 from ..report.plain_text import one_line, shortened
 from . import addresses, plots
+from .views.queue import state_text, submission_tone
 
 _PACKAGE = "precision_bisect.bisect.site"
 GLYPHS: Mapping[str, str] = {"good": "✓", "bad": "✕", "skip": "?"}
@@ -65,6 +66,8 @@ def _environment() -> Environment:
         "glyphs": GLYPHS,
         "heat_svg": _heat_svg,
         "host": _host,
+        "live_policy": policy(live=True),
+        "live_script": Markup(_script("queue.js")),
         "judged": _judged,
         "number": _number,
         "outcomes": OUTCOMES,
@@ -74,10 +77,12 @@ def _environment() -> Environment:
         "plots": plots,
         "plural": plural,
         "policy": policy(),
-        "script": Markup(_script()),
+        "script": Markup(_script("grid.js")),
         "range_of": range,
         "short": _short,
         "side_verdict": side_verdict,
+        "state_text": state_text,
+        "submission_tone": submission_tone,
         "shown": shortened,
         "status_glyph": _STATUS_GLYPHS,
         "status_tone": _STATUS_TONES,
@@ -90,27 +95,31 @@ def _environment() -> Environment:
     return environment
 
 
-def policy() -> str:
-    """The content security policy of every page: its own style and script, pictures of this site, and nothing else."""
+def policy(*, live: bool = False) -> str:
+    """The content security policy of a page: its own style and script, pictures of this site, and nothing else; of a
+    `live` one also what its server tells."""
+    script = _digest(_script("queue.js" if live else "grid.js"))
+    connect = "connect-src 'self'; " if live else ""
     return (
-        f"default-src 'none'; style-src '{_digest(_style())}'; script-src '{_digest(_script())}'; "
-        "img-src 'self' data:; base-uri 'none'; form-action 'none'"
+        f"default-src 'none'; style-src '{_digest(_style())}'; script-src '{script}'; "
+        f"img-src 'self' data:; {connect}base-uri 'none'; form-action 'none'"
     )
 
 
 def render(template: str, here: str, sections: tuple[tuple[str, str], ...], **values: Any) -> bytes:
     """The page at address `here`."""
+    text = render_part(template, here, sections=sections, generated=now(), **values)
+    return text.encode("utf-8", "backslashreplace")
+
+
+def render_part(template: str, here: str, **values: Any) -> str:
+    """A template alone, as it stands on the page at address `here`."""
     above = posixpath.dirname(here)
 
     def link(place: str) -> str:
         return posixpath.relpath(place, above or ".")
 
-    text = (
-        _environment()
-        .get_template(template)
-        .render(here=here, link=link, sections=sections, generated=now(), **values)
-    )
-    return text.encode("utf-8", "backslashreplace")
+    return _environment().get_template(template).render(here=here, link=link, **values)
 
 
 def _digest(text: str) -> str:
@@ -124,8 +133,8 @@ def _style() -> str:
 
 
 @cache
-def _script() -> str:
-    return resources.files(_PACKAGE).joinpath("static", "grid.js").read_text(encoding="utf-8").strip()
+def _script(name: str) -> str:
+    return resources.files(_PACKAGE).joinpath("static", name).read_text(encoding="utf-8").strip()
 
 
 def _heat_svg(heat: ErrorMap, name: str) -> Markup:

@@ -52,3 +52,16 @@ class SubmissionRow(Base):
     """How long it has run, with workers that have let go of it."""
     tail: Mapped[str] = mapped_column(Text)
     """The last lines of its log."""
+
+
+class TokenRow(Base):
+    """Who may write to the queue by way of a server: whoever shows the token, of which only the digest is kept."""
+
+    __tablename__ = "tokens"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    user: Mapped[str] = mapped_column(String(64))
+    digest: Mapped[str] = mapped_column(String(64), unique=True)
+    """SHA-256 of the token. It is drawn, not thought of, so that nobody can guess what has the digest."""
+    created: Mapped[datetime]
+    revoked: Mapped[datetime | None]

@@ -134,6 +134,16 @@ class ServeOptions:
             help="Listen on this port; 0 takes a free one.",
         ),
     ]
+    work: Annotated[
+        bool,
+        option(
+            "--work",
+            group=OptionGroup.RESOURCES,
+            is_flag=True,
+            help="Take submissions too, of whoever has a token (bisect-precision token USER), and run those that "
+            "need no board.",
+        ),
+    ]
     store: Annotated[str | None, STORE]
 
 

@@ -9,6 +9,15 @@ from dataclass_click import argument
 from ....store.option_groups import OptionGroup, option
 from ....store.options import JSON, STORE
 
+TOKEN_VARIABLE = "PRECISION_BISECT_TOKEN"
+"""The environment variable of the token that a server is shown; words of a command are seen by all users."""
+_SERVICE = option(
+    "--service",
+    group=OptionGroup.RESOURCES,
+    metavar="URL",
+    envvar="PRECISION_BISECT_SERVICE",
+    help=f"Ask a server (bisect-precision serve --work) in place of a store, with the token in ${TOKEN_VARIABLE}.",
+)
 _NUMBER = argument(type=click.IntRange(min=1), metavar="ID")
 
 
@@ -30,6 +39,7 @@ class SubmitOptions:
             help="Go before all submissions of a lower number.",
         ),
     ]
+    service: Annotated[str | None, _SERVICE]
     store: Annotated[str | None, STORE]
     as_json: Annotated[bool, JSON]
 
@@ -39,6 +49,7 @@ class StatusOptions:
     """What of the queue to show."""
 
     number: Annotated[int | None, argument(required=False, type=click.IntRange(min=1), metavar="[ID]")]
+    service: Annotated[str | None, _SERVICE]
     store: Annotated[str | None, STORE]
     as_json: Annotated[bool, JSON]
 
@@ -48,6 +59,7 @@ class CancelOptions:
     """What to take off the queue."""
 
     number: Annotated[int, _NUMBER]
+    service: Annotated[str | None, _SERVICE]
     store: Annotated[str | None, STORE]
 
 
@@ -56,6 +68,24 @@ class WatchOptions:
     """What to follow."""
 
     number: Annotated[int, _NUMBER]
+    service: Annotated[str | None, _SERVICE]
+    store: Annotated[str | None, STORE]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenOptions:
+    """Who may write by way of a server."""
+
+    user: Annotated[str, argument()]
+    revoke: Annotated[
+        bool,
+        option(
+            "--revoke",
+            group=OptionGroup.QUESTION,
+            is_flag=True,
+            help="Have no token of this user count any more, in place of making one.",
+        ),
+    ]
     store: Annotated[str | None, STORE]
 
 

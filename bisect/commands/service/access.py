@@ -9,6 +9,7 @@ from ....store.database import sqlite_url
 from ....store.journals.queue.entries import QueueEntry, entry, queue_entries
 from ....store.journals.queue.submissions import QueueJournal, Submission
 from ...run.session import open_sessions
+from .remote import RemoteQueue
 
 
 class Queue(Protocol):
@@ -57,6 +58,18 @@ class StoredQueue:
         self._journal.cancel(number)
 
 
-def open_queue(store: str | None) -> Queue:
-    """The queue of the store of this URL, else of the user's own. Raises `UserError`."""
-    return StoredQueue(open_sessions(store or sqlite_url(user_home().store)))
+class _Reaches(Protocol):
+    """Options that say where the queue is."""
+
+    @property
+    def service(self) -> str | None: ...
+
+    @property
+    def store(self) -> str | None: ...
+
+
+def open_queue(options: _Reaches) -> Queue:
+    """The queue of the server or the store that options name, else of the user's own store. Raises `UserError`."""
+    if options.service is not None:
+        return RemoteQueue(options.service)
+    return StoredQueue(open_sessions(options.store or sqlite_url(user_home().store)))

@@ -8,9 +8,8 @@ from pydantic import TypeAdapter
 
 from ....runner.errors import UserError
 from ....store.journals.queue.entries import QueueEntry
-from ....store.vocabulary import SubmissionState
-from ....store.words import plural
 from ...report.plain_text import one_line
+from ...site.views.queue import state_text
 from ..command_line.queue_options import CancelOptions, StatusOptions, WatchOptions
 from ..errors import ERROR, run_command
 from .access import Queue, open_queue
@@ -24,7 +23,7 @@ def status(options: StatusOptions) -> int:
     """Print the queue, or one submission with the end of its log; the exit code."""
 
     def body() -> int:
-        queue = open_queue(options.store)
+        queue = open_queue(options)
         if options.number is not None:
             entry = found(queue, options.number)
             if options.as_json:
@@ -47,7 +46,7 @@ def cancel(options: CancelOptions) -> int:
     """Cancel a submission; the exit code."""
 
     def body() -> int:
-        queue = open_queue(options.store)
+        queue = open_queue(options)
         entry = found(queue, options.number)
         if entry.is_over:
             raise UserError(f"{entry.id}: expected a submission that is not over, found {state_text(entry)}")
@@ -62,7 +61,7 @@ def watch(options: WatchOptions) -> int:
     """Print what becomes of a submission until it is over; the exit code of its bisection."""
 
     def body() -> int:
-        queue = open_queue(options.store)
+        queue = open_queue(options)
         entry = found(queue, options.number)
         state, tail = "", list[str]()
         while True:
@@ -98,27 +97,6 @@ def entry_lines(entry: QueueEntry) -> Iterator[str]:
     if entry.priority:
         asked.append(f"priority {entry.priority}")
     yield "    " + "  ".join([*asked, entry.bisection, one_line(shlex.join(entry.words))])
-
-
-def state_text(entry: QueueEntry) -> str:
-    """What has become of a submission, in words."""
-    runs = f", {plural(entry.runs, 'run')} made" if entry.runs else ""
-    needs = _board_text(entry)
-    if entry.state is SubmissionState.QUEUED:
-        return f"waits{f' for {needs}' if needs else ''}{runs}"
-    if entry.state is SubmissionState.RUNNING:
-        what = "is being cancelled" if entry.cancelling else "runs"
-        return f"{what} on {one_line(entry.host or '')}{f', {needs}' if needs else ''}"
-    if entry.state is SubmissionState.CANCELLED:
-        return f"was cancelled{runs}"
-    outcome = f": {entry.outcome.value.replace('_', ' ')}" if entry.outcome else ""
-    return f"ended with exit code {entry.exit_code}{outcome}{runs}"
-
-
-def _board_text(entry: QueueEntry) -> str:
-    if entry.platform is None:
-        return ""
-    return f"board {entry.platform}{'' if entry.device is None else f' {entry.device}'}"
 
 
 def new_lines(before: Sequence[str], now: Sequence[str]) -> Sequence[str]:

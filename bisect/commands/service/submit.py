@@ -2,6 +2,7 @@
 
 import getpass
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
@@ -10,7 +11,7 @@ from ....runner.errors import UsageError
 from ....runner.workspace.home import user_home
 from ....store.journals.queue.submissions import Submission
 from ...plan.prepare import prepare
-from ..bisect import question_of
+from ..bisect import check_name, question_of
 from ..command_line.parsed_words import ParsedWords, parsed_words
 from ..command_line.queue_options import SubmitOptions
 from ..errors import run_command
@@ -21,6 +22,11 @@ _NOT_LATER = {
     "dry_run": "--dry-run, which runs nothing",
     "resume": "--resume, which goes on here and now",
 }
+_NOT_FROM_ELSEWHERE = {
+    **_NOT_LATER,
+    "name": "--name, which the queue gives",
+    "store": "--store, which is the queue's",
+}
 
 
 def submit(options: SubmitOptions) -> int:
@@ -28,7 +34,7 @@ def submit(options: SubmitOptions) -> int:
 
     def body() -> int:
         submission = submission_of(options)
-        number = open_queue(options.store).submit(submission)
+        number = open_queue(options).submit(submission)
         if options.as_json:
             print(json.dumps({"id": number, "bisection": submission.bisection}))
         else:
@@ -46,7 +52,7 @@ def submission_of(options: SubmitOptions) -> Submission:
         parsed = parsed_words(options.words, with_defaults=True)
     except click.UsageError as error:
         raise UsageError(error.format_message()) from error
-    _check(parsed)
+    _check(parsed, _NOT_LATER)
     plan = prepare(question_of(parsed.options), user_home())
     request = plan.request
     # A cluster's scheduler gives boards by itself.
@@ -62,9 +68,20 @@ def submission_of(options: SubmitOptions) -> Submission:
     )
 
 
-def _check(parsed: ParsedWords) -> None:
+def check_submission(submission: Submission) -> None:
+    """Raises `UserError` where a submission of somebody else, by way of a server, could be run by no worker."""
+    check_name(submission.bisection)
+    if not Path(submission.folder).is_absolute():
+        raise UsageError(f"folder {submission.folder}: expected the full path of a folder")
+    try:
+        _check(parsed_words(submission.words), _NOT_FROM_ELSEWHERE)
+    except click.UsageError as error:
+        raise UsageError(error.format_message()) from error
+
+
+def _check(parsed: ParsedWords, refused: Mapping[str, str]) -> None:
     """Raises `UsageError` where something is asked that a worker cannot do later."""
-    for name, what in _NOT_LATER.items():
+    for name, what in refused.items():
         if name in parsed.typed:
             raise UsageError(f"submit: expected what a worker can do later, found {what}; leave it out")
     if parsed.options.asks_nothing:

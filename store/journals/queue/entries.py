@@ -1,5 +1,6 @@
 """The queue as it is shown: each submission with what has come of it so far."""
 
+import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -37,12 +38,19 @@ class QueueEntry:
     started: datetime | None
     finished: datetime | None
     lost: int
+    begun: bool
+    """Whether the store has its bisection."""
     runs: int
     """Runs of its bisection that have ended."""
     outcome: BisectionOutcome | None
     """Of its bisection, once it has one."""
     tail: str
     """The last lines of its log."""
+
+    @property
+    def command(self) -> str:
+        """What was typed, as a shell takes it."""
+        return shlex.join(["bisect-precision", *self.words])
 
     @property
     def is_over(self) -> bool:
@@ -99,6 +107,7 @@ def _entries(session: Session, rows: Iterable[SubmissionRow]) -> Iterator[QueueE
             started=row.started,
             finished=row.finished,
             lost=row.lost,
+            begun=row.bisection in found,
             runs=runs,
             outcome=outcome,
             tail=row.tail,

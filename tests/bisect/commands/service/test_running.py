@@ -1,0 +1,67 @@
+"""One submission as a worker runs it: where it can, to its end, and what is kept of its log."""
+
+from pathlib import Path
+
+import pytest
+from filelock import FileLock
+
+from precision_bisect.bisect.commands.service.place import is_driven, log_of, place_of
+from precision_bisect.bisect.commands.service.running import SubmissionRunner, tail_of
+from precision_bisect.runner.workspace.home import Home, user_home
+from precision_bisect.store.database import open_store
+from precision_bisect.store.journals.queue.submissions import QueueJournal, QueueWorker
+from precision_bisect.store.vocabulary import SubmissionState
+from tests.bisect.commands.service.conftest import submission
+from tests.conftest import TestRepository
+
+
+@pytest.fixture
+def runner(store: str) -> SubmissionRunner:
+    home = user_home()
+    worker = QueueWorker(name="w", host="here", place=place_of(home))
+    return SubmissionRunner(sessions=open_store(store), store=store, home=home, worker=worker)
+
+
+def test_a_home_has_one_name(tmp_path: Path) -> None:
+    home, other = (Home(cache=tmp_path / name, state=tmp_path / name) for name in ("one", "two"))
+    assert place_of(home) == place_of(home) != place_of(other)
+
+
+def test_one_is_run_where_its_folder_is_and_nobody_is_at_it(
+    runner: SubmissionRunner, queue: QueueJournal, tmp_path: Path
+) -> None:
+    queue.submit(submission("away", folder=str(tmp_path / "away")))
+    queue.submit(submission("here", folder=str(tmp_path)))
+    away, here = queue.all()
+    assert (runner.can_run(away), runner.can_run(here)) == (False, True)
+    driver = runner.home.bisections / "here" / "driver.lock"
+    driver.parent.mkdir(parents=True)
+    with FileLock(driver):
+        assert is_driven(runner.home, "here")
+        assert not runner.can_run(here)
+    assert runner.can_run(here)
+
+
+@pytest.mark.parametrize(("bad", "code"), [("HEAD", 0), ("HEAD~1", 4)])
+def test_it_ends_with_the_exit_code_of_its_bisection(
+    bad: str, code: int, runner: SubmissionRunner, queue: QueueJournal, tool: TestRepository
+) -> None:
+    words = ["--good", "HEAD~3", "--bad", bad, "--confidence", "0.8", "--", "sh", "-c", "exit $(cat code)"]
+    number = queue.submit(submission("mine", folder=str(tool.path), words=words))
+    row = queue.take(runner.worker, runner.can_run)
+    assert row is not None
+    assert runner.run(row) == f"ended with exit code {code}"
+    row = queue.find(number)
+    assert row is not None
+    assert (row.state, row.exit_code) == (SubmissionState.ENDED, code)
+    assert row.tail == tail_of(log_of(runner.home, "mine"))
+    assert row.tail
+
+
+def test_of_a_log_the_last_lines_are_kept(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    assert tail_of(log) == ""
+    log.write_bytes(b"".join(b"%d \xff\n" % number for number in range(5000)))
+    assert tail_of(log).splitlines() == [
+        f"{number} \N{REPLACEMENT CHARACTER}" for number in range(4960, 5000)
+    ]
