@@ -22,6 +22,8 @@ class NamedCommit(Model):
     """It has several parents, none of which fails by itself: an interaction of what it merges."""
     version: str | None = None
     """The release that it stands for."""
+    under: str | None = None
+    """The perturbation under which it was found: there it fails in every run."""
 
 
 class Counterfactual(Model):

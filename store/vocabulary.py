@@ -70,6 +70,12 @@ class Phase(StrEnum):
     SEARCH = "search"
     CONFIRM = "confirm"
     COUNTERFACTUAL = "counterfactual"
+    PERTURBED = "perturbed"
+
+    @property
+    def is_as_asked(self) -> bool:
+        """Whether such a probe runs a commit as the question has it: with its own pins, and unperturbed."""
+        return self not in (Phase.COUNTERFACTUAL, Phase.PERTURBED)
 
 
 class ProbeState(StrEnum):

@@ -14,8 +14,9 @@ from .priority.circumstances import Circumstances
 from .priority.promise import Promise
 from .probes import FinishedProbe, RunningProbe
 from .states.answer.concluding import budget_spent
-from .states.good_end import FindingGoodEnd
-from .states.opening import OpeningRange
+from .states.begin.good_end import FindingGoodEnd
+from .states.begin.opening import OpeningRange
+from .states.perturbing import as_it_is
 from .states.searching import Searching
 from .states.state import BisectionState, Enter, Finish, Move
 
@@ -117,6 +118,8 @@ class Bisection:
         search = self.state.search
         if search is None:
             return Conclusion(outcome=BisectionOutcome.BUDGET, message=why)
+        if search.natural is not None:
+            search = as_it_is(search, search.posterior(self.known, around))
         posterior = search.posterior(self.known, around)
         return budget_spent(search.loaded, posterior, confidence=search.confidence, why=why)
 
@@ -129,7 +132,7 @@ class Bisection:
         failing = [
             probe.metrics
             for probe in self.known.log.of(end.content)
-            if probe.phase is Phase.ENDPOINT and probe.judgement is Judgement.BAD
+            if probe.phase in (Phase.ENDPOINT, Phase.PERTURBED) and probe.judgement is Judgement.BAD
         ]
         scale = ErrorScale.of(failing)
         return None if scale is None else (scale, end.content)

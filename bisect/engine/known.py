@@ -5,6 +5,7 @@ from typing import Literal, cast, overload
 
 from ..commits.moved_pin import MovedPin
 from ..commits.moved_yardstick import MovedYardstick
+from ..commits.perturbed import OfferedPerturbation
 from ..commits.range import LoadedRange, Range
 from ..result import PinRecord
 from ..search.evidence.blamed_file import BlamedFile
@@ -55,6 +56,8 @@ class BisectionQuestion:
     """Whether a mismatch is what counts as bad, so that errors have a size."""
     rates: Rates = _UNKNOWN_RATES
     """What is known of the rates of failing before anything was run."""
+    perturbations: tuple[OfferedPerturbation, ...] = ()
+    """What may make a failure certain that comes and goes, in the order in which they are tried."""
     end_runs: int | None = None
     """How often each end is run before the search; None: until each has once shown what it stands for, as long as the
     posterior says that it is worth it."""

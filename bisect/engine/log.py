@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from ...store.vocabulary import Judgement
+from ...store.vocabulary import Judgement, Phase
 from .probes import FinishedProbe, RunningProbe
 
 
@@ -54,8 +54,13 @@ class ProbeLog:
         return Counter(probe.judgement for probe in self.of(content))
 
     def failures_where_bad(self) -> tuple[int, int]:
-        """Failures and judged runs, over all contents that failed at least once: how surely a bad commit fails."""
-        tallies = [self.tally(content) for content in self._by_content]
+        """Failures and judged runs, over all contents that failed at least once: how surely a bad commit fails. What
+        ran under a perturbation tells nothing of that."""
+        tallies = [
+            self.tally(content)
+            for content, probes in self._by_content.items()
+            if probes[0].phase is not Phase.PERTURBED
+        ]
         bad = [tally for tally in tallies if tally[Judgement.BAD]]
         failures = sum(tally[Judgement.BAD] for tally in bad)
         return failures, failures + sum(tally[Judgement.GOOD] for tally in bad)

@@ -5,7 +5,9 @@ from dataclasses import dataclass, field, replace
 
 from ...runner.verdict.compiler_errors import CompilerError
 from ...store.vocabulary import Phase
+from ..commits.perturbed import OfferedPerturbation, range_under
 from ..commits.range import LoadedRange
+from ..search.evidence.belief import Prior
 from ..search.evidence.blamed_file import BlamedFile
 from ..search.evidence.knowledge import Observation, Outcome
 from ..search.evidence.posterior import Posterior
@@ -18,6 +20,11 @@ from .priority.circumstances import Circumstances
 from .priority.forecast import commit_weights, kernels_of, promise_of
 from .priority.promise import Promise
 from .probes import Target, WantedProbe
+
+_SURE_ENOUGH = 0.9
+"""The confidence of a search under a perturbation."""
+_REST = 0.1
+"""What all candidates together weigh, alike, beside those that the runs without a perturbation make likely."""
 
 
 @dataclass
@@ -35,12 +42,14 @@ class PosteriorCache:
         observations: Sequence[Observation],
         *,
         weights: Floats | None,
+        prior: Prior | None,
         rates: Rates,
     ) -> Posterior:
-        """The posterior after some observations, with prior weights of shape [n], and `rates` before any of them."""
+        """The posterior after some observations, with prior weights of shape [n] and a prior, and `rates` before any of
+        them."""
         known = self.posterior
         if known is None or known.observations != tuple(observations[: len(known.observations)]):
-            known = Posterior.start(loaded.graph, rates, weights=weights, windows=loaded.windows)
+            known = Posterior.start(loaded.graph, rates, weights=weights, prior=prior, windows=loaded.windows)
         elif known.weights is not weights:
             known = replace(known, weights=weights)
         for seen in observations[len(known.observations) :]:
@@ -59,6 +68,16 @@ class Blame:
 
 
 @dataclass(frozen=True, kw_only=True)
+class FoundUnder:
+    """What the search of a range under a perturbation tells of the range as it is. culprit: the candidate that it
+    names; None where it names none."""
+
+    perturbation: str
+    prior: Prior
+    culprit: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
 class RangeSearch:
     """A loaded range, its place among the ranges of the bisection, from 1, and what probes tell of it."""
 
@@ -67,6 +86,12 @@ class RangeSearch:
     evidence: RangeEvidence
     confidence: float
     case: str | None
+    natural: "RangeSearch | None" = None
+    """The search of the range as it is, where this one searches it under a perturbation."""
+    perturbations_tried: bool = False
+    """Whether perturbations had their turn."""
+    found_under: FoundUnder | None = field(default=None, compare=False)
+    """What came of the one under which the range was searched."""
     _cache: PosteriorCache = field(default_factory=PosteriorCache, compare=False, repr=False)
 
     @property
@@ -75,7 +100,13 @@ class RangeSearch:
         return failing_end(self.loaded)
 
     def weights(self, known: Known, around: Circumstances) -> Floats | None:
-        """How likely each candidate is to blame beforehand; shape [n]; None if equally."""
+        """How likely each candidate is to blame beforehand; shape [n]; None if equally. Under a perturbation by what
+        the runs without it tell."""
+        if self.natural is not None:
+            if self._cache.weights is None:
+                guess = self.natural.posterior(known, around).guess.commits
+                self._cache.weights = guess / guess.sum() + _REST / len(guess)
+            return self._cache.weights
         kernels = kernels_of(known.log, self.failing.content)
         suspicions = around.suspicions.get(self.loaded.range.repository, ())
         if self._cache.weighed_by != (kernels, suspicions):
@@ -134,6 +165,7 @@ class RangeSearch:
             self.loaded,
             observations,
             weights=self.weights(known, around),
+            prior=None if self.found_under is None else self.found_under.prior,
             rates=known.question.rates,
         )
 
@@ -155,8 +187,26 @@ class RangeSearch:
         """The candidates, or the good end, that are being probed, in the order of the starts."""
         return [probe.wanted.node for probe in known.log.running if probe.wanted.node is not None]
 
+    def under(self, perturbation: OfferedPerturbation) -> "RangeSearch":
+        """The search of the range under a perturbation: its answer is where the search without it begins, and need not
+        be sure."""
+        loaded = range_under(self.loaded, perturbation)
+        return replace(
+            self,
+            loaded=loaded,
+            evidence=RangeEvidence.of(loaded),
+            confidence=min(self.confidence, _SURE_ENOUGH),
+            natural=self,
+            _cache=PosteriorCache(),
+        )
+
+    def after_perturbations(self, found: FoundUnder | None) -> "RangeSearch":
+        """The search of the range as it is, once perturbations had their turn."""
+        return replace(self, perturbations_tried=True, found_under=found, _cache=PosteriorCache())
+
     def wanted(self, node: int, phase: Phase) -> WantedProbe:
         """A probe of a candidate, or of the good end."""
+        phase = phase if self.natural is None else Phase.PERTURBED
         return WantedProbe(target=target_at(self.loaded, node), phase=phase, range=self.ordinal, node=node)
 
 

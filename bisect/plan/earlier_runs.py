@@ -8,7 +8,7 @@ from typing import Any
 from ...store.documents.document import read_document
 from ...store.journals.earlier_runs import EarlierRunJournal, NightlyRun
 from ...store.tables.bisections import BisectionRow, ProbeRow, StageRow
-from ...store.vocabulary import CaseStatus, Judgement, Phase, Seeks, Verdict
+from ...store.vocabulary import CaseStatus, Judgement, Seeks, Verdict
 from ...store.words import plural
 from ..result import Conclusion, NamedCommit
 from ..search.model.learned_rates import EarlierRuns, FlakyShare, RunTally
@@ -153,9 +153,7 @@ def _add_range(
     changed = _descendants(stage, culprit.commit)
     bad_if_changed = stage.seeks is Seeks.REGRESSION
     for probe in probes:
-        counts = (
-            probe.judgement in (Judgement.GOOD, Judgement.BAD) and probe.phase is not Phase.COUNTERFACTUAL
-        )
+        counts = probe.judgement in (Judgement.GOOD, Judgement.BAD) and probe.phase.is_as_asked
         if probe.stage_id != stage.id or probe.judgement is None or not counts:
             continue
         is_bad = (probe.commit in changed) is bad_if_changed

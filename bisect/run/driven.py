@@ -12,12 +12,14 @@ from ...runner.probe.records import ProbeRequest, ProbeResult
 from ...runner.verdict.bad_when import BadWhen
 from ...runner.verdict.compiler_errors import CompilerError
 from ...runner.workspace.home import Home
+from ...runner.workspace.perturbations import key_of, lacking
 from ...runner.workspace.workspace import Workspace
 from ...store.journals.bisections import BisectionJournal
 from ...store.journals.probes import ProbeKey
 from ...store.tables.bisections import ProbeRow
 from ...store.vocabulary import Verdict
 from ..commits.load import note_range
+from ..commits.perturbed import OfferedPerturbation
 from ..commits.range import LoadedRange
 from ..commits.recompiled import SlotBuild
 from ..engine.bisection import (
@@ -299,6 +301,18 @@ class DrivenBisection:
         return self._probes / f"{ordinal:04d}"
 
 
+def offered_perturbations(request: BisectRequest) -> tuple[OfferedPerturbation, ...]:
+    """The perturbations of a request's stack that this machine has what they need for; none where a person runs the
+    case."""
+    if request.interactive:
+        return ()
+    return tuple(
+        OfferedPerturbation(name=name, key=key_of(each), told=each.told)
+        for name, each in request.stack.perturbations.items()
+        if not lacking(each)
+    )
+
+
 def question_of(request: BisectRequest) -> BisectionQuestion:
     """What the engine has to know of a request."""
     golden = "given" if request.golden_data is not None else "captured" if request.captures_golden else "none"
@@ -313,5 +327,6 @@ def question_of(request: BisectRequest) -> BisectionQuestion:
         case=request.case,
         mismatch=request.bad_when is not None and BadWhen.parse(request.bad_when).verdict is Verdict.MISMATCH,
         rates=request.rates,
+        perturbations=offered_perturbations(request),
         end_runs=request.end_runs,
     )

@@ -86,12 +86,14 @@ def case_command(
     offered: frozenset[str],
     outcome: Path,
     values: Mapping[str, str],
+    in_front: Sequence[str] = (),
 ) -> CaseCommand:
     """The command that runs a case.
 
     An option that the case offers at this commit is given to it, in the spelling it has there; the rest goes to
     the shim where the case runs under one. `values` fills the placeholders of the stack file. What runs before the case
-    gets the words of the stack's command, and arguments of its own, but none of the options.
+    gets the words of the stack's command, and arguments of its own, but none of the options. `in_front` comes
+    before all.
     """
     shim: list[str] = []
     own: list[str] = []
@@ -110,7 +112,7 @@ def case_command(
             word for each in predecessors(stack) for word in ("--after", _words_of(each, stack, values))
         ]
         script = [str(_SHIM), "--outcome", str(outcome), *shim, *before, "--", values["case"]]
-    argv: list[str] = []
+    argv = [*in_front]
     for word in stack.case.command:
         argv.extend(script if word == "{case}" else [fill(word, values)])
     return CaseCommand(

@@ -1,6 +1,6 @@
 """Makes a verdict and its judgement of what a run printed and how it ended; and verdicts where nothing was run."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from ...store import words
@@ -95,6 +95,19 @@ def case_missing(case: CaseName) -> Classification:
         "case missing",
         text=f"no {case.path} at this commit",
         why="the case does not exist here, so nothing was run",
+    )
+
+
+def perturbation_missing(lacks: Sequence[str]) -> Classification:
+    """The machine lacks what the run's perturbation needs."""
+    evidence = Evidence(
+        stream="ending",
+        line=0,
+        text=f"no {', '.join(lacks)} on this machine",
+        why="the perturbation of this run needs it, so nothing was run",
+    )
+    return Classification(
+        verdict=Verdict.UNKNOWN, signature="perturbation missing", evidence=(evidence,), metrics={}
     )
 
 

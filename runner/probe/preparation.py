@@ -11,6 +11,7 @@ from ..stack.templates import fill
 from ..verdict.verdict import Classification, Ending
 from ..workspace.environment import EnvironmentReader
 from ..workspace.inherited import OF_ANOTHER_PYTHON
+from ..workspace.perturbations import with_perturbation
 from ..workspace.slot import Slot
 from ..workspace.workspace import Workspace
 from .builder import Builder, BuiltToolchain, FailedBuild
@@ -95,7 +96,8 @@ class Preparation:
             logs=request.directory,
             on_step=lambda step: self._says(f"building {step}"),
         )
-        own = {name: fill(text, values) for name, text in self._stack.case.variables.items()}
+        variables = with_perturbation(self._stack, request.revisions).case.variables
+        own = {name: fill(text, values) for name, text in variables.items()}
         return Prepared(
             surroundings=surroundings,
             environment=environment,

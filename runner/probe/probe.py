@@ -24,13 +24,14 @@ from ..verdict.verdict import Classification, Classifier
 from ..workspace.content import StackContent
 from ..workspace.environment import EnvironmentReader
 from ..workspace.home import Home
+from ..workspace.perturbations import lacking, perturbation_of
 from ..workspace.slot import Slot
 from ..workspace.targets import lease
 from ..workspace.workspace import Workspace
 from ..workspace.worktree import remove
 from .builder import Builder, BuiltToolchain, FailedBuild
 from .by_hand import leave_to_person
-from .judgement import NOT_JUDGED, Listener, case_missing, case_not_reached, not_frozen
+from .judgement import NOT_JUDGED, Listener, case_missing, case_not_reached, not_frozen, perturbation_missing
 from .offered_options import OfferedOptions
 from .preparation import NOT_STARTED, Preparation, Prepared
 from .records import ProbeRequest, ProbeResult
@@ -147,6 +148,11 @@ class Prober:
             return self._not_run(case_missing(missing), prepared, log=log, toolchain=toolchain)
         options = _with_own_build_directory(request)
         outcome_file = request.directory / f"outcome-{secrets.token_hex(8)}.json"
+        perturbation = perturbation_of(self._stack, request.revisions)
+        in_front = () if perturbation is None else perturbation.command
+        lacks = [] if perturbation is None else lacking(perturbation, prepared.case_environment.get("PATH"))
+        if lacks:
+            return self._not_run(perturbation_missing(lacks), prepared, log=log, toolchain=toolchain)
         command = case_command(
             self._stack,
             request.case,
@@ -154,6 +160,7 @@ class Prober:
             offered=self._options.of_case(self._slot, request, prepared, toolchain),
             outcome=outcome_file,
             values=prepared.values,
+            in_front=[fill(word, prepared.values) for word in in_front],
         )
         refused = _refused_option(command, request.golden, options)
         if refused is not None:

@@ -311,6 +311,29 @@ class Schedule(Model):
     """Environment variables that are set for the run."""
 
 
+class Perturbation(Model):
+    """What is changed around a case: it may make a failure certain that comes and goes."""
+
+    variables: Mapping[str, str] = {}
+    """Environment variables that are set for the case's runs. Placeholders are replaced."""
+    command: tuple[str, ...] = ()
+    """Words that are put before the case's command, such as `setarch -R`. It is tried where the first of them is
+    found."""
+    needs: tuple[str, ...] = ()
+    """Commands, or files by their absolute paths, without which it is not tried, such as a library to be preloaded."""
+
+    @model_validator(mode="after")
+    def _changes_something(self) -> Self:
+        if not self.told:
+            raise ValueError("expected variables, or a command, found neither")
+        return self
+
+    @property
+    def told(self) -> str:
+        """What is changed, for people."""
+        return " ".join([*(f"{name}={text}" for name, text in self.variables.items()), *self.command])
+
+
 class MachineLimits(Model):
     """Bounds on what the tool takes from the machine."""
 

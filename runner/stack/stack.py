@@ -20,6 +20,7 @@ from .parts import (
     GitlinkPin,
     MachineLimits,
     Model,
+    Perturbation,
     Pin,
     Platform,
     Rename,
@@ -56,6 +57,8 @@ class Stack(Model):
     """The first one is the default."""
     schedules: Mapping[str, Schedule] = {}
     """Knobs of the runtime, by the names that `reduce` shows."""
+    perturbations: Mapping[str, Perturbation] = {}
+    """What may make a failure certain that comes and goes, in the order in which they are tried."""
     verdicts: tuple[VerdictRule, ...] = ()
     limits: MachineLimits = MachineLimits()
 
@@ -66,7 +69,7 @@ class Stack(Model):
             raise ValueError("expected a plain name (letters, digits, - and _)")
         return value
 
-    @field_validator("repositories", "pins", "steps", "platforms", "schedules")
+    @field_validator("repositories", "pins", "steps", "platforms", "schedules", "perturbations")
     @classmethod
     def _names_are_plain(cls, value: Mapping[str, object]) -> Mapping[str, object]:
         for name in value:
@@ -163,6 +166,9 @@ class Stack(Model):
             yield f"environment.variables.{name}", text, none
         for name, text in self.case.variables.items():
             yield f"case.variables.{name}", text, none
+        for perturbed, perturbation in self.perturbations.items():
+            for text in (*perturbation.variables.values(), *perturbation.command):
+                yield f"perturbations.{perturbed}", text, _CASE_PLACEHOLDERS
         for tool_name, tool in self.environment.tools.items():
             for name, text in tool.variables.items():
                 yield f"environment.tools.{tool_name}.variables.{name}", text, none

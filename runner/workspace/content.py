@@ -19,6 +19,7 @@ from ..git.repository import TreeEntry
 from ..stack.ignored_paths import IgnoredPaths
 from ..stack.parts import VersionFilePin
 from ..stack.stack import Stack
+from .perturbations import content_under, key_of, perturbation_in
 from .workspace import Workspace
 
 _MODULUS = 1 << 256
@@ -58,7 +59,7 @@ class ContentKeys:
 
 class StackContent:
     """Content keys of the stack's repositories, and of what is put over or beside them: overlays, renames, the
-    case's variables and predecessors.
+    case's variables and predecessors, a perturbation.
 
     What pins something does not count in its holder's key: submodules are repositories of their own, and of a pin file
     the text counts that a probe sees, in which a pin may be held at another value than the commit's.
@@ -143,7 +144,9 @@ class StackContent:
                 parts.append(f"{holder}:{path} {self._of_pin_file(holder, path, revisions)}")
         parts += [f"variable {name}={text}" for name, text in sorted(self._stack.case.variables.items())]
         parts += [f"after {predecessor}" for predecessor in self._stack.case.after]
-        return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+        content = hashlib.sha256("\n".join(parts).encode()).hexdigest()
+        name = perturbation_in(revisions)
+        return content if name is None else content_under(content, key_of(self._stack.perturbations[name]))
 
     def of_build(self, revisions: Mapping[str, str]) -> str:
         """One key for what all build steps are made from: where it is equal, a build serves again."""

@@ -53,6 +53,7 @@ class SmallStack:
     case: Mapping[str, Any] = field(default_factory=dict[str, Any])
     repositories: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
     limits: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    perturbations: Mapping[str, Any] = field(default_factory=dict[str, Any])
     platforms: Mapping[str, Any] = field(default_factory=lambda: {"sim": {}, "board": {"board": True}})
 
     def __post_init__(self) -> None:
@@ -95,6 +96,7 @@ class SmallStack:
                 "platforms": self.platforms,
                 "verdicts": VERDICTS,
                 "limits": self.limits,
+                "perturbations": self.perturbations,
             }
         )
 

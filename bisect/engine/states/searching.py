@@ -13,7 +13,7 @@ from ...search.choose.rounds import Answer, Round, next_round
 from ...search.evidence.posterior import Posterior
 from ..earlier_failures import earlier_failures
 from ..known import Known
-from ..needs import Confirming, Narrowed, Needs, Note
+from ..needs import Confirming, Narrowed, Needs, Note, Notice
 from ..priority.circumstances import Circumstances
 from ..priority.costs import costs_beside
 from ..priority.promise import Promise
@@ -24,7 +24,8 @@ from .answer.enclosing import Enclosing
 from .answer.naming import ConfirmedCulprit, named_commit
 from .answer.wall import trial_of_mending, wall_between
 from .parents import CheckingParents
-from .state import Advance, BisectionState, Move, Wait, load_all
+from .perturbing import TryingPerturbations, as_it_is, to_try
+from .state import Advance, BisectionState, Enter, Move, Wait, load_all
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,11 @@ class Searching(BisectionState):
         if wait := load_all(known, *search.blamed_files(known)):
             return wait
         posterior = search.posterior(known, around)
+        if to_try(search, known, posterior):
+            return Wait(Needs()) if known.log.running else Move(TryingPerturbations(search, self.enclosing))
+        if search.natural is not None and posterior.certain is None and not known.log.running:
+            # Under the perturbation, too, it comes and goes.
+            return Enter(as_it_is(search, posterior), self.enclosing)
         decision = self._decide(posterior, known, around)
         if isinstance(decision, OnlySkipped | Undecided) and search.loaded.earlier_skips:
             # What others could not build may do now, where nothing else is left.
@@ -61,6 +67,9 @@ class Searching(BisectionState):
             return Wait(Needs(start=start, cancel=cancel, notes=(_told(decision, posterior, search),)))
         if numbers:
             return Wait(Needs(cancel=tuple(numbers)))
+        if search.natural is not None:
+            culprit = decision.culprit if isinstance(decision, Found) else None
+            return Enter(as_it_is(search, posterior, culprit=culprit), self.enclosing)
         if isinstance(decision, OnlySkipped) and (
             wait := load_all(known, *trial_of_mending(search, known, decision.candidates))
         ):
@@ -71,24 +80,27 @@ class Searching(BisectionState):
             nodes[node].commit.sha for node in earlier_failures(search.evidence, known.log, culprit=culprit)
         )
         if isinstance(decision, Found):
-            confidence = float(posterior.belief.commits[decision.culprit])
-            named = named_commit(search.loaded, decision.culprit, confidence)
-            return Move(
-                CheckingParents(
-                    ConfirmedCulprit(
-                        search=search,
-                        enclosing=self.enclosing,
-                        node=decision.culprit,
-                        named=named,
-                        earlier_failures=earlier,
-                    )
-                )
-            )
+            return self._confirmed(decision.culprit, posterior, earlier)
         wall = wall_between(search, known, decision.candidates) if isinstance(decision, OnlySkipped) else ""
         conclusion = without_culprit(
             search.loaded, decision, earlier, posterior=posterior, log=known.log, wall=wall
         )
         return Move(Concluding(conclusion, self.enclosing, search))
+
+    def _confirmed(self, node: int, posterior: Posterior, earlier: tuple[str, ...]) -> Move:
+        search = self.range_search
+        named = named_commit(search.loaded, node, float(posterior.belief.commits[node]))
+        under, notes = search.found_under, tuple[Notice, ...]()
+        if under is not None and under.culprit == node:
+            named = named.model_copy(update={"under": under.perturbation})
+        elif under is not None and under.culprit is not None:
+            shown = search.loaded.candidates[under.culprit]
+            text = f"{under.perturbation} shows another fault, since {shown[:12]}: without it the failure is not of it"
+            notes = (Notice(text),)
+        culprit = ConfirmedCulprit(
+            search=search, enclosing=self.enclosing, node=node, named=named, earlier_failures=earlier
+        )
+        return Move(CheckingParents(culprit), notes)
 
     def _decide(self, posterior: Posterior, known: Known, around: Circumstances) -> Round | Answer:
         search = self.range_search

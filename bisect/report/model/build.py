@@ -142,6 +142,7 @@ def _answer(rows: Rows, named: NamedCommit) -> AnswerCommit:
         confidence=named.confidence,
         merge=named.merge,
         version=named.version,
+        under=named.under,
         author=told.author if told else None,
         email=told.email if told else None,
         date=told.date if told else None,

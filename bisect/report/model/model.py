@@ -38,6 +38,8 @@ class AnswerCommit(CommitReference):
     """It has several parents."""
     version: str | None = None
     """The release that it stands for."""
+    under: str | None = None
+    """The perturbation under which it was found, and fails in every run."""
     author: str | None
     email: str | None
     date: datetime | None

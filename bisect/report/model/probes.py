@@ -88,7 +88,7 @@ def skipped_commits(rows: Rows) -> tuple[SkippedCommit, ...]:
                 reason=_NAMED if sha in rows.request.skip else "it pins no commit of a submodule",
             )
     for probe in rows.probes:
-        if probe.content in known or probe.phase is Phase.COUNTERFACTUAL or probe.verdict is None:
+        if probe.content in known or not probe.phase.is_as_asked or probe.verdict is None:
             continue
         skipped[probe.repository, probe.commit] = SkippedCommit(
             repository=probe.repository,

@@ -81,7 +81,9 @@ class Standing:
         """The commit of this repository that a probe had checked out, with all that is held for the range."""
         stage = self.stage
         if probe.stage_id == stage.id:
-            return None if probe.phase is Phase.COUNTERFACTUAL else probe.commit
+            return probe.commit if probe.phase.is_as_asked else None
+        if probe.phase is Phase.PERTURBED:
+            return None
         if stage.held and all(probe.revisions.get(name) == sha for name, sha in stage.held.items()):
             return probe.revisions.get(stage.repository)
         return None

@@ -29,9 +29,13 @@ _ALONE = Circumstances()
 
 def estimate_of(bisection: Bisection, *, builds: bool = True) -> Estimate | None:
     """What is to come of a bisection whose range is open; None where that cannot be said, as where runs contradict each
-    other. `builds`: the stack has steps, which build something."""
+    other, or under a perturbation. `builds`: the stack has steps, which build something."""
     search = bisection.state.search
-    if search is None or search.posterior(bisection.known, _ALONE).certain is None:
+    if (
+        search is None
+        or search.natural is not None
+        or search.posterior(bisection.known, _ALONE).certain is None
+    ):
         return None
     foreseen = _foreseen(bisection, search)
     return foreseen if builds or foreseen is None else replace(foreseen, builds=0)

@@ -90,7 +90,7 @@ def next_run(posterior: Posterior, *, confidence: float = 0.99, costs: Floats | 
     value = information if costs is None else information / costs
     best = int(np.argmax(np.where(information >= _LEAST_SHARE * information.max(), value, -1.0)))
     most = float((gain * posterior.testable * rerun_worth(posterior)).max())
-    lacking = _entropy_left(posterior) - _entropy_at(confidence, len(posterior.graph))
+    lacking = entropy_left(posterior) - _entropy_at(confidence, len(posterior.graph))
     if left < 1 or lacking / max(most, _LEAST_INFORMATION) > left:
         return Undecided(credible_set(posterior.belief, confidence), "bound" if left < 1 else "nothing tells")
     return Probe(GOOD_END if best == len(posterior.graph) else best, None)
@@ -193,7 +193,7 @@ def _entropy_at(confidence: float, commits: int) -> float:
     return float(entropy(np.array(confidence))) + (1 - confidence) * log2(max(1, commits))
 
 
-def _entropy_left(posterior: Posterior) -> float:
+def entropy_left(posterior: Posterior) -> float:
     """The entropy over all hypotheses, in bits; commits that no test can tell apart count as one."""
     belief = posterior.guess
     commits = belief.commits

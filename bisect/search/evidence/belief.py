@@ -1,7 +1,9 @@
 """What is believed of the hypotheses, and what runs would show under each."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from ..graph.graph import Floats, Integers
 
@@ -35,3 +37,24 @@ class Belief:
     environment: float
     fail_if_environment: float
     reruns: Reruns | None = None
+
+    def beginning_with(self, prior: "Prior") -> "Belief":
+        """What it would be, had the hypotheses been as probable beforehand as `prior` says."""
+        commits = self.commits * prior.commits * len(self.commits)
+        others = np.array([self.no_culprit, self.environment]) * prior.others
+        total = float(commits.sum() + others.sum())
+        return replace(
+            self,
+            commits=commits / total,
+            no_culprit=float(others[0]) / total,
+            environment=float(others[1]) / total,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Prior:
+    """What runs of another kind tell of the hypotheses beforehand. commits: how probable it is that each is to blame,
+    if any is; shape [n], of sum 1. others: the factor by which it is less probable that none is."""
+
+    commits: Floats
+    others: float

@@ -12,7 +12,7 @@ from ..graph.window import Window
 from ..model.explanation import Explanation, explain
 from ..model.groups import GOOD_END, Groups
 from ..model.rates import Rates
-from .belief import Belief, Reruns
+from .belief import Belief, Prior, Reruns
 from .blamed_file import BlamedFile
 from .knowledge import Knowledge, Observation, Outcome
 from .places import fresh_runs, log_one_rate, shared_trouble
@@ -41,6 +41,7 @@ class Posterior:
 
     weights: how likely each commit is thought to be to blame beforehand, in any unit; shape [n]; None if equally.
     They guide what is run (`guess`) and have no say in what is claimed (`belief`): wrong ones cost runs alone.
+    prior: what runs of another kind told beforehand, and has its say in what is claimed; None: all commits are alike.
     observations: all, in order.
     windows: between a change and its undoing.
     shared: how much reruns in one place share, from 0 to 1.
@@ -53,6 +54,7 @@ class Posterior:
     observations: tuple[Observation, ...]
     shared: float
     _groups: Groups
+    prior: Prior | None = None
     _tallies: Mapping[int, tuple[float, float]] = field(default_factory=dict[int, tuple[float, float]])
     _fails: tuple[float, ...] = ()
     _passes: tuple[float, ...] = ()
@@ -65,6 +67,7 @@ class Posterior:
         rates: Rates,
         *,
         weights: Floats | None = None,
+        prior: Prior | None = None,
         windows: Sequence[Window] = (),
         observations: Iterable[Observation] = (),
     ) -> "Posterior":
@@ -74,7 +77,7 @@ class Posterior:
         """
         if weights is not None and (weights.shape != (len(graph),) or not (weights > 0).all()):
             raise ValueError(f"expected {len(graph)} positive prior weights, one a commit, found {weights}")
-        posterior = cls(graph, rates, weights, tuple(windows), (), 0.0, Groups.start(graph))
+        posterior = cls(graph, rates, weights, tuple(windows), (), 0.0, Groups.start(graph), prior)
         for observation in observations:
             posterior = posterior.observe(observation)
         return posterior
@@ -86,7 +89,9 @@ class Posterior:
         if shared == self.shared:
             return self._count(observation)
         start = Groups.start(self.graph)
-        posterior = Posterior(self.graph, self.rates, self.weights, self.windows, (), shared, start)
+        posterior = Posterior(
+            self.graph, self.rates, self.weights, self.windows, (), shared, start, self.prior
+        )
         for seen in observations:
             posterior = posterior._count(seen)
         return posterior
@@ -190,7 +195,7 @@ class Posterior:
 
     @cached_property
     def belief(self) -> Belief:
-        """What the runs so far tell, all commits alike beforehand."""
+        """What the runs so far tell, all commits alike beforehand, or as probable as `prior` says."""
         groups, explanation = self._groups, self._explanation
         fails, passes = self._since
         moments = np.array(self._evidence_before) + _log_moved(fails[:-1], passes[:-1])
@@ -208,7 +213,7 @@ class Posterior:
         mass /= mass.sum()
         commits, no_culprit, moved = np.split(mass, [len(groups.share), len(groups.share) + 1])
         since = _mean_rate(fails, passes)[: len(moved)]
-        return Belief(
+        belief = Belief(
             commits=(commits / groups.share)[groups.of_commit] / len(self.graph),
             fail_if_bad=explanation.fail_if_bad[groups.of_commit],
             fail_if_good=explanation.fail_if_good[groups.of_commit],
@@ -220,6 +225,7 @@ class Posterior:
             fail_if_environment=float(moved @ since / moved.sum()) if moved.any() else 0.5,
             reruns=Reruns(groups.of_commit, explanation.reruns),
         )
+        return belief if self.prior is None else belief.beginning_with(self.prior)
 
     @cached_property
     def guess(self) -> Belief:

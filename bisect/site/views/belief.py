@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from ....store.vocabulary import Phase, Seeks
+from ....store.vocabulary import Seeks
 from ...commits.lines import candidates_on_line
 from ...commits.range import outcome_of
 from ...engine.evidence import RangeEvidence
@@ -171,6 +171,6 @@ def _pins(outer: Standing, pinned: str, culprit: str) -> dict[bool, str]:
     pins: dict[bool, str] = {}
     for changed, sha in ((True, culprit), (False, outer.parents(culprit)[0])):
         for probe in outer.runs.get(outer.of(sha), ()):
-            if probe.stage_id == outer.stage.id and probe.phase is not Phase.COUNTERFACTUAL:
+            if probe.stage_id == outer.stage.id and probe.phase.is_as_asked:
                 pins[changed] = probe.revisions[pinned]
     return pins

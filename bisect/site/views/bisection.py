@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ....runner.localization.answer import read_divergence
 from ....runner.localization.divergence import Divergence
 from ....store.tables.bisections import ProbeRow
-from ....store.vocabulary import BisectionOutcome, Judgement, Phase
+from ....store.vocabulary import BisectionOutcome, Judgement
 from ...report.ends import ToldEnd, is_about_an_end, to_check, told_ends
 from ...report.model.build import report_of_rows
 from ...report.model.model import Report
@@ -125,7 +125,7 @@ def _curves(standing: Standing, index_of: dict[str, int]) -> tuple[plots.Curve, 
     points: dict[tuple[str, str], list[plots.Point]] = {}
     for sha, probes in standing.runs.items():
         for probe in probes:
-            if probe.phase is Phase.COUNTERFACTUAL:
+            if not probe.phase.is_as_asked:
                 continue
             for output, values in (probe.metrics or {}).items():
                 for name, value in values.items():

@@ -7,8 +7,8 @@ import pytest
 from precision_bisect.bisect.commits.moved_pin import MovedPin
 from precision_bisect.bisect.engine.needs import Needs, Notice
 from precision_bisect.bisect.engine.states.answer.enclosing import Through, TookAway
+from precision_bisect.bisect.engine.states.begin.opening import OpeningRange
 from precision_bisect.bisect.engine.states.descending import Descending
-from precision_bisect.bisect.engine.states.opening import OpeningRange
 from precision_bisect.bisect.engine.states.state import Enter, Move
 from precision_bisect.bisect.result import Conclusion
 from precision_bisect.bisect.search.model.groups import GOOD_END

@@ -8,8 +8,8 @@ from precision_bisect.bisect.engine.history import FirstParents
 from precision_bisect.bisect.engine.known import Known
 from precision_bisect.bisect.engine.needs import GivenData, GoodEnd, Needs, SavedData
 from precision_bisect.bisect.engine.priority.circumstances import Circumstances
-from precision_bisect.bisect.engine.states.good_end import FindingGoodEnd, _nothing_passes
-from precision_bisect.bisect.engine.states.opening import OpeningRange
+from precision_bisect.bisect.engine.states.begin.good_end import FindingGoodEnd, _nothing_passes
+from precision_bisect.bisect.engine.states.begin.opening import OpeningRange
 from precision_bisect.bisect.engine.states.state import Move, Wait
 from precision_bisect.runner.errors import EndsError
 from precision_bisect.store.vocabulary import Judgement

@@ -4,15 +4,15 @@ from dataclasses import dataclass, replace
 
 from typing_extensions import override
 
-from ....runner.errors import EndsError
-from ..evidence import RangeEvidence, new_end, old_end
-from ..history import AskRange
-from ..known import Known
-from ..priority.circumstances import Circumstances
-from ..priority.promise import Promise
-from ..range_search import RangeSearch
-from .data import FreezingData
-from .state import Advance, BeforeEnds, BisectionState, Move, load_all
+from .....runner.errors import EndsError
+from ...evidence import RangeEvidence, new_end, old_end
+from ...history import AskRange
+from ...known import Known
+from ...priority.circumstances import Circumstances
+from ...priority.promise import Promise
+from ...range_search import RangeSearch
+from ..data import FreezingData
+from ..state import Advance, BeforeEnds, BisectionState, Move, load_all
 
 
 @dataclass(frozen=True, kw_only=True)

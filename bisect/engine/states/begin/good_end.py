@@ -5,24 +5,24 @@ from dataclasses import dataclass
 
 from typing_extensions import override
 
-from ....runner.errors import EndsError
-from ....store.vocabulary import Judgement, Phase
-from ....store.words import plural
-from ...search.choose.bound import worth_waiting
-from ...search.choose.gallop import GallopTo, NothingPasses, Passes, gallop
-from ...search.evidence.knowledge import Observation, Outcome
-from ...search.evidence.posterior import Posterior
-from ...search.graph.graph import CommitGraph
-from ...search.model.groups import GOOD_END
-from ..history import AskFirstParents, AskTarget, FirstParents
-from ..known import Known
-from ..needs import GoodEnd, Needs, Notice
-from ..priority.circumstances import Circumstances
-from ..probes import Target, WantedProbe
-from .data import frozen_data
-from .judging import judged, never_shown, one_probe, require_judged
+from .....runner.errors import EndsError
+from .....store.vocabulary import Judgement, Phase
+from .....store.words import plural
+from ....search.choose.bound import worth_waiting
+from ....search.choose.gallop import GallopTo, NothingPasses, Passes, gallop
+from ....search.evidence.knowledge import Observation, Outcome
+from ....search.evidence.posterior import Posterior
+from ....search.graph.graph import CommitGraph
+from ....search.model.groups import GOOD_END
+from ...history import AskFirstParents, AskTarget, FirstParents
+from ...known import Known
+from ...needs import GoodEnd, Needs, Notice
+from ...priority.circumstances import Circumstances
+from ...probes import Target, WantedProbe
+from ..data import frozen_data
+from ..judging import judged, never_shown, one_probe, require_judged
+from ..state import Advance, BisectionState, Move, Wait, load_all
 from .opening import OpeningRange
-from .state import Advance, BisectionState, Move, Wait, load_all
 
 _OUTCOMES: Mapping[Judgement, Outcome] = {
     Judgement.GOOD: Outcome.GOOD,
