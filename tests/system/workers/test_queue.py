@@ -44,11 +44,11 @@ def row_of(line: SlowLine, number: int) -> SubmissionRow:
     return row
 
 
-def lose(url: str) -> None:
-    """As if the workers of all that runs had not been heard of for longer than their leases."""
+def lose(url: str, *numbers: int) -> None:
+    """As if the workers of these submissions had not been heard of for longer than their leases."""
     with open_store(url).begin() as session:
         past = store_now(session) - timedelta(seconds=1)
-        running = SubmissionRow.state == SubmissionState.RUNNING
+        running = (SubmissionRow.state == SubmissionState.RUNNING) & SubmissionRow.id.in_(numbers)
         session.execute(update(SubmissionRow).where(running).values(lease=past))
 
 
@@ -72,7 +72,7 @@ def test_a_worker_that_is_killed_takes_its_bisection_along_and_the_next_one_goes
     psutil.wait_procs(line.processes(), timeout=60)
     assert line.processes() == []
     assert row_of(line, number).state is SubmissionState.RUNNING
-    lose(line.store)
+    lose(line.store, number)
     line.let_go()
     worker = line.start("worker")
     watched = line.run("watch", str(number))
@@ -137,7 +137,7 @@ def test_a_worker_whose_lease_another_one_has_stops(make: Callable[..., SlowLine
     assert first.stderr is not None
     line.hold.wait(first)
     os.kill(first.pid, signal.SIGSTOP)
-    lose(line.store)
+    lose(line.store, number)
     queue = QueueJournal(open_store(line.store))
     assert queue.take(QueueWorker(name="x", host="x", place="elsewhere")) is None
     assert row_of(line, number).state is SubmissionState.QUEUED
