@@ -35,7 +35,7 @@ from ..engine.known import BisectionQuestion
 from ..engine.log import ProbeLog
 from ..engine.needs import Confirming, GivenData, GoodEnd, Narrowed, Needs, Note, Notice, SavedData
 from ..engine.priority.circumstances import Circumstances
-from ..engine.probes import FinishedProbe, RunningProbe, WantedProbe
+from ..engine.probes import FinishedProbe, RunningProbe, Target, WantedProbe
 from ..plan.question import views
 from ..plan.request import BisectRequest
 from ..result import Conclusion
@@ -74,6 +74,7 @@ class DrivenBisection:
         self._workspace = workspace
         self._golden_store = home.golden
         self._probes = directory / "probes"
+        self._ahead = directory / "ahead"
         self._progress = progress
         self._held = held
         self._history = HistoryReader(request, workspace=workspace, content=content, revisions=revisions)
@@ -179,6 +180,11 @@ class DrivenBisection:
         )
         self._progress.standing(self.bisection)
         return PlannedProbe(running=running, request=request)
+
+    def ahead(self, planned: PlannedProbe, target: Target) -> ProbeRequest:
+        """What a worker is asked who builds a target ahead of its run, as it is asked for another probe."""
+        revisions = self._history.revisions_of(target)
+        return replace(planned.request, revisions=revisions, golden=None, directory=self._ahead)
 
     def again(self, planned: PlannedProbe, why: str) -> None:
         """Note that a probe is started anew."""

@@ -7,10 +7,11 @@ import time
 from collections import deque
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from ...runner.errors import UserError
+from ...runner.probe.probe import RUNNING
 from ...runner.probe.records import ProbeRequest, ProbeResult
 from ...runner.probe.workers.pool import Event, Lost, MadeAgain
 from ...runner.probe.workers.worker import Activity, Done
@@ -20,9 +21,10 @@ from ..engine.needs import Needs
 from ..engine.priority.circumstances import Circumstances, Suspicion
 from ..engine.priority.costs import Timings, costs_beside
 from ..engine.priority.promise import Promise
-from ..engine.probes import RunningProbe, WantedProbe
+from ..engine.probes import RunningProbe, Target, WantedProbe
 from ..result import Conclusion
 from .budget import BudgetSpentError
+from .view.estimate import next_build
 
 MOST_OPEN = 12
 """Bisections at once: each holds a lock, on PostgreSQL a connection too."""
@@ -49,6 +51,22 @@ class Workers(Protocol):
         ...
 
 
+class BuildsAhead(Protocol):
+    """Who builds while cases run. Each method raises `UserError` where no build can be made."""
+
+    def begin(self, request: ProbeRequest) -> None:
+        """Begin a build, in place of the one before."""
+        ...
+
+    def stop(self) -> None:
+        """Stop the build that is under way, if any: what it has made so far is kept."""
+        ...
+
+    def catch_up(self) -> None:
+        """Take note of what has happened."""
+        ...
+
+
 @dataclass(frozen=True, kw_only=True)
 class PlannedProbe:
     """A probe that counts as started, and what a worker is asked for it."""
@@ -71,6 +89,14 @@ class Driven(Protocol):
 
     def plan(self, wanted: WantedProbe) -> PlannedProbe:
         """Note that a probe starts."""
+        ...
+
+    def ahead(self, planned: PlannedProbe, target: Target) -> ProbeRequest:
+        """What a worker is asked who builds a target ahead of its run, as it is asked for another probe."""
+        ...
+
+    def notice(self, text: str) -> None:
+        """Keep a sentence for the report, and show it."""
         ...
 
     def again(self, planned: PlannedProbe, why: str) -> None:
@@ -145,10 +171,15 @@ class Loop:
         built: Collection[str] = (),
         known_culprits: Iterable[tuple[str, str]] = (),
         together: bool = False,
+        ahead: BuildsAhead | None = None,
     ) -> None:
         """`built` are contents that were built before, `known_culprits` repository and commit of culprits that are
-        known, `together` tells that several bisections may pay for a build together."""
+        known, `together` tells that several bisections may pay for a build together. With `ahead` the next build is
+        begun while nothing but cases runs."""
         self._workers = workers
+        self._ahead = ahead
+        self._at_case: set[int] = set()
+        """The probes whose cases run now."""
         self._built = {*built}
         self._known = [(repository, {sha: 1.0}) for repository, sha in known_culprits]
         self._together = together
@@ -231,6 +262,9 @@ class Loop:
                     self._cancel(each, ordinals[ordinal])
                 if needs.start or not needs.cancel:
                     break
+            if self._ahead is not None and needs.start:
+                # What is built now is waited for: it has the machine alone.
+                self._ahead.stop()
             for wanted in needs.start:
                 each.task.permit()
                 planned = each.driven.plan(wanted)
@@ -276,6 +310,9 @@ class Loop:
         match event:
             case Activity(number=number, slot=slot, text=text):
                 each.driven.activity(each.probes[number], slot, text)
+                if text == RUNNING:
+                    self._at_case.add(number)
+                self._look_ahead(each)
             case Done(number=number, result=result):
                 assert result is not None
                 planned = each.probes.pop(number)
@@ -290,6 +327,23 @@ class Loop:
             case MadeAgain(number=number, why=why):
                 planned = each.probes[number]
                 each.driven.again(planned, f"run {planned.running.number}: {why}")
+
+    def _look_ahead(self, each: _Open) -> None:
+        """Begin the build that is probably needed next, where cases are all that runs."""
+        if self._ahead is None:
+            return
+        try:
+            self._ahead.catch_up()
+            if not self._at_case.issuperset(each.probes) or len(self._open) > 1:
+                return
+            # As it will be asked once these cases have ended.
+            around = replace(self._around(each), workers=self._workers.jobs)
+            target = next_build(each.driven.bisection, around)
+            if target is not None:
+                self._ahead.begin(each.driven.ahead(next(iter(each.probes.values())), target))
+        except UserError as error:
+            self._ahead = None
+            each.driven.notice(f"builds are not begun ahead any more: {error}")
 
     def _cancel(self, each: _Open, number: int) -> None:
         planned = each.probes.pop(number)

@@ -4,7 +4,7 @@ import os
 import sys
 import time
 from collections.abc import Generator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,11 +18,13 @@ from ...runner.case.runtime_dir import freeze_runtime_dir
 from ...runner.errors import EndsError, UserError
 from ...runner.probe.farm.dask_engine import DaskEngine
 from ...runner.probe.farm.farm import Farm
+from ...runner.probe.workers.ahead import AheadBuilder
 from ...runner.probe.workers.backends import Backend, scheduler_address
 from ...runner.probe.workers.pool import WorkerPool
 from ...runner.probe.workers.worker import Setup
 from ...runner.stack.checkout import checkout_root
 from ...runner.stack.stack import Stack
+from ...runner.workspace.environment import EnvironmentReader
 from ...runner.workspace.home import Home
 from ...runner.workspace.workspace import Workspace
 from ...store.database import StoreError, open_store
@@ -164,7 +166,8 @@ class StoredBisection:
             build_store=options.build_store,
         ) as workers:
             try:
-                Loop(self._judges(workers)).run([alone])
+                with builds_ahead(self.request, self._home, options) as ahead:
+                    Loop(self._judges(workers), ahead=ahead).run([alone])
             except EndsError as error:
                 finding = merge_base_finding(self.request, self.journal.probes.finished())
                 if finding is None:
@@ -268,6 +271,19 @@ def open_workers(
         build_store=build_store,
     )
     return WorkerPool(setup, jobs=jobs, backend=backend)
+
+
+def builds_ahead(
+    request: BisectRequest, home: Home, options: DriveOptions
+) -> AbstractContextManager[AheadBuilder | None]:
+    """Who builds on this machine while the case runs, to be entered. None where that would disturb the case, or where
+    no tool keeps what is compiled: what is built in one slot, and stopped, would then be lost for the other."""
+    stack = request.stack
+    undisturbed = stack.platforms[request.platform].undisturbed
+    if options.backend != "loky" or undisturbed or not EnvironmentReader(stack).keeps_objects():
+        return nullcontext()
+    setup = Setup(stack=stack, home=home, variables=dict(os.environ), share=options.jobs)
+    return AheadBuilder(lambda: WorkerPool(setup, jobs=1, backend="loky"))
 
 
 def open_sessions(url: str) -> sessionmaker[DatabaseSession]:

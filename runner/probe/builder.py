@@ -21,6 +21,8 @@ from .builds.build_cache import BuildCache
 from .builds.build_store import BuildStore
 from .builds.shared_builds import SharedBuilds
 
+_GENTLY = ("nice", "-n", "19")
+
 _KEPT_OUTPUT = 400
 """Lines of a failing step that are classified: compilers put the cause first, pip and make put it last."""
 
@@ -83,11 +85,13 @@ class Builder:
         values: Mapping[str, str],
         logs: Path,
         on_step: Callable[[str], None],
+        gently: bool = False,
     ) -> BuiltToolchain | FailedBuild:
         """Bring the slot, checked out at `revisions`, to where the case can run.
 
         `surroundings` is the environment's description (part of the key), `environment` the processes' variables,
-        `values` those of the placeholders. Raises `InterruptedWorkError`.
+        `values` those of the placeholders; `gently` leaves the machine to all that runs besides. Raises
+        `InterruptedWorkError`.
         """
         begun = time.monotonic()
         self._cache.begin()
@@ -108,7 +112,9 @@ class Builder:
                     # What stands there is of another key: a step that makes nothing must not pass it off as its own.
                     for output in outputs:
                         remove(output)
-                    failure = self._run(slot, name, environment=environment, values=values, logs=logs)
+                    failure = self._run(
+                        slot, name, environment=environment, values=values, logs=logs, gently=gently
+                    )
                     if isinstance(failure, FailedBuild):
                         return failure
                     step_seconds[name] = failure
@@ -118,15 +124,10 @@ class Builder:
                     if outputs:
                         self._cache.save(key, outputs)
             slot.record(name, key)
-        if step_seconds:
-            source = BuildSource.BUILT
-        elif restored:
-            source = BuildSource.CACHED
-        else:
-            source = BuildSource.PRESENT if keys else BuildSource.NONE
+        there = BuildSource.PRESENT if keys else BuildSource.NONE
         return BuiltToolchain(
             key=digest(keys),
-            source=source,
+            source=BuildSource.BUILT if step_seconds else BuildSource.CACHED if restored else there,
             seconds=time.monotonic() - begun,
             step_seconds=step_seconds,
             trouble=self._cache.trouble,
@@ -156,14 +157,21 @@ class Builder:
         )
 
     def _run(
-        self, slot: Slot, name: str, *, environment: Mapping[str, str], values: Mapping[str, str], logs: Path
+        self,
+        slot: Slot,
+        name: str,
+        *,
+        environment: Mapping[str, str],
+        values: Mapping[str, str],
+        logs: Path,
+        gently: bool,
     ) -> FailedBuild | float:
         step = self._stack.steps[name]
         output = _Output()
         slot.begin_step(name)
         finished = execute(
             Command(
-                argv=[fill(word, values) for word in step.command],
+                argv=[*(_GENTLY if gently else ()), *(fill(word, values) for word in step.command)],
                 cwd=slot.directory / fill(step.cwd, values),
                 environment=environment,
                 timeout=step.timeout,

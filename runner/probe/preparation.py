@@ -95,6 +95,7 @@ class Preparation:
             values=values,
             logs=request.directory,
             on_step=lambda step: self._says(f"building {step}"),
+            gently=request.build_only,
         )
         variables = with_perturbation(self._stack, request.revisions).case.variables
         own = {name: fill(text, values) for name, text in variables.items()}

@@ -139,6 +139,8 @@ class Prober:
             log = request.directory / f"build-{built.step}.log.gz"
             not_run = self._not_run(built.classification, prepared, log=log)
             return replace(not_run, ending=built.ending, build_seconds=built.seconds)
+        if request.build_only:
+            return self._not_run(NOT_JUDGED, prepared, log=request.directory / "run.log.gz", toolchain=built)
         return self._run(request, prepared, built)
 
     def _run(self, request: ProbeRequest, prepared: Prepared, toolchain: BuiltToolchain) -> ProbeResult:

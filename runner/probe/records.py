@@ -30,6 +30,8 @@ class ProbeRequest:
     directory: Path
     by_hand: bool = False
     """Whether it is built, and left to a person to run."""
+    build_only: bool = False
+    """Whether it is built ahead, below the priority of all else, and not run."""
 
 
 @dataclass(frozen=True, kw_only=True)

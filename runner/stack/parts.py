@@ -214,6 +214,8 @@ class Tool(Model):
     """Set for every step and run where the tool is found, such as cmake's compiler launcher for ccache."""
     hint: str = ""
     """How to get it, shown by `doctor`."""
+    keeps_objects: bool = False
+    """It keeps what is compiled for all slots (ccache). Where one is found that does, builds are begun ahead."""
 
 
 class Environment(Model):
@@ -302,6 +304,8 @@ class Platform(Model):
     """A board is leased: one run at a time, whichever bisection it belongs to."""
     needs: tuple[str, ...] = ()
     """Inherited variables without which nothing can be built or run for it."""
+    undisturbed: bool = False
+    """Nothing is built ahead while a case runs on it."""
 
 
 class Schedule(Model):

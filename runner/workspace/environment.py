@@ -68,6 +68,11 @@ class EnvironmentReader:
                 own |= tool.variables
         return own
 
+    def keeps_objects(self) -> bool:
+        """Whether a tool is here that keeps what is compiled for all slots."""
+        tools = self._environment.tools.values()
+        return any(tool.keeps_objects and self.version(tool) is not None for tool in tools)
+
     def version(self, tool: Tool) -> str | None:
         """The first line that a tool prints of itself, None where it is missing or fails."""
         program = shutil.which(tool.command[0], path=self._inherited.get("PATH"))

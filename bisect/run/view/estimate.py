@@ -19,6 +19,7 @@ from ...engine.log import ProbeLog
 from ...engine.needs import Needs
 from ...engine.priority.circumstances import Circumstances
 from ...engine.priority.costs import Timings
+from ...engine.probes import Target
 from ...engine.range_search import RangeSearch
 from ...search.model.groups import GOOD_END
 from .rehearsal import Rehearsal
@@ -39,6 +40,25 @@ def estimate_of(bisection: Bisection, *, builds: bool = True) -> Estimate | None
         return None
     foreseen = _foreseen(bisection, search)
     return foreseen if builds or foreseen is None else replace(foreseen, builds=0)
+
+
+def next_build(bisection: Bisection, around: Circumstances) -> Target | None:
+    """What has probably to be built next, once the runs in flight have ended; None where it is built, or where that
+    cannot be said."""
+    search = bisection.state.search
+    if search is None:
+        return None
+    try:
+        wanted = Rehearsal(bisection, _one_to_blame(bisection, search)).next_wanted(around)
+    except UserError:
+        return None
+    if wanted is None:
+        return None
+    log, build_of = bisection.known.log, search.loaded.build_of
+    running = (probe.wanted.target.content for probe in log.running)
+    built = (seen.content for seen in log.ended if seen.times.was_built)
+    there = {build_of(each) for each in (*around.built, *running, *built)}
+    return None if build_of(wanted.target.content) in there else wanted.target
 
 
 def opened(question: BisectionQuestion, loaded: LoadedRange) -> Bisection | None:

@@ -41,6 +41,16 @@ class Rehearsal:
                 return
             self._give(needs)
 
+    def next_wanted(self, around: Circumstances) -> WantedProbe | None:
+        """The first run that it asks for; None where it has come to its end, or what is asked of git decides.
+
+        Raises `UserError` where the bisection would.
+        """
+        self.bisection, needs = self.bisection.next(around)
+        if isinstance(needs, Needs) and needs.freeze is not None:
+            self.bisection, needs = self.bisection.after(DataFrozen()).next(around)
+        return needs.start[0] if isinstance(needs, Needs) and needs.start else None
+
     def _give(self, needs: Needs) -> None:
         if needs.freeze is not None:
             self.bisection = self.bisection.after(DataFrozen())

@@ -189,6 +189,14 @@ class WorkerPool:
                 raise AssertionError(message)
         return None
 
+    def catch_up(self, *, timeout: float = 0.0) -> None:
+        """Take note of what has happened so far, whatever it tells of probes; while there is no worker, wait as long as
+        this for one. Raises as `next_event`."""
+        if not self._workers:
+            self.next_event(timeout=timeout)
+        while not self._inbox.empty():
+            self.next_event(timeout=0)
+
     def _assign(self) -> None:
         for worker in self._workers:
             if worker.number is None and self._waiting:

@@ -196,6 +196,7 @@ class SimulatedBisection:
     on_needs: Callable[[Needs], None] = ignore
     on_start: Callable[["SimulatedBisection", WantedProbe], None] = lambda simulated, wanted: None
     answers: Mapping[type, Callable[[Any], HistoryAnswer]] = field(default_factory=dict[type, Any])
+    notices: list[str] = field(default_factory=list[str])
     started: list[str] = field(default_factory=list[str])
     """The contents of all probes, in the order of their starts."""
     bisection: Bisection = field(init=False)
@@ -253,6 +254,12 @@ class SimulatedBisection:
         running = RunningProbe(number=self._first + len(self.started) - 1, wanted=wanted)
         self.bisection = self.bisection.after(ProbeStarted(running))
         return PlannedProbe(running=running, request=cast(ProbeRequest, wanted))
+
+    def ahead(self, planned: PlannedProbe, target: Target) -> ProbeRequest:
+        return cast(ProbeRequest, replace(planned.running.wanted, target=target))
+
+    def notice(self, text: str) -> None:
+        self.notices.append(text)
 
     def again(self, planned: PlannedProbe, why: str) -> None:
         return None
