@@ -25,6 +25,8 @@ from rich.text import Text
 _DOCS = Path(__file__).parent
 _WIDTHS = (80, 120)
 _HEIGHT = 64
+_PLACES = ("PRECISION_BISECT_", "XDG_")
+"""How variables begin that say where the tool keeps what is its own: here that is what a new user has."""
 _TOOL = Path(sys.executable).with_name("bisect-precision")
 _MIDDLE = re.compile(r"\b[23] steps?\b")
 """What the picture shows when about half of the search is done."""
@@ -96,13 +98,14 @@ def write_picture(lines: list[Text], width: int) -> Path:
 
 def main() -> None:
     """Bisect the same demo stack once on each terminal, and write what it showed."""
-    with tempfile.TemporaryDirectory() as name, contextlib.chdir(name):
+    with tempfile.TemporaryDirectory(prefix="demo-") as name, contextlib.chdir(name):
         folder = Path(name)
         words = make_demo(folder)
         for width in _WIDTHS:
             environment = {
-                **os.environ,
-                "PRECISION_BISECT_HOME": str(folder / "home"),
+                **{name: text for name, text in os.environ.items() if not name.startswith(_PLACES)},
+                "HOME": str(folder / "home" / str(width)),
+                "PATH": f"{_TOOL.parent}{os.pathsep}{os.environ['PATH']}",
                 "TERM": "xterm-256color",
                 "COLUMNS": str(width),
                 "LINES": str(_HEIGHT),

@@ -148,6 +148,10 @@ def heat_text(heat: HeatMap) -> Text:
     return text
 
 
+def _cosine(cosine: float) -> str:
+    return "none, for one of both is zero or not finite" if math.isnan(cosine) else f"{cosine:.9f}"
+
+
 def _statistics(found: Statistics) -> Text:
     shape = "x".join(str(extent) for extent in found.shape) or "scalar"
     share = found.over / max(found.numel, 1)
@@ -159,7 +163,7 @@ def _statistics(found: Statistics) -> Text:
         ("max rel error", _relative(found)),
         ("max ulp distance", f"{found.max_distance} at {_index(found.max_distance_index)}"),
         ("rmse, mean", f"{found.rmse:.6g}, {found.mean_error:.6g} (signed {found.mean_difference:+.6g})"),
-        ("relative L2, cosine", f"{found.relative_l2:.6g}, {found.cosine:.9f}"),
+        ("relative L2, cosine", f"{found.relative_l2:.6g}, {_cosine(found.cosine)}"),
         ("sums", f"{found.sum_actual:.9g} against {found.sum_expected:.9g}"),
         ("abs error at", _levels(found.error_quantiles)),
         ("rel error at", _levels(found.relative_quantiles)),

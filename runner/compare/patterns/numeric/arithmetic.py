@@ -85,7 +85,7 @@ def times_zero(scene: Scene) -> Iterator[PatternMatch]:
         confidence=confidence(
             hits=hits, total=found.size, chance=scene.accident.chance(zeros), cost=math.log(2)
         ),
-        evidence=f"{hits} of {found.size} wrong elements are 0 times the expected, with their signs",
+        evidence=f"{hits} of {found.size} wrong elements are zero: 0 times the expected, with their signs",
     )
 
 

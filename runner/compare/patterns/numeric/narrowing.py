@@ -57,9 +57,14 @@ def _narrowing_chance(scene: Scene, narrow: Narrowing, at: Array) -> float:
     """How often wrong elements, sampled `at` places, are the narrowed ones by accident."""
     narrowed = narrow(scene.wrong_expected[at])
     if not np.isfinite(narrowed).any():
-        # All are out of range: what tells is that no element within it is wrong.
-        expected = scene.expected.ravel()
-        return share(~np.isfinite(narrow(expected[evenly(expected.size)])))
+        # All are out of range: what tells is that no element within it is wrong, nor as precise as before.
+        everywhere = evenly(scene.expected.size)
+        expected, actual = scene.expected.ravel()[everywhere], scene.actual.ravel()[everywhere]
+        through = narrow(expected)
+        rounded = np.isfinite(through) & (through != expected)
+        if share(actual[rounded] == expected[rounded]) > 0.5:
+            return 1.0
+        return share(~np.isfinite(through))
     there = np.array(scene.wanted_bits)
     there[at] = bits(scene.dtype, encode(scene.dtype, narrowed))
     return scene.accident.chance(there)

@@ -89,8 +89,8 @@ def _turned(scene: Scene, what: str, second: Array, pairings: int) -> Iterator[P
     error = actual - expected
     step = SPACING[scene.dtype]
     length = np.hypot(*expected)
-    # A pair whose elements keep their sizes is not turned but negated in part.
-    resized = (np.abs(actual) != np.abs(expected)).any(axis=0)
+    # A pair whose elements keep their sizes, or exchange them, is not turned but negated in part, or moved.
+    resized = (np.sort(np.abs(actual), axis=0) != np.sort(np.abs(expected), axis=0)).any(axis=0)
     large = np.hypot(*error) > _TURNED * step * length
     moved = resized & large & np.isfinite(length) & np.isfinite(error).all(axis=0)
     if np.count_nonzero(moved) < 0.5 * at.size:

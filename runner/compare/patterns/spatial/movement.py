@@ -36,13 +36,15 @@ def shifted(scene: Scene) -> Iterator[PatternMatch]:
     hits = int(np.count_nonzero(scene.found_bits == there))
     rows, rest = divmod(abs(main), scene.columns)
     distance = f"{abs(main)} elements" if rest or not rows else f"{rows} rows"
+    halves = wraps and 2 * abs(main) == scene.columns
+    wrapping = ", wrapping around" + (": halves of rows that changed places" if halves else "")
     yield PatternMatch(
         pattern=Pattern.SHIFTED,
         confidence=moved_confidence(
             scene, there, hits, math.log(2 * wanted.size), _moved_matrix(scene, main)
         ),
         evidence=f"{hits} of {places.size} wrong elements are those {distance} "
-        f"{'further on' if main > 0 else 'further back'}{', wrapping around' if wraps else ''}",
+        f"{'further on' if main > 0 else 'further back'}{wrapping if wraps else ''}",
     )
 
 

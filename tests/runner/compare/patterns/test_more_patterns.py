@@ -115,6 +115,35 @@ def test_reversed_axis(dtype: DType, axis: int | tuple[int, int]) -> None:
     assert words in first(Pattern.REVERSED, planted(expected, wrong, PART), expected).evidence
 
 
+def patterns_of(actual: torch.Tensor, expected: torch.Tensor) -> list[Pattern]:
+    return [found.pattern for found in recognize(view_of(actual), view_of(expected), Tolerance())]
+
+
+@pytest.mark.parametrize("heads", [[0, 2, 1, 3], [3, 1, 2, 0]])
+def test_two_slices_that_changed_places_are_no_reversal(heads: list[int]) -> None:
+    expected = normal(DType.FLOAT32, shape=(2, 4, 16, 64))
+    assert patterns_of(expected[:, heads], expected)[0] is Pattern.PERMUTED_BLOCKS
+    assert patterns_of(expected[:, [3, 2, 1, 0]], expected)[0] is Pattern.REVERSED
+
+
+def test_halves_of_a_head_that_changed_places_are_not_turned() -> None:
+    expected = normal(DType.FLOAT32, shape=(2, 4, 16, 128))
+    actual = expected.clone()
+    actual[:, 2] = torch.cat([expected[:, 2, :, 64:], expected[:, 2, :, :64]], -1)
+    assert "halves of rows that changed places" in first(Pattern.SHIFTED, actual, expected).evidence
+    assert Pattern.SIGN_PAIRS not in patterns_of(actual, expected)
+
+
+def test_infinities_beside_precise_values_did_not_go_through_a_narrower_type() -> None:
+    """An fp16 that becomes Inf where it should stop at its largest; one that went through float8 is rounded too."""
+    expected = (normal(DType.FLOAT32) * 30_000).clamp(-65504, 65504).half()
+    actual = torch.where(expected.abs() == 65504, expected * 2, expected)
+    assert Pattern.NARROWER_TYPE not in patterns_of(actual, expected)
+    small = normal(DType.FLOAT32) * 30_000
+    found = recognize(view_of(small.half().float()), view_of(small), Tolerance(rtol=1e-2, atol=1e-2))
+    assert found[0].pattern is Pattern.NARROWER_TYPE
+
+
 @pytest.mark.parametrize("dtype", each(NUMBERS))
 def test_swapped_rows_and_columns(dtype: DType) -> None:
     expected = normal(dtype)
