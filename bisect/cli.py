@@ -180,6 +180,7 @@ def nightly(options: NightlyOptions) -> None:
             store=options.store,
             budget=options.budget,
             jobs=options.jobs,
+            submit=options.submit,
             fail_on=FailOn(options.fail_on),
             quiet=options.quiet,
             as_json=options.as_json,

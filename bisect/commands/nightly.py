@@ -2,20 +2,25 @@
 
 import sys
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 from rich.console import Console
+from sqlalchemy.orm import Session, sessionmaker
 
-from ...runner.workspace.home import user_home
+from ...runner.workspace.home import Home, user_home
 from ...store.database import sqlite_url
+from ...store.journals.queue.submissions import QueueJournal, Submission
 from ..nightly.config import load_config
 from ..nightly.limits import Limits
 from ..nightly.night import folder_of, run_night
 from ..nightly.outcome import FailOn, exit_code
+from ..nightly.regressions.tasks import Submitted
 from ..nightly.terminal import print_night
 from ..run.session import open_sessions
 from .errors import run_command
+from .service.place import place_of
 from .signals import terminated_like_interrupted
 
 
@@ -25,6 +30,7 @@ def run_nightly(
     store: str | None,
     budget: float | None,
     jobs: int = 1,
+    submit: bool = False,
     fail_on: FailOn = FailOn.ANY,
     quiet: bool = False,
     as_json: bool = False,
@@ -39,14 +45,16 @@ def run_nightly(
         folder.mkdir(parents=True, exist_ok=True)
         try:
             with FileLock(folder / f"{config.job}.lock", blocking=False), terminated_like_interrupted():
+                sessions = open_sessions(store or sqlite_url(home.store))
                 report = run_night(
                     config,
                     stack,
-                    sessions=open_sessions(store or sqlite_url(home.store)),
+                    sessions=sessions,
                     home=home,
                     limits=Limits(config, begun=datetime.now().astimezone(), budget=budget),
                     jobs=jobs,
                     progress=Console(stderr=True, quiet=quiet),
+                    submit=partial(_submit, sessions, home, file, config.job) if submit else None,
                 )
         except Timeout:
             print(f"{config.job}: another start of this job is at work; nothing was done", file=sys.stderr)
@@ -58,3 +66,16 @@ def run_nightly(
         return exit_code(report, fail_on=fail_on)
 
     return run_command(body)
+
+
+def _submit(sessions: sessionmaker[Session], home: Home, file: Path, job: str, submitted: Submitted) -> None:
+    """Leave a bisection of a night to the queue, as the job's own; a culprit is localized and reduced as in a night."""
+    submission = Submission(
+        bisection=submitted.bisection,
+        user=job,
+        words=["--reduce"],
+        folder=str(file.absolute().parent),
+        board=submitted.board,
+        device=submitted.device,
+    )
+    QueueJournal(sessions).submit_begun(submission, place=place_of(home))

@@ -1,7 +1,7 @@
 """One night: the matrix is run, what regressed is bisected, incidents are told of, and all of it is written."""
 
 import platform
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 from rich.console import Console
@@ -25,9 +25,10 @@ from .examine import Examiner
 from .junit import junit_text
 from .limits import Limits, OutOfTimeError
 from .markdown import markdown_text
-from .regressions.bisections import bisect_regressions
+from .regressions.bisections import bisect_regressions, submit_regressions
 from .regressions.context import NightContext
 from .regressions.incidents import close_incidents, localize_incidents
+from .regressions.tasks import Submitted
 from .runs import CaseRunner
 from .summary import HookReport, IncidentReport, NightReport, incident_report, night_report
 from .terminal import result_line, say
@@ -42,10 +43,12 @@ def run_night(
     limits: Limits,
     jobs: int,
     progress: Console,
+    submit: Callable[[Submitted], None] | None = None,
 ) -> NightReport:
     """Run a night, or go on with one that was cut short, and write it to its folder below the job's output.
 
-    What it does meanwhile is told on `progress`.
+    What it does meanwhile is told on `progress`. Where `submit` is given, bisections are left to it, and those that
+    have ended since the last night are kept.
 
     Raises `UserError` where a branch is not there, or the folder cannot be written.
     """
@@ -72,7 +75,10 @@ def run_night(
     )
     try:
         _run_matrix(config, workspace, journal, night, home=home, limits=limits, progress=progress)
-        notes += bisect_regressions(context, jobs=jobs)
+        if submit is None:
+            notes += bisect_regressions(context, jobs=jobs)
+        else:
+            notes += submit_regressions(context, submit)
         notes += localize_incidents(context)
     except OutOfTimeError as error:
         notes.append(str(error))

@@ -202,6 +202,15 @@ class NightlyOptions:
     store: Annotated[str | None, STORE]
     budget: Annotated[float | None, BUDGET]
     jobs: Annotated[int, jobs_option(default=1)]
+    submit: Annotated[
+        bool,
+        option(
+            "--submit",
+            group=OptionGroup.RESOURCES,
+            is_flag=True,
+            help="Leave bisections to the queue's workers; the next start of the job keeps what they found.",
+        ),
+    ]
     fail_on: Annotated[
         str,
         option(

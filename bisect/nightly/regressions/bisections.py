@@ -4,8 +4,9 @@ They are driven together (`run.loop`), and know of each other: what one has buil
 suspects, or an open incident names, is looked at early by those whose range holds it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
+from ....runner.errors import UserError
 from ....store.documents.document import read_document
 from ....store.tables.nights import IncidentRow
 from ...result import Conclusion
@@ -13,14 +14,37 @@ from ...run.loop import Loop
 from ...run.session import open_workers
 from ..terminal import SharedOutput
 from .context import NightContext
-from .tasks import FindCulprit, FindFix, RegressionTask
+from .tasks import FindCulprit, FindFix, RegressionTask, Submitted
 
 
 def bisect_regressions(context: NightContext, *, jobs: int) -> list[str]:
     """Name the culprit of every open regression that has none, and what fixed every one that has recovered, with
     `jobs` runs at once; what could not be done, a sentence each."""
-    output, problems = SharedOutput(context.progress), list[str]()
-    journal = context.journal
+    problems = list[str]()
+    tasks = _tasks(context, problems)
+    if tasks:
+        known = _known_culprits(context, context.journal.incidents.all(open_only=True))
+        with open_workers(context.stack, context.home, jobs=jobs, backend="loky") as workers:
+            loop = Loop(workers, built=context.journal.built_contents(), known_culprits=known, together=True)
+            loop.run(tasks)
+    return problems
+
+
+def submit_regressions(context: NightContext, submit: Callable[[Submitted], None]) -> list[str]:
+    """Leave the same to the queue, and keep what has ended there since the last night; what could not be done, a
+    sentence each."""
+    problems = list[str]()
+    for task in _tasks(context, problems):
+        try:
+            task.hand_over(submit)
+        except UserError as error:
+            task.failed(error)
+    return problems
+
+
+def _tasks(context: NightContext, problems: list[str]) -> list[RegressionTask]:
+    """What is to be bisected. `problems` collects what could not be done."""
+    output, journal = SharedOutput(context.progress), context.journal
     culprits = [
         FindCulprit(context, regression, output=output, problems=problems)
         for regression in journal.regressions.all_open()
@@ -30,12 +54,7 @@ def bisect_regressions(context: NightContext, *, jobs: int) -> list[str]:
         FindFix(context, regression, output=output, problems=problems)
         for regression in journal.regressions.recovered_without_fix()
     ]
-    tasks: list[RegressionTask] = [*culprits, *fixes]
-    if tasks:
-        known = _known_culprits(context, journal.incidents.all(open_only=True))
-        with open_workers(context.stack, context.home, jobs=jobs, backend="loky") as workers:
-            Loop(workers, built=journal.built_contents(), known_culprits=known, together=True).run(tasks)
-    return problems
+    return [*culprits, *fixes]
 
 
 def _known_culprits(context: NightContext, incidents: Iterable[IncidentRow]) -> list[tuple[str, str]]:

@@ -19,7 +19,10 @@ def localize_incidents(context: NightContext) -> list[str]:
     """
     problems: list[str] = []
     for incident in context.journal.incidents.all(open_only=True):
-        if read_document(Conclusion, incident.bisection.conclusion).localization is not None:
+        known = read_document(Conclusion, incident.bisection.conclusion).localization
+        if known is not None:
+            if incident.reduction is None and known.reduced is not None:  # by a worker of the queue
+                context.journal.incidents.set_reduction(incident.id, str(known.reduced))
             continue
         context.limits.check()
         bisection = context.bisection(incident.bisection_id)

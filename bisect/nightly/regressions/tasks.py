@@ -1,6 +1,7 @@
 """What one regression asks to be bisected: its culprit while it is open, its fix once it has recovered."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import ClassVar
@@ -20,6 +21,15 @@ from ..limits import OutOfTimeError
 from ..runs import probe_times, question_case
 from ..terminal import NamedProgress, SharedOutput
 from .context import NightContext, cell_label
+
+
+@dataclass(frozen=True, kw_only=True)
+class Submitted:
+    """A bisection that is left to the queue, and the platform and number of the board that it runs on, if any."""
+
+    bisection: str
+    board: str | None
+    device: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,6 +99,26 @@ class RegressionTask(ABC):
             self._keep(bisection, read_document(Conclusion, row.conclusion))
             return None
         return bisection.opened(NamedProgress(self._output, cell_label(self.regression.cell)), held)
+
+    def hand_over(self, submit: Callable[[Submitted], None]) -> None:
+        """Begin it or go on with it by way of the queue; one that has ended since is kept. Raises `UserError`."""
+        bisection = self._bisection = self._find() or self._begin()
+        row = bisection.journal.row()
+        if row.outcome not in (None, BisectionOutcome.BUDGET):
+            conclusion = read_document(Conclusion, row.conclusion)
+            if row.outcome is BisectionOutcome.ENDS_DO_NOT_DIFFER:
+                self.ends_agree(conclusion.message)
+                self.problem(conclusion.message)
+            else:
+                self._keep(bisection, conclusion)
+            return
+        request = bisection.request
+        board = request.stack.platforms[request.platform].board
+        submit(
+            Submitted(
+                bisection=bisection.name, board=request.platform if board else None, device=request.device
+            )
+        )
 
     def permit(self) -> None:
         """Count a probe that is about to start. Raises `BudgetSpentError`."""

@@ -72,23 +72,25 @@ class QueueJournal:
     def submit(self, submission: Submission) -> int:
         """Put it at its place in the queue; its number."""
         with self._sessions.begin() as session:
-            row = SubmissionRow(
-                bisection=submission.bisection,
-                user=submission.user,
-                words=list(submission.words),
-                folder=submission.folder,
-                priority=submission.priority,
-                board=submission.board,
-                device=submission.device,
-                created=store_now(session),
-                state=SubmissionState.QUEUED,
-                cancelling=False,
-                lost=0,
-                seconds=0.0,
-                tail="",
-            )
+            row = _queued(submission, store_now(session))
             session.add(row)
             session.flush()
+            return row.id
+
+    def submit_begun(self, submission: Submission, *, place: str) -> int:
+        """Put a bisection of the store, which has begun in the home `place`, on the queue: once, and again where it
+        was there before and has not come to its end; its number."""
+        known = select(SubmissionRow).where(SubmissionRow.bisection == submission.bisection)
+        with self._sessions.begin() as session:
+            row = session.scalar(known)
+            if row is None:
+                row = _queued(submission, store_now(session))
+                row.place = place
+                session.add(row)
+                session.flush()
+            elif row.state not in (SubmissionState.QUEUED, SubmissionState.RUNNING):
+                row.state, row.cancelling, row.lost = SubmissionState.QUEUED, False, 0
+                row.exit_code = row.finished = None
             return row.id
 
     def find(self, number: int) -> SubmissionRow | None:
@@ -168,6 +170,24 @@ class QueueJournal:
             session.flush()
             session.expunge(row)
             return row
+
+
+def _queued(submission: Submission, moment: datetime) -> SubmissionRow:
+    return SubmissionRow(
+        bisection=submission.bisection,
+        user=submission.user,
+        words=list(submission.words),
+        folder=submission.folder,
+        priority=submission.priority,
+        board=submission.board,
+        device=submission.device,
+        created=moment,
+        state=SubmissionState.QUEUED,
+        cancelling=False,
+        lost=0,
+        seconds=0.0,
+        tail="",
+    )
 
 
 def _own(session: Session, number: int, worker: QueueWorker) -> SubmissionRow | None:

@@ -203,3 +203,22 @@ def test_workers_that_take_at_once_take_each_once(queue: QueueJournal, url: str)
         worker.join()
     assert counts == dict.fromkeys(numbers, 1)
     assert [worker.exitcode for worker in workers] == [0, 0, 0]
+
+
+def test_a_bisection_that_has_begun_is_queued_once_and_again_after_it_was_stopped(
+    queue: QueueJournal,
+) -> None:
+    begun = submission("one", words=["--reduce"])
+    number = queue.submit_begun(begun, place=HERE.place)
+    assert queue.submit_begun(begun, place=HERE.place) == number
+    # It goes on in the home in which it has begun.
+    assert queue.take(THERE) is None
+    assert queue.take(HERE) is not None
+    assert queue.submit_begun(begun, place=HERE.place) == number
+    assert state_of(queue, number) == (SubmissionState.RUNNING, None)
+    assert queue.end(number, HERE, exit_code=1, tail="")
+    assert queue.submit_begun(begun, place=HERE.place) == number
+    assert state_of(queue, number) == (SubmissionState.QUEUED, None)
+    row = queue.take(HERE)
+    assert row is not None
+    assert (row.lost, row.words) == (0, ["--reduce"])
