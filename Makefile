@@ -45,7 +45,7 @@ $(DEV_INSTALLED): $(INSTALLED)
 	for room in bisect configs demo reduce runner store; do ln -sfn $(ROOT)/$$room $(ROOMS)/$$room; done
 	touch $@
 
-# Schedulers and servers that only long tests run.
+# Servers that only long tests run.
 $(ALL_INSTALLED): $(DEV_INSTALLED)
 	$(PIP) --no-build-isolation --editable '$(ROOT)[dev,test-all]'
 	touch $@
