@@ -8,8 +8,10 @@ from benchmarks.outsider.drive import Slots
 from precision_bisect.bisect.commits.range import LoadedRange
 from precision_bisect.bisect.engine.probes import FinishedProbe, ProbeTimes, WantedProbe
 from precision_bisect.bisect.search.graph.graph import CommitGraph
+from precision_bisect.runner.probe.probe import RUNNING
 from precision_bisect.runner.probe.records import ProbeRequest
 from precision_bisect.runner.probe.workers.pool import Event
+from precision_bisect.runner.probe.workers.worker import Activity
 from precision_bisect.store.commit import TreeChange
 from precision_bisect.store.vocabulary import BuildSource
 from tests.bisect.engine.simulated import SimulatedBisection, asked, finished_simulation, loaded_range
@@ -66,10 +68,13 @@ class BuildingSlots(Slots):
     truth: LoadedRange
     noise: Random
     clock: float = 0.0
-    building: float = 0.0
     due: dict[int, float] = field(default_factory=dict[int, float])
     wanted: dict[int, WantedProbe] = field(default_factory=dict[int, WantedProbe])
     took: dict[int, ProbeTimes] = field(default_factory=dict[int, ProbeTimes])
+    told: set[int] = field(default_factory=set[int])
+    """The probes whose cases have begun."""
+    begun: dict[int, float] = field(default_factory=dict[int, float])
+    """Seconds of the builds of candidates that were begun ahead and stopped: their objects are kept."""
     standing: dict[int, int] = field(default_factory=dict[int, int])
     """What stands in each slot, by its candidate, or the good end."""
     there: list[int] = field(default_factory=list[int])
@@ -80,7 +85,6 @@ class BuildingSlots(Slots):
         wanted = self.wanted[number] = asked(request)
         node = self.truth.node_of_content[wanted.target.content]
         times = self.took[number] = self._times(node, self.slots[number])
-        self.building += times.build_seconds
         self.standing[self.slots[number]] = node
         self.due[number] = self.clock + times.build_seconds + times.run_seconds
         return number
@@ -91,7 +95,6 @@ class BuildingSlots(Slots):
         times = self.took[number]
         if self.clock < self.due[number] - times.run_seconds:
             del self.standing[self.slots[number]]
-            self.building -= self.due[number] - times.run_seconds - self.clock
 
     def _times(self, node: int, slot: int) -> ProbeTimes:
         costs = self.costs
@@ -107,15 +110,51 @@ class BuildingSlots(Slots):
         elif not costs.keeps_all and slot in self.standing:
             count = float(again.objects_from(self.standing[slot])[node])
         seconds = (costs.fixed + costs.each * count) * self.noise.lognormvariate(0.0, _NOISE)
-        return ProbeTimes(build_source=BuildSource.BUILT, build_seconds=seconds, run_seconds=costs.run)
+        left = max(costs.again, seconds - self.begun.get(node, 0.0))
+        return ProbeTimes(build_source=BuildSource.BUILT, build_seconds=left, run_seconds=costs.run)
 
     def next_event(self, *, timeout: float | None) -> Event:
-        """The end of the probe that is due first; of several the one that was started first."""
+        """That a case begins, or the end of the probe that is due first; of several the one that was started first."""
         number = min(self.flying, key=lambda number: (self.due[number], number))
+        begins = {
+            each: self.due[each] - self.took[each].run_seconds
+            for each in self.flying
+            if each not in self.told
+        }
+        if begins and min(begins.values()) <= self.due[number]:
+            first = min(begins, key=lambda each: (begins[each], each))
+            self.clock = begins[first]
+            self.told.add(first)
+            return Activity(first, self.slots[first], RUNNING)
         self.flying.remove(number)
         self.clock = self.due[number]
         self.there.append(self.truth.node_of_content[self.wanted[number].target.content])
         return finished_simulation(number)
+
+
+@dataclass
+class BuildingAhead:
+    """Builds ahead on cores that nobody else needs."""
+
+    slots: BuildingSlots
+    node: int | None = None
+    since: float = 0.0
+
+    def begin(self, request: ProbeRequest) -> None:
+        """Begin a build."""
+        self.stop()
+        self.node = self.slots.truth.node_of_content[asked(request).target.content]
+        self.since = self.slots.clock
+
+    def stop(self) -> None:
+        """Keep what was made until now."""
+        if self.node is not None:
+            done = self.slots.begun.get(self.node, 0.0)
+            self.slots.begun[self.node] = done + self.slots.clock - self.since
+        self.node = None
+
+    def catch_up(self) -> None:
+        """Nothing happens by itself."""
 
 
 @dataclass(eq=False, kw_only=True)

@@ -240,6 +240,18 @@ def test_every_named_stack_is_sound() -> None:
         load_stack(name)
 
 
+@pytest.mark.parametrize("name", ["simpler", "pypto", "pypto-ptoas"])
+def test_builds_of_the_real_stacks_are_as_cheap_as_the_machine_allows(name: str) -> None:
+    stack = load_stack(name)
+    assert stack.steps["runtimes"].is_for_one_platform
+    cache = stack.environment.tools["ccache"]
+    assert cache.keeps_objects
+    assert not cache.required
+    assert "apt-get install ccache" in cache.hint
+    assert cache.variables["CMAKE_CXX_COMPILER_LAUNCHER"] == "ccache"
+    assert all(platform.undisturbed == platform.board for platform in stack.platforms.values())
+
+
 def test_a_checkout_of_no_known_stack(tmp_path: Path) -> None:
     assert stack_of_checkout(tmp_path) is None
 
