@@ -59,8 +59,8 @@ def failing_run(
     build: RecordedBuild, expected: ExpectedValues, judge: OutputJudge, *, asks_good: bool
 ) -> Steps[FailingRun]:
     """The recorded run. Where tasks do not wait for each other, where it passes, or where the failure comes and goes,
-    one under a schedule that lets it fail. `asks_good` has the good build run as often as it takes to tell that it does
-    not fail in that order."""
+    one under a schedule that lets it fail. `asks_good` has the good build, where its recorded run is right, run as
+    often as it takes to tell that it does not fail in that order."""
     unordered = any(
         expected.orders(edge.before.ordinal, edge.after.ordinal) is not False for edge in build.missing_edges
     )
@@ -72,7 +72,7 @@ def failing_run(
         tried = yield from orders.try_schedules(expected.good)
         schedule = next((trial.schedule for trial in tried if _fails_alone(trial, expected.good)), None)
     elif orders is not None:
-        good = expected.good if asks_good else None
+        good = expected.good if asks_good and _passes(expected.good, judge) else None
         in_turns = yield from _order_that_fails(orders, good, unordered=unordered)
         if in_turns is not None and in_turns.schedule != AS_IT_IS:
             schedule = in_turns.schedule
@@ -101,6 +101,11 @@ def _order_that_fails(
     if unordered or (trial.failed == trial.runs and trial.reference_fails is False):
         return trial
     return (yield from orders.provoke(good)) or trial
+
+
+def _passes(good: RecordedBuild | None, judge: OutputJudge) -> bool:
+    """Whether the recorded run of a good build is right. On frozen data that are not its own it may never be."""
+    return good is not None and good.outputs is not None and not judge.failure(good.outputs)
 
 
 def _fails_alone(trial: OrderTrial, good: RecordedBuild | None) -> bool:

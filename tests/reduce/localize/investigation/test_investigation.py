@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
 import pytest
 
 from precision_bisect.reduce.localize import executor
+from precision_bisect.reduce.localize.causes.failure import OutputJudge
+from precision_bisect.reduce.localize.investigation.failing_run import failing_run
 from precision_bisect.reduce.localize.investigation.investigation import compare
 from precision_bisect.reduce.localize.references.known_values import KnownValues
 from precision_bisect.reduce.localize.references.reference_runs import ReferenceRuns
@@ -18,6 +21,7 @@ from precision_bisect.reduce.localize.report.divergent_tensors import first_dive
 from precision_bisect.reduce.localize.report.explained import ExplainedFindings
 from precision_bisect.reduce.localize.report.findings import StallFindings
 from precision_bisect.reduce.output_folder import OutputFolder
+from precision_bisect.runner.build_output.golden_data import GoldenData, TensorFolder
 from precision_bisect.runner.compare.statistics.statistics import Tolerance
 from precision_bisect.runner.errors import UsageError
 from precision_bisect.runner.localization.answer import read_divergence
@@ -129,6 +133,20 @@ def test_findings_are_written_with_their_page(tmp_path: Path, good: SimulatedBui
     assert read_divergence(output.path) == findings.document()
     assert (output.path / ".gitignore").read_text() == "*\n"
     assert '"state":"first"' in (output.path / "task_graph.html").read_text()
+
+
+def test_a_good_build_that_is_wrong_in_its_recorded_run_is_not_asked_again(tmp_path: Path) -> None:
+    good, bad = (
+        SimulatedBuild.of(tmp_path / name, {1: add(1.5)}).with_outputs(tmp_path / f"left-{name}")
+        for name in ("good", "bad")
+    )
+    bad.replayer.toolchain = SimpleNamespace(stack=SimpleNamespace(schedules={}))
+    golden = GoldenData.open(good.data).outputs
+    judge = OutputJudge(expected=golden, tolerance=Tolerance(rtol=1e-3, atol=1e-3), told=True)
+    expected = ReferenceRuns.of(bad.recorded, good.recorded)
+    run = executor_in(tmp_path).execute(failing_run(bad.recorded, expected, judge, asks_good=True))
+    assert judge.failure(TensorFolder.open(tmp_path / "left-bad"))
+    assert (run.in_turns, run.may_be_of_both, run.passes_that_tell) == (None, False, 1)
 
 
 def test_a_stall_has_no_page(tmp_path: Path, good: SimulatedBuild) -> None:
