@@ -18,6 +18,7 @@ from ...store.vocabulary import BisectionOutcome
 from ..after.hand_over import localize_culprit
 from ..after.notify import notify
 from ..after.reducible import leave_builds
+from ..after.renamed import told_of_refused_arguments
 from ..report.ends import end_lines, is_about_an_end
 from ..report.model.build import build_report
 from ..report.model.rows import load_rows
@@ -91,6 +92,8 @@ def drive(
     if conclusion.outcome is BisectionOutcome.BUDGET:
         _say_command("the budget is spent; to resume:", resume)
     shown = ending.show(conclusion)
+    if conclusion.outcome is BisectionOutcome.ONLY_SKIPPED:
+        ending.attempt(lambda: _tell_of_skips(sessions, bisection.name))
     ending.attempt(ending.notify)
     return EXIT_CODES[conclusion.outcome] if written and shown else ERROR
 
@@ -151,6 +154,15 @@ def _tell_of_ends(sessions: sessionmaker[Session], name: str, *, always: bool = 
         if rows.probes and (always or is_about_an_end(rows)):
             for line in end_lines(rows):
                 _say(line)
+            for text in told_of_refused_arguments(rows):
+                _say(f"  - {text}")
+
+
+def _tell_of_skips(sessions: sessionmaker[Session], name: str) -> None:
+    """Print what makes commits testable at which the case was refused an argument."""
+    with sessions() as session:
+        for text in told_of_refused_arguments(load_rows(session, name)):
+            _say(f"note: {text}")
 
 
 def resume_command(options: BisectOptions, name: str) -> str:

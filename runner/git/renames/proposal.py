@@ -35,6 +35,14 @@ class ProposedRename:
     first: str
 
 
+@dataclass(frozen=True)
+class RefusedArgument:
+    """A keyword argument that a function does not know."""
+
+    function: str
+    keyword: str
+
+
 @dataclass(frozen=True, kw_only=True)
 class DoubtfulRename:
     """A name that the diff puts in another one's place, and why it cannot be told that they mean the same."""
@@ -120,9 +128,10 @@ class _Tree:
 
 
 def proposed_renames(
-    repository: GitRepository, name: str, sha: str
+    repository: GitRepository, name: str, sha: str, *, about: RefusedArgument | None = None
 ) -> tuple[list[ProposedRename], list[DoubtfulRename]]:
-    """What a commit of the repository called `name` renames, those with most places first, and what is doubtful."""
+    """What a commit of the repository called `name` renames, those with most places first, and what is doubtful; or of
+    that what is `about` one argument, under its old name or its new one."""
     commit = repository.commit(sha)
     if not commit.parents:
         return [], []
@@ -132,10 +141,17 @@ def proposed_renames(
         for change in commit.changes
         if change.path.endswith(_SUFFIXES) and change.old_mode == change.new_mode
     ]
+    if about is not None:
+        # As often as before, a word is no other one: one question to git spares reading all other files.
+        differ = repository.run(
+            "diff", "--name-only", "-z", "-S", about.keyword, old.sha, sha, "--", *changed
+        )
+        changed = differ.split("\0")[:-1] if changed else []
     places = defaultdict[_Pair, _Places](_Places)
     for path in changed:
         for pair, line in _pairs(old, new, path):
-            places[pair].add(path, line)
+            if about is None or (pair.function == about.function and about.keyword in (pair.old, pair.new)):
+                places[pair].add(path, line)
     doubts = {pair: _doubt(pair, old=old, new=new) for pair in sorted(places)}
     _doubt_rivals(doubts)
     grouped = defaultdict[tuple[str, str, bool], list[_Pair]](list)

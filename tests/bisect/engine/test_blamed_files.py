@@ -143,5 +143,5 @@ def test_without_a_name_every_commit_of_a_wall_is_tried() -> None:
     assert sorted(tried) == [*WALL]
     assert task.conclusion is not None
     assert task.conclusion.message.endswith(
-        "of which too few could be tested; --cherry-pick and --overlay lay over them what makes them testable"
+        "of which too few could be tested; --cherry-pick, --overlay and --adapt make commits testable"
     )

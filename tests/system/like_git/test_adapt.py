@@ -1,6 +1,7 @@
 """`--adapt`: a case with the names of one time, over a range in which a commit of the tool renames an argument."""
 
 import json
+import re
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -113,6 +114,44 @@ def test_the_culprit_on_either_side_of_the_rename(tmp_path: Path, broken: int, s
         )
         assert shown.stdout == f"{code}\n", shown.stderr
     assert scene.cases.git("status", "--porcelain") == scene.tool.git("status", "--porcelain") == ""
+
+
+@pytest.mark.parametrize("spelling", ["lines", pytest.param("rows", marks=pytest.mark.long)])
+def test_without_it_the_commit_that_renamed_is_named(tmp_path: Path, spelling: str) -> None:
+    """An end cannot be judged; the command that is told writes the file that it can be judged with."""
+    scene = Renaming(tmp_path, broken=9)
+    scene.cases.commit("case", {"case.py": CASE.format(spelling)})
+    refused = scene.bisect()
+    assert refused.returncode == 1
+    assert f"case too old or too new: load() takes no {spelling}" in refused.stderr
+    (hint,) = re.findall(r"  - at \w+ load takes no \w+: .*; run: (.*), look at it, and ask", refused.stderr)
+    assert hint == f"bisect-precision adapt {scene.commits[RENAMED][:12]} --stack stack.toml > renames.toml"
+    subprocess.run(["sh", "-c", hint], cwd=tmp_path, check=True)
+    planned = scene.bisect("--adapt", "renames.toml", "--dry-run")
+    assert planned.returncode == 0, planned.stderr
+    assert "1 place of cases/case.py" in planned.stdout
+
+
+def test_of_commits_between_the_ends_it_is_told_with_the_answer(tmp_path: Path) -> None:
+    """The name comes and goes, so that both ends can be judged."""
+    scene = Renaming(tmp_path, broken=7)
+    last = Renaming.files(COMMITS, 7)["lib.py"].replace(
+        "lines):\n    return x * lines + 1", "rows):\n    return x * rows + 1"
+    )
+    scene.commits.append(scene.tool.commit("the old name again", {"lib.py": last}))
+    scene.cases.commit("case", {"case.py": CASE.format("rows")})
+    done = scene.bisect()
+    assert done.returncode == 3, done.stderr
+    assert "--adapt make commits testable" in done.stdout
+    (hint,) = re.findall(r"note: at \w+ load takes no rows: .*; run: (.*), look at it, and ask", done.stderr)
+    there, back = (
+        f"bisect-precision adapt {sha[:12]} --stack stack.toml" for sha in scene.commits[RENAMED::6]
+    )
+    assert hint == f"{there} > renames.toml && {back} >> renames.toml"
+    subprocess.run(["sh", "-c", hint], cwd=tmp_path, check=True)
+    done = scene.bisect("--adapt", "renames.toml")
+    assert done.returncode == 0, done.stderr
+    assert found(tmp_path / "out") == scene.commits[7]
 
 
 @pytest.mark.long

@@ -71,7 +71,7 @@ def _rate(log: ProbeLog, end: Literal["good", "bad"], target: Target) -> EndRate
 
 _MANY_ALIKE = 20
 """So many runs in a row with one outcome are told of, where no commit is named."""
-_HOW_TO_TEST = "; --cherry-pick and --overlay lay over them what makes them testable"
+_HOW_TO_TEST = "; --cherry-pick, --overlay and --adapt make commits testable"
 _WHY = {
     "nothing tells": "no further run tells them apart for what it costs",
     "bound": "as many runs were made as the search may take",
