@@ -82,6 +82,9 @@ def _probes(plan: Plan) -> Iterator[str]:
     if bisection is not None and estimate is not None:
         yield f"runs:      {describe_estimate(estimate)}"
         yield "           where every run of a commit tells the same; more where not"
+        if offered := bisection.known.question.perturbations:
+            names = ", ".join(each.name for each in offered)
+            yield f"           where it comes and goes, perturbations are tried: {names}"
         if waits := describe_waits(bisection):
             yield f"           {waits}"
     yield f"           until a confidence of {plan.request.confidence:g}"

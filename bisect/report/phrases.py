@@ -6,7 +6,16 @@ from datetime import datetime
 from ...store.vocabulary import BisectionOutcome, Seeks
 from ...store.words import plural, verdict_words
 from ..result import MovedLayers, PinRecord, YardstickTest
-from .model.model import AnswerCommit, OtherFailure, ProbeReport, RangeReport, Report, RunReport, Side
+from .model.model import (
+    AnswerCommit,
+    OtherFailure,
+    PerturbationReport,
+    ProbeReport,
+    RangeReport,
+    Report,
+    RunReport,
+    Side,
+)
 
 OUTCOMES = {
     "culprit": "culprit found",
@@ -176,3 +185,12 @@ def shown_run(report: Report, side: Side) -> RunReport:
 def evidence_texts(run: RunReport) -> list[str]:
     """The lines that justify a verdict, each once: streams repeat one another."""
     return list(dict.fromkeys(line.text for line in run.evidence))
+
+
+def perturbation(tried: PerturbationReport) -> str:
+    """What both ends did under a perturbation."""
+    text = (
+        f"{tried.name} ({tried.changes}): the bad end failed in {tried.bad_failures} of "
+        f"{plural(tried.bad_runs, 'run')}, the good one in {tried.good_failures} of {tried.good_runs}"
+    )
+    return f"{text}; the range was searched under it" if tried.searched else text

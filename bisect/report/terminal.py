@@ -29,6 +29,7 @@ from .phrases import (
     other_failure,
     outcome,
     percent,
+    perturbation,
     pin_state,
     runs_in_order,
     shown_run,
@@ -63,6 +64,7 @@ def print_report(report: Report, directory: Path, console: Console) -> None:
     for title, entries in (
         ("evidence", _evidence(report)),
         ("patched", _patched(report)),
+        ("perturbations", [("tried", _text(perturbation(each))) for each in report.perturbations]),
         ("first divergence", _localization(report)),
         ("skipped", _skipped(report)),
         ("pins", _pins(report)),

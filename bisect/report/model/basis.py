@@ -57,6 +57,7 @@ def confidence_basis(rows: Rows) -> ConfidenceBasis | None:
         text=_text(
             *counts, own_parents=len(parents), other_commits=len(others), learned=learned, seeks=stage.seeks
         )
+        + _under(named.under)
         + _worse(counts[1], stage.seeks)
         + _against(against, stage.seeks),
     )
@@ -81,6 +82,13 @@ def _text(
     runs += f", {ends.runs} of the ends beside them"
     prior = "earlier runs of the case and its stack" if learned else "the tool's own prior"
     return f"{runs}. Fail rates were inferred from {prior} and these runs. Taken for granted: {_GRANTED}."
+
+
+def _under(perturbation: str | None) -> str:
+    """What is said where runs under a perturbation had their say."""
+    if perturbation is None:
+        return ""
+    return f" The search began from what the runs under {perturbation} told, which are not counted here."
 
 
 def _worse(parents: RunCount, seeks: Seeks) -> str:

@@ -30,7 +30,7 @@ from .model import (
     Timing,
 )
 from .other_failure import other_failure
-from .probes import probe_reports, skipped_commits
+from .probes import perturbation_reports, probe_reports, skipped_commits
 from .rows import Rows, load_rows
 from .sides import both_sides
 from .standing import Standing
@@ -84,6 +84,7 @@ def report_of_rows(rows: Rows) -> Report:
         layers=conclusion.layers if conclusion else (),
         yardstick=conclusion.yardstick if conclusion else None,
         probes=probe_reports(rows),
+        perturbations=perturbation_reports(rows),
         cherry_picks=tuple(_patch(rows, pick) for pick in request.cherry_picks),
         renames=request.stack.renames,
         skipped=skipped_commits(rows),

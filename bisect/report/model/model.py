@@ -177,6 +177,19 @@ class PatchReport(CommitReference):
     """The commits that ran with it."""
 
 
+class PerturbationReport(Model):
+    """What both ends did under a perturbation that was tried, because the failure comes and goes."""
+
+    name: str
+    changes: str
+    bad_runs: int
+    bad_failures: int
+    good_runs: int
+    good_failures: int
+    searched: bool
+    """Whether it made the failure certain, so that the range was searched under it."""
+
+
 class RangeReport(Model):
     """A range that was searched; the first is the one that was asked about."""
 
@@ -297,6 +310,8 @@ class Report(Document):
     yardstick: YardstickTest | None = None
     """Where the culprit changes how its case measures."""
     probes: tuple[ProbeReport, ...]
+    perturbations: tuple[PerturbationReport, ...] = ()
+    """Those that were tried, of the range that was asked about or of one inside of it."""
     cherry_picks: tuple[PatchReport, ...]
     """What unbroke a stretch of the range. At its edges a change of result may be the patch's own."""
     renames: tuple[Rename, ...] = ()

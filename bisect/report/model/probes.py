@@ -3,11 +3,13 @@
 import math
 from collections.abc import Mapping, Sequence
 
+from ....runner.workspace.perturbations import perturbation_in
 from ....store.tables.bisections import ProbeRow
-from ....store.vocabulary import Judgement, Phase
+from ....store.vocabulary import Judgement, Phase, Seeks
 from ...engine.error_scale import error_size
-from .model import EvidenceLine, Metric, ProbeReport, RunError, RunReport, SkippedCommit
+from .model import EvidenceLine, Metric, PerturbationReport, ProbeReport, RunError, RunReport, SkippedCommit
 from .rows import Rows
+from .standing import Standing
 
 _NAMED = "it was named with --skip"
 
@@ -123,3 +125,36 @@ def _metric(value: float) -> Metric:
     if math.isinf(value):
         return "Infinity" if value > 0 else "-Infinity"
     return value
+
+
+def perturbation_reports(rows: Rows) -> tuple[PerturbationReport, ...]:
+    """What both ends of a range did under each perturbation, in the order in which they were tried."""
+    runs: dict[tuple[int, str], list[ProbeRow]] = {}
+    for probe in rows.probes:
+        name = perturbation_in(probe.revisions)
+        if name is not None:
+            runs.setdefault((probe.stage_id, name), []).append(probe)
+    ranges = {standing.stage.id: standing for standing in rows.ranges}
+    return tuple(_perturbation(rows, ranges[stage], name, probes) for (stage, name), probes in runs.items())
+
+
+def _perturbation(
+    rows: Rows, standing: Standing, name: str, probes: Sequence[ProbeRow]
+) -> PerturbationReport:
+    stage = standing.stage
+    ends = standing.of(stage.old), standing.of(stage.new)
+    good, bad = ends if stage.seeks is Seeks.REGRESSION else ends[::-1]
+
+    def judged(end: str) -> list[Judgement | None]:
+        of_end = [probe.judgement for probe in probes if standing.of(probe.commit) == end]
+        return [judgement for judgement in of_end if judgement is not Judgement.SKIP]
+
+    return PerturbationReport(
+        name=name,
+        changes=rows.request.stack.perturbations[name].told,
+        bad_runs=len(judged(bad)),
+        bad_failures=judged(bad).count(Judgement.BAD),
+        good_runs=len(judged(good)),
+        good_failures=judged(good).count(Judgement.BAD),
+        searched=any(standing.of(probe.commit) not in ends for probe in probes),
+    )

@@ -18,6 +18,7 @@ from ....runner.stack.stack import Stack
 from ....runner.stack.templates import fill
 from ....runner.workspace.environment import NOT_FOUND
 from ....runner.workspace.inherited import InheritedVariables
+from ....runner.workspace.perturbations import perturbation_of, with_perturbation
 from ...plan.request import BisectRequest
 from ..plain_text import one_line
 
@@ -95,9 +96,11 @@ def reproduction_script(
     `about` says in a line what is to be seen. `recorded` is the command of a run that showed it: it tells which options
     the case has at that commit, and where the frozen data are. `environment` is that run's description.
     """
-    stack = request.stack
+    stack = with_perturbation(request.stack, revisions)
     case = request.script
     values = _values(request, case)
+    perturbation = perturbation_of(stack, revisions)
+    in_front = () if perturbation is None else perturbation.command
     lines = [
         "#!/bin/sh",
         f"# {one_line(about)}",
@@ -134,7 +137,9 @@ def reproduction_script(
         lines.extend(("", f"# step {name}", f"(cd {_word(fill(step.cwd, values))} && {_command(command)})"))
     of_case = (f"export {name}={_word(fill(text, values))}" for name, text in stack.case.variables.items())
     lines.extend(("", *of_case))
-    lines.extend((f"cd {_word(fill(stack.case.cwd, values))}", _command(_run(stack, case, recorded, values))))
+    lines.extend(
+        (f"cd {_word(fill(stack.case.cwd, values))}", _command(_run(stack, case, recorded, values, in_front)))
+    )
     return "\n".join(lines) + "\n"
 
 
@@ -213,7 +218,11 @@ def _values(request: BisectRequest, case: CaseName | None) -> dict[str, str]:
 
 
 def _run(
-    stack: Stack, case: CaseName | None, recorded: Sequence[str], values: Mapping[str, str]
+    stack: Stack,
+    case: CaseName | None,
+    recorded: Sequence[str],
+    values: Mapping[str, str],
+    in_front: Sequence[str],
 ) -> tuple[str, ...]:
     """The case's command, under the harness shim only where others run before the case, or it cannot take frozen data
     by itself."""
@@ -232,6 +241,7 @@ def _run(
         offered=golden_offered | build_offered,
         outcome=Path(f"{_ROOT}/outcome.json"),
         values=values,
+        in_front=[fill(word, values) for word in in_front],
     ).argv
 
 

@@ -1,5 +1,6 @@
 """Both sides of the answer: what was good, what was bad, and how to see it again."""
 
+from ....runner.workspace.perturbations import UNDER, perturbation_in
 from ....store.vocabulary import Judgement, Seeks
 from ....store.words import verdict_words
 from .model import Reproduction, Side
@@ -40,6 +41,7 @@ def _side(rows: Rows, standing: Standing, sha: str, wanted: Judgement) -> Side |
     repository = standing.stage.repository
     # The runs of a commit with equal content stand for it: with its own id put in, their revisions are its own.
     revisions = {**shown.revisions, repository: sha}
+    under = _under(rows, standing, sha, wanted)
     assert shown.verdict is not None
     subject = rows.subject(repository, sha)
     return Side(
@@ -54,9 +56,24 @@ def _side(rows: Rows, standing: Standing, sha: str, wanted: Judgement) -> Side |
         shown=shown.ordinal,
         script=reproduction_script(
             rows.request,
-            about=f"{repository} {sha} is {wanted}: {verdict_words(shown.verdict, shown.signature)}",
-            revisions=revisions,
+            about=f"{repository} {sha} is {wanted}: {verdict_words(shown.verdict, shown.signature)}"
+            + (f", under {under}" if under else ""),
+            revisions={**revisions, UNDER: under} if under else revisions,
             recorded=shown.command or (),
             environment=shown.environment.details if shown.environment else {},
         ),
     )
+
+
+def _under(rows: Rows, standing: Standing, sha: str, wanted: Judgement) -> str | None:
+    """The perturbation that the answer was found under, where this commit always shows its side under it."""
+    named = rows.conclusion.culprits if rows.conclusion else ()
+    under = next((each.under for each in named if each.under), None)
+    judgements = {
+        probe.judgement
+        for probe in rows.probes
+        if under is not None
+        and perturbation_in(probe.revisions) == under
+        and standing.of(probe.commit) == standing.of(sha)
+    }
+    return under if judgements == {wanted} else None
