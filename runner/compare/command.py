@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from .difference import (
     is_divergent,
 )
 from .judges import Choice, judge_for, parse_topk
+from .kernels.jit import is_compiled
 from .options import CompareOptions
 from .preflight import check_sources
 from .report import diff_json, diff_text
@@ -50,6 +52,8 @@ def compare(options: CompareOptions) -> int:
             tolerance=tolerance, judge=judge_for(choice, tolerance, sources[0]), axis=options.axis
         )
         _check_records(options.records, sources)
+        if sys.stderr.isatty() and not is_compiled():
+            click.echo("compiling what compares for this machine, once: this takes a while", err=True)
         if len(sources) == 2:
             return _compare_two(sources[0], sources[1], comparison, options)
         return _compare_runs(sources[:-1], sources[-1], tolerance, options)

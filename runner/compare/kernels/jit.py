@@ -19,19 +19,27 @@ Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
 
+def is_compiled() -> bool:
+    """Whether loops were compiled and kept here before: the first time takes many seconds."""
+    folder = Path(os.environ.get("NUMBA_CACHE_DIR") or _own_folder())
+    return next(folder.rglob("*.nbi"), None) is not None
+
+
+def _own_folder() -> Path:
+    # numba looks only at the file of the outermost function when it decides whether its cache is current, so
+    # the texts of all loops name the folder.
+    texts = b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py")))
+    return user_home().cache / f"kernels-{hashlib.sha256(texts).hexdigest()[:16]}"
+
+
 @cache
 def _keeps_machine_code() -> bool:
     """Point numba at a folder of the tool's, and say whether it can be written."""
     if os.environ.get("NUMBA_CACHE_DIR"):
         return True
-    # numba looks only at the file of the outermost function when it decides whether its cache is current, so
-    # the texts of all loops name the folder.
-    texts = b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py")))
-    name = f"kernels-{hashlib.sha256(texts).hexdigest()[:16]}"
-    home = user_home()
-    folder = home.cache / name
+    folder = _own_folder()
     try:
-        home.make()
+        user_home().make()
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             pass

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,30 @@ def test_exit_codes(tensors: tuple[Path, Path], tmp_path: Path, capsys: pytest.C
     capsys.readouterr()
     assert compare(options(zeros, tmp_path / "missing.pt")) == UNREADABLE
     assert capsys.readouterr().err.startswith("error: ")
+
+
+class Terminal(io.StringIO):
+    """A stream that somebody watches."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_who_waits_for_the_first_compilation_is_told(
+    tensors: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once, and only at a terminal."""
+    kept = tmp_path / "kept"
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(kept))
+    told: list[str] = []
+    for _ in range(2):
+        terminal = Terminal()
+        monkeypatch.setattr("sys.stderr", terminal)
+        assert compare(options(*tensors)) == DIFFERENT
+        told.append(terminal.getvalue())
+        (kept / "loops").mkdir(parents=True, exist_ok=True)
+        (kept / "loops" / "one.nbi").touch()
+    assert told == ["compiling what compares for this machine, once: this takes a while\n", ""]
 
 
 @pytest.mark.parametrize(
