@@ -24,6 +24,7 @@ from tests.bisect.engine.simulated import (
     Machine,
     SimulatedBisection,
     SimulatedTask,
+    asked,
     loaded_range,
     simulated_probe,
 )
@@ -80,7 +81,9 @@ class Slots(Machine):
         """Start a probe in the first free slot."""
         taken = {self.slots[number] for number in self.flying}
         number = super().begin(request)
-        self.slots[number] = min({*range(self.jobs)} - taken)
+        free = {*range(self.jobs)} - taken
+        avoided = {slot for slot in free if _place(slot) in asked(request).avoid}
+        self.slots[number] = min(free - avoided or free)
         return number
 
 
@@ -115,7 +118,7 @@ class Watched(SimulatedBisection):
         probe = simulated_probe(
             number, content, wanted.phase, _JUDGEMENTS.get(shown, Judgement.SKIP), times=self.times(content)
         )
-        return replace(probe, verdict=_VERDICTS[shown], place=f"host {slot}")
+        return replace(probe, verdict=_VERDICTS[shown], place=_place(slot))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -217,6 +220,10 @@ def _loaded(history: History) -> LoadedRange:
         _GOOD,
         forked={commit: str(parent) for commit, parent in history.forks.items() if parent != GOOD},
     )
+
+
+def _place(slot: int) -> str:
+    return f"slot {slot}"
 
 
 def commit_number(name: str) -> int:

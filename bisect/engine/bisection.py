@@ -4,15 +4,16 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from ...store.vocabulary import BisectionOutcome, Judgement, Phase
+from ...store.words import plural
 from ..result import Conclusion
 from .error_scale import ErrorScale
 from .history import HistoryAnswer, HistoryQuestion
 from .known import BisectionQuestion, Known
 from .log import ProbeLog
-from .needs import Needs, Note
+from .needs import Needs, Note, Notice
 from .priority.circumstances import Circumstances
 from .priority.promise import Promise
-from .probes import FinishedProbe, RunningProbe
+from .probes import FinishedProbe, RunningProbe, Target
 from .states.answer.concluding import budget_spent
 from .states.begin.good_end import FindingGoodEnd
 from .states.begin.opening import OpeningRange
@@ -64,6 +65,8 @@ class Bisection:
 
     known: Known
     state: BisectionState
+    broken: frozenset[str] = frozenset()
+    """The places that show the same, whatever commit runs there, as far as it was told."""
 
     @classmethod
     def start(
@@ -104,10 +107,17 @@ class Bisection:
             if isinstance(advance, Enter):
                 state, notes = Searching(advance.search, advance.enclosing), (*notes, *advance.notes)
                 continue
-            here = replace(self, state=state)
             if isinstance(advance, Finish):
-                return here, advance.conclusion
-            return here, replace(advance.needs, notes=(*notes, *advance.needs.notes))
+                return replace(self, state=state), advance.conclusion
+            broken = self._broken(state, around)
+            told = tuple(_told_broken(self.known.log, place) for place in sorted(broken - self.broken))
+            here = replace(self, state=state, broken=broken)
+            start = tuple(replace(wanted, avoid=wanted.avoid | broken) for wanted in advance.needs.start)
+            return here, replace(advance.needs, start=start, notes=(*notes, *told, *advance.needs.notes))
+
+    def _broken(self, state: BisectionState, around: Circumstances) -> frozenset[str]:
+        """The places that show the same, whatever commit runs there."""
+        return state.search.posterior(self.known, around).broken if state.search else frozenset()
 
     def promise(self, around: Circumstances) -> Promise | None:
         """What a further probe promises; None where the bisection goes on at once, whatever others promise."""
@@ -123,16 +133,36 @@ class Bisection:
         posterior = search.posterior(self.known, around)
         return budget_spent(search.loaded, posterior, confidence=search.confidence, why=why)
 
+    def failing_signatures(self) -> tuple[tuple[str, ...], str] | None:
+        """How the failing end fails, each signature once, and that end's content; None before it was seen to fail."""
+        end = self.state.failing_end(self.known)
+        failing = [] if end is None else self._failures_of(end)
+        if end is None or not failing:
+            return None
+        return tuple(dict.fromkeys(probe.signature or "" for probe in failing)), end.content
+
+    def _failures_of(self, end: Target) -> list[FinishedProbe]:
+        """The failures of an end as such."""
+        return [
+            probe
+            for probe in self.known.log.of(end.content)
+            if probe.phase in (Phase.ENDPOINT, Phase.PERTURBED) and probe.judgement is Judgement.BAD
+        ]
+
     def error_scale(self) -> tuple[ErrorScale, str] | None:
         """The size of the failing end's errors, by which another failure is told from it, and that end's content. None
         before it was measured, or where errors have no size."""
         end = self.state.failing_end(self.known)
         if end is None or not self.known.question.mismatch:
             return None
-        failing = [
-            probe.metrics
-            for probe in self.known.log.of(end.content)
-            if probe.phase in (Phase.ENDPOINT, Phase.PERTURBED) and probe.judgement is Judgement.BAD
-        ]
-        scale = ErrorScale.of(failing)
+        scale = ErrorScale.of([probe.metrics for probe in self._failures_of(end)])
         return None if scale is None else (scale, end.content)
+
+
+def _told_broken(log: ProbeLog, place: str) -> Notice:
+    judged = [probe.judgement for probe in log.ended if probe.place == place]
+    failures, passes = judged.count(Judgement.BAD), judged.count(Judgement.GOOD)
+    return Notice(
+        f"{place} is likely broken: {failures} of {plural(failures + passes, 'run')} failed there, whatever the "
+        "commit; they count for nothing, and as long as there is another place no more are made there"
+    )

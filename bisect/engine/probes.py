@@ -27,6 +27,7 @@ class WantedProbe:
 
     range: the ordinal of the range for which it is made, from 1. node: the candidate of that range, or its good end,
     that is to be probed; None where the target is none of them. save_golden: whether it saves the data that it makes.
+    avoid: the places where it is not made as long as there is another.
     """
 
     target: Target
@@ -34,6 +35,7 @@ class WantedProbe:
     range: int
     node: int | None = None
     save_golden: bool = False
+    avoid: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -161,6 +161,7 @@ class DrivenBisection:
             ),
             directory=self._directory(ordinal),
             by_hand=self._request.interactive,
+            avoid=wanted.avoid,
         )
         self._keys[ordinal] = key
         running = RunningProbe(number=ordinal, wanted=wanted)
@@ -194,7 +195,7 @@ class DrivenBisection:
     def finish(self, planned: PlannedProbe, result: ProbeResult) -> None:
         """Keep what came of a probe, and tell the bisection."""
         number, target = planned.running.number, planned.running.wanted.target
-        result = told_apart(self.bisection, target.content, result)
+        result = told_apart(self.bisection, target.content, result, is_predicate=self._bad_when is None)
         for sentence in self._environment.changes(result.host, result.surroundings):
             self.notice(sentence)
         if result.toolchain is not None and result.toolchain.trouble is not None:

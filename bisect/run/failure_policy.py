@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
+from ...runner.probe.judgement import names_error
 from ...runner.probe.records import ProbeResult
 from ...store.vocabulary import Evidence, Judgement, Phase
 from ..engine.bisection import Bisection
@@ -13,14 +14,35 @@ _LEAST_TIMEOUT = 60.0
 _TIMES_THE_ENDS = 10
 
 
-def told_apart(bisection: Bisection, content: str, result: ProbeResult) -> ProbeResult:
-    """The result; a skip with a signature of its own where its error has not the size of the failing end's."""
+def told_apart(bisection: Bisection, content: str, result: ProbeResult, *, is_predicate: bool) -> ProbeResult:
+    """The result; a skip where it failed otherwise than the failing end: with an error of another size, or, of a
+    predicate, with a compiler's error where that end has none, or the other way round."""
+    if result.judgement is not Judgement.BAD:
+        return result
+    return (
+        _other_error(bisection, content, result) if is_predicate else _other_size(bisection, content, result)
+    )
+
+
+def _other_error(bisection: Bisection, content: str, result: ProbeResult) -> ProbeResult:
+    known = bisection.failing_signatures()
+    if known is None or content == known[1]:
+        return result
+    at_end = {names_error(signature) for signature in known[0]}
+    signature = result.classification.signature
+    if names_error(signature) in at_end:
+        return result
+    why = f"another failure: at the failing end it is {known[0][0]}"
+    evidence = Evidence(stream="ending", line=0, text=signature or "", why=why)
+    other = replace(result.classification, evidence=(evidence, *result.classification.evidence))
+    return replace(result, classification=other, judgement=Judgement.SKIP)
+
+
+def _other_size(bisection: Bisection, content: str, result: ProbeResult) -> ProbeResult:
     known = bisection.error_scale()
-    if known is None or result.judgement is not Judgement.BAD:
+    if known is None or content == known[1]:
         return result
-    scale, failing_content = known
-    if content == failing_content:
-        return result
+    scale = known[0]
     classification = result.classification
     size = error_size(classification.metrics, scale.measure)
     if size is None or not scale.is_other(classification.metrics):

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from ...runner.probe.records import ProbeResult
+from ...runner.probe.records import ProbeResult, place_of
 from ...runner.verdict.compiler_errors import compiler_errors
 from ...runner.workspace.environment import fingerprint
 from ...store.journals.probes import ProbeOutcome
@@ -35,7 +35,7 @@ def finished_probe(stored: ProbeRow, *, kernels: tuple[str, ...] = ()) -> Finish
 
 
 def _place(stored: ProbeRow) -> str | None:
-    return None if stored.slot is None else f"{stored.host or ''} {stored.slot}"
+    return None if stored.slot is None else place_of(stored.host, stored.slot)
 
 
 def _times(stored: ProbeRow) -> ProbeTimes:

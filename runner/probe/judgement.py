@@ -89,6 +89,11 @@ def _failure(exit_code: int, evidence: Iterable[Evidence]) -> str:
     return f"{code}: {errors[0].message}"[:_LONGEST] if errors else code
 
 
+def names_error(signature: str | None) -> bool:
+    """Whether the signature of a predicate's failure says, beside its exit code, what a compiler said."""
+    return signature is not None and ": " in signature
+
+
 def case_missing(case: CaseName) -> Classification:
     """The commit has no such case."""
     return _untestable(

@@ -15,7 +15,10 @@ from .by_hand import LeftToPerson
 
 @dataclass(frozen=True, kw_only=True)
 class ProbeRequest:
-    """What to build and run. `timeout` is seconds for the run; `directory` takes logs and what is kept of the run."""
+    """What to build and run. `timeout` is seconds for the run; `directory` takes logs and what is kept of the run.
+
+    avoid: the places (`place_of`) where it is not made as long as there is another.
+    """
 
     revisions: Mapping[str, str]
     case: CaseName | None
@@ -32,6 +35,7 @@ class ProbeRequest:
     """Whether it is built, and left to a person to run."""
     build_only: bool = False
     """Whether it is built ahead, below the priority of all else, and not run."""
+    avoid: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +59,16 @@ class ProbeResult:
     """What a person has to run, where that is left to one."""
 
     @property
+    def place(self) -> str:
+        """Where it was made."""
+        return place_of(self.host, self.slot)
+
+    @property
     def build_source(self) -> BuildSource:
         """Where the toolchain came from."""
         return self.toolchain.source if self.toolchain else BuildSource.NONE
+
+
+def place_of(host: str | None, slot: int) -> str:
+    """What runs may share beside their commit: the slot of a host, and with it the board."""
+    return f"slot {slot}" if host is None else f"slot {slot} of {host}"

@@ -1,6 +1,6 @@
 """Both ends are seen once before anything else; more runs of them are the search's choice, as those of any commit."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NoReturn
 
 from typing_extensions import override
@@ -18,6 +18,9 @@ from ..range_search import RangeSearch
 from .answer.enclosing import Enclosing
 from .judging import never_shown, require_judged, require_pass
 from .state import Advance, BeforeEnds, Enter, Wait
+
+_MOST_IN_ONE_PLACE = 8
+"""So many runs of an end in one place, though another was asked for, and there is no other."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,12 +41,14 @@ class MeasuringEnds(BeforeEnds):
             known.log.tally(bad.content)[Judgement.BAD] > 0,
         )
         in_flight = self.range_search.in_flight(known)
-        if not all(shown) and not in_flight and self._given_up(known, around, shown):
+        one_place = self._one_place(known, shown, workers=around.workers)
+        if not all(shown) and not in_flight and not one_place and self._given_up(known, around, shown):
             self._give_up(known)
         wanted = self._wanted(known, shown, in_flight, workers=around.workers)
         if wanted or in_flight:
-            start = tuple(self.range_search.wanted(node, Phase.ENDPOINT) for node in wanted)
-            return Wait(Needs(start=start))
+            start = [self.range_search.wanted(node, Phase.ENDPOINT) for node in wanted]
+            avoided = [replace(each, avoid=one_place.get(each.target.content, frozenset())) for each in start]
+            return Wait(Needs(start=tuple(avoided)))
         return Enter(self.range_search, Enclosing(good=good, bad=bad))
 
     def _require_judged(self, known: Known, good: Target, bad: Target) -> None:
@@ -53,6 +58,19 @@ class MeasuringEnds(BeforeEnds):
             for place, probe in enumerate(known.log.of(end.content)):
                 if place == 0 or probe.number in fresh:
                     (require_pass if end is good else require_judged)(probe, end)
+
+    def _one_place(
+        self, known: Known, shown: tuple[bool, bool], *, workers: int
+    ) -> dict[str, frozenset[str]]:
+        """Where each end was run, by its content, if it has not shown what it stands for in several runs, which were
+        all made in that one place, and there may be another: it may be the place."""
+        loaded, found = self.range_search.loaded, dict[str, frozenset[str]]()
+        for end, has in zip((passing_end(loaded), failing_end(loaded)), shown, strict=True):
+            probes = known.log.of(end.content)
+            places = frozenset(probe.place for probe in probes if probe.place is not None)
+            if workers > 1 and not has and 1 < len(probes) <= _MOST_IN_ONE_PLACE and len(places) == 1:
+                found[end.content] = places
+        return found
 
     def _wanted(
         self, known: Known, shown: tuple[bool, bool], in_flight: list[int], *, workers: int

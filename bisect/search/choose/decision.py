@@ -132,9 +132,9 @@ def rerun_worth(posterior: Posterior) -> Floats:
     those so far, whichever. Shape [n + 1]."""
     worth = np.ones(len(posterior.graph) + 1)
     if posterior.shared:
-        places = {seen.place for seen in posterior.observations}
+        places = {seen.place for seen in posterior.counted}
         # GOOD_END is -1, the last place.
-        for commit in {seen.commit for seen in posterior.observations}:
+        for commit in {seen.commit for seen in posterior.counted}:
             worth[commit] = np.mean([posterior.weight_of_rerun(commit, place) for place in places])
     return worth
 

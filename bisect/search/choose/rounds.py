@@ -92,7 +92,7 @@ def _untried_undoing(posterior: Posterior, decision: Decision, windows: Sequence
         culprit = alone.culprit if isinstance(alone, Found) else None
     if culprit is None:
         return None
-    return undoing(windows, {seen.commit for seen in posterior.observations}, culprit)
+    return undoing(windows, {seen.commit for seen in posterior.counted}, culprit)
 
 
 def _search(

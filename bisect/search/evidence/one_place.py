@@ -29,11 +29,11 @@ def next_to_compare(
     """Up to `count` of the culprit and its parents to run again, those first that ran least often; None once each has
     run 24 times and was not seen in one place with the other."""
     around = (culprit, *posterior.compared_with(culprit))
-    runs = Counter(seen.commit for seen in posterior.observations if seen.outcome is not Outcome.SKIP)
+    runs = Counter(seen.commit for seen in posterior.counted if seen.outcome is not Outcome.SKIP)
     if all(runs[commit] >= _MOST_TURNS for commit in around):
         return None
     runs.update(in_flight)
-    last = in_flight[-1] if in_flight else posterior.observations[-1].commit
+    last = in_flight[-1] if in_flight else posterior.counted[-1].commit
     chosen: list[int] = []
     for _ in range(count):
         # The last one goes first: else two workers in step would each keep to one commit, and the two never be
@@ -47,5 +47,5 @@ def next_to_compare(
 
 def _places(posterior: Posterior, commit: int, outcome: Outcome) -> set[str]:
     """Where a commit had that outcome; nothing if one of these places is not known."""
-    seen = {seen.place for seen in posterior.observations if (seen.commit, seen.outcome) == (commit, outcome)}
+    seen = {seen.place for seen in posterior.counted if (seen.commit, seen.outcome) == (commit, outcome)}
     return set() if None in seen else {place for place in seen if place is not None}

@@ -14,6 +14,7 @@ from ..model.groups import GOOD_END, Groups
 from ..model.rates import Rates
 from .belief import Belief, Prior, Reruns
 from .blamed_file import BlamedFile
+from .broken_places import broken_places
 from .knowledge import Knowledge, Observation, Outcome
 from .places import fresh_runs, log_one_rate, shared_trouble
 from .testability import out_of_reach, skip_probability
@@ -45,6 +46,7 @@ class Posterior:
     observations: all, in order.
     windows: between a change and its undoing.
     shared: how much reruns in one place share, from 0 to 1.
+    broken: places whose outcomes are their own; what ran there counts for nothing.
     """
 
     graph: CommitGraph
@@ -55,6 +57,7 @@ class Posterior:
     shared: float
     _groups: Groups
     prior: Prior | None = None
+    broken: frozenset[str] = frozenset()
     _tallies: Mapping[int, tuple[float, float]] = field(default_factory=dict[int, tuple[float, float]])
     _fails: tuple[float, ...] = ()
     _passes: tuple[float, ...] = ()
@@ -85,12 +88,26 @@ class Posterior:
     def observe(self, observation: Observation) -> "Posterior":
         """The state after one more run, of a commit of the graph or of `GOOD_END`."""
         observations = (*self.observations, observation)
+        broken: frozenset[str] = frozenset()
         shared = shared_trouble(observations)
-        if shared == self.shared:
+        if shared:
+            broken = broken_places(
+                self.graph, self.rates, observations, windows=self.windows, no_culprit=_NO_CULPRIT
+            )
+            shared = shared_trouble(seen for seen in observations if seen.place not in broken)
+        if (shared, broken) == (self.shared, self.broken):
             return self._count(observation)
         start = Groups.start(self.graph)
         posterior = Posterior(
-            self.graph, self.rates, self.weights, self.windows, (), shared, start, self.prior
+            self.graph,
+            self.rates,
+            self.weights,
+            self.windows,
+            (),
+            shared,
+            start,
+            prior=self.prior,
+            broken=broken,
         )
         for seen in observations:
             posterior = posterior._count(seen)
@@ -98,7 +115,7 @@ class Posterior:
 
     def _count(self, observation: Observation) -> "Posterior":
         observations = (*self.observations, observation)
-        if observation.outcome is Outcome.SKIP:
+        if observation.outcome is Outcome.SKIP or observation.place in self.broken:
             return replace(self, observations=observations)
         failed = observation.outcome is Outcome.BAD
         weight = self.weight_of_rerun(observation.commit, observation.place)
@@ -120,7 +137,7 @@ class Posterior:
             return 1.0
         before = sum(
             (other.commit, other.place) == (commit, place)
-            for other in self.observations
+            for other in self.counted
             if other.outcome is not Outcome.SKIP
         )
         return fresh_runs(before + 1, self.shared) - fresh_runs(before, self.shared)
@@ -140,15 +157,20 @@ class Posterior:
         return float(shares @ self._explanation.reruns[commit]) + sum(others)
 
     @cached_property
+    def counted(self) -> tuple[Observation, ...]:
+        """The observations that were not made in a broken place."""
+        return tuple(seen for seen in self.observations if seen.place not in self.broken)
+
+    @cached_property
     def skipped(self) -> frozenset[int]:
         """The commits of the graph that were never tested because they could not be."""
-        tested = {seen.commit for seen in self.observations if seen.outcome is not Outcome.SKIP}
-        return frozenset(seen.commit for seen in self.observations) - tested - {GOOD_END}
+        tested = {seen.commit for seen in self.counted if seen.outcome is not Outcome.SKIP}
+        return frozenset(seen.commit for seen in self.counted) - tested - {GOOD_END}
 
     @cached_property
     def blamed(self) -> dict[int, tuple[BlamedFile, ...]]:
         """The files that the errors of skipped commits name."""
-        return {seen.commit: seen.blamed for seen in self.observations if seen.blamed}
+        return {seen.commit: seen.blamed for seen in self.counted if seen.blamed}
 
     @cached_property
     def certain(self) -> Knowledge | None:
@@ -156,9 +178,7 @@ class Posterior:
         if self.rates.good[0] > 0 or self.rates.bad[-1] < 1 or self.tally(GOOD_END)[0]:
             return None
         try:
-            known = Knowledge.start(
-                self.graph, [seen for seen in self.observations if seen.commit != GOOD_END]
-            )
+            known = Knowledge.start(self.graph, [seen for seen in self.counted if seen.commit != GOOD_END])
         except ValueError:
             return None
         return None if known.unexplained_fails else known
@@ -185,7 +205,7 @@ class Posterior:
     @property
     def _tried(self) -> dict[int, bool]:
         """The commits that were tried, the bad end among them, and whether they had to be skipped."""
-        tried = {seen.commit: False for seen in self.observations if seen.commit != GOOD_END}
+        tried = {seen.commit: False for seen in self.counted if seen.commit != GOOD_END}
         return tried | {self.graph.bad: False} | dict.fromkeys(self.skipped, True)
 
     def compared_with(self, culprit: int) -> tuple[int, ...]:

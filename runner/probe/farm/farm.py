@@ -12,7 +12,7 @@ import queue
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -97,6 +97,8 @@ class Farm:
         self._probes: dict[str, _Probe] = {}
         """Those that are wanted, by key."""
         self._sending: set[str] = set()
+        self._workers: dict[str, str] = {}
+        """The worker that makes the probes of a place, as the engine calls it."""
         self._stored: list[str] = []
         """Keys of results that have been handed on."""
 
@@ -216,8 +218,16 @@ class Farm:
             probe.key,
             probe.parcel,
             resources={request.platform: 1} if is_board else {},
-            avoid=frozenset(place for place, until in self._resting.items() if until > self._clock()),
+            avoid=frozenset([*self._tired(), *self._workers_of(request.avoid)]),
         )
+
+    def _tired(self) -> Iterator[str]:
+        """The places of hosts that rest."""
+        return (place for place, until in self._resting.items() if until > self._clock())
+
+    def _workers_of(self, places: Iterable[str]) -> Iterator[str]:
+        """The workers that are known to make the probes of some places."""
+        return (self._workers[place] for place in places if place in self._workers)
 
     def _began(self, probe: _Probe, place: str) -> MadeAgain | None:
         """The engine runs a task anew whose worker it lost."""
@@ -250,6 +260,8 @@ class Farm:
 
     def _arrived(self, probe: _Probe, arrived: ArrivedProbe) -> Done:
         result = arrived.kept_in(probe.parcel.request.directory)
+        if probe.place is not None:
+            self._workers[result.place] = probe.place
         del self._probes[probe.key]
         self._stored.append(probe.key)
         self._begin_those(self._turns.built(probe.number))

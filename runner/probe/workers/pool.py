@@ -51,6 +51,8 @@ class _Worker:
     connection: "Connection[Any, Any]"
     number: int | None = None
     """The probe that it makes now."""
+    place: str | None = None
+    """Where its probes are made; None before the first one."""
 
 
 @dataclass(frozen=True)
@@ -177,6 +179,7 @@ class WorkerPool:
                 self._ended(error)
             case _Finished(worker=worker, done=done):
                 worker.number = None
+                worker.place = worker.place if done.result is None else done.result.place
                 self._assign()
                 if self._probes.pop(done.number, None) is not None and done.result is not None:
                     self._barren_ends = 0
@@ -199,9 +202,19 @@ class WorkerPool:
 
     def _assign(self) -> None:
         for worker in self._workers:
-            if worker.number is None and self._waiting:
-                worker.number = self._waiting.popleft()
+            if worker.number is not None:
+                continue
+            worker.number = next((each for each in self._waiting if self._may_make(worker, each)), None)
+            if worker.number is not None:
+                self._waiting.remove(worker.number)
                 _send(worker, Make(worker.number, self._probes[worker.number]))
+
+    def _may_make(self, worker: _Worker, number: int) -> bool:
+        """Whether a probe may be made by a worker: elsewhere, if there is another place, where it avoids that one."""
+        avoid = self._probes[number].avoid
+        # Those that have not joined yet may be elsewhere.
+        everywhere = len(self._workers) >= self.jobs and all(each.place in avoid for each in self._workers)
+        return worker.place not in avoid or everywhere
 
     def _left(self, worker: _Worker) -> Lost | None:
         self._workers.remove(worker)

@@ -40,6 +40,16 @@ def shown(known: Known, content: str, *judgements: Judgement, phase: Phase = Pha
     return known
 
 
+def shown_at(known: Known, content: str, *judgements: Judgement, place: str) -> Known:
+    """With further finished probes of some content at an end, all made in one place."""
+    for judgement in judgements:
+        probe = simulated_probe(
+            _next_number(known), content, Phase.ENDPOINT, judgement, times=equal_times(content)
+        )
+        known = replace(known, log=known.log.with_finished(replace(probe, place=place)))
+    return known
+
+
 def running(known: Known, *wanted: WantedProbe) -> Known:
     """With probes that were started."""
     for probe in wanted:

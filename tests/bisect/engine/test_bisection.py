@@ -1,16 +1,22 @@
 """A bisection that is stopped anywhere says what is known, and goes on from its finished probes; probes may end in any
-order."""
+order. A place that shows the same whatever commit runs there is told once, and no more is run there."""
 
+import random
 from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 
 import pytest
+from typing_extensions import override
 
 from precision_bisect.bisect.engine.known import BisectionQuestion
-from precision_bisect.bisect.engine.log import ProbeLog
+from precision_bisect.bisect.engine.log import FinishedProbe, ProbeLog
+from precision_bisect.bisect.engine.needs import Needs, Notice
+from precision_bisect.bisect.engine.probes import WantedProbe
 from precision_bisect.bisect.result import Conclusion
+from precision_bisect.bisect.run.loop import Loop
 from precision_bisect.store.vocabulary import BisectionOutcome, Judgement
 from tests.bisect.engine.planted import PlantedStack, bisect, broken_line, drive, planted_task, question
-from tests.bisect.engine.simulated import SimulatedTask
+from tests.bisect.engine.simulated import Machine, SimulatedBisection, SimulatedTask
 from tests.support.quick import quick_first
 
 Case = tuple[PlantedStack, BisectionQuestion, str | None]
@@ -144,3 +150,58 @@ def test_a_result_is_taken_once() -> None:
     log = bisect(*plain()[:2]).simulated.bisection.known.log
     with pytest.raises(ValueError, match="expected one result, found a second one"):
         log.with_finished(log.ended[0])
+
+
+PLACES = ("slot 0", "slot 1", "slot 2", "slot 3")
+
+
+@dataclass(eq=False, kw_only=True)
+class InPlaces(SimulatedBisection):
+    """Runs go to any place but those that they avoid; `broken` fails whatever runs there."""
+
+    chance: random.Random
+    broken: str
+    avoided: list[frozenset[str]] = field(default_factory=list[frozenset[str]])
+
+    @override
+    def finished(self, number: int, wanted: WantedProbe) -> FinishedProbe:
+        place = self.chance.choice([place for place in PLACES if place not in wanted.avoid])
+        self.avoided.append(wanted.avoid)
+        probe = replace(super().finished(number, wanted), place=place)
+        return replace(probe, judgement=Judgement.BAD) if place == self.broken else probe
+
+
+def test_it_is_told_once_and_avoided_from_then_on() -> None:
+    told = [told_of(seed) for seed in range(8)]
+    # Where it ran little but what fails anyway, nothing shows.
+    assert told.count(["slot 2"]) >= 4
+    assert [each for each in told if each not in ([], ["slot 2"])] == []
+
+
+def told_of(seed: int) -> list[str]:
+    """The places that are told to be broken."""
+    stack = broken_line(30, 17)
+    machine = Machine(jobs=4, chance=random.Random(seed))
+    notices: list[str] = []
+
+    def told(needs: Needs) -> None:
+        notices.extend(note.text for note in needs.notes if isinstance(note, Notice))
+
+    loaded = stack.load(stack.range())
+    assert loaded is not None
+    simulated = InPlaces(
+        loaded=loaded,
+        outcome=stack.judge,
+        machine=machine,
+        question=question(stack),
+        answers=stack.answers,
+        on_needs=told,
+        chance=random.Random(seed),
+        broken="slot 2",
+    )
+    task = SimulatedTask(simulated=simulated)
+    Loop(machine).run([task])
+    assert task.culprit == "17"
+    found = [text.split(" is ")[0] for text in notices if "is likely broken" in text]
+    assert set(simulated.avoided) == {frozenset[str](), frozenset(found)}
+    return found

@@ -77,3 +77,32 @@ def test_what_a_second_fault_hides_is_not_guessed(tmp_path: Path) -> None:
     commits, done, report = bisect(tmp_path, ["0"] * 4 + ["2e3"] * 6 + ["0.02"] * 4)
     assert done.returncode == 3, done.stderr
     assert {each["commit"] for each in report["suspects"]} == set(commits[4:11])
+
+
+@pytest.mark.parametrize(
+    ("stretch", "end"),
+    [
+        ("k.cpp:3:5: error: expected a type; exit 2", "exit 1"),
+        ("exit 1", "k.cpp:3:5: error: no type; exit 1"),
+    ],
+)
+def test_a_command_that_fails_to_compile_where_the_end_does_not_is_no_failure_of_that_kind(
+    tmp_path: Path, stretch: str, end: str
+) -> None:
+    """A script that builds and runs ends with some code in either case; what a compiler says tells them apart."""
+    tool = TestRepository(tmp_path / "tool")
+    commits = [
+        tool.commit(f"commit {n}", {"n": f"{n}", "run.sh": f"echo {said}" if ";" in said else said})
+        for n, said in enumerate(["exit 0"] * 4 + [stretch] * 9 + ["exit 0"] * 2 + [end] * 5)
+    ]
+    done = run_program(
+        *("--good", commits[0], "--bad", "HEAD", "-o", str(tmp_path / "out"), "--", "sh", "-e", "./run.sh"),
+        cwd=tool.path,
+        environment={**os.environ, "PRECISION_BISECT_HOME": str(tmp_path / "home")},
+    )
+    report = json.loads((tmp_path / "out" / "report.json").read_text())
+    assert done.returncode == 0, done.stderr
+    (named,) = report["culprits"]
+    assert named["commit"] == commits[15]
+    assert {each["commit"] for each in report["skipped"]} <= set(commits[4:13])
+    assert report["skipped"]

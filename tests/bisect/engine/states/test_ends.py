@@ -8,12 +8,22 @@ import pytest
 from precision_bisect.bisect.engine.evidence import failing_end, passing_end
 from precision_bisect.bisect.engine.known import Known
 from precision_bisect.bisect.engine.needs import Needs
+from precision_bisect.bisect.engine.priority.circumstances import Circumstances
 from precision_bisect.bisect.engine.states.ends import MeasuringEnds
 from precision_bisect.bisect.engine.states.state import Advance, Enter, Wait
 from precision_bisect.runner.errors import EndsError, UserError
 from precision_bisect.store.vocabulary import Judgement, Phase, Seeks
 from tests.bisect.engine.planted import PlantedStack, bisect, broken_line, question
-from tests.bisect.engine.stepping import about_stack, answers_of, running, search_of, shown, started, step
+from tests.bisect.engine.stepping import (
+    about_stack,
+    answers_of,
+    running,
+    search_of,
+    shown,
+    shown_at,
+    started,
+    step,
+)
 from tests.support.quick import quick_first
 
 GOOD, BAD, SKIP = Judgement.GOOD, Judgement.BAD, Judgement.SKIP
@@ -82,6 +92,31 @@ def test_a_good_end_that_always_fails_is_refused(jobs: int) -> None:
     )
     assert "--end-runs N" in str(task.error)
     assert len(task.simulated.started) <= 4 + jobs
+
+
+def test_an_end_that_fails_in_one_place_alone_is_run_in_another() -> None:
+    planted = stack(lambda line: BAD)
+    known = about_stack(planted)
+    state = MeasuringEnds(range_search=search_of(planted.load(known.question.range)), before=0)
+    known = shown_at(known, "0 lib-0", BAD, BAD, BAD, place="slot 0")
+    known = shown_at(known, "8 lib-0", BAD, place="slot 1")
+    advance = state.advance(known, Circumstances(workers=4))
+    assert [(each.target.commit, each.avoid) for each in started(advance)] == [("0", frozenset({"slot 0"}))]
+    with pytest.raises(EndsError, match="found 3 failures in a row"):
+        state.advance(known, Circumstances(workers=1))
+    elsewhere = shown_at(known, "0 lib-0", BAD, place="slot 2")
+    with pytest.raises(EndsError, match="found 4 failures in a row"):
+        state.advance(elsewhere, Circumstances(workers=4))
+
+
+def test_an_end_is_given_up_where_there_is_no_other_place() -> None:
+    planted = stack(lambda line: BAD)
+    known = about_stack(planted)
+    state = MeasuringEnds(range_search=search_of(planted.load(known.question.range)), before=0)
+    known = shown_at(known, "0 lib-0", *[BAD] * 9, place="slot 0")
+    known = shown_at(known, "8 lib-0", BAD, place="slot 0")
+    with pytest.raises(EndsError, match="found 9 failures in a row"):
+        state.advance(known, Circumstances(workers=4))
 
 
 @pytest.mark.parametrize(("seeks", "most"), [(Seeks.REGRESSION, 4), (Seeks.FIX, 9)])

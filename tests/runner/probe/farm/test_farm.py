@@ -229,3 +229,15 @@ def test_frozen_data_arrive_as_they_were_frozen(
 def test_a_persons_case_is_refused(small: SmallStack, farm: Callable[[], Farm]) -> None:
     with pytest.raises(UsageError, match="--interactive"):
         farm().begin(small.request(by_hand=True))
+
+
+def test_a_probe_is_made_at_another_host_than_those_of_the_places_that_it_avoids(
+    small: SmallStack, farm: Callable[[], Farm], hosts: Hosts
+) -> None:
+    small.case = {"command": ["sh", "-c", "echo RIGHT"]}
+    workers = farm()
+    first = workers.begin(small.request(directory=small.folder / "1"))
+    place = results(workers)[0][first].place
+    workers.begin(small.request(directory=small.folder / "2", avoid=frozenset({place})))
+    results(workers)
+    assert [each for _, each in hosts.started] == ["a", "b"]

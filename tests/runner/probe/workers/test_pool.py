@@ -100,3 +100,23 @@ def test_a_backend_without_its_cluster_is_refused(small: SmallStack, monkeypatch
         WorkerPool(setup_of(small), jobs=1, backend="dask"),
     ):
         pass
+
+
+def test_a_probe_is_made_elsewhere_than_in_the_places_that_it_avoids(small: SmallStack) -> None:
+    small.case = {"command": ["sh", "-c", "echo RIGHT"]}
+
+    def place_of(pool: WorkerPool, avoid: frozenset[str]) -> str:
+        pool.begin(small.request(avoid=avoid))
+        done = until(pool, Done)
+        assert isinstance(done, Done)
+        assert done.result is not None
+        return done.result.place
+
+    with WorkerPool(setup_of(small), jobs=2, backend="loky") as pool:
+        first = place_of(pool, frozenset())
+        second = place_of(pool, frozenset({first}))
+        assert second != first
+        assert place_of(pool, frozenset({first})) == second
+        assert place_of(pool, frozenset({second})) == first
+        # There is no other place: it is made all the same.
+        assert place_of(pool, frozenset({first, second})) in {first, second}
