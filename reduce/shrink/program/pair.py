@@ -28,13 +28,21 @@ from .shapes import narrow, shrink
 
 @dataclass(frozen=True, kw_only=True)
 class _FailingValues:
-    """The reference's values for the failing build's tasks, its own for those without a counterpart."""
+    """The reference's values for the failing build's tasks; its own for those without a counterpart, and for arguments
+    of another shape than there."""
 
     pair: BuildPair
 
     def of(self, ordinal: int) -> TaskValues:
-        other = self.pair.alignment.reference_of.get(ordinal)
-        return self.pair.failing.values(ordinal) if other is None else self.pair.reference_values(ordinal)
+        own = self.pair.failing.values(ordinal)
+        if ordinal not in self.pair.alignment.reference_of:
+            return own
+        reference = self.pair.reference_values(ordinal)
+        return replace(
+            reference,
+            before=_where_shapes_agree(reference.before, own.before),
+            after=_where_shapes_agree(reference.after, own.after),
+        )
 
     def run_of(self, ordinal: int) -> str:
         return "failing" if ordinal not in self.pair.alignment.reference_of else "reference"
@@ -219,6 +227,16 @@ class BuildPair:
 def _edited(candidate: Candidate, made: Cut, blocks: Mapping[int, int]) -> Cut:
     plain = {name: Plain(kind) for name, kind in candidate.plain}
     return with_plain_values(with_blocks(shrink(made, dict(candidate.extents)), blocks), plain)
+
+
+def _where_shapes_agree(
+    reference: Mapping[int, TensorView], own: Mapping[int, TensorView]
+) -> Mapping[int, TensorView]:
+    """The reference's values by argument index; a task's own where two arguments have changed places, for instance."""
+    return {
+        index: own[index] if index in own and own[index].shape != view.shape else view
+        for index, view in reference.items()
+    }
 
 
 def _given(data: GoldenData) -> Mapping[str, TensorView]:

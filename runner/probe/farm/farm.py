@@ -113,12 +113,15 @@ class Farm:
         self._engine = self._open_engine(self._inbox.put)
         self._delivery = Delivery(self._engine, self._parcels)
         self._transfers = ThreadPoolExecutor(_TRANSFERS)
+        self._farewells = ThreadPoolExecutor(_TRANSFERS)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._transfers.shutdown(wait=False, cancel_futures=True)
+        # Transfers may be given up; a probe that nobody stops would run on, and a result that nobody releases stay.
+        self._farewells.shutdown()
         for key in self._stored:
             self._engine.release(key)
         for probe in self._probes.values():
@@ -158,7 +161,7 @@ class Farm:
         if probe is None:
             return
         del self._probes[probe.key]
-        self._transfers.submit(self._engine.stop, probe.key)
+        self._farewells.submit(self._engine.stop, probe.key)
         self._begin_those(self._turns.gone(number))
 
     def next_event(self, *, timeout: float | None) -> Activity | Done | MadeAgain | None:
@@ -293,7 +296,7 @@ class Farm:
     def _release_stored(self) -> None:
         """What was handed on is in the store by the next call: the engine need not keep it."""
         for key in self._stored:
-            self._transfers.submit(self._engine.release, key)
+            self._farewells.submit(self._engine.release, key)
         self._stored.clear()
 
 

@@ -1,6 +1,7 @@
 """A farm of two hosts that share nothing with the driver or each other: probes, golden data, losses, refusals."""
 
 import os
+import threading
 import time
 from collections.abc import Callable, Generator
 from pathlib import Path
@@ -200,6 +201,30 @@ def test_a_stopped_probe_is_not_heard_of_and_leaves_its_host_free(
     (small.folder / "go").touch()
     second = workers.begin(small.request(directory=small.folder / "2"))
     assert [*results(workers)[0]] == [second]
+
+
+def test_probes_that_were_cancelled_last_are_stopped_all_the_same(
+    small: SmallStack, hosts: Hosts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More of them than are stopped at once, by an engine that takes its time."""
+    hosts.names = ("a",)
+    small.case = {"command": ["sh", "-c", "sleep 600"]}
+    gate, stop = threading.Event(), hosts.stop
+
+    def stop_later(key: str) -> None:
+        gate.wait()
+        stop(key)
+
+    monkeypatch.setattr(hosts, "stop", stop_later)
+    with Farm(small.stack(), small.home, jobs=12, open_engine=hosts.open) as workers:
+        numbers = [workers.begin(small.request(directory=small.folder / str(place))) for place in range(12)]
+        keys = {key for key, _ in hosts.started}
+        for number in numbers:
+            workers.cancel(number)
+        opener = threading.Timer(0.2, gate.set)
+        opener.start()
+    opener.join()
+    assert keys <= hosts.stopped
 
 
 def test_frozen_data_arrive_as_they_were_frozen(
