@@ -117,6 +117,8 @@ def _found(
     request = bisection.request
     if request.interactive:
         check_person(jobs=options.jobs, backend=options.backend)
+    with bisection.lock():
+        pass  # another driver is told as such, and not as one that writes to the report's folder
     held.enter_context(_places(request.output, home))
     if request.inherited is not None:
         changes = list(changed_since(request.inherited, reaching_cases(request.stack)))

@@ -138,6 +138,7 @@ class StoredBisection:
     @contextmanager
     def lock(self) -> Generator[None]:
         """Held while driving. Raises `UserError` where another process drives this bisection."""
+        self._home.make()
         self.directory.mkdir(parents=True, exist_ok=True)
         busy = UserError(
             f"bisection {self.name}: expected to be its only driver, found another process at it; wait for that one"

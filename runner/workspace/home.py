@@ -24,8 +24,12 @@ class Home:
 
     def make(self) -> None:
         """Make both roots, such that a checkout around them stays clean. Raises `OSError`."""
-        make_own_folder(self.cache)
+        self.make_cache()
         make_own_folder(self.state)
+
+    def make_cache(self) -> None:
+        """Make that root alone, for what is no result yet. Raises `OSError`."""
+        make_own_folder(self.cache)
 
     @property
     def clones(self) -> Path:

@@ -43,7 +43,7 @@ class Workspace:
     def clones(self) -> Mapping[str, GitRepository]:
         """Private repositories that see the user's objects, and those that had to be fetched. Raises `UserError`."""
         try:
-            self._home.make()
+            self._home.make_cache()
             return {
                 name: private_clone(
                     self.clones_folder, repository, submodules=self.stack.repositories[name].submodules

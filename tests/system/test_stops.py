@@ -60,20 +60,22 @@ def fastest_run(stack: DemoStack) -> float:
 
 
 def essence(report: dict[str, Any]) -> dict[str, Any]:
-    """A report without times, places and names, nor how often which commit was confirmed: the seconds of runs decide
-    that, and how sure they make it."""
+    """A report without times, places and names, nor which commits confirmed it how often: the seconds of builds and
+    runs decide that, and how sure they make it."""
     culprits = [
         {key: culprit[key] for key in ("repository", "commit", "parent")} for culprit in report["culprits"]
     ]
+    searched = [
+        {key: probe[key] for key in ("phase", "repository", "commit", "verdict", "signature")}
+        for probe in report["probes"]
+        if probe["phase"] != "confirm"
+    ]
+    commits = {probe["commit"] for probe in searched}
     return {
         "outcome": report["outcome"],
         "culprits": culprits,
-        "searched": [
-            {key: probe[key] for key in ("phase", "repository", "commit", "verdict", "signature")}
-            for probe in report["probes"]
-            if probe["phase"] != "confirm"
-        ],
-        "skipped": report["skipped"],
+        "searched": searched,
+        "skipped": [skip for skip in report["skipped"] if skip["commit"] in commits],
     }
 
 

@@ -39,7 +39,7 @@ def _keeps_machine_code() -> bool:
         return True
     folder = _own_folder()
     try:
-        user_home().make()
+        user_home().make_cache()
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             pass
