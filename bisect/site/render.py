@@ -23,7 +23,7 @@ from ..report import phrases
 from ..report.phrases import OUTCOMES, day, evidence_texts, percent, pin_state, side_verdict
 from ..report.plain_text import one_line, shortened
 from . import addresses, plots
-from .views.queue import state_text, submission_tone
+from .views.queue import command_text, state_text, submission_tone
 
 _PACKAGE = "precision_bisect.bisect.site"
 GLYPHS: Mapping[str, str] = {"good": "✓", "bad": "✕", "skip": "?"}
@@ -81,6 +81,7 @@ def _environment() -> Environment:
         "range_of": range,
         "short": _short,
         "side_verdict": side_verdict,
+        "command_text": command_text,
         "state_text": state_text,
         "submission_tone": submission_tone,
         "shown": shortened,

@@ -1,9 +1,13 @@
 """The queue as people read it."""
 
+import re
+
 from ....store.journals.queue.entries import QueueEntry
 from ....store.vocabulary import SubmissionState
 from ....store.words import plural
 from ...report.plain_text import one_line
+
+_WHOLE_COMMIT = re.compile(r"\b([0-9a-f]{10})[0-9a-f]{30}\b")
 
 MOST_OVER = 30
 """Of the submissions that are over, how many the page shows."""
@@ -22,6 +26,11 @@ def state_text(entry: QueueEntry) -> str:
         return f"was cancelled{runs}"
     outcome = f": {entry.outcome.value.replace('_', ' ')}" if entry.outcome else ""
     return f"ended with exit code {entry.exit_code}{outcome}{runs}"
+
+
+def command_text(entry: QueueEntry) -> str:
+    """What was submitted, its commits by as many digits as elsewhere on the site."""
+    return _WHOLE_COMMIT.sub(r"\1", entry.command)
 
 
 def _board_text(entry: QueueEntry) -> str:

@@ -71,7 +71,7 @@ def test_the_page_is_there_once_something_was_submitted(sessions: sessionmaker[S
     with sessions() as session:
         assert addresses.QUEUE not in Site(session).pages
     queue.submit(submission("one", user=EVIL, words=["--bad", EVIL], priority=3))
-    queue.submit(submission("two"))
+    queue.submit(submission("two", words=["--good", "ab" * 20, "--bad", "main"]))
     assert queue.take(WORKER) is not None
     with sessions() as session:
         page = Site(session).pages[addresses.QUEUE]
@@ -79,6 +79,7 @@ def test_the_page_is_there_once_something_was_submitted(sessions: sessionmaker[S
     assert EVIL not in text
     assert "runs on lab" in text
     assert "waits" in text
+    assert "--good ababababab --bad main" in text
     assert "priority 3" in text
     assert "connect-src &#39;self&#39;" in text
     assert "connect-src 'self'" in page.policy
