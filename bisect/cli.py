@@ -171,9 +171,11 @@ def nightly(options: NightlyOptions) -> None:
     Exit status: 0 nothing fails, 7 a case fails that passed before, 8 cases fail as they did before, 9 a case could not
     be run, or nothing was judged.
     """
-    from .commands.nightly import run_nightly
+    from .commands.nightly import keep_found, run_nightly
     from .nightly.outcome import FailOn
 
+    if options.keep:
+        sys.exit(keep_found(options))
     sys.exit(
         run_nightly(
             options.file,

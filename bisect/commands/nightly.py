@@ -9,16 +9,18 @@ from filelock import FileLock, Timeout
 from rich.console import Console
 from sqlalchemy.orm import Session, sessionmaker
 
+from ...runner.errors import UsageError
 from ...runner.workspace.home import Home, user_home
 from ...store.database import sqlite_url
 from ...store.journals.queue.submissions import QueueJournal, Submission
 from ..nightly.config import load_config
 from ..nightly.limits import Limits
-from ..nightly.night import folder_of, run_night
+from ..nightly.night import folder_of, keep_ended, run_night
 from ..nightly.outcome import FailOn, exit_code
 from ..nightly.regressions.tasks import Submitted
 from ..nightly.terminal import print_night
 from ..run.session import open_sessions
+from .command_line.options import NightlyOptions
 from .errors import run_command
 from .service.place import place_of
 from .signals import terminated_like_interrupted
@@ -68,6 +70,24 @@ def run_nightly(
     return run_command(body)
 
 
+def keep_found(options: NightlyOptions) -> int:
+    """Keep what the queue's workers have found for a job, and tell of it; the exit code."""
+
+    def body() -> int:
+        if options.submit or options.as_json or options.budget is not None:
+            raise UsageError(
+                "--keep: expected no --submit, --budget or --json beside it, for it runs nothing; leave them out"
+            )
+        config, stack = load_config(options.file)
+        home = user_home()
+        sessions = open_sessions(options.store or sqlite_url(home.store))
+        progress = Console(stderr=True, quiet=options.quiet)
+        keep_ended(config, stack, sessions=sessions, home=home, progress=progress)
+        return 0
+
+    return run_command(body)
+
+
 def _submit(sessions: sessionmaker[Session], home: Home, file: Path, job: str, submitted: Submitted) -> None:
     """Leave a bisection of a night to the queue, as the job's own; a culprit is localized and reduced as in a night."""
     submission = Submission(
@@ -78,4 +98,5 @@ def _submit(sessions: sessionmaker[Session], home: Home, file: Path, job: str, s
         board=submitted.board,
         device=submitted.device,
     )
-    QueueJournal(sessions).submit_begun(submission, place=place_of(home))
+    keep = ["nightly", str(file.absolute()), "--keep"]
+    QueueJournal(sessions).submit_begun(submission, place=place_of(home), afterwards=keep)

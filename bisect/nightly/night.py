@@ -2,9 +2,11 @@
 
 import platform
 from collections.abc import Callable, Collection
+from datetime import datetime
 from pathlib import Path
 
 from rich.console import Console
+from rich.text import Text
 from sqlalchemy.orm import Session, sessionmaker
 
 from ...runner.errors import UserError
@@ -19,18 +21,18 @@ from ...store.journals.nightly.case_runs import CellKey
 from ...store.journals.nightly.job import JobJournal
 from ...store.tables.nights import NightRow
 from ...store.words import plural
-from ..after.hooks import call_hook
 from .config import NightlyConfig
 from .examine import Examiner
 from .junit import junit_text
 from .limits import Limits, OutOfTimeError
 from .markdown import markdown_text
-from .regressions.bisections import bisect_regressions, submit_regressions
+from .regressions.bisections import bisect_regressions, keep_regressions, submit_regressions
 from .regressions.context import NightContext
-from .regressions.incidents import close_incidents, localize_incidents
+from .regressions.incidents import close_incidents, localize_incidents, note_reductions
 from .regressions.tasks import Submitted
+from .regressions.telling import alone_at_incidents, tell_incidents
 from .runs import CaseRunner
-from .summary import HookReport, IncidentReport, NightReport, incident_report, night_report
+from .summary import NightReport, night_report
 from .terminal import result_line, say
 
 
@@ -82,13 +84,48 @@ def run_night(
         notes += localize_incidents(context)
     except OutOfTimeError as error:
         notes.append(str(error))
-    close_incidents(context)
-    _tell(config, journal, night, notes)
-    journal.nights.finish(night.id, notes)
-    finished = next(row for row in journal.nights.all() if row.id == night.id)
-    report = night_report(journal, finished)
-    _write(folder_of(config, night.ordinal), report)
-    return report
+    with alone_at_incidents(context):
+        close_incidents(context)
+        notes += tell_incidents(context)
+        journal.nights.finish(night.id, notes)
+        return _written(context)
+
+
+def keep_ended(
+    config: NightlyConfig, stack: Stack, *, sessions: sessionmaker[Session], home: Home, progress: Console
+) -> None:
+    """Keep what has been found since the newest night of a job by bisections that it left to the queue, tell of it,
+    and write that night again. Nothing is run; a night that is at work meanwhile keeps it too, and writes it.
+
+    Raises `UserError` where there is no night.
+    """
+    journal = JobJournal(sessions, config.job)
+    nights = journal.nights.all()
+    if not nights:
+        raise UserError(
+            f"{config.job}: expected a night to keep findings for, found none: begin one without --keep"
+        )
+    stack = with_releases(stack, home.releases)
+    context = NightContext(
+        config=config,
+        stack=stack,
+        sessions=sessions,
+        journal=journal,
+        home=home,
+        night=nights[-1],
+        limits=Limits(config, begun=datetime.now().astimezone(), budget=None),
+        workspace=Workspace(stack, home),
+        progress=progress,
+    )
+    with alone_at_incidents(context):
+        notes = keep_regressions(context)
+        note_reductions(context)
+        close_incidents(context)
+        notes += tell_incidents(context)
+        if journal.nights.add_notes(context.night.id, notes):
+            _written(context)
+    opened = len(journal.incidents.all(open_only=True))
+    say(progress, Text(f"night {context.night.ordinal} of {config.job}: {plural(opened, 'open incident')}"))
 
 
 def folder_of(config: NightlyConfig, ordinal: int) -> Path:
@@ -140,44 +177,12 @@ def matrix(config: NightlyConfig, heads: Collection[str]) -> list[CellKey]:
     ]
 
 
-def _tell(config: NightlyConfig, journal: JobJournal, night: NightRow, notes: list[str]) -> None:
-    """Call the hook for what opened or closed tonight, each once, up to the night's cap."""
-    if not config.on_incident:
-        return
-    calls = journal.nights.hook_calls(night.id)
-    told = {(call.incident_id, call.event) for call in calls}
-    left, untold = config.hooks_per_night - len(calls), 0
-    every = journal.incidents.all()
-    for incident in every:
-        shown = incident_report(incident, night, every)
-        if shown.event is None or (incident.id, shown.event) in told:
-            continue
-        if left <= 0:
-            untold += 1
-            continue
-        left -= 1
-        text = HookReport(job=config.job, night=night.ordinal, incident=shown).model_dump_json()
-        code = call_hook(config.on_incident, text, _variables(config, night, shown))
-        journal.nights.add_hook_call(night.id, incident.id, shown.event, code)
-        if code != 0:
-            notes.append(f"the hook ended with {code} for incident {incident.ordinal}")
-    if untold:
-        notes.append(
-            f"the hook was not told of {plural(untold, 'incident')}: hooks_per_night is {config.hooks_per_night}"
-        )
-
-
-def _variables(config: NightlyConfig, night: NightRow, incident: IncidentReport) -> dict[str, str]:
-    """What a hook finds in its environment."""
-    return {
-        "JOB": config.job,
-        "NIGHT": str(night.ordinal),
-        "EVENT": incident.event or "",
-        "INCIDENT": str(incident.number),
-        "NAME": incident.bisection,
-        "REPOSITORY": incident.repository,
-        "CULPRIT": incident.culprit,
-    }
+def _written(context: NightContext) -> NightReport:
+    """The report of a night that is over, once it is in its folder."""
+    night = next(row for row in context.journal.nights.all() if row.id == context.night.id)
+    report = night_report(context.journal, night)
+    _write(folder_of(context.config, night.ordinal), report)
+    return report
 
 
 def _write(folder: Path, report: NightReport) -> None:

@@ -21,6 +21,8 @@ class SubmissionRow(Base):
     user: Mapped[str] = mapped_column(String(64))
     words: Mapped[list[str]]
     """The words of the command without its name; empty where the bisection has been begun already."""
+    afterwards: Mapped[list[str]] = mapped_column(default=list, server_default="[]")
+    """The words of the command that its worker runs once it has ended, such as that of the night which waits for it."""
     folder: Mapped[str] = mapped_column(Text)
     """Where they were typed."""
     priority: Mapped[int]

@@ -208,7 +208,16 @@ class NightlyOptions:
             "--submit",
             group=OptionGroup.RESOURCES,
             is_flag=True,
-            help="Leave bisections to the queue's workers; the next start of the job keeps what they found.",
+            help="Leave bisections to the queue's workers, who call --keep when one has ended.",
+        ),
+    ]
+    keep: Annotated[
+        bool,
+        option(
+            "--keep",
+            group=OptionGroup.RESOURCES,
+            is_flag=True,
+            help="Begin no night and run nothing: keep what workers have found since, and tell of it.",
         ),
     ]
     fail_on: Annotated[

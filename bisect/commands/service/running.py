@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,7 @@ from sqlalchemy.orm import Session, sessionmaker
 from ....runner.process.supervised import Supervised
 from ....runner.workspace.home import HOME_VARIABLE, Home
 from ....store.journals.bisections import BisectionJournal
-from ....store.journals.queue.submissions import QueueJournal, QueueWorker, WorkerOrder
+from ....store.journals.queue.submissions import INTERRUPTED, QueueJournal, QueueWorker, WorkerOrder
 from ....store.options import STORE_VARIABLE
 from ....store.tables.queue import SubmissionRow
 from ....store.vocabulary import BisectionOutcome
@@ -59,11 +60,27 @@ class SubmissionRunner:
 
         At `KeyboardInterrupt` it is stopped and handed back to the queue.
         """
+        call = self._call(row)
+        ended = self._run_words(call.words, row)
+        if isinstance(ended, str):
+            return ended
+        code = ended or call.code
+        if row.afterwards and code != INTERRUPTED:
+            # Before the end is noted: whoever takes up the submission of a worker that is lost here does this again.
+            ended = self._run_words(row.afterwards, row)
+            if isinstance(ended, str):
+                return ended
+        file = log_of(self.home, row.bisection)
+        if QueueJournal(self.sessions).end(row.id, self.worker, exit_code=code, tail=tail_of(file)):
+            return f"ended with exit code {code}"
+        return "was taken away before it ended"
+
+    def _run_words(self, words: Sequence[str], row: SubmissionRow) -> int | str:
+        """Run a command of the submission; its exit code, or why the submission is not this worker's any more."""
         queue = QueueJournal(self.sessions)
         file = log_of(self.home, row.bisection)
-        call = self._call(row)
         with file.open("ab") as log:
-            started = self._start(call, row, log)
+            started = self._start(words, row, log)
             interrupted, lost = False, None
             try:
                 lost = self._wait(started, row, file, queue)
@@ -75,12 +92,7 @@ class SubmissionRunner:
         if interrupted:
             queue.hand_back(row.id, self.worker, tail=tail_of(file))
             raise KeyboardInterrupt
-        if lost is not None:
-            return lost
-        code = code or call.code
-        if queue.end(row.id, self.worker, exit_code=code, tail=tail_of(file)):
-            return f"ended with exit code {code}"
-        return "was taken away before it ended"
+        return code if lost is None else lost
 
     def _call(self, row: SubmissionRow) -> _Call:
         """What is to be run by now."""
@@ -96,9 +108,9 @@ class SubmissionRunner:
         limits += [] if options.budget_runs is None else ["--budget-runs", str(options.budget_runs)]
         return _Call(words=[*limits, *resume_words(options, row.bisection)])
 
-    def _start(self, call: _Call, row: SubmissionRow, log: BinaryIO) -> Supervised:
+    def _start(self, words: Sequence[str], row: SubmissionRow, log: BinaryIO) -> Supervised:
         return Supervised.start(
-            [*_PROGRAM, *call.words],
+            [*_PROGRAM, *words],
             cwd=Path(row.folder),
             environment=self._environment(),
             output=log.fileno(),

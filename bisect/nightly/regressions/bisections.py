@@ -42,6 +42,15 @@ def submit_regressions(context: NightContext, submit: Callable[[Submitted], None
     return problems
 
 
+def keep_regressions(context: NightContext) -> list[str]:
+    """Keep what bisections have found that were left to the queue and have ended; what could not be done, a sentence
+    each."""
+    problems = list[str]()
+    for task in _tasks(context, problems):
+        task.keep_ended()
+    return problems
+
+
 def _tasks(context: NightContext, problems: list[str]) -> list[RegressionTask]:
     """What is to be bisected. `problems` collects what could not be done."""
     output, journal = SharedOutput(context.progress), context.journal

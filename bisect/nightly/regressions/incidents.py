@@ -1,7 +1,10 @@
 """Incidents: regressions with one culprit. Localized once, and closed when all of them have recovered."""
 
+from contextlib import ExitStack
+
 from rich.text import Text
 
+from ....runner.errors import UserError
 from ....store.documents.document import read_document, write_document
 from ....store.tables.nights import IncidentRow
 from ...after.hand_over import localize_culprit
@@ -18,15 +21,18 @@ def localize_incidents(context: NightContext) -> list[str]:
     Raises `OutOfTimeError`.
     """
     problems: list[str] = []
+    note_reductions(context)
     for incident in context.journal.incidents.all(open_only=True):
-        known = read_document(Conclusion, incident.bisection.conclusion).localization
-        if known is not None:
-            if incident.reduction is None and known.reduced is not None:  # by a worker of the queue
-                context.journal.incidents.set_reduction(incident.id, str(known.reduced))
+        if read_document(Conclusion, incident.bisection.conclusion).localization is not None:
             continue
         context.limits.check()
         bisection = context.bisection(incident.bisection_id)
-        with bisection.lock():
+        with ExitStack() as held:
+            try:
+                held.enter_context(bisection.lock())
+            except UserError as error:  # by a worker of the queue, which localizes it
+                problems.append(f"incident {incident.ordinal} is not localized here: {error}")
+                continue
             localized = localize_culprit(
                 context.sessions,
                 bisection.name,
@@ -45,6 +51,14 @@ def localize_incidents(context: NightContext) -> list[str]:
         elif localized.status == "left out":
             problems.append(f"incident {incident.ordinal} is not localized: {localized.message}")
     return problems
+
+
+def note_reductions(context: NightContext) -> None:
+    """Note the reduction of each open incident whose bisection a worker of the queue has localized and reduced."""
+    for incident in context.journal.incidents.all(open_only=True):
+        known = read_document(Conclusion, incident.bisection.conclusion).localization
+        if incident.reduction is None and known is not None and known.reduced is not None:
+            context.journal.incidents.set_reduction(incident.id, str(known.reduced))
 
 
 def close_incidents(context: NightContext) -> None:

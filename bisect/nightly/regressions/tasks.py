@@ -103,14 +103,7 @@ class RegressionTask(ABC):
     def hand_over(self, submit: Callable[[Submitted], None]) -> None:
         """Begin it or go on with it by way of the queue; one that has ended since is kept. Raises `UserError`."""
         bisection = self._bisection = self._find() or self._begin()
-        row = bisection.journal.row()
-        if row.outcome not in (None, BisectionOutcome.BUDGET):
-            conclusion = read_document(Conclusion, row.conclusion)
-            if row.outcome is BisectionOutcome.ENDS_DO_NOT_DIFFER:
-                self.ends_agree(conclusion.message)
-                self.problem(conclusion.message)
-            else:
-                self._keep(bisection, conclusion)
+        if self.keep_ended():
             return
         request = bisection.request
         board = request.stack.platforms[request.platform].board
@@ -119,6 +112,20 @@ class RegressionTask(ABC):
                 bisection=bisection.name, board=request.platform if board else None, device=request.device
             )
         )
+
+    def keep_ended(self) -> bool:
+        """Keep what its bisection has found, where it has ended; whether it has."""
+        bisection = self._find()
+        row = None if bisection is None else bisection.journal.row()
+        if bisection is None or row is None or row.outcome in (None, BisectionOutcome.BUDGET):
+            return False
+        conclusion = read_document(Conclusion, row.conclusion)
+        if row.outcome is BisectionOutcome.ENDS_DO_NOT_DIFFER:
+            self.ends_agree(conclusion.message)
+            self.problem(conclusion.message)
+        else:
+            self._keep(bisection, conclusion)
+        return True
 
     def permit(self) -> None:
         """Count a probe that is about to start. Raises `BudgetSpentError`."""

@@ -6,7 +6,7 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session, sessionmaker
 
 from ...clock import now
-from ...documents.document import write_document
+from ...documents.document import read_document, write_document
 from ...documents.night_summary import NightSummary
 from ...tables.nights import (
     HookCallRow,
@@ -54,6 +54,17 @@ class NightJournal:
             row = session.get_one(NightRow, night)
             row.finished = now()
             row.summary = write_document(NightSummary(notes=tuple(map(storable, notes))))
+
+    def add_notes(self, night: int, notes: Sequence[str]) -> bool:
+        """Note what else was left undone in a night that is over; False where it is not over, and nothing was noted."""
+        with self._sessions.begin() as session:
+            row = session.get_one(NightRow, night)
+            if row.summary is None:
+                return False
+            told = read_document(NightSummary, row.summary).notes
+            added = (note for note in map(storable, notes) if note not in told)
+            row.summary = write_document(NightSummary(notes=(*told, *added)))
+            return True
 
     def all(self) -> list[NightRow]:
         """All nights, oldest first."""

@@ -77,20 +77,22 @@ class QueueJournal:
             session.flush()
             return row.id
 
-    def submit_begun(self, submission: Submission, *, place: str) -> int:
+    def submit_begun(self, submission: Submission, *, place: str, afterwards: Sequence[str] = ()) -> int:
         """Put a bisection of the store, which has begun in the home `place`, on the queue: once, and again where it
-        was there before and has not come to its end; its number."""
+        was there before and has not come to its end; its number. `afterwards` are the words of the command that its
+        worker runs then."""
         known = select(SubmissionRow).where(SubmissionRow.bisection == submission.bisection)
         with self._sessions.begin() as session:
             row = session.scalar(known)
             if row is None:
                 row = _queued(submission, store_now(session))
-                row.place = place
+                row.place, row.afterwards = place, list(afterwards)
                 session.add(row)
                 session.flush()
             elif row.state not in (SubmissionState.QUEUED, SubmissionState.RUNNING):
                 row.state, row.cancelling, row.lost = SubmissionState.QUEUED, False, 0
                 row.exit_code = row.finished = None
+                row.afterwards = list(afterwards)
             return row.id
 
     def find(self, number: int) -> SubmissionRow | None:

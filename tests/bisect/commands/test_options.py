@@ -136,6 +136,7 @@ OF_SUBCOMMANDS: list[tuple[click.Command, type[Any], str, list[str], Any]] = [
     (nightly, NightlyOptions, "budget", ["n", "--budget", "90m"], 5400.0),
     (nightly, NightlyOptions, "jobs", ["n", "--jobs", "2"], 2),
     (nightly, NightlyOptions, "submit", ["n", "--submit"], True),
+    (nightly, NightlyOptions, "keep", ["n", "--keep"], True),
     (nightly, NightlyOptions, "fail_on", ["n", "--fail-on", "new"], "new"),
     (submit, SubmitOptions, "words", ["--bad", "b", "-p", "x", "-j2"], ("--bad", "b", "-p", "x", "-j2")),
     (submit, SubmitOptions, "words", ["--bad=b", "--", "sh", "--json"], ("--bad=b", "--", "sh", "--json")),

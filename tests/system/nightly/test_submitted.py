@@ -1,4 +1,4 @@
-"""A night that leaves its bisections to the queue: a worker drives them, and the next start keeps what they found."""
+"""A night that leaves its bisections to the queue: a worker drives them, and has the night keep what each found."""
 
 import subprocess
 from collections.abc import Generator
@@ -57,7 +57,14 @@ def test_what_regressed_is_bisected_by_a_worker_and_an_incident_after_it(month: 
     assert run(month, "watch", str(row.id)) == 0
     worker.terminate()
     assert worker.wait() == 0
+    # It is there as soon as the submission is over, in the newest night.
+    (incident,) = month.report(3)["incidents"]
+    assert (incident["culprit"], incident["event"]) == (culprit, "opened")
+    assert (month.directory / "told.jsonl").read_text().count("\n") == 1
+    assert (
+        "3 of month: 1 open incident"
+        in run_program("status", str(row.id), cwd=month.directory, environment=month.environment).stdout
+    )
     assert run(month, "nightly", file, "--submit") == 8
-    (incident,) = month.incidents()
-    assert incident["culprit"] == culprit
+    assert [incident["number"] for incident in month.incidents()] == [1]
     assert len((month.directory / "told.jsonl").read_text().splitlines()) == 1

@@ -58,6 +58,21 @@ def test_it_ends_with_the_exit_code_of_its_bisection(
     assert row.tail
 
 
+def test_what_waits_for_its_end_is_run_before_that_is_noted_and_does_not_change_it(
+    runner: SubmissionRunner, queue: QueueJournal, tool: TestRepository
+) -> None:
+    words = ["--good", "HEAD~3", "--bad", "HEAD", "--confidence", "0.8", "--", "sh", "-c", "exit $(cat code)"]
+    asked = submission("mine", folder=str(tool.path), words=words)
+    number = queue.submit_begun(asked, place=runner.worker.place, afterwards=["status", "99"])
+    row = queue.take(runner.worker, runner.can_run)
+    assert row is not None
+    assert runner.run(row) == "ended with exit code 0"
+    row = queue.find(number)
+    assert row is not None
+    assert (row.state, row.exit_code) == (SubmissionState.ENDED, 0)
+    assert "99: expected the number of a submission" in row.tail.splitlines()[-1]
+
+
 def test_of_a_log_the_last_lines_are_kept(tmp_path: Path) -> None:
     log = tmp_path / "log"
     assert tail_of(log) == ""

@@ -1,0 +1,61 @@
+"""`nightly --keep`: what it asks for before it keeps anything."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from precision_bisect.bisect.commands.command_line.options import NightlyOptions
+from precision_bisect.bisect.commands.nightly import keep_found
+from precision_bisect.runner.workspace.home import Home
+
+_STACK = """
+name = "plain"
+searched = "tool"
+repositories.tool.path = "tool"
+platforms.host = {}
+[case]
+repository = "tool"
+command = ["sh", "{case}"]
+cwd = "{tool}"
+harness = false
+[[verdicts]]
+verdict = "pass"
+pattern = '^PASSED$'
+"""
+
+
+@pytest.fixture
+def options(tmp_path: Path, home: Home, monkeypatch: pytest.MonkeyPatch) -> NightlyOptions:
+    """Those of a job that has had no night."""
+    monkeypatch.delenv("PRECISION_BISECT_STORE", raising=False)
+    home.make()
+    (tmp_path / "stack.toml").write_text(_STACK)
+    file = tmp_path / "night.toml"
+    file.write_text('job = "try"\nstack = "stack.toml"\ncases = ["a.sh"]\nplatforms.host = {}\n')
+    return NightlyOptions(
+        file=file,
+        store=None,
+        budget=None,
+        jobs=1,
+        submit=False,
+        keep=True,
+        fail_on="any",
+        quiet=False,
+        as_json=False,
+    )
+
+
+def test_without_a_night_there_is_nothing_to_keep_findings_for(
+    options: NightlyOptions, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert keep_found(options) == 1
+    assert "try: expected a night to keep findings for, found none" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("beside", [{"submit": True}, {"as_json": True}, {"budget": 60.0}])
+def test_options_of_a_night_that_runs_are_refused(
+    beside: dict[str, bool | float], options: NightlyOptions, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert keep_found(replace(options, **beside)) == 2  # pyright: ignore[reportArgumentType]
+    assert "--keep: expected no --submit" in capsys.readouterr().err
