@@ -33,7 +33,8 @@ from ..run.person import check_person
 from ..run.session import StoredBisection
 from .command_line.bisect_options import BisectOptions
 from .command_line.named_ends import named_ends
-from .drive import drive, store_url
+from .command_line.stores import store_url
+from .drive import drive
 from .errors import run_command
 from .plan_text import plan_json, plan_lines
 
@@ -63,7 +64,7 @@ def _bisect(options: BisectOptions) -> int:
     plan = prepare(question_of(options), home)
     if options.dry_run:
         check_place(plan.request.output)
-        check_store(store_url(options, home))
+        check_store(store_url(options.store))
         print(plan_json(plan) if options.as_json else "\n".join(plan_lines(plan)))
         return 0
     for notice in () if options.quiet else plan.notices:

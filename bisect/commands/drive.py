@@ -11,7 +11,6 @@ from sqlalchemy.orm import Session, sessionmaker
 
 from ...runner.errors import EndsError, UserError
 from ...runner.workspace.home import Home, command_line
-from ...store.database import sqlite_url
 from ...store.documents.document import write_document
 from ...store.options import STORE_VARIABLE
 from ...store.vocabulary import BisectionOutcome
@@ -29,6 +28,7 @@ from ..run.session import DriveOptions, StoredBisection, UnstoredConclusionError
 from ..run.view.live import LiveProgress
 from ..run.view.plain import PlainProgress
 from .command_line.bisect_options import BisectOptions
+from .command_line.stores import store_url
 from .errors import ERROR, INTERRUPTED
 from .signals import terminated_like_interrupted
 
@@ -43,11 +43,6 @@ EXIT_CODES = {
 }
 
 
-def store_url(options: BisectOptions, home: Home) -> str:
-    """The store that the options name, else the user's own."""
-    return options.store or sqlite_url(home.store)
-
-
 def drive(
     open_bisection: Callable[[sessionmaker[Session]], StoredBisection], options: BisectOptions, home: Home
 ) -> int:
@@ -55,7 +50,7 @@ def drive(
 
     Raises `UserError` where it cannot go on.
     """
-    sessions = open_sessions(store_url(options, home))
+    sessions = open_sessions(store_url(options.store))
     bisection = open_bisection(sessions)
     resume = resume_command(options, bisection.name)
     ending = _Ending(sessions=sessions, bisection=bisection, options=options)

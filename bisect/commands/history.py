@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session, sessionmaker
 
 from ...runner.errors import UserError
 from ...runner.workspace.home import user_home
-from ...store.database import open_to_read, sqlite_url
+from ...store.database import open_to_read
 from ...store.tables.bisections import BisectionRow, CommitRow
 from ...store.vocabulary import Seeks
 from ..after.reducible import leave_builds
@@ -24,6 +24,7 @@ from ..report.model.rows import load_rows
 from ..report.plain_text import shortened
 from ..report.terminal import print_probes, print_report
 from ..site.views.listing import Listed, list_bisections
+from .command_line.stores import store_url
 from .errors import run_command
 
 _LONGEST_SUBJECT = 60
@@ -34,7 +35,7 @@ def show_history(name: str | None, *, store: str | None, as_json: bool = False) 
 
     def body() -> int:
         console = Console()
-        url = store or sqlite_url(user_home().store)
+        url = store_url(store)
         if name is None and not _exists(url):
             print("[]" if as_json else f"no bisections yet in {url}")
             return 0
@@ -58,7 +59,7 @@ def write_report(name: str, *, output: Path | None, store: str | None) -> int:
     """Write the report of a bisection again, into its own folder or `output`; the exit code."""
 
     def body() -> int:
-        sessions = _open(store or sqlite_url(user_home().store))
+        sessions = _open(store_url(store))
         with sessions() as session:
             directory = output or load_rows(session, name).request.output
         leave_builds(sessions, name, user_home())
@@ -73,7 +74,7 @@ def print_issue(name: str, *, store: str | None) -> int:
     """Print the text of an issue about a bisection; the exit code."""
 
     def body() -> int:
-        with _open(store or sqlite_url(user_home().store))() as session:
+        with _open(store_url(store))() as session:
             print(issue_text(session, name), end="")
         return 0
 

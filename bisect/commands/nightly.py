@@ -11,7 +11,6 @@ from sqlalchemy.orm import Session, sessionmaker
 
 from ...runner.errors import UsageError
 from ...runner.workspace.home import Home, user_home
-from ...store.database import sqlite_url
 from ...store.journals.queue.submissions import QueueJournal, Submission
 from ..nightly.config import load_config
 from ..nightly.limits import Limits
@@ -21,6 +20,7 @@ from ..nightly.regressions.tasks import Submitted
 from ..nightly.terminal import print_night
 from ..run.session import open_sessions
 from .command_line.options import NightlyOptions
+from .command_line.stores import store_url
 from .errors import run_command
 from .service.place import place_of
 from .signals import terminated_like_interrupted
@@ -47,7 +47,7 @@ def run_nightly(
         folder.mkdir(parents=True, exist_ok=True)
         try:
             with FileLock(folder / f"{config.job}.lock", blocking=False), terminated_like_interrupted():
-                sessions = open_sessions(store or sqlite_url(home.store))
+                sessions = open_sessions(store_url(store))
                 report = run_night(
                     config,
                     stack,
@@ -80,7 +80,7 @@ def keep_found(options: NightlyOptions) -> int:
             )
         config, stack = load_config(options.file)
         home = user_home()
-        sessions = open_sessions(options.store or sqlite_url(home.store))
+        sessions = open_sessions(store_url(options.store))
         progress = Console(stderr=True, quiet=options.quiet)
         keep_ended(config, stack, sessions=sessions, home=home, progress=progress)
         return 0

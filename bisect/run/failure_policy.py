@@ -32,10 +32,7 @@ def _other_error(bisection: Bisection, content: str, result: ProbeResult) -> Pro
     signature = result.classification.signature
     if names_error(signature) in at_end:
         return result
-    why = f"another failure: at the failing end it is {known[0][0]}"
-    evidence = Evidence(stream="ending", line=0, text=signature or "", why=why)
-    other = replace(result.classification, evidence=(evidence, *result.classification.evidence))
-    return replace(result, classification=other, judgement=Judgement.SKIP)
+    return _skip(result, shown=signature or "", at_end=known[0][0], signature=signature)
 
 
 def _other_size(bisection: Bisection, content: str, result: ProbeResult) -> ProbeResult:
@@ -47,13 +44,15 @@ def _other_size(bisection: Bisection, content: str, result: ProbeResult) -> Prob
     size = error_size(classification.metrics, scale.measure)
     if size is None or not scale.is_other(classification.metrics):
         return result
-    why = f"another failure: at the failing end it is {scale}"
-    evidence = Evidence(stream="ending", line=0, text=str(size), why=why)
-    other = replace(
-        classification,
-        signature=f"{classification.signature or 'mismatch'}, {size}",
-        evidence=(evidence, *classification.evidence),
-    )
+    signature = f"{classification.signature or 'mismatch'}, {size}"
+    return _skip(result, shown=str(size), at_end=str(scale), signature=signature)
+
+
+def _skip(result: ProbeResult, *, shown: str, at_end: str, signature: str | None) -> ProbeResult:
+    why = f"another failure: at the failing end it is {at_end}"
+    evidence = Evidence(stream="ending", line=0, text=shown, why=why)
+    classification = result.classification
+    other = replace(classification, signature=signature, evidence=(evidence, *classification.evidence))
     return replace(result, classification=other, judgement=Judgement.SKIP)
 
 

@@ -64,9 +64,7 @@ class HistoryReader:
             case AskTarget():
                 return self._target(question)
             case AskFirstParents():
-                return first_parents(
-                    self._workspace.clones[question.repository], question.commit, question.unit
-                )
+                return first_parents(self._clone(question.repository), question.commit, question.unit)
             case AskMovedPins():
                 return self._moved_pins(question)
             case AskYardstick():
@@ -82,11 +80,14 @@ class HistoryReader:
         """The commit of every repository that goes with a target. Raises `NoPinError`."""
         return self._revisions.complete({**target.held, target.repository: target.commit})
 
+    def _clone(self, repository: str) -> GitRepository:
+        return self._workspace.clones[repository]
+
     def _range(self, question: AskRange) -> LoadedRange | None:
         where = question.range
         loaded = load_range(
             where,
-            repository=self._workspace.clones[where.repository],
+            repository=self._clone(where.repository),
             content=self._content,
             revisions=self._revisions,
         )
@@ -102,7 +103,7 @@ class HistoryReader:
 
     def _blamed_file(self, question: AskBlamedFile) -> BlamedFile | None:
         loaded = self._loaded[question.ordinal]
-        clone = self._workspace.clones[loaded.range.repository]
+        clone = self._clone(loaded.range.repository)
         return blamed_file(
             loaded, clone, candidates=question.candidates, commit=question.commit, error=question.error
         )
@@ -134,7 +135,7 @@ class HistoryReader:
         case, script = self._request.stack.case, self._request.script
         if script is None or any(over.covers(str(script.path)) for over in self._overlays(case.repository)):
             return None
-        clone = self._workspace.clones[case.repository]
+        clone = self._clone(case.repository)
         return moved_yardstick(clone, script.path, case.yardstick, old=question.old, new=question.new)
 
     def _overlays(self, repository: str) -> tuple[Overlay, ...]:
@@ -143,16 +144,17 @@ class HistoryReader:
     def _merge_base(self, question: AskMergeBase) -> str | None:
         for sha in (question.one, question.other):
             self._workspace.ensure_commit(question.repository, sha)
-        return self._workspace.clones[question.repository].merge_base(question.one, question.other)
+        return self._clone(question.repository).merge_base(question.one, question.other)
 
     def _patches(self, question: AskPatches | AskApplies | AskSameChange) -> tuple[str, ...] | None:
-        clone = self._workspace.clones[question.repository]
-        if isinstance(question, AskSameChange):
-            return making_same_change(clone, question.commit, question.among)
-        if isinstance(question, AskApplies):
-            return applies_to(clone, question.change, question.commits)
-        revisions = self._revisions.complete({question.repository: question.commit})
-        return tuple(patches_in(revisions, question.repository))
+        match question:
+            case AskPatches():
+                revisions = self._revisions.complete({question.repository: question.commit})
+                return tuple(patches_in(revisions, question.repository))
+            case AskApplies():
+                return applies_to(self._clone(question.repository), question.change, question.commits)
+            case AskSameChange():
+                return making_same_change(self._clone(question.repository), question.commit, question.among)
 
     def _pins(self, question: AskPins) -> tuple[PinRecord, ...]:
         return pin_records(

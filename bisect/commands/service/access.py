@@ -4,11 +4,10 @@ from typing import Protocol
 
 from sqlalchemy.orm import Session, sessionmaker
 
-from ....runner.workspace.home import user_home
-from ....store.database import sqlite_url
 from ....store.journals.queue.entries import QueueEntry, entry, queue_entries
 from ....store.journals.queue.submissions import QueueJournal, Submission
 from ...run.session import open_sessions
+from ..command_line.stores import store_url
 from .remote import RemoteQueue
 
 
@@ -72,4 +71,4 @@ def open_queue(options: _Reaches) -> Queue:
     """The queue of the server or the store that options name, else of the user's own store. Raises `UserError`."""
     if options.service is not None:
         return RemoteQueue(options.service)
-    return StoredQueue(open_sessions(options.store or sqlite_url(user_home().store)))
+    return StoredQueue(open_sessions(store_url(options.store)))

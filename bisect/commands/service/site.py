@@ -6,14 +6,14 @@ from threading import Thread
 
 from sqlalchemy.orm import Session, sessionmaker
 
-from ....runner.workspace.home import user_home
-from ....store.database import open_to_read, sqlite_url
+from ....store.database import open_to_read
 from ...run.session import open_sessions
 from ...site.folder import write_site
 from ...site.serve import SiteServer
 from ...site.writing import QueueWriting
 from ..command_line.options import ServeOptions
 from ..command_line.queue_options import WorkerOptions
+from ..command_line.stores import store_url
 from ..errors import run_command
 from .submit import check_submission
 from .worker import work
@@ -36,7 +36,7 @@ def serve(options: ServeOptions) -> int:
     def body() -> int:
         writing = None
         if options.work:
-            sessions = open_sessions(options.store or sqlite_url(user_home().store))
+            sessions = open_sessions(store_url(options.store))
             writing = QueueWriting(sessions=sessions, check=check_submission)
         with SiteServer(_open(options.store), options.host, options.port, writing=writing) as server:
             where = f"[{options.host}]" if ":" in options.host else options.host
@@ -62,4 +62,4 @@ def _serve_beside_work(server: SiteServer, options: ServeOptions) -> int:
 
 
 def _open(store: str | None) -> sessionmaker[Session]:
-    return open_to_read(store or sqlite_url(user_home().store))
+    return open_to_read(store_url(store))

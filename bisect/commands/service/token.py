@@ -1,12 +1,11 @@
 """`bisect-precision token`: who may write by way of a server."""
 
 from ....runner.errors import UsageError
-from ....runner.workspace.home import user_home
-from ....store.database import sqlite_url
 from ....store.journals.queue.tokens import TokenJournal
 from ....store.words import plural
 from ...run.session import open_sessions
 from ..command_line.queue_options import TokenOptions
+from ..command_line.stores import store_url
 from ..errors import run_command
 
 _LONGEST_USER = 64
@@ -20,7 +19,7 @@ def token(options: TokenOptions) -> int:
             raise UsageError(
                 f"expected the name of a user, of at most {_LONGEST_USER} characters, found another text"
             )
-        tokens = TokenJournal(open_sessions(options.store or sqlite_url(user_home().store)))
+        tokens = TokenJournal(open_sessions(store_url(options.store)))
         if options.revoke:
             print(f"{plural(tokens.revoke(options.user), 'token')} of {options.user} revoked")
         else:

@@ -12,11 +12,12 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from ....runner.errors import UsageError
 from ....runner.workspace.home import user_home
-from ....store.database import absolute_url, sqlite_url
+from ....store.database import absolute_url
 from ....store.journals.queue.choice import Board
 from ....store.journals.queue.submissions import QueueJournal, QueueWorker
 from ...run.session import open_sessions
 from ..command_line.queue_options import WorkerOptions
+from ..command_line.stores import store_url
 from ..errors import run_command
 from ..signals import terminated_like_interrupted
 from .place import place_of
@@ -29,7 +30,7 @@ def work(options: WorkerOptions) -> int:
     def body() -> int:
         home = user_home()
         host = platform.node()
-        store = absolute_url(options.store or sqlite_url(home.store))
+        store = absolute_url(store_url(options.store))
         worker = QueueWorker(
             name=f"{host}-{os.getpid()}-{secrets.token_hex(3)}",
             host=host,

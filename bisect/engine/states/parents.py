@@ -144,7 +144,7 @@ class CheckingParents(OfCulprit):
             ),
             earlier_failures=self.culprit.earlier_failures,
         )
-        return Move(Concluding(conclusion, self.culprit.enclosing, self.search))
+        return Move(Concluding(self.search, conclusion, self.culprit.enclosing))
 
     def _suspect(self, parent: str) -> Advance:
         """The parent tells nothing, so that nothing is proven."""
@@ -158,7 +158,7 @@ class CheckingParents(OfCulprit):
             suspects=(named.model_copy(update={"confidence": None}),),
             earlier_failures=self.culprit.earlier_failures,
         )
-        return Move(Concluding(conclusion, self.culprit.enclosing, self.search))
+        return Move(Concluding(self.search, conclusion, self.culprit.enclosing))
 
 
 def like_an_end(log: ProbeLog, content: str, *, good: str, bad: str) -> Judgement | None:

@@ -27,7 +27,7 @@ from ..priority.circumstances import Circumstances
 from ..probes import Target, WantedProbe
 from ..range_search import FoundUnder, RangeSearch
 from .answer.enclosing import Enclosing
-from .state import Advance, BisectionState, Enter, Wait
+from .state import Advance, Enter, OfRange, Wait
 
 _TRUST = 0.9
 """The chance that a perturbation under which the bad end always fails as it does without it, and the good end never
@@ -91,16 +91,10 @@ def _failures_needed(known: Known) -> int:
 
 
 @dataclass(frozen=True)
-class TryingPerturbations(BisectionState):
+class TryingPerturbations(OfRange):
     """The ends are run under one perturbation after the other, until one makes the failure certain."""
 
-    range_search: RangeSearch
     enclosing: Enclosing
-
-    @property
-    @override
-    def search(self) -> RangeSearch:
-        return self.range_search
 
     @override
     def failing_end(self, known: Known) -> Target | None:

@@ -25,20 +25,14 @@ from .answer.naming import ConfirmedCulprit, named_commit
 from .answer.wall import trial_of_mending, wall_between
 from .parents import CheckingParents
 from .perturbing import TryingPerturbations, as_it_is, to_try
-from .state import Advance, BisectionState, Enter, Move, Wait, load_all
+from .state import Advance, Enter, Move, OfRange, Wait, load_all
 
 
 @dataclass(frozen=True)
-class Searching(BisectionState):
+class Searching(OfRange):
     """A range whose ends differ."""
 
-    range_search: RangeSearch
     enclosing: Enclosing
-
-    @property
-    def search(self) -> RangeSearch:
-        """The range."""
-        return self.range_search
 
     @override
     def promise(self, known: Known, around: Circumstances) -> Promise | None:
@@ -85,7 +79,7 @@ class Searching(BisectionState):
         conclusion = without_culprit(
             search.loaded, decision, earlier, posterior=posterior, log=known.log, wall=wall
         )
-        return Move(Concluding(conclusion, self.enclosing, search))
+        return Move(Concluding(search, conclusion, self.enclosing))
 
     def _confirmed(self, node: int, posterior: Posterior, earlier: tuple[str, ...]) -> Move:
         search = self.range_search

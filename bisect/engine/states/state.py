@@ -42,8 +42,8 @@ class BisectionState(ABC):
 
 
 @dataclass(frozen=True)
-class BeforeEnds(BisectionState):
-    """A state of a range that is opened, and whose ends are not measured yet."""
+class OfRange(BisectionState):
+    """A state of a range that is opened."""
 
     range_search: RangeSearch
 
@@ -51,6 +51,11 @@ class BeforeEnds(BisectionState):
     @override
     def search(self) -> RangeSearch:
         return self.range_search
+
+
+@dataclass(frozen=True)
+class BeforeEnds(OfRange):
+    """A state of a range whose ends are not measured yet."""
 
     @override
     def failing_end(self, known: Known) -> Target | None:

@@ -2,25 +2,16 @@
 
 import sqlite3
 import time
-from collections.abc import Generator
 from datetime import datetime, tzinfo
-from pathlib import Path
 from typing import Any, Self
 
 import pytest
 
 from precision_bisect.bisect.nightly import limits
 from tests.support.hold import Hold
-from tests.system.nightly.month import BF16, ROUNDING, Month, remove
+from tests.system.nightly.month import BF16, ROUNDING, Month
 
 pytestmark = pytest.mark.long
-
-
-@pytest.fixture
-def month(tmp_path: Path, shared_builds: Path) -> Generator[Month]:
-    made = Month(tmp_path, shared_builds)
-    yield made
-    remove(made)
 
 
 def ask(month: Month, query: str) -> list[Any]:

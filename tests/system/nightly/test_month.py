@@ -3,7 +3,6 @@
 import json
 import sqlite3
 from collections import defaultdict
-from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +14,7 @@ from precision_bisect.bisect.site.views.belief import range_beliefs
 from precision_bisect.store.database import read_store, sqlite_url
 from precision_bisect.store.tables.bisections import BisectionRow
 from precision_bisect.store.vocabulary import BisectionOutcome
-from tests.system.nightly.month import BF16, FP16, INT8, ROUNDING, Month, remove
-
-
-@pytest.fixture
-def month(tmp_path: Path, shared_builds: Path) -> Generator[Month]:
-    made = Month(tmp_path, shared_builds)
-    yield made
-    remove(made)
+from tests.system.nightly.month import BF16, FP16, INT8, ROUNDING, Month
 
 
 def contents_by_bisection(month: Month) -> tuple[dict[int, set[str]], dict[int, list[str]]]:

@@ -1,8 +1,6 @@
 """A night that leaves its bisections to the queue: a worker drives them, and has the night keep what each found."""
 
 import subprocess
-from collections.abc import Generator
-from pathlib import Path
 
 import pytest
 
@@ -11,16 +9,9 @@ from precision_bisect.store.journals.queue.submissions import QueueJournal
 from precision_bisect.store.vocabulary import SubmissionState
 from tests.support.interrupts import obey_interrupts
 from tests.support.program import PROGRAM, run_program
-from tests.system.nightly.month import ROUNDING, Month, remove
+from tests.system.nightly.month import ROUNDING, Month
 
 pytestmark = pytest.mark.long
-
-
-@pytest.fixture
-def month(tmp_path: Path, shared_builds: Path) -> Generator[Month]:
-    made = Month(tmp_path, shared_builds)
-    yield made
-    remove(made)
 
 
 def run(month: Month, *words: str) -> int:

@@ -5,9 +5,8 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from datetime import timedelta
-from pathlib import Path
 
 import psutil
 import pytest
@@ -19,17 +18,6 @@ from precision_bisect.store.journals.queue.submissions import QueueJournal, Queu
 from precision_bisect.store.tables.queue import SubmissionRow
 from precision_bisect.store.vocabulary import SubmissionState
 from tests.system.slow_line import SlowLine
-
-
-@pytest.fixture
-def make(tmp_path: Path) -> Generator[Callable[..., SlowLine]]:
-    """Make a line; its folders are removed when the test has passed."""
-
-    def of(**options: object) -> SlowLine:
-        return SlowLine(tmp_path, **options)  # type: ignore[arg-type]
-
-    yield of
-    shutil.rmtree(tmp_path, ignore_errors=True)
 
 
 def submit(line: SlowLine, *words: str) -> int:

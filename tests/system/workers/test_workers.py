@@ -4,7 +4,6 @@ import contextlib
 import json
 import os
 import random
-import shutil
 import signal
 import subprocess
 import sys
@@ -20,17 +19,6 @@ from tests.system.slow_line import SlowLine
 from tests.system.test_stops import resume_words, wait_for_a_run
 
 KILLS = 3
-
-
-@pytest.fixture
-def make(tmp_path: Path) -> Generator[Callable[..., SlowLine]]:
-    """Make a line; its folders are removed when the test has passed."""
-
-    def of(**options: object) -> SlowLine:
-        return SlowLine(tmp_path, **options)  # type: ignore[arg-type]
-
-    yield of
-    shutil.rmtree(tmp_path, ignore_errors=True)
 
 
 def loky_workers(driver: "subprocess.Popen[str]") -> list[psutil.Process]:

@@ -48,7 +48,7 @@ def blame(
         layers=culprit.layers,
         yardstick=yardstick,
     )
-    return Move(Concluding(conclusion, culprit.enclosing, culprit.search), notes)
+    return Move(Concluding(culprit.search, conclusion, culprit.enclosing), notes)
 
 
 def _doubted(named: NamedCommit, patches: Sequence[tuple[str, ...]]) -> tuple[Notice, ...]:

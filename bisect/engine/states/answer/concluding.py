@@ -21,24 +21,17 @@ from ...known import Known
 from ...log import ProbeLog
 from ...priority.circumstances import Circumstances
 from ...probes import Target
-from ...range_search import RangeSearch
-from ..state import Advance, BisectionState, Finish, load_all
+from ..state import Advance, Finish, OfRange, load_all
 from .enclosing import Enclosing
 from .naming import named_commit
 
 
 @dataclass(frozen=True)
-class Concluding(BisectionState):
-    """The innermost range has its answer."""
+class Concluding(OfRange):
+    """The innermost range, the one of this state, has its answer."""
 
     inner: Conclusion
     enclosing: Enclosing
-    range_search: RangeSearch
-
-    @property
-    def search(self) -> RangeSearch:
-        """The innermost range."""
-        return self.range_search
 
     @override
     def advance(self, known: Known, around: Circumstances) -> Advance:
