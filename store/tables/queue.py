@@ -40,6 +40,8 @@ class SubmissionRow(Base):
 
     place: Mapped[str | None] = mapped_column(String(64))
     """The home that holds its golden data and logs, once it has begun: it goes on there."""
+    lacking: Mapped[str | None] = mapped_column(Text)
+    """While it waits: a machine that could not run it, and why."""
     worker: Mapped[str | None] = mapped_column(String(128))
     """Who runs it, while it runs."""
     host: Mapped[str | None]

@@ -24,6 +24,7 @@ from ....store.tables.queue import SubmissionRow
 from ....store.vocabulary import BisectionOutcome
 from ..command_line.parsed_words import parsed_words
 from ..drive import EXIT_CODES, resume_words
+from .named_paths import lacking_path
 from .place import is_driven, log_of
 
 LOOK = 1.0
@@ -51,9 +52,11 @@ class SubmissionRunner:
     home: Home
     worker: QueueWorker
 
-    def can_run(self, row: SubmissionRow) -> bool:
-        """Whether this machine has the folder of a submission, and nobody is at its bisection."""
-        return os.access(row.folder, os.R_OK | os.X_OK) and not is_driven(self.home, row.bisection)
+    def lacks(self, row: SubmissionRow) -> str | None:
+        """Why this machine cannot run a submission now; None where it can."""
+        if is_driven(self.home, row.bisection):
+            return "a process that its worker left is still at it"
+        return lacking_path(row.folder, row.words)
 
     def run(self, row: SubmissionRow) -> str:
         """Run it until it ends, is cancelled or taken away; what came of it, in words.

@@ -55,7 +55,7 @@ def _run_all(runner: SubmissionRunner) -> NoReturn:
     unreachable = False
     while True:
         try:
-            row = queue.take(runner.worker, runner.can_run)
+            row = queue.take(runner.worker, runner.lacks)
             unreachable = False
             if row is not None:
                 board = "" if row.board is None else f", on board {row.board} {row.device}"

@@ -18,7 +18,8 @@ def state_text(entry: QueueEntry) -> str:
     runs = f", {plural(entry.runs, 'run')} made" if entry.runs else ""
     needs = _board_text(entry)
     if entry.state is SubmissionState.QUEUED:
-        return f"waits{f' for {needs}' if needs else ''}{runs}"
+        lacking = f"; {one_line(entry.lacking)}" if entry.lacking else ""
+        return f"waits{f' for {needs}' if needs else ''}{runs}{lacking}"
     if entry.state is SubmissionState.RUNNING:
         what = "is being cancelled" if entry.cancelling else "runs"
         return f"{what} on {one_line(entry.host or '')}{f', {needs}' if needs else ''}"

@@ -37,6 +37,8 @@ class QueueEntry:
     created: datetime
     started: datetime | None
     finished: datetime | None
+    lacking: str | None
+    """A machine that could not run it while it waits, and why."""
     lost: int
     begun: bool
     """Whether the store has its bisection."""
@@ -106,6 +108,7 @@ def _entries(session: Session, rows: Iterable[SubmissionRow]) -> Iterator[QueueE
             created=row.created,
             started=row.started,
             finished=row.finished,
+            lacking=row.lacking,
             lost=row.lost,
             begun=row.bisection in found,
             runs=runs,

@@ -23,6 +23,7 @@ _BY_A_SIGNAL = 128
 """Exit codes above it are those of what was interrupted or killed."""
 _ERROR = 1
 _MOST_LOST = 3
+_ANOTHER_HOME = "it has begun in another $PRECISION_BISECT_HOME, whose workers alone can go on with it"
 _RECENT = timedelta(days=1)
 """How far back a fair share counts."""
 
@@ -107,22 +108,23 @@ class QueueJournal:
             return list(session.scalars(query))
 
     def take(
-        self, worker: QueueWorker, can_run: Callable[[SubmissionRow], bool] = lambda _row: True
+        self, worker: QueueWorker, lacks: Callable[[SubmissionRow], str | None] = lambda _row: None
     ) -> SubmissionRow | None:
         """The submission that this worker is to run now, with the lease of it; None where there is none.
 
-        can_run: whether the worker's machine has what a submission needs.
+        lacks: why the worker's machine cannot run a submission, in words, which are noted; None where it can.
         """
         with self._sessions.begin() as session:
             moment = store_now(session)
             _take_back(session, moment)
-            found = _chosen(session, worker, can_run, moment)
+            found = _chosen(session, worker, lacks, moment)
             if found is None:
                 return None
             row, board = found
             row.state = SubmissionState.RUNNING
             row.worker, row.host, row.place = worker.name, worker.host, worker.place
             row.started, row.lease = moment, moment + timedelta(seconds=worker.lease)
+            row.lacking = None
             if board is not None:
                 row.device = board.device
             session.flush()
@@ -240,13 +242,14 @@ def _take_back(session: Session, moment: datetime) -> None:
 
 
 def _chosen(
-    session: Session, worker: QueueWorker, can_run: Callable[[SubmissionRow], bool], moment: datetime
+    session: Session, worker: QueueWorker, lacks: Callable[[SubmissionRow], str | None], moment: datetime
 ) -> tuple[SubmissionRow, Board | None] | None:
-    queued = {
-        row.id: row
-        for row in session.scalars(select(SubmissionRow).where(SubmissionRow.state == SubmissionState.QUEUED))
-        if row.place in (None, worker.place) and can_run(row)
-    }
+    queued: dict[int, SubmissionRow] = {}
+    for row in session.scalars(select(SubmissionRow).where(SubmissionRow.state == SubmissionState.QUEUED)):
+        lacking = lacks(row) if row.place in (None, worker.place) else _ANOTHER_HOME
+        _note_lacking(row, worker.host, lacking)
+        if lacking is None:
+            queued[row.id] = row
     busy = session.scalars(select(SubmissionRow).where(SubmissionRow.state == SubmissionState.RUNNING))
     choice = choose(
         [_waiting(row) for row in queued.values()],
@@ -256,6 +259,13 @@ def _chosen(
         quota=worker.quota,
     )
     return None if choice is None else (queued[choice.id], choice.board)
+
+
+def _note_lacking(row: SubmissionRow, host: str, lacking: str | None) -> None:
+    """Note why a machine cannot run it, unless another machine has: workers would write over each other without end."""
+    own = f"{host}: "
+    if row.lacking is None or row.lacking.startswith(own):
+        row.lacking = None if lacking is None else storable(own + lacking)
 
 
 def _waiting(row: SubmissionRow) -> Waiting:

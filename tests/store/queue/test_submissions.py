@@ -78,11 +78,24 @@ def test_one_is_taken_once_and_ends_with_its_exit_code(queue: QueueJournal) -> N
 
 def test_what_a_machine_lacks_waits_for_another(queue: QueueJournal) -> None:
     first, second = queue.submit(submission("one", folder="/a")), queue.submit(submission("two"))
-    row = queue.take(HERE, lambda each: each.folder == "/x")
+
+    def lacks(row: SubmissionRow) -> str | None:
+        return None if row.folder == "/x" else f"no {row.folder}"
+
+    row = queue.take(HERE, lacks)
     assert row is not None
     assert row.id == second
-    assert queue.take(HERE, lambda each: each.folder == "/x") is None
-    assert [row.id for row in queue.all(states=[SubmissionState.QUEUED])] == [first]
+    assert queue.take(HERE, lacks) is None
+    (waiting,) = queue.all(states=[SubmissionState.QUEUED])
+    assert (waiting.id, waiting.lacking) == (first, "here: no /a")
+    # What another machine lacks is not written over it; what this one lacks by now is.
+    assert queue.take(THERE, lambda _row: "too small") is None
+    assert queue.take(HERE, lambda _row: "no board") is None
+    (waiting,) = queue.all(states=[SubmissionState.QUEUED])
+    assert waiting.lacking == "here: no board"
+    row = queue.take(THERE)
+    assert row is not None
+    assert (row.id, row.lacking) == (first, None)
 
 
 def test_a_lost_worker_loses_it_and_changes_nothing_any_more(
@@ -91,8 +104,11 @@ def test_a_lost_worker_loses_it_and_changes_nothing_any_more(
     number = queue.submit(submission("one"))
     assert queue.take(HERE) is not None
     lose(sessions)
-    # It has begun in the home of the first one.
     assert queue.take(THERE) is None
+    row = queue.find(number)
+    assert row is not None
+    assert row.lacking is not None
+    assert "has begun in another $PRECISION_BISECT_HOME" in row.lacking
     row = queue.take(BESIDE)
     assert row is not None
     assert (row.id, row.worker, row.lost) == (number, "here-2", 1)

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
+from precision_bisect.bisect.commands.service.named_paths import lacking_path
 from precision_bisect.bisect.commands.service.place import is_driven, log_of, place_of
 from precision_bisect.bisect.commands.service.running import SubmissionRunner, tail_of
 from precision_bisect.runner.workspace.home import Home, user_home
@@ -33,13 +34,91 @@ def test_one_is_run_where_its_folder_is_and_nobody_is_at_it(
     queue.submit(submission("away", folder=str(tmp_path / "away")))
     queue.submit(submission("here", folder=str(tmp_path)))
     away, here = queue.all()
-    assert (runner.can_run(away), runner.can_run(here)) == (False, True)
+    assert (
+        runner.lacks(away)
+        == f"expected the folder where it was typed, {tmp_path}/away, found none that can be read"
+    )
+    assert runner.lacks(here) is None
     driver = runner.home.bisections / "here" / "driver.lock"
     driver.parent.mkdir(parents=True)
     with FileLock(driver):
         assert is_driven(runner.home, "here")
-        assert not runner.can_run(here)
-    assert runner.can_run(here)
+        assert runner.lacks(here) == "a process that its worker left is still at it"
+    assert runner.lacks(here) is None
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--stack", "there.toml"),
+        ("--repository", "tool=there"),
+        ("--overlay", "there"),
+        ("--adapt", "there"),
+        ("--replay", "there"),
+        ("--golden-data", "there"),
+        ("--runtime-dir", "there"),
+    ],
+)
+def test_what_its_words_name_must_be_there(words: tuple[str, str], tmp_path: Path) -> None:
+    asked = ["--bad", "b", *words]
+    name = words[1].rpartition("=")[2]
+    assert (
+        lacking_path(str(tmp_path), asked)
+        == f"expected {words[0]} {tmp_path}/{name}, found none that can be read"
+    )
+    (tmp_path / name).touch()
+    assert lacking_path(str(tmp_path), asked) is None
+
+
+def test_what_commits_or_the_tool_have_need_not_be_there(tmp_path: Path) -> None:
+    words = [
+        "--bad",
+        "b",
+        "--stack",
+        "pypto",
+        "--overlay",
+        "there@v1",
+        "--case",
+        "models/x.py",
+        "--",
+        "./there",
+    ]
+    assert lacking_path(str(tmp_path), words) is None
+    assert lacking_path(str(tmp_path), ["--no-such-option"]) is None
+
+
+def test_a_worker_of_another_home_runs_it_where_it_was_typed(
+    store: str, queue: QueueJournal, tool: TestRepository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = [
+        "--good",
+        "HEAD~3",
+        "--bad",
+        "HEAD",
+        "--confidence",
+        "0.8",
+        "-o",
+        "out",
+        "--",
+        "sh",
+        "-c",
+        "exit $(cat code)",
+    ]
+    number = queue.submit(submission("mine", folder=str(tool.path), words=words))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PRECISION_BISECT_HOME", "another")
+    home = user_home()
+    worker = QueueWorker(name="w", host="here", place=place_of(home))
+    runner = SubmissionRunner(sessions=open_store(store), store=store, home=home, worker=worker)
+    row = queue.take(worker, runner.lacks)
+    assert row is not None
+    assert runner.run(row) == "ended with exit code 0"
+    assert (tool.path / "out" / "report.json").is_file()
+    assert (tmp_path / "another" / "state" / "bisections" / "mine").is_dir()
+    assert not (tmp_path / "home" / "state" / "bisections").exists()
+    row = queue.find(number)
+    assert row is not None
+    assert row.exit_code == 0
 
 
 @pytest.mark.parametrize(("bad", "code"), [("HEAD", 0), ("HEAD~1", 4)])
@@ -48,7 +127,7 @@ def test_it_ends_with_the_exit_code_of_its_bisection(
 ) -> None:
     words = ["--good", "HEAD~3", "--bad", bad, "--confidence", "0.8", "--", "sh", "-c", "exit $(cat code)"]
     number = queue.submit(submission("mine", folder=str(tool.path), words=words))
-    row = queue.take(runner.worker, runner.can_run)
+    row = queue.take(runner.worker, runner.lacks)
     assert row is not None
     assert runner.run(row) == f"ended with exit code {code}"
     row = queue.find(number)
@@ -64,7 +143,7 @@ def test_what_waits_for_its_end_is_run_before_that_is_noted_and_does_not_change_
     words = ["--good", "HEAD~3", "--bad", "HEAD", "--confidence", "0.8", "--", "sh", "-c", "exit $(cat code)"]
     asked = submission("mine", folder=str(tool.path), words=words)
     number = queue.submit_begun(asked, place=runner.worker.place, afterwards=["status", "99"])
-    row = queue.take(runner.worker, runner.can_run)
+    row = queue.take(runner.worker, runner.lacks)
     assert row is not None
     assert runner.run(row) == "ended with exit code 0"
     row = queue.find(number)
