@@ -77,8 +77,8 @@ class Divergence(Document):
     passed; null where it ran as it is."""
     tasks: int = 0
     runs: int = 0
-    """Of the failing build and of the good one with changes of it, the one that recorded the graph included, until the
-    first divergent tasks were shown."""
+    """Of the failing build and of the good one with changes of it, the one that recorded the graph and those in turns
+    with the good build included, until the first divergent tasks were shown."""
     reference_runs: int = 0
     bytes_dumped: int = 0
     """By the failing build, in all runs."""
@@ -106,8 +106,8 @@ class Divergence(Document):
     tried: tuple[OrderTrial, ...] = ()
     """Runs under each schedule of the stack file, of a build that passes as it is."""
     in_turns: OrderTrial | None = None
-    """Runs in the order in which it fails, in turns with the good build, which `runs` does not count; null where it
-    passes or puts nothing out, and in documents that do not tell."""
+    """Runs in the order in which it fails, in turns with the good build; null where it passes or puts nothing out, and
+    in documents that do not tell."""
     stall: Stall | None = None
     """Null where the failing build ends. Else nothing was compared."""
     ended: str | None = None

@@ -41,11 +41,6 @@ class FailingRun:
         return self.in_turns is not None and self.in_turns.may_be_of_both
 
     @property
-    def runs_in_turns(self) -> int:
-        """Of the failing build, to compare it with the good one. The first one under a schedule looked for an order."""
-        return 0 if self.in_turns is None else self.in_turns.runs - (self.schedule is not None)
-
-    @property
     def passes_that_tell(self) -> int:
         """How often a build with some of the changes has to pass until it is taken for one without the failure: once,
         where the failing build always failed."""

@@ -98,10 +98,12 @@ def compare(
     judge = judge_of(request, failing, expected)
     run = yield from failing_run(failing, expected, judge, asks_good=True)
     explanation = yield from explain(request, run, expected)
+    failing_runs = failing.replayer.runs
     if explanation is not None and explanation.causes:
-        return (yield from _localize_causes(request, expected, run, explanation))
-    findings = yield from _localize(request, failing, expected, run)
-    return ExplainedFindings(request=request, explanation=explanation, parts=(findings,))
+        parts = yield from _localize_causes(request, expected, run, explanation)
+    else:
+        parts = ((yield from _localize(request, failing, expected, run)),)
+    return ExplainedFindings(request=request, explanation=explanation, parts=parts, failing_runs=failing_runs)
 
 
 def _localize_causes(
@@ -109,7 +111,7 @@ def _localize_causes(
     expected: ExpectedValues,
     run: FailingRun,
     explanation: FailureExplanation,
-) -> Steps[ExplainedFindings]:
+) -> Steps[tuple[Findings, ...]]:
     """What each of the causes does by itself."""
     failing, parts = run.build, list[Findings]()
     # What no task writes is wrong though no task is: it need not be looked for again and again.
@@ -130,7 +132,7 @@ def _localize_causes(
             yield from Tell(f"tensors cannot be compared: {error}")
             part = _without_tensors(request, subject, values, alone)
         parts.append(replace(part, beside=(yield from _writing_beside(request, subject, cause, part))))
-    return ExplainedFindings(request=request, explanation=explanation, parts=tuple(parts))
+    return tuple(parts)
 
 
 def _writing_beside(
@@ -178,7 +180,7 @@ def _localize(
         beyond = replace(search, tolerance=harness)
         attributed = yield from _past_rounding(attributed, beyond, expected.attributor(harness))
     spent = Spent(
-        runs=failing.replayer.runs - run.runs_in_turns,
+        runs=failing.replayer.runs,
         reference_runs=expected.runs,
         bytes_dumped=failing.replayer.dumped_bytes,
     )
@@ -219,7 +221,7 @@ def _without_tensors(
         schedule=run.schedule,
         attributed=AttributedDivergences(first=nothing, attributions=()),
         spent=Spent(
-            runs=failing.replayer.runs - run.runs_in_turns,
+            runs=failing.replayer.runs,
             reference_runs=expected.runs,
             bytes_dumped=failing.replayer.dumped_bytes,
         ),

@@ -12,7 +12,7 @@ from ....runner.localization.orders import AS_IT_IS, OrderConfirmation, OrderTri
 from ...replay.comparison import differs
 from ...replay.recorded_build import RecordedBuild
 from ..experiments.experiment import RunInOrder, Steps, Tell
-from .rates import NOT_BY_CHANCE, chance_of_silence
+from .rates import failing_is_next, told_apart
 
 UNDER_LOAD = "under load"
 _REPEATS = 3
@@ -74,13 +74,10 @@ class OrderTrials:
         return None
 
     def as_it_is(self, good: RecordedBuild) -> Steps[OrderTrial]:
-        """Fresh runs of both builds in turns, in no order of ours: whether the good one fails too, as far as these
-        tell."""
-        return (
-            yield from self._beside(
-                good, OrderTrial(schedule=AS_IT_IS, variables={}, runs=0, failed=0, stopped=0)
-            )
-        )
+        """Runs of both builds in turns, in no order of ours: whether the good one fails too, as far as these tell. The
+        runs that recorded their graphs, of which the failing build's was wrong and the other right, are the first."""
+        recorded = OrderTrial(schedule=AS_IT_IS, variables={}, runs=1, failed=1, stopped=0, reference_runs=1)
+        return (yield from self._in_turns(good, recorded))
 
     def try_schedules(self, good: RecordedBuild | None) -> Steps[tuple[OrderTrial, ...]]:
         """One run under each schedule of the stack file. Where it fails, runs of a good build too, until there is an
@@ -95,23 +92,28 @@ class OrderTrials:
         return tuple(trials)
 
     def _beside(self, good: RecordedBuild, trial: OrderTrial) -> Steps[OrderTrial]:
-        """Fresh runs of both builds in turns under the schedule of a trial, until the good one fails too, or would
-        hardly have passed in all of its runs if it failed as often as the failing one."""
-        name, fresh, passes = trial.schedule, trial.model_copy(update=_NO_RUNS), 0
+        """A trial of an order that was chosen because the failing build is wrong in it, and fresh runs of both."""
+        fresh = yield from self._in_turns(good, trial.model_copy(update=_NO_RUNS))
+        return _sum(trial, fresh)
+
+    def _in_turns(self, good: RecordedBuild, so_far: OrderTrial) -> Steps[OrderTrial]:
+        """Further runs of both builds in one order, until the good one fails too, or would hardly have passed in all of
+        its runs if it failed as often as the failing one."""
+        name = so_far.schedule
         order = "as they are" if name == AS_IT_IS else f"under schedule {name}"
         yield from Tell(f"running the good build and the failing one in turns {order}")
-        while passes < _MOST_BESIDE:
-            fresh = _sum(fresh, (yield from self._trial(name, 1)))
-            (outputs,) = yield from RunInOrder(build=good, schedule=_schedule_of(name), runs=1)
-            fails = None if outputs is None else self._fails(outputs)
-            passes += fails is False
-            if fails is not False:
-                told = {"reference_runs": passes + 1, "reference_fails": fails}
-                return _sum(trial, fresh).model_copy(update=told)
-            if chance_of_silence(failed=fresh.failed, runs=fresh.runs, passes=passes) <= NOT_BY_CHANCE:
-                told = {"reference_runs": passes, "reference_fails": False}
-                return _sum(trial, fresh).model_copy(update=told)
-        return _sum(trial, fresh).model_copy(update={"reference_runs": passes})
+        while so_far.reference_runs < _MOST_BESIDE:
+            if failing_is_next(failed=so_far.failed, runs=so_far.runs, passes=so_far.reference_runs):
+                so_far = _sum(so_far, (yield from self._trial(name, 1)))
+            else:
+                (outputs,) = yield from RunInOrder(build=good, schedule=_schedule_of(name), runs=1)
+                fails = None if outputs is None else self._fails(outputs)
+                so_far = so_far.model_copy(update={"reference_runs": so_far.reference_runs + 1})
+                if fails is not False:
+                    return so_far.model_copy(update={"reference_fails": fails})
+            if told_apart(failed=so_far.failed, runs=so_far.runs, passes=so_far.reference_runs):
+                return so_far.model_copy(update={"reference_fails": False})
+        return so_far
 
     def outputs_under(self, schedule: str) -> TensorFolder | None:
         """What the first run under a schedule put out; None where there was none, or it did not tell."""
@@ -199,4 +201,6 @@ def _sum(first: OrderTrial, second: OrderTrial) -> OrderTrial:
         runs=first.runs + second.runs,
         failed=first.failed + second.failed,
         stopped=first.stopped + second.stopped,
+        reference_runs=first.reference_runs + second.reference_runs,
+        reference_fails=second.reference_fails,
     )

@@ -7,6 +7,8 @@ import math
 
 NOT_BY_CHANCE = 0.01
 """What a build that fails as often as the failing one may have for a chance to pass in all of its runs."""
+_ALWAYS = 3
+"""Runs of a build that failed in each of them after which a run of the other one tells as much."""
 
 
 def chance_of_silence(*, failed: int, runs: int, passes: int) -> float:
@@ -31,3 +33,22 @@ def passes_that_tell(*, failed: int, runs: int) -> int:
         for passes in itertools.count(1)
         if chance_of_silence(failed=failed, runs=runs, passes=passes) <= NOT_BY_CHANCE
     )
+
+
+def failing_is_next(*, failed: int, runs: int, passes: int) -> bool:
+    """Of two builds in turns, the failing one in `failed` of `runs`, the good one right in all its `passes`: whether
+    the next run is the failing build's, until they are told apart. One that always fails needs few runs.
+
+    >>> [failing_is_next(failed=runs, runs=runs, passes=passes) for runs, passes in ((1, 1), (1, 2), (3, 4))]
+    [False, True, False]
+    """
+    return runs < max(passes, 1) and not failed == runs >= _ALWAYS
+
+
+def told_apart(*, failed: int, runs: int, passes: int) -> bool:
+    """Whether the good build would have shown that it fails as often.
+
+    >>> told_apart(failed=3, runs=3, passes=4), told_apart(failed=3, runs=3, passes=5)
+    (False, True)
+    """
+    return chance_of_silence(failed=failed, runs=runs, passes=passes) <= NOT_BY_CHANCE

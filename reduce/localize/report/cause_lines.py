@@ -92,7 +92,7 @@ def _beside_the_good_build(trial: OrderTrial) -> str:
 def _print_in_turns(trial: OrderTrial, line: SummaryLines) -> None:
     """How often the failing build fails, and what the good one does in the same order."""
     order = "as it is" if trial.schedule == AS_IT_IS else f"under schedule {trial.schedule}"
-    fails = f"{order} it fails in {trial.failed} of {plural(trial.runs, 'further run')}"
+    fails = f"{order} it fails in {trial.failed} of {plural(trial.runs, 'run')}"
     if trial.reference_fails is False:
         line(f"{fails}, and the good build in none of {trial.reference_runs}", "dim")
     elif trial.reference_fails:

@@ -25,6 +25,8 @@ class ExplainedFindings:
     request: LocalizationRequest
     explanation: FailureExplanation | None
     parts: tuple[Findings, ...]
+    failing_runs: int
+    """Of the failing build until the failure was explained."""
 
     def document(self) -> Divergence:
         """What `divergence.json` holds."""
@@ -104,7 +106,7 @@ class ExplainedFindings:
         failing_apart = all(
             cause.subject is None or cause.subject.build != self.request.failing.resolve() for cause in causes
         )
-        return searched + others + (1 if failing_apart else 0)
+        return searched + others + (self.failing_runs if failing_apart else 0)
 
 
 def _not_settled(document: Divergence) -> Generated | None:

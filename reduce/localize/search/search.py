@@ -13,7 +13,7 @@ from ...replay.comparison import NotWholeError
 from ...replay.recorded_build import RecordedBuild
 from ...rewrite.single_task import submits_of
 from ..attribution.attribution import DivergentTask
-from ..experiments.experiment import Dump, Dumped, DumpEverything, Expectation, Steps, Tell
+from ..experiments.experiment import Dump, Dumped, DumpEverything, Steps, Tell
 from ..references.reference import ExpectedValues
 from .choice import BudgetTooSmallError
 from .first_divergences import FirstDivergences
@@ -38,10 +38,10 @@ class DivergenceSearch:
     harness: Tolerance | None = None
     """The case's own, beyond which an error is no rounding; None where it is not known."""
     schedule: str | None = None
+    everything: Dumped | None = None
+    """The last run with all arguments of all tasks; None: there was none."""
     _tasks: ObservedTasks = field(init=False)
     _tried: int = field(init=False, default=0)
-    _everything: Expectation | None = field(init=False, default=None)
-    """What a run of the reference has dumped of all tasks."""
 
     def __post_init__(self) -> None:
         self._tasks = ObservedTasks(self.failing.tasks, self.expected.compared, self.expected.dag)
@@ -60,7 +60,7 @@ class DivergenceSearch:
                 divergences = yield from self._from_full_dump() if in_one_run else self._from_tagged_dumps()
             except NotWholeError as error:
                 yield from Tell(f"not all was dumped ({error}): tagging tasks instead")
-                in_one_run = False
+                in_one_run, self.everything = False, None
                 self._tasks.forget()
                 self._start_from_outputs()
                 continue
@@ -74,12 +74,13 @@ class DivergenceSearch:
         return self._tasks.below
 
     def show(self, ordinals: Sequence[int]) -> Steps[tuple[DivergentTask, ...]]:
-        """One more run, with all arguments of some tasks; those of them that diverge in it.
+        """A run with all arguments of some tasks, one more where not all of them were dumped; those that diverge in it.
 
         Raises `UserError` where they were not dumped whole.
         """
         try:
-            run = yield from self._run(whole=set(ordinals))
+            dumped = self.everything
+            run = (yield from self._run(whole=set(ordinals))) if dumped is None else self._compared(dumped)
             return self._shown(ordinals, run).divergent
         except NotWholeError as error:
             raise UserError(f"expected all arguments of a task dumped whole, found: {error}") from error
@@ -97,13 +98,19 @@ class DivergenceSearch:
         return self._tried < self.attempts
 
     def _from_full_dump(self) -> Steps[FirstDivergences]:
-        """The answer from one run of each build. Raises `NotWholeError` where a dump was not whole."""
-        if self._everything is None:
-            yield from Tell("dumping all tasks of both builds")
-        dumped = yield from DumpEverything(
-            failing=self.failing, expected=self.expected, known=self._everything, schedule=self.schedule
-        )
-        self._everything = dumped.expected
+        """The answer from one run of each build: the last one, at the first try, where there was one. Raises
+        `NotWholeError` where a dump was not whole."""
+        dumped = self.everything
+        if dumped is None or self._tried:
+            if dumped is None:
+                yield from Tell("dumping all tasks of both builds")
+            dumped = yield from DumpEverything(
+                failing=self.failing,
+                expected=self.expected,
+                known=None if dumped is None else dumped.expected,
+                schedule=self.schedule,
+            )
+            self.everything = dumped
         run = self._compared(dumped)
         self._note(self._tasks.compared, run)
         return self._shown(self._tasks.firsts, run)

@@ -112,7 +112,7 @@ def test_a_loop_that_runs_once_too_few_beside_rounding(
     (unwritten,) = found.failure.unwritten
     assert (unwritten.output, unwritten.written_by) == ("y", ("task 11 y",))
     assert [(run.first, run.last) for run in unwritten.rows] == [(96, 127)]
-    assert found.runs <= 4
+    assert found.runs <= 6
 
 
 @pytest.mark.long
@@ -207,7 +207,7 @@ def test_a_failure_that_comes_and_goes_in_the_good_build_too_blames_nobody(
     found = localized(tmp_path, good, good_trees, ROUNDED)
     assert found.in_turns is not None
     assert (found.in_turns.runs, found.in_turns.failed) == (1, 1)
-    assert (found.in_turns.reference_runs, found.in_turns.reference_fails) == (1, True)
+    assert (found.in_turns.reference_runs, found.in_turns.reference_fails) == (2, True)
     assert found.failure is not None
     assert [output.name for output in found.failure.outputs] == ["y"]
     assert (found.causes, found.passes) == ((), False)
@@ -225,7 +225,7 @@ def test_a_kernel_beside_rounding(tmp_path: Path, good_trees: Trees, chain: Path
         "introduced",
     )
     assert {entry.kernel for entry in found.first_divergent} == {"y"}
-    assert found.runs <= 4
+    assert found.runs <= 6
 
 
 @pytest.mark.long
@@ -251,7 +251,7 @@ def test_a_submission_that_changed(
     found = localized(tmp_path, chain, good_trees, {ORCHESTRATION: (old, new)})
     (cause,) = found.causes
     assert cause.what == what
-    assert found.runs <= 3
+    assert found.runs <= 5
 
 
 @pytest.mark.long

@@ -25,6 +25,8 @@ from tests.reduce.localize.simulated_build import executor_in
 from tests.support.quick import quick_first
 
 ORDERS = ("serial", "reverse")
+FAILURES, PASSES = 3, 5
+"""Runs of a build that always fails, and of one that never does, that tell them apart."""
 
 
 @dataclass
@@ -148,7 +150,7 @@ def test_an_order_that_fails_is_provoked_where_another_passes(tmp_path: Path) ->
     assert build.runs == {None: 6, "serial": 1, "reverse": 1}, "no order is run twice"
 
 
-@pytest.mark.parametrize(("fails", "runs"), [(True, 1), (None, 1), (False, REPEATS_TO_CONFIRM)])
+@pytest.mark.parametrize(("fails", "runs"), [(True, 1), (None, 1), (False, PASSES)])
 def test_what_fails_in_an_order_is_asked_of_the_good_build_too(
     tmp_path: Path, fails: bool | None, runs: int
 ) -> None:
@@ -165,7 +167,7 @@ def test_one_order_in_which_the_good_build_is_right_is_enough(tmp_path: Path) ->
     found, _ = order_trials(tmp_path, lambda _order: True)
     good = FakeBuild(tmp_path, lambda _order: False)
     found.try_schedules(good)
-    assert good.runs == {"serial": REPEATS_TO_CONFIRM}
+    assert good.runs == {"serial": PASSES}
 
 
 def test_without_a_good_build_nothing_is_said_of_it(tmp_path: Path) -> None:
@@ -206,26 +208,28 @@ def test_an_order_in_which_the_good_build_fails_too_is_not_provoked(tmp_path: Pa
     assert found.provoke(FakeBuild(tmp_path, lambda _order: True)) is None
     provoked = found.provoke(FakeBuild(tmp_path, lambda _order: False))
     assert provoked is not None
-    assert (provoked.schedule, provoked.reference_runs) == ("serial", REPEATS_TO_CONFIRM)
+    assert (provoked.schedule, provoked.reference_runs) == ("serial", PASSES)
 
 
 @pytest.mark.parametrize(
-    ("good_fails", "runs", "told"),
-    [((), REPEATS_TO_CONFIRM, False), ((1,), 1, True), ((3,), 3, True)],
+    ("good_fails", "runs", "good_runs", "told"),
+    [((), FAILURES, PASSES, False), ((2,), 1, 2, True), ((4,), 3, 4, True)],
 )
 def test_a_failure_as_it_is_is_asked_of_the_good_build(
-    tmp_path: Path, good_fails: tuple[int, ...], runs: int, told: bool
+    tmp_path: Path, good_fails: tuple[int, ...], runs: int, good_runs: int, told: bool
 ) -> None:
+    """The runs that recorded the graphs are the first ones."""
     found, build = order_trials(tmp_path, lambda _order: True)
-    good = FakeBuild(tmp_path, lambda _order: good.runs[None] in good_fails)
+    good = FakeBuild(tmp_path, lambda _order: 1 + good.runs[None] in good_fails)
     trial = found.as_it_is(good)
-    assert (trial.reference_runs, trial.reference_fails, trial.failed) == (runs, told, runs)
+    assert (trial.runs, trial.failed) == (runs, runs)
+    assert (trial.reference_runs, trial.reference_fails) == (good_runs, told)
     assert trial.may_be_of_both == told
-    assert build.runs == good.runs == {None: runs}
+    assert (build.runs[None], good.runs[None]) == (runs - 1, good_runs - 1)
 
 
 def test_a_failure_that_is_rare_as_it_is_cannot_be_told_from_the_good_build(tmp_path: Path) -> None:
-    found, build = order_trials(tmp_path, lambda _order: build.runs[None] == 1)
+    found, _ = order_trials(tmp_path, lambda _order: False)
     trial = found.as_it_is(FakeBuild(tmp_path, lambda _order: False))
     assert trial.reference_fails is None
     assert trial.may_be_of_both

@@ -72,15 +72,15 @@ def told_of_turns(**outcome: Any) -> str:
 
 
 def test_how_often_the_good_build_fails_in_the_same_order_is_told() -> None:
-    assert told_of_turns(runs=4, failed=4, reference_runs=4, reference_fails=False) == (
-        "as it is it fails in 4 of 4 further runs, and the good build in none of 4"
+    assert told_of_turns(runs=3, failed=3, reference_runs=5, reference_fails=False) == (
+        "as it is it fails in 3 of 3 runs, and the good build in none of 5"
     )
     assert told_of_turns(schedule="reverse", runs=3, failed=2, reference_runs=3, reference_fails=True) == (
-        "under schedule reverse it fails in 2 of 3 further runs, and the good build in 1 of 3: it has a failure that "
+        "under schedule reverse it fails in 2 of 3 runs, and the good build in 1 of 3: it has a failure that "
         "comes and goes too, so that nothing in which they differ is blamed"
     )
     assert told_of_turns(runs=30, failed=1, reference_runs=30) == (
-        "as it is it fails in 1 of 30 further runs; 30 runs of the good build cannot tell whether it does: nothing in "
+        "as it is it fails in 1 of 30 runs; 30 runs of the good build cannot tell whether it does: nothing in "
         "which they differ is blamed"
     )
 

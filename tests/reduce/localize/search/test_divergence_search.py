@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,10 @@ class Search:
     def localize(self) -> FirstDivergences:
         """The first divergences."""
         return self._executor.execute(self._search.first_divergences())
+
+    def by(self, tolerance: Tolerance) -> FirstDivergences:
+        """The first divergences by another tolerance, afterwards."""
+        return self._executor.execute(replace(self._search, tolerance=tolerance).first_divergences())
 
     def divergent_below(self) -> tuple[KernelTask, ...]:
         """Tasks below them."""
@@ -107,10 +112,29 @@ def test_a_budget_that_holds_no_task_is_said(bad: SimulatedBuild, good: Simulate
         search_in(bad, good, budget=TASK_BYTES - 1).localize()
 
 
-def test_tasks_below_are_shown_in_a_run_of_their_own(bad: SimulatedBuild, good: SimulatedBuild) -> None:
-    search = search_in(bad, good)
+@pytest.mark.parametrize("budget", [EVERYTHING, 4 * TASK_BYTES])
+def test_tasks_below_are_shown_in_a_run_of_their_own_where_not_all_were_dumped(
+    bad: SimulatedBuild, good: SimulatedBuild, budget: int
+) -> None:
+    search = search_in(bad, good, budget=budget)
     search.localize()
+    made = len(bad.dumps), len(good.dumps)
     assert [task.ordinal for task in search.divergent_below()] == [2]
     (below,) = search.show([2, 3])
     assert below.task.ordinal == 2
-    assert bad.dumps[-1] == (set(), {2, 3})
+    if budget == EVERYTHING:
+        assert (len(bad.dumps), len(good.dumps)) == made == (1, 1)
+    else:
+        assert bad.dumps[-1] == (set(), {2, 3})
+
+
+def test_a_search_by_another_tolerance_looks_at_the_same_run(
+    bad: SimulatedBuild, good: SimulatedBuild
+) -> None:
+    first = search_in(bad, good)
+    first.localize()
+    assert [each.task.ordinal for each in first.by(Tolerance(rtol=10.0, atol=10.0)).divergent] == []
+    again = search_in(bad, good)
+    again.localize()
+    assert [each.task.ordinal for each in again.by(Tolerance(rtol=1e-3, atol=1e-3)).divergent] == [1]
+    assert len(bad.dumps) == 1 + 2 + 1
