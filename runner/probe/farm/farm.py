@@ -19,19 +19,21 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from ....store.vocabulary import BuildSource, Verdict
 from ...errors import UserError, reason
 from ...stack.stack import Stack
 from ...workspace.content import StackContent
 from ...workspace.home import Home
 from ...workspace.workspace import Workspace
 from ..probe import RUNNING
-from ..records import ProbeRequest
+from ..records import ProbeRequest, ProbeResult
 from ..workers.pool import MadeAgain
 from ..workers.worker import Activity, Done
 from .delivery import ArrivedProbe, Delivery
 from .engine import Began, Ended, Engine, Lacks, LostPlaceError, Says, Told
 from .making import MadeProbe
 from .parcel import ParcelMaker, ProbeParcel
+from .trust import BuildingHosts
 from .turns import BuildTurns
 
 _MOST_TRIES = 4
@@ -53,6 +55,8 @@ class _Probe:
     parcel: ProbeParcel
     key: str
     """Its name for the engine: the same for the same probe of a bisection that goes on after a stop."""
+    build: str
+    """The key of its build."""
     tries: int = 0
     place: str | None = None
     """Where it was begun last."""
@@ -85,6 +89,7 @@ class Farm:
         self._home = home
         self._build_store = build_store
         self._turns = BuildTurns()
+        self._builders = BuildingHosts()
         self._clock = clock
         self._resting: dict[str, float] = {}
         """Until when hosts rest, by their places."""
@@ -134,7 +139,8 @@ class Farm:
         """Have a probe made; the result is the number by which events name it. Raises `UserError`."""
         parcel = self._parcels.parcel(request)
         name = _name_of(request, self._stack)
-        probe = _Probe(next(self._numbers), parcel, self._new_key(name))
+        build = f"{self._content.of_build(request.revisions)} for {request.platform}"
+        probe = _Probe(next(self._numbers), parcel, self._new_key(name), build)
         self._probes[probe.key] = probe
         if self._may_begin(probe):
             self._start(probe)
@@ -143,9 +149,7 @@ class Farm:
     def _may_begin(self, probe: _Probe) -> bool:
         if self._build_store is None or not self._stack.steps:
             return True
-        request = probe.parcel.request
-        build = f"{self._content.of_build(request.revisions)} for {request.platform}"
-        return self._turns.may_begin(probe.number, build)
+        return self._turns.may_begin(probe.number, probe.build)
 
     def _begin_those(self, numbers: Iterable[int]) -> None:
         for number in numbers:
@@ -208,8 +212,8 @@ class Farm:
                 self._transfers.submit(self._fetch, probe, made, place)
             case _Arrived(place=place, result=Exception() as error):
                 return self._again(probe, place, error)
-            case _Arrived(result=ArrivedProbe() as arrived):
-                return self._arrived(probe, arrived)
+            case _Arrived(place=place, result=ArrivedProbe() as arrived):
+                return self._arrived(probe, place, arrived)
             case _:
                 raise AssertionError(message)
         return None
@@ -261,7 +265,11 @@ class Farm:
         else:
             self._inbox.put(_Arrived(made.key, place, arrived))
 
-    def _arrived(self, probe: _Probe, arrived: ArrivedProbe) -> Done:
+    def _arrived(self, probe: _Probe, place: str, arrived: ArrivedProbe) -> Done | MadeAgain:
+        doubt = self._doubt(probe, place, arrived.made.result)
+        if doubt is not None:
+            arrived.discard()
+            return self._again(probe, place, UserError(doubt))
         result = arrived.kept_in(probe.parcel.request.directory)
         if probe.place is not None:
             self._workers[result.place] = probe.place
@@ -269,6 +277,21 @@ class Farm:
         self._stored.append(probe.key)
         self._begin_those(self._turns.built(probe.number))
         return Done(probe.number, result)
+
+    def _doubt(self, probe: _Probe, place: str, result: ProbeResult) -> str | None:
+        """Why a failed build is not believed; None where it is, and where none failed."""
+        if result.toolchain is not None:
+            self._builders.had(probe.build, place, was_built=result.build_source is BuildSource.BUILT)
+            return None
+        verdict = result.classification.verdict
+        if not self._stack.steps or verdict not in (Verdict.BUILD_ERROR, Verdict.ENVIRONMENT_ERROR):
+            return None
+        is_environment = verdict is Verdict.ENVIRONMENT_ERROR
+        why = self._builders.doubt(probe.build, place, is_environment=is_environment)
+        if why is None:
+            return None
+        found = result.classification.signature or verdict
+        return f"on {result.host} the build failed ({found}), and {why}: it is tried elsewhere"
 
     def _again(self, probe: _Probe, place: str, error: Exception | None) -> MadeAgain:
         """Make a probe anew that was lost, or that a host cannot make."""

@@ -16,7 +16,7 @@ from precision_bisect.runner.probe.files.digest import digest_of
 from precision_bisect.runner.probe.records import ProbeResult
 from precision_bisect.runner.probe.workers.pool import MadeAgain
 from precision_bisect.runner.probe.workers.worker import Activity, Done
-from precision_bisect.store.vocabulary import BuildSource, Judgement
+from precision_bisect.store.vocabulary import BuildSource, Judgement, Verdict
 from tests.runner.probe.farm.hosts import Hosts
 from tests.runner.small_stack import SmallStack
 
@@ -266,3 +266,35 @@ def test_a_probe_is_made_at_another_host_than_those_of_the_places_that_it_avoids
     workers.begin(small.request(directory=small.folder / "2", avoid=frozenset({place})))
     results(workers)
     assert [each for _, each in hosts.started] == ["a", "b"]
+
+
+def without_compiler(place: str, hosts: Hosts) -> dict[str, object]:
+    """A build that the host of this place cannot make."""
+    home = hosts.home(place).cache
+    command = f'case "$PWD" in {home}/*) echo "cc: Permission denied"; exit 1;; esac; cp tool.txt out'
+    return {"tool": {**BUILD["tool"], "command": ["sh", "-c", command]}}
+
+
+def test_what_a_host_that_never_built_cannot_build_is_tried_at_another(
+    small: SmallStack, farm: Callable[[], Farm], hosts: Hosts
+) -> None:
+    small.steps = without_compiler("a", hosts)
+    workers = farm()
+    number = workers.begin(small.request())
+    found, (again,) = results(workers)
+    assert found[number].judgement is Judgement.GOOD
+    assert again.why.startswith("a: on ")
+    assert "the build failed" in again.why
+    assert "nothing was ever built there: it is tried elsewhere" in again.why
+
+
+def test_what_fails_to_build_at_two_hosts_is_believed(
+    small: SmallStack, farm: Callable[[], Farm], hosts: Hosts
+) -> None:
+    small.steps = {"tool": {**BUILD["tool"], "command": ["false"]}}
+    workers = farm()
+    number = workers.begin(small.request())
+    found, again = results(workers)
+    assert found[number].classification.verdict is Verdict.BUILD_ERROR
+    assert len(again) == 1
+    assert [place for _, place in hosts.started] == ["a", "b"]
