@@ -1,5 +1,6 @@
 """How probable it is that each commit, none, or the environment is to blame, given runs that may be flaky."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -190,7 +191,17 @@ class Posterior:
         if self.skipped:
             chance[:-1] -= skip_probability(self.graph, self._tried, self.blamed)
             chance[[*self.out_of_reach]] = 0.0
+        for commit, skips in self.lost_reruns.items():
+            judged = sum(seen.commit == commit for seen in self.counted) - skips
+            chance[commit] *= judged / (judged + skips)
         return chance
+
+    @cached_property
+    def lost_reruns(self) -> Counter[int]:
+        """How many runs of each commit (or of `GOOD_END`) could not be judged, though others of it were."""
+        skips = Counter(seen.commit for seen in self.counted if seen.outcome is Outcome.SKIP)
+        judged = {seen.commit for seen in self.counted if seen.outcome is not Outcome.SKIP}
+        return Counter({commit: count for commit, count in skips.items() if commit in judged})
 
     @cached_property
     def out_of_reach(self) -> frozenset[int]:

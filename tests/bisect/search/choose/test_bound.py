@@ -54,6 +54,21 @@ def test_every_search_ends_within_its_bound_whatever_each_commit_does(number: in
     assert most_runs(posterior) <= MOST
 
 
+@pytest.mark.parametrize("culprit", [0, 3, 11])
+def test_a_search_ends_where_each_commit_can_be_judged_once(culprit: int) -> None:
+    """As where it was built on a machine that is gone. A rerun that cannot be judged changes nothing that is known."""
+    posterior = Posterior.start(CommitGraph(line(12)), Rates.unknown())
+    for commit, outcome in ((GOOD_END, Outcome.GOOD), (11, Outcome.BAD)):
+        posterior = posterior.observe(Observation(commit, outcome))
+    while isinstance(decision := next_run(posterior), Probe | ToShow):
+        assert len(posterior.observations) <= most_runs(posterior)
+        commit = decision.commit if isinstance(decision, Probe) else decision.missing[0]
+        first = Outcome.BAD if commit >= culprit else Outcome.GOOD
+        seen = commit in {seen.commit for seen in posterior.observations}
+        posterior = posterior.observe(Observation(commit, Outcome.SKIP if seen else first))
+    assert int(np.argmax(posterior.belief.commits)) == culprit
+
+
 def test_a_bad_end_is_waited_for_as_long_as_the_ends_probably_differ() -> None:
     posterior = Posterior.start(CommitGraph(line(16)), Rates.unknown())
     posterior = posterior.observe(Observation(GOOD_END, Outcome.GOOD))
