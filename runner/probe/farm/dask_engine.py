@@ -52,14 +52,12 @@ class DaskEngine:
         distributed: Any = importlib.import_module("distributed")
         try:
             client = distributed.Client(self._address, set_as_default=False)
-        except (OSError, ValueError, TypeError) as error:
+        except (OSError, ValueError, TypeError, RuntimeError) as error:
             settings = " or dask's settings distributed.comm.tls" if self._address.startswith("tls:") else ""
             raise UserError(
                 f"{self._address}: expected a scheduler of dask, found none that answers: {error}; start it, or "
                 f"correct $DASK_SCHEDULER_ADDRESS{settings}"
             ) from error
-        client.subscribe_topic(_TOPIC, self._hear)
-        client.subscribe_topic("all", self._hear_of_workers)
         return client
 
     def start(
@@ -94,7 +92,10 @@ class DaskEngine:
         resources: Mapping[str, float],
         avoid: frozenset[str],
     ) -> None:
-        workers: Mapping[str, Any] = self._client.scheduler_info()["workers"]
+        # Each time: a scheduler that was started anew does not know who listens, and dask's client does not tell it.
+        self._client.subscribe_topic(_TOPIC, self._hear)
+        self._client.subscribe_topic("all", self._hear_of_workers)
+        workers = self._workers()
         self._check(workers, resources)
         only = workers.keys() - avoid if avoid else set[str]()
         future = self._client.submit(
@@ -111,9 +112,16 @@ class DaskEngine:
         self._futures[key] = future
         if only:
             self._only[key] = only
-            if not only & self._client.scheduler_info()["workers"].keys():
+            if not only & self._workers().keys():
                 self._nowhere(key)
         future.add_done_callback(partial(self._ended, key))
+
+    def _workers(self) -> Mapping[str, Any]:
+        """The workers by address. Raises `TimeoutError` while the scheduler is gone, of which nothing is known then."""
+        workers: Mapping[str, Any] | None = self._client.scheduler_info().get("workers")
+        if workers is None:
+            raise TimeoutError("the scheduler is gone")
+        return workers
 
     def _check(self, workers: Mapping[str, Any], resources: Mapping[str, float]) -> None:
         """Raises `UserError` where a resource is asked for the first time, and no worker ever had it."""

@@ -30,11 +30,20 @@ def make_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return home
 
 
+def new_cluster(*, port: int = 0) -> Any:
+    return distributed.LocalCluster(
+        n_workers=1,
+        threads_per_worker=1,
+        processes=False,
+        protocol="tcp",
+        scheduler_port=port,
+        dashboard_address=None,
+    )
+
+
 @pytest.fixture(name="address")
 def make_cluster(host: str) -> Generator[str]:
-    with distributed.LocalCluster(
-        n_workers=1, threads_per_worker=1, processes=False, protocol="tcp", dashboard_address=None
-    ) as cluster:
+    with new_cluster() as cluster:
         yield cluster.scheduler_address
 
 
@@ -86,6 +95,20 @@ def test_a_task_tells_what_it_does_and_is_found_by_the_driver_that_comes_after(
     assert result.log.is_file()
     second.engine.release("key")
     second.engine.close()
+
+
+def test_a_scheduler_that_was_started_anew_is_heard(small: SmallStack, host: str) -> None:
+    with new_cluster() as cluster:
+        address: str = cluster.scheduler_address
+        driver = Driver(address, small)
+        driver.start(small, "first")
+        driver.deliver(small)
+        driver.until(lambda told: isinstance(told, Ended))
+    with new_cluster(port=int(address.rpartition(":")[2])):
+        driver.start(small, "second")
+        assert isinstance(driver.until(lambda told: told.key == "second"), Began)
+        driver.until(lambda told: isinstance(told, Ended) and isinstance(told.made, MadeProbe))
+        driver.engine.close()
 
 
 def certified(folder: Path) -> dict[str, object]:
