@@ -108,7 +108,10 @@ class Bisection:
                 state, notes = Searching(advance.search, advance.enclosing), (*notes, *advance.notes)
                 continue
             if isinstance(advance, Finish):
-                return replace(self, state=state), advance.conclusion
+                places = tuple(sorted(self.broken))
+                return replace(self, state=state), advance.conclusion.model_copy(
+                    update={"broken_places": places}
+                )
             broken = self._broken(state, around)
             told = tuple(_told_broken(self.known.log, place) for place in sorted(broken - self.broken))
             here = replace(self, state=state, broken=broken)
@@ -117,7 +120,7 @@ class Bisection:
 
     def _broken(self, state: BisectionState, around: Circumstances) -> frozenset[str]:
         """The places that show the same, whatever commit runs there."""
-        return state.search.posterior(self.known, around).broken if state.search else frozenset()
+        return state.search.posterior(self.known, around).broken if state.search else self.broken
 
     def promise(self, around: Circumstances) -> Promise | None:
         """What a further probe promises; None where the bisection goes on at once, whatever others promise."""

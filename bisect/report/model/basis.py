@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 
+from ....runner.probe.records import place_of
+from ....store.tables.bisections import ProbeRow
 from ....store.vocabulary import Judgement, Seeks
 from ....store.words import plural
 from .model import ConfidenceBasis, RunCount
@@ -24,10 +26,16 @@ def confidence_basis(rows: Rows) -> ConfidenceBasis | None:
         {standing.of(parent) for parent in standing.parents(culprit)} if culprit in standing else set[str]()
     )
     ends = {standing.of(stage.old), standing.of(stage.new)} - parents - {culprit}
-    judged = {
-        commit: [probe.judgement for probe in probes if probe.judgement in (Judgement.GOOD, Judgement.BAD)]
+    broken = rows.conclusion.broken_places if rows.conclusion else ()
+    seen = {
+        commit: [probe for probe in probes if probe.judgement in (Judgement.GOOD, Judgement.BAD)]
         for commit, probes in standing.runs.items()
     }
+    judged = {
+        commit: [probe.judgement for probe in probes if _place(probe) not in broken]
+        for commit, probes in seen.items()
+    }
+    left_out = sum(len(seen[commit]) - len(judged[commit]) for commit in seen)
     others = [
         commit
         for commit, judgements in judged.items()
@@ -57,6 +65,7 @@ def confidence_basis(rows: Rows) -> ConfidenceBasis | None:
         text=_text(
             *counts, own_parents=len(parents), other_commits=len(others), learned=learned, seeks=stage.seeks
         )
+        + _not_counted(left_out, broken)
         + _under(named.under)
         + _worse(counts[1], stage.seeks)
         + _against(against, stage.seeks),
@@ -82,6 +91,17 @@ def _text(
     runs += f", {ends.runs} of the ends beside them"
     prior = "earlier runs of the case and its stack" if learned else "the tool's own prior"
     return f"{runs}. Fail rates were inferred from {prior} and these runs. Taken for granted: {_GRANTED}."
+
+
+def _place(probe: ProbeRow) -> str | None:
+    return None if probe.slot is None else place_of(probe.host, probe.slot)
+
+
+def _not_counted(runs: int, broken: Sequence[str]) -> str:
+    """What is said of runs in places that are likely broken."""
+    if not runs:
+        return ""
+    return f" Not counted: {plural(runs, 'run')} in {' and '.join(broken)}, likely broken."
 
 
 def _under(perturbation: str | None) -> str:

@@ -1,5 +1,7 @@
 """What a report says its confidence rests on."""
 
+from dataclasses import replace
+
 from precision_bisect.bisect.report.markdown import render_markdown
 from precision_bisect.bisect.report.model.basis import confidence_basis
 from precision_bisect.bisect.report.model.rows import load_rows
@@ -54,6 +56,20 @@ def test_a_culprit_whose_parent_fails_too_is_not_said_to_have_begun_it(culprit: 
     assert worse not in told()
     culprit.probe(1, sha("c4"), Verdict.MISMATCH)
     assert told().endswith(worse)
+
+
+def test_runs_in_a_broken_place_are_not_counted(culprit: StoredBisection) -> None:
+    before = culprit.report().confidence_basis
+    culprit.probe(1, sha("c4"), Verdict.MISMATCH, slot=2, host="far")
+    with culprit.sessions() as session:
+        rows = load_rows(session, culprit.name)
+        assert rows.conclusion is not None
+        broken = rows.conclusion.model_copy(update={"broken_places": ("slot 2 of far",)})
+        basis = confidence_basis(replace(rows, conclusion=broken))
+    assert before is not None
+    assert basis is not None
+    assert (basis.culprit, basis.parents) == (before.culprit, before.parents)
+    assert basis.text == before.text + " Not counted: 1 run in slot 2 of far, likely broken."
 
 
 def test_nothing_is_said_of_a_confidence_where_nobody_is_named(only_skipped: StoredBisection) -> None:
