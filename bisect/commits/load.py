@@ -134,6 +134,7 @@ def note_range(journal: BisectionJournal, loaded: LoadedRange, ordinal: int) -> 
         old=loaded.range.old,
         new=loaded.range.new,
         held=loaded.range.held,
+        old_content=loaded.old_content,
         candidates=[
             RangeCommit(
                 commit=commit,

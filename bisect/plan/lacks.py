@@ -8,6 +8,7 @@ from ...runner.case.lacks import CaseImports, may_install
 from ...runner.errors import UserError
 from ...runner.git.repository import GITLINK
 from ...runner.git.revisions import Revisions
+from ...runner.git.submodule_pins import is_had_for_a_pin
 from ...runner.git.submodules import Submodule, is_initialized, submodules_at
 from ...runner.stack.stack import Stack
 from ...runner.workspace.environment import EnvironmentReader
@@ -48,8 +49,8 @@ def lacking_submodules(
     moving = [each.sha for each in commits if any(change.new_mode == GITLINK for change in each.changes)]
     missing: dict[str, tuple[Submodule, str]] = {}
     for sha in (request.bad, request.good, *moving):
-        for each in submodules_at(workspace.clones[name], sha, besides=stack.pinned_folders(name)):
-            if not each.is_here:
+        for each in submodules_at(workspace.clones[name], sha):
+            if not (each.is_here or is_had_for_a_pin(each, name, stack, workspace.clones)):
                 missing.setdefault(each.path, (each, sha))
     checkout = workspace.repositories[name]
     update = f"git -C {checkout.path} submodule update --init --recursive"
@@ -74,7 +75,7 @@ def lack_of(stack: Stack, workspace: Workspace, case: CaseName, revisions: Mappi
     """
     if case.path.suffix != ".py" or case.path.is_absolute():
         return None
-    at = {name: revisions[name] for name in stack.repositories}
+    at = {name: revisions[name] for name in stack.repositories if name in revisions}
     missing = CaseImports(stack, workspace.clones, at).missing(case)
     if not missing:
         return None

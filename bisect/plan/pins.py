@@ -31,7 +31,7 @@ def frozen_values(stack: Stack, revisions: Revisions, *, searched: str, bad: str
     at_bad = revisions.complete({searched: bad})
     for name, pin in stack.pins.items():
         held_name = stack.held_name(name)
-        value = revisions.pins.value(name, at_bad[pin.holder])
+        value = revisions.pins.value(name, at_bad[pin.holder]) if pin.holder in at_bad else None
         if not pin.search and held_name != searched and value is not None:
             held[held_name] = value
     return held
@@ -51,8 +51,8 @@ def pin_records(
             name=name,
             holder=pin.holder,
             path=pin.path,
-            value_good=pins.told(name, good[pin.holder]),
-            value_bad=pins.told(name, bad[pin.holder]),
+            value_good=pins.told(name, good[pin.holder]) if pin.holder in good else None,
+            value_bad=pins.told(name, bad[pin.holder]) if pin.holder in bad else None,
             searched=pin.search,
             frozen_at=told_value(stack, name, frozen.get(stack.held_name(name))),
         )

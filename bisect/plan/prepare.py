@@ -13,12 +13,14 @@ from ...runner.git.overlays import OverlayReader, told_of_overlays
 from ...runner.git.releases import told_of_releases, with_releases
 from ...runner.git.renames.rules import with_renames
 from ...runner.git.revisions import Revisions, fixed_revisions
+from ...runner.git.submodule_pins import moved_submodules, pinned_submodules, with_submodule_pins
 from ...runner.stack.stack import Stack
 from ...runner.stack.templates import unfilled
 from ...runner.verdict.bad_when import BadWhen
 from ...runner.workspace.home import Home
 from ...runner.workspace.workspace import Workspace
 from ...store.clock import now
+from ...store.vocabulary import Seeks
 from ..commits.load import load_range
 from ..commits.range import LoadedRange
 from .checks import check_checkouts, check_histories, checked_runtime_dir, told_of_renames
@@ -57,6 +59,8 @@ def prepare(question: Question, home: Home) -> Plan:
     given = replace(given, stack=with_renames(given.stack, question.adapt, workspace.repositories))
     check_histories(workspace, searched=given.repository)
     ends = find_ends(question, workspace.repositories[given.repository])
+    stack, unfollowed = _with_submodules(question, given, ends, workspace)
+    given, workspace = replace(given, stack=stack), Workspace(stack, home)
     overlays = given.stack.repositories[given.repository].overlays
     check_command(question, ends, workspace.repositories[given.repository], overlays)
     name = question.name or f"{now():%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
@@ -71,7 +75,7 @@ def prepare(question: Question, home: Home) -> Plan:
         *told_of_renames(request, workspace),
         *check_checkouts(request, workspace),
     ]
-    notices += lacking_submodules(request, workspace, loaded)
+    notices += [*lacking_submodules(request, workspace, loaded), *unfollowed]
     notices += check_lacks(request, workspace, views(request, workspace)[1])
     if request.runtime_dir is not None:
         notices.append(
@@ -123,6 +127,26 @@ def _given(question: Question) -> _Given:
         )
     check_replayable(runtime_dir, golden_data)
     return replace(given, stack=with_harness(stack))
+
+
+def _with_submodules(
+    question: Question, given: _Given, ends: Ends, workspace: Workspace
+) -> tuple[Stack, list[str]]:
+    """The stack with pins for the submodules that move in the range, where nothing is built from them; and a sentence
+    for each that cannot be searched."""
+    stack, name = given.stack, given.repository
+    repository = workspace.repositories[name]
+    if stack.steps or not stack.repositories[name].submodules or repository.is_bare:
+        return stack, []
+    old, new = (ends.good, ends.bad) if question.seeks is Seeks.REGRESSION else (ends.bad, ends.good)
+    moved = (
+        moved_submodules(repository.commits(good=old, bad=new))
+        if question.good
+        else pinned_submodules(repository, [new])  # the range is not known yet
+    )
+    besides = stack.pinned_folders(name)
+    pinned = {path: commits for path, commits in moved.items() if path not in besides}
+    return with_submodule_pins(stack, name, pinned, workspace.clones[name])
 
 
 def _request(

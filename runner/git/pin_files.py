@@ -105,6 +105,15 @@ class PinReader:
                 changed[holder, path] = text
         return changed
 
+    def held_links(self, revisions: Mapping[str, str]) -> Mapping[tuple[str, str], str]:
+        """The commits of submodules, by holder and path, that are others than the holder's commit pins."""
+        return {
+            (pin.holder, pin.path): revisions[target]
+            for target, pin in self._stack.gitlinks.items()
+            if target in revisions
+            and self._entry(pin.holder, revisions[pin.holder], pin.path) != (GITLINK, revisions[target])
+        }
+
     def _held_id(self, pin: CommitFilePin, path: str, text: str, value: str, sha: str) -> str:
         """A file that may name a commit, with this one in it where it is the file that counts at `sha`."""
         if path == pin.path:

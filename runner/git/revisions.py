@@ -9,7 +9,7 @@ from ..stack.stack import Stack
 from .cherry_picks import CherryPicks, patch_name
 from .pin_files import PinReader
 from .renames.made import MadeRenames
-from .repository import GitRepository
+from .repository import GitError, GitRepository
 
 
 class NoPinError(UserError):
@@ -36,26 +36,23 @@ class Revisions:
 
     def complete(self, chosen: Mapping[str, str]) -> dict[str, str]:
         """The commit of every repository: the chosen one, else what its holder pins, else the fixed one; and of the
-        other pins the values that are chosen. Patches of a commit come with it, and the renames that it has made.
+        other pins the values that are chosen. Patches of a commit come with it, and the renames that it has made. What
+        an optional pin would name is left out where the holder's commit has no such submodule.
 
         Raises `NoPinError`.
         """
         revisions: dict[str, str] = dict(chosen)
 
-        def revision(name: str) -> str:
+        def revision(name: str) -> str | None:
             if name not in revisions:
                 pin_name = self._stack.links.get(name)
                 if pin_name is None:
                     revisions[name] = self._fixed[name]
                 else:
-                    pin = self._stack.pins[pin_name]
-                    holder = revision(pin.holder)
-                    pinned = self.pins.value(pin_name, holder)
+                    holder = revision(self._stack.pins[pin_name].holder)
+                    pinned = None if holder is None else self._pinned(pin_name, holder)
                     if pinned is None:
-                        raise NoPinError(
-                            f"{pin.holder} {holder[:12]}: expected {self._kind(pin)} at {pin.path}, found "
-                            f"{self.pins.told(pin_name, holder) or 'none'}"
-                        )
+                        return None
                     revisions[name] = pinned
             return revisions[name]
 
@@ -65,6 +62,24 @@ class Revisions:
             patches = self._picks.at(revisions[self._picks.repository])
             revisions |= {patch_name(self._picks.repository): " ".join(patches)} if patches else {}
         return revisions | self._renames.of(revisions)
+
+    def _pinned(self, name: str, holder: str) -> str | None:
+        """What a pin names at a commit of its holder; None where an optional one is missing. Raises `NoPinError`, also
+        where that commit is not at hand."""
+        pin = self._stack.pins[name]
+        try:
+            pinned = self.pins.value(name, holder)
+        except GitError as error:
+            raise NoPinError(
+                f"{pin.holder}: expected commit {holder}, which says what {pin.path} is pinned at, found none "
+                f"({error}); fetch it there first"
+            ) from error
+        if pinned is None and not (isinstance(pin, GitlinkPin) and pin.optional):
+            raise NoPinError(
+                f"{pin.holder} {holder[:12]}: expected {self._kind(pin)} at {pin.path}, found "
+                f"{self.pins.told(name, holder) or 'none'}"
+            )
+        return pinned
 
     def _kind(self, pin: Pin) -> str:
         """What a pin has to say."""

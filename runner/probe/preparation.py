@@ -73,7 +73,8 @@ class Preparation:
         self._says("checking out")
         for name, repository in self._stack.repositories.items():
             overlays = [overlay.commit for overlay in repository.overlays]
-            for sha in (request.revisions[name], *patches_in(request.revisions, name), *overlays):
+            there = [request.revisions[name]] if name in request.revisions else []
+            for sha in (*there, *patches_in(request.revisions, name), *overlays):
                 self._workspace.ensure_commit(name, sha)
         failed: FailedBuild | None = None
         try:

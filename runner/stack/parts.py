@@ -150,6 +150,8 @@ class GitlinkPin(Model):
     search: bool = True
     """A pin that is searched follows its holder's commits, and is looked into where the culprit moves it. One that is
     not is frozen: held at what the bad end says for the whole bisection."""
+    optional: bool = False
+    """Commits of `holder` that have no such submodule are run without it; else they cannot be tested."""
 
     @property
     def paths(self) -> tuple[str, ...]:

@@ -35,6 +35,8 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _COMMON_PLACEHOLDERS = frozenset({"python", "slot", "jobs"})
 _STEP_PLACEHOLDERS = frozenset({"platform"})
 _CASE_PLACEHOLDERS = frozenset({"case", "platform", "device"})
+RESERVED_NAMES = _COMMON_PLACEHOLDERS | _CASE_PLACEHOLDERS | {VENV}
+"""What no repository may be called."""
 
 
 class Stack(Model):
@@ -102,10 +104,9 @@ class Stack(Model):
 
     @model_validator(mode="after")
     def _layout_holds(self) -> Self:
-        reserved = _COMMON_PLACEHOLDERS | _CASE_PLACEHOLDERS | {VENV}
         for name in self.repositories:
-            if name in reserved:
-                raise ValueError(f"repositories.{name}: expected a name other than {sorted(reserved)}")
+            if name in RESERVED_NAMES:
+                raise ValueError(f"repositories.{name}: expected a name other than {sorted(RESERVED_NAMES)}")
         self._check_pins()
         worktrees = [self.directory(name) for name in self.repositories]
         for name, step in self.steps.items():

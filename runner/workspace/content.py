@@ -130,7 +130,7 @@ class StackContent:
 
     def of_revisions(self, revisions: Mapping[str, str]) -> str:
         """One key for the commits of all repositories and the pins held, 64 hexadecimal digits."""
-        names = sorted(self._stack.repositories)
+        names = sorted(self._stack.repositories.keys() & revisions.keys())
         parts = [f"{name} {self.of_commit(name, revisions[name]):064x}" for name in names]
         parts += [f"{name} with {patch}" for name in names for patch in patches_in(revisions, name)]
         parts += [

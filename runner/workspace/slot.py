@@ -12,7 +12,7 @@ from ..git.cherry_picks import apply_patch, patches_in
 from ..git.overlays import lay_over
 from ..git.pin_files import PinReader
 from ..git.renames.files import adapt
-from ..git.repository import GitError, GitRepository
+from ..git.repository import GITLINK, GitError, GitRepository
 from ..git.submodules import MissingSubmoduleError, is_initialized, submodules_at
 from ..process.lock import ProcessLock
 from ..stack.layout import VENV
@@ -80,7 +80,7 @@ class Slot:
         spotless = (self.directory / _RUNNING_CASE).exists()
         if spotless:
             self._forget_outputs()
-        repositories = self._stack.repositories
+        repositories = [name for name in self._stack.repositories if name in revisions]
         for name in sorted(repositories, key=lambda name: len(self._stack.directory(name).parts)):
             try:
                 self._check_out_one(name, revisions[name], spotless=spotless)
@@ -93,6 +93,10 @@ class Slot:
             self._complete(name, revisions)
         for (holder, path), text in self._pins.rewritten(revisions).items():
             self._write(holder, path, text)
+        for (holder, path), commit in self._pins.held_links(revisions).items():
+            # A case that runs `git submodule update` leaves it where it is held.
+            entry = f"{GITLINK},{commit},{path}"
+            GitRepository(self.path(holder)).run("update-index", "--add", "--cacheinfo", entry)
 
     def _complete(self, name: str, revisions: Mapping[str, str]) -> None:
         """Put over a worktree what goes over its commit, and its submodules into it."""

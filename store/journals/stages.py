@@ -38,6 +38,7 @@ class StageJournal:
         new: str,
         held: Mapping[str, str],
         candidates: Iterable[RangeCommit],
+        old_content: str | None = None,
     ) -> int:
         """The id of a range, which is noted with its candidates the first time that there are any: before, its old
         end is still looked for.
@@ -63,7 +64,7 @@ class StageJournal:
                 session.flush()
             elif not listed or row.candidates:
                 return row.id
-            row.old = old
+            row.old, row.old_content = old, old_content
             ids = commit_ids(session, repository, [candidate.commit for candidate in listed])
             session.add_all(
                 CandidateRow(

@@ -79,6 +79,8 @@ class StageRow(Base):
     new: Mapped[str] = mapped_column("bad", String(64))
     held: Mapped[Texts]
     """Revisions of other repositories that were held for the whole range, by repository."""
+    old_content: Mapped[str | None] = mapped_column(String(64))
+    """The content of the old end; None where it is still looked for, and in stores of earlier versions."""
 
     bisection: Mapped[BisectionRow] = relationship(back_populates="stages")
     candidates: Mapped[list[CandidateRow]] = relationship(

@@ -12,7 +12,7 @@ from ....runner.git.cherry_picks import patches_in
 from ....runner.git.overlays import kept_as
 from ....runner.git.renames import spellings
 from ....runner.git.renames.files import PYTHON_FILES, adaptations
-from ....runner.git.repository import literal
+from ....runner.git.repository import GITLINK, literal
 from ....runner.stack.parts import CommitFilePin, GitlinkPin, Repository
 from ....runner.stack.stack import Stack
 from ....runner.stack.templates import fill
@@ -49,9 +49,10 @@ check_out() {
 """
 
 _SUBMODULES = """\
-# Fills the submodules of the commit that is checked out in $2, with what the checkout $1 has of them.
+# Fills the submodules of the commit that is checked out in $2, but for those that are, with what the checkout $1 has.
 submodules() {
     git -C "$2" -c core.quotePath=false ls-files --stage | sed -n 's/^160000 //p' | while read -r commit _ path; do
+        [ ! -e "$2/$path/.git" ] || continue
         find "$(cd "$1" && cd "$(git rev-parse --git-common-dir)" && pwd)" "$1/$path/.git" \\
             -type d -name objects -prune -print 2> /dev/null | while read -r objects; do
             store=${objects%/objects}
@@ -119,7 +120,9 @@ def reproduction_script(
         lines.extend(picked)
         lines.extend(_laid_over(stack.repositories[name], values[name]))
     lines.extend(_adapted(stack, revisions, values))
-    filled = [name for name in stack.repositories if stack.repositories[name].submodules]
+    filled = [
+        name for name in stack.repositories if stack.repositories[name].submodules and name in revisions
+    ]
     lines.extend([_SUBMODULES] if filled else [])
     lines.extend(
         f"submodules {_word(str(stack.repositories[name].path))} {_word(values[name])}" for name in filled
@@ -175,10 +178,14 @@ def _adapted(stack: Stack, revisions: Mapping[str, str], values: Mapping[str, st
 
 
 def _held_pins(stack: Stack, revisions: Mapping[str, str], values: Mapping[str, str]) -> Iterator[str]:
-    """Pin files with the values that the runs were held at; where the commit says the same, nothing changes."""
+    """Pins with the values that the runs were held at; where the commit says the same, nothing changes."""
     for name, pin in stack.pins.items():
         value, file = revisions.get(stack.held_name(name)), _word(f"{values[pin.holder]}/{pin.path}")
-        if value is None or isinstance(pin, GitlinkPin):
+        if value is None:
+            continue
+        if isinstance(pin, GitlinkPin):
+            entry = _word(f"{GITLINK},{value},{pin.path}")
+            yield f"git -C {_word(values[pin.holder])} update-index --add --cacheinfo {entry}"
             continue
         value = stack.version_of(stack.held_name(name), value) or value
         if pin.earlier is not None:

@@ -48,7 +48,10 @@ class Standing:
 
     @cached_property
     def old_content(self) -> str:
-        """The content of the old end, by its runs and by the commits that it stands for; empty where there are none."""
+        """The content of the old end; in stores of earlier versions that of its runs and of the commits that it stands
+        for, empty where there are none."""
+        if self.stage.old_content is not None:
+            return self.stage.old_content
         run = [probe.content for probe in self._probes if self._tested(probe) == self.stage.old]
         stood_for = [
             candidate.content or ""
@@ -67,6 +70,8 @@ class Standing:
         for sha, candidate in self._candidates.items():
             if candidate.content is not None:
                 contents.setdefault(self.of(sha), set()).add(candidate.content)
+        if self.stage.old_content is not None:
+            contents.setdefault(self.stage.old, set()).add(self.stage.old_content)
         for probe in self._probes:
             sha = self._tested(probe)
             if sha is not None and sha not in self:

@@ -77,8 +77,8 @@ def adapted_files(
 ) -> Iterator[AdaptedFile]:
     """The files that a rename changes at some revisions, each taken as it was committed."""
     respelling = respelling_of(rename, made=is_made(rename, revisions))
-    for name, repository in stack.repositories.items():
-        clone, sha, overlays = clones[name], revisions[name], repository.overlays
+    for name in (each for each in stack.repositories if each in revisions):
+        clone, sha, overlays = clones[name], revisions[name], stack.repositories[name].overlays
         files = set(covered_files(clone, overlays))
         if _is_whole(stack, name, rename):
             files |= _mentioning(clone, sha, respelling.spelling)

@@ -103,7 +103,8 @@ class ParcelMaker:
 
     def _commits(self, name: str, request: ProbeRequest) -> NeededCommits:
         overlays = [overlay.commit for overlay in self._stack.repositories[name].overlays]
-        own = [request.revisions[name], *patches_in(request.revisions, name)]
+        there = [request.revisions[name]] if name in request.revisions else []
+        own = [*there, *patches_in(request.revisions, name)]
         commits = [*own, *overlays]
         for sha in commits:
             self._workspace.ensure_commit(name, sha)

@@ -1,7 +1,8 @@
 """Which commits of a range one stands for."""
 
 from precision_bisect.bisect.report.model.standing import Standing
-from precision_bisect.store.tables.bisections import CandidateRow, CommitRow, StageRow
+from precision_bisect.store.tables.bisections import CandidateRow, CommitRow, ProbeRow, StageRow
+from precision_bisect.store.vocabulary import Phase
 
 
 def stage(*rows: tuple[str, str, str | None, str | None]) -> StageRow:
@@ -29,3 +30,12 @@ def test_what_the_good_end_stands_for_and_what_cannot_be_run() -> None:
     assert standing.members == {"old": ["a"], "b": ["b"], "c": ["c"]}
     assert standing.untestable == ["b"]
     assert standing.old_content == "0"
+
+
+def test_runs_of_another_range_speak_for_an_old_end_of_their_content() -> None:
+    """A commit that moves a pin alone has, with the old pin, the content of its parent, which has run before."""
+    range_of_pin = stage(("a", "old", "a", "1"))
+    range_of_pin.held, range_of_pin.old_content = {"holder": "culprit"}, "0"
+    revisions = {"holder": "parent", "pinned": "old"}
+    run = ProbeRow(stage_id=7, commit="parent", phase=Phase.SEARCH, revisions=revisions, content="0")
+    assert Standing(range_of_pin, [run]).runs == {"old": [run]}
