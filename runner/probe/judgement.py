@@ -58,6 +58,16 @@ class Listener:
         if self._bad_when is not None and not self._matched:
             self._matched = self._bad_when.matches_line(line)
 
+    def skims(self, stream: str, lines: bytes) -> bool:
+        """Take whole lines at once, if none of them can tell more than that it was printed. Else none is taken."""
+        if self._bad_when is not None or self._begins is not None:
+            return False
+        first = self._lines + 1
+        if not self._classifier.skim("stdout" if stream == "stdout" else "stderr", first, lines):
+            return False
+        self._lines += lines.count(b"\n")
+        return True
+
     def finish(
         self, ending: Ending, outcome: HarnessOutcome | None, *, kernels: Mapping[int, str]
     ) -> tuple[Classification, Judgement]:

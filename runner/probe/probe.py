@@ -254,6 +254,7 @@ class Prober:
                 ),
                 log=log,
                 on_line=listener.feed,
+                skims=listener.skims,
             )
             if not finished.ending.timed_out:
                 self._slot.end_case()

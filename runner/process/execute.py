@@ -15,15 +15,21 @@ from .interrupt import Interrupt, InterruptedWorkError
 from .lock import ProcessLock
 from .supervised import Supervised
 
-_CHUNK = 1 << 16
 _LONGEST_LINE = 1 << 16
 """Bytes of a line that are kept; a line without end must not fill memory or disk."""
+
+_CHUNK = _LONGEST_LINE
+"""Bytes that are read at once: no more, so that what begins and ends among them is no longer than a line may be."""
 
 _GRACE = 10.0
 """Seconds for a command to end by itself once it has told its end and printed nothing more."""
 
 OnLine = Callable[[str, str], None]
 """Called with the stream (`stdout` or `stderr`) and the line without its end, in order of arrival."""
+
+Skims = Callable[[str, bytes], bool]
+"""Called with the stream and whole lines, before `OnLine` is called with each of them: true where it took them all, and
+needs none by itself."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +93,12 @@ def start_anew(command: Command) -> Supervised:
 
 
 def execute(
-    command: Command, *, log: Path, on_line: OnLine, start: Callable[[Command], RunningCommand] = start_anew
+    command: Command,
+    *,
+    log: Path,
+    on_line: OnLine,
+    skims: Skims | None = None,
+    start: Callable[[Command], RunningCommand] = start_anew,
 ) -> FinishedCommand:
     """Run a command to its end or its timeout.
 
@@ -108,7 +119,11 @@ def execute(
     try:
         log.parent.mkdir(parents=True, exist_ok=True)
         with gzip.open(log, "wb", compresslevel=3) as sink:
-            timed_out = not _pump(started, sink, hear, deadline=deadline, interrupt=command.interrupt)
+            streams = [
+                (pipe, _Lines(name, sink, hear, skims if tells is None else None))
+                for name, pipe in (("stdout", started.stdout), ("stderr", started.stderr))
+            ]
+            timed_out = not _pump(streams, deadline=deadline, interrupt=command.interrupt)
     finally:
         code = started.finish()
     if code is None and not timed_out:
@@ -132,22 +147,17 @@ class _Deadline:
 
 
 def _pump(
-    started: RunningCommand,
-    sink: gzip.GzipFile,
-    on_line: OnLine,
-    *,
-    deadline: _Deadline,
-    interrupt: Interrupt | None,
+    streams: "Sequence[tuple[IO[bytes], _Lines]]", *, deadline: _Deadline, interrupt: Interrupt | None
 ) -> bool:
     """Copy both streams until they end. False when the deadline came first. Raises `InterruptedWorkError`."""
     with selectors.DefaultSelector() as selector:
-        streams = 2
+        open_streams = len(streams)
         if interrupt is not None:
             selector.register(interrupt, selectors.EVENT_READ)
-        for name, pipe in (("stdout", started.stdout), ("stderr", started.stderr)):
+        for pipe, lines in streams:
             os.set_blocking(pipe.fileno(), False)
-            selector.register(pipe, selectors.EVENT_READ, _Lines(name, sink, on_line))
-        while streams:
+            selector.register(pipe, selectors.EVENT_READ, lines)
+        while open_streams:
             remaining = deadline.at - time.monotonic()
             if remaining <= 0:
                 for key in selector.get_map().values():
@@ -163,28 +173,31 @@ def _pump(
                 else:
                     key.data.close()
                     selector.unregister(key.fileobj)
-                    streams -= 1
+                    open_streams -= 1
     return True
 
 
 class _Lines:
     """Cuts one stream into lines of bounded length and hands each to the log and the listener."""
 
-    def __init__(self, name: str, sink: gzip.GzipFile, on_line: OnLine) -> None:
+    def __init__(self, name: str, sink: gzip.GzipFile, on_line: OnLine, skims: Skims | None) -> None:
         self._name = name
         self._sink = sink
         self._on_line = on_line
+        self._skims = skims
         self._pending = bytearray()
         self._overlong = False
 
     def feed(self, data: bytes) -> None:
-        *ends, rest = data.split(b"\n")
-        self._emit([self._whole(end) for end in ends])
+        lines, end, rest = data.rpartition(b"\n")
+        if end:
+            first, end_of_first, others = lines.partition(b"\n")
+            self._emit(self._whole(first) + b"\n" + others + end_of_first)
         self._append(rest)
 
     def close(self) -> None:
         if self._pending:
-            self._emit([self._whole(b"")])
+            self._emit(self._whole(b"") + b"\n")
 
     def _append(self, data: bytes) -> None:
         room = _LONGEST_LINE - len(self._pending)
@@ -201,10 +214,11 @@ class _Lines:
         self._overlong = False
         return line
 
-    def _emit(self, lines: Sequence[bytes]) -> None:
-        # The log takes many lines at once: a call for each costs more than packing it.
-        self._sink.write(b"".join(line + b"\n" for line in lines))
-        for line in lines:
+    def _emit(self, lines: bytes) -> None:
+        self._sink.write(lines)
+        if self._skims is not None and self._skims(self._name, lines):
+            return
+        for line in lines.removesuffix(b"\n").split(b"\n"):
             self._on_line(self._name, line.decode("utf-8", "replace"))
 
 

@@ -20,6 +20,10 @@ EVIDENCE_PER_RULE = 4
 LAST_LINES = 5
 MAX_CALLS_SHOWN = 16
 
+_MARKS = (b"error: ", b"\x1b")
+"""What a line has that a compiler's error may be read from; in one that is coloured it may not stand as it is."""
+_SKIMMED = 4 * LAST_LINES
+
 __all__ = ["Classification", "Classifier", "Ending", "classify_build_failure"]
 
 
@@ -119,6 +123,24 @@ class Classifier:
                     why = "what a compiler says"
                     self._compiler_errors.append(Evidence(stream=stream, line=number, text=text, why=why))
             self._match(stream, number, text)
+
+    def skim(self, stream: Stream, number: int, lines: bytes) -> bool:
+        """Take whole lines, of which the first stands at `number` in the log, at once; true where that has the same
+        effect as one call for each: without rules, only the last lines and those of compilers are looked at. Else none
+        is taken."""
+        if self._hits or any(mark in lines for mark in _MARKS):
+            return False
+        last = lines.removesuffix(b"\n").rsplit(b"\n", _SKIMMED)[-_SKIMMED:]
+        first = number + lines.count(b"\n") - len(last)
+        shown: list[tuple[Stream, int, str]] = [
+            (stream, place, text)
+            for place, line in enumerate(last, first)
+            for text in plain_texts(line.decode("utf-8", "replace"))
+        ]
+        if len(shown) < LAST_LINES and first > number:
+            return False  # they are blank: earlier ones count
+        self._last_lines.extend(shown)
+        return True
 
     def finish(
         self, ending: Ending, outcome: HarnessOutcome | None, *, kernels: Mapping[int, str] | None = None

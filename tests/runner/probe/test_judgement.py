@@ -3,6 +3,8 @@
 import re
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from precision_bisect.runner.probe.judgement import Listener, case_not_reached
 from precision_bisect.runner.verdict.bad_when import BadWhen
@@ -83,3 +85,32 @@ def test_a_case_that_was_not_reached_says_why(ending: Ending, how: str) -> None:
     found = case_not_reached(ending)
     assert (found.verdict, found.signature) == (Verdict.UNKNOWN, "case not reached")
     assert f"{how} before the case began" in found.evidence[0].text
+
+
+_LINE = st.sampled_from(
+    ["", "  ", "plain", "redrawn\rtwice\r", "a.c:3:1: error: x", "\x1b[1merr\x1b[mor: no"]
+)
+
+
+@given(st.lists(st.lists(_LINE, min_size=1, max_size=60), max_size=5))
+def test_lines_that_are_taken_at_once_count_as_lines_that_are_taken_one_by_one(
+    chunks: list[list[str]],
+) -> None:
+    ending = Ending(exit_code=1, signal=None, timed_out=False, cancelled=False)
+    by_one, at_once = Listener(Classifier([]), None), Listener(Classifier([]), None)
+    for chunk in chunks:
+        for line in chunk:
+            by_one.feed("stdout", line)
+        if not at_once.skims("stdout", "".join(f"{line}\n" for line in chunk).encode()):
+            for line in chunk:
+                at_once.feed("stdout", line)
+    assert at_once.finish(ending, None, kernels={}) == by_one.finish(ending, None, kernels={})
+
+
+def test_plain_lines_are_taken_at_once_only_where_no_rule_asks_for_them() -> None:
+    lines = b"a line\n" * 1000
+    assert Listener(Classifier([]), None).skims("stdout", lines)
+    assert not Listener(Classifier([]), None).skims("stdout", lines + b"a.c:3:1: error: x\n")
+    rule = VerdictRule(verdict=Verdict.MISMATCH, pattern=re.compile("WRONG"))
+    assert not Listener(Classifier([rule]), None).skims("stdout", lines)
+    assert not Listener(Classifier([]), None, begins="here").skims("stdout", lines)

@@ -14,7 +14,7 @@ import torch
 from precision_bisect.runner.case.case import CaseName, RunOptions
 from precision_bisect.runner.case.golden import FrozenGolden, freeze
 from precision_bisect.runner.errors import UserError
-from precision_bisect.runner.process.execute import Command, FinishedCommand, OnLine, execute
+from precision_bisect.runner.process.execute import Command, FinishedCommand, OnLine, Skims, execute
 from precision_bisect.runner.verdict.bad_when import PredicateAbortError
 from precision_bisect.store.vocabulary import BuildSource, Judgement, Verdict
 from tests.conftest import TestRepository
@@ -351,9 +351,9 @@ def test_a_board_is_leased_for_the_run_alone(
     }
     held: list[int] = []
 
-    def listening(command: Command, *, log: Path, on_line: OnLine) -> FinishedCommand:
+    def listening(command: Command, *, log: Path, on_line: OnLine, skims: Skims) -> FinishedCommand:
         held.append(len(command.holds))
-        return execute(command, log=log, on_line=on_line)
+        return execute(command, log=log, on_line=on_line, skims=skims)
 
     monkeypatch.setattr("precision_bisect.runner.probe.probe.execute", listening)
     with small.prober() as prober:
