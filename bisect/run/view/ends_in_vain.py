@@ -43,10 +43,23 @@ def describe_wait(bisection: Bisection, wanted: Judgement) -> str | None:
     first, *further = [(runs, rate) for runs, rate in enough if runs < most] + [(most, highest_rate(most))]
     decide = "" if bisection.known.question.end_runs else " (--end-runs N: at most N)"
     rarer = "".join(f", {runs} in fewer than {rate:.0%}" for runs, rate in further)
+    times = f"{plural(most, 'time')}{_condition(bisection, wanted)}{decide}"
     return (
-        f"is run until it {verb}, at most {plural(most, 'time')}{decide}: {first[0]} {shown} in a row show "
+        f"is run until it {verb}, at most {times}: {first[0]} {shown} in a row show "
         f"that it {verb} in fewer than {first[1]:.0%} of its runs{rarer} (95 %)"
     )
+
+
+def _condition(bisection: Bisection, wanted: Judgement) -> str:
+    """That the other end must be as it was said to be, where it has not run yet: two ends that do the same end it."""
+    search = bisection.state.search
+    assert search is not None
+    other, does = (
+        (failing_end(search.loaded), "the bad end fails")
+        if wanted is Judgement.GOOD
+        else (passing_end(search.loaded), "the good end passes")
+    )
+    return "" if bisection.known.log.of(other.content) else f", if {does}"
 
 
 def describe_waits(bisection: Bisection) -> str | None:
