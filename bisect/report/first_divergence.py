@@ -39,6 +39,8 @@ def _divergence(found: Divergence) -> Iterator[tuple[str, str]]:
         yield from _cause(cause)
     if found.stall is not None:
         yield from _stall(found.stall)
+    elif found.crash is not None:
+        yield "crash", found.ended or found.crash.kernel
     elif not found.explained:
         yield (
             "none",

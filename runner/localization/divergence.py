@@ -10,6 +10,7 @@ from pydantic import ConfigDict
 from ...store.documents.document import Document
 from ...store.documents.json_schema import published_schema
 from .causes import BuildChange, CaseFailure, FailureCause
+from .crash import CrashedTask
 from .orders import OrderTrial, Race, UnorderedTasks
 from .part import DocumentPart
 from .stall import Stall
@@ -112,6 +113,8 @@ class Divergence(Document):
     """Null where the failing build ends. Else nothing was compared."""
     ended: str | None = None
     """How the failing build ended, where it did not get to its outputs, nor stalled; null where it did."""
+    crash: CrashedTask | None = None
+    """Null where it did not crash, or runs with fewer tasks did not tell, and in documents that do not tell."""
     generated: Generated | None = None
     """Null where the failing build is its own reference."""
     unaligned: tuple[NamedTask, ...] = ()
@@ -127,8 +130,8 @@ class Divergence(Document):
 
     @property
     def explained(self) -> bool:
-        """Whether there is something to look at: a cause, a divergent tensor, or a stall."""
-        return bool(self.causes or self.first_divergent or self.stall)
+        """Whether there is something to look at: a cause, a divergent tensor, a stall, or a task that crashes."""
+        return bool(self.causes or self.first_divergent or self.stall or self.crash)
 
 
 def schema_text() -> str:

@@ -11,32 +11,32 @@ from ....runner.build_output.files.errors import BuildOutputError
 from ....runner.build_output.orchestration.model import Submit, Usage
 from ....runner.build_output.orchestration.orchestration import Orchestration
 from ....runner.errors import UserError
+from ....runner.localization.crash import CrashedTask
 from ....store.vocabulary import Verdict
 from ...graph.tensor_names import submit_lines, tensor_name
 from ...replay.runnable_build import RunnableBuild
 from ...replay.working_copy import WorkingCopy
 from ...rewrite.first_submits import submits_of_kernels, with_first_submits
-from ..experiments.experiment import MakeBuild, Record, RunOnce, Steps, Tell
+from ..experiments.experiment import MakeBuild, RunOnce, Steps, Tell
+
+_MOST_TASKS = 2**16
+"""With so many of its tasks a build that crashes does so, or it comes and goes."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CrashingTask:
-    """The first task, by its ordinal, with which a build crashes; its kernels, empty where the kernel list does not
-    tell them, and the line of the orchestration that submits it. `tensor` is what it was to write, None where that is
-    not one tensor with a name. `runs` of the build were made to find it."""
+    """The first task with which a build crashes; `runs` of the build were made to find it."""
 
-    ordinal: int
-    kernel: str
-    line: int
-    tensor: str | None
+    task: CrashedTask
     runs: int
 
     def in_words(self) -> str:
         """A sentence."""
-        named = f" {self.kernel}" if self.kernel else ""
+        task = self.task
+        named = f" {task.kernel}" if task.kernel else ""
         return (
-            f"it crashes once task {self.ordinal}{named} is submitted (line {self.line} of the orchestration), and not "
-            "with the tasks before it alone"
+            f"it crashes once task {task.position}{named} is submitted (line {task.orchestration_line} of the "
+            "orchestration), and not with the tasks before it alone"
         )
 
 
@@ -44,16 +44,18 @@ class _NotToldError(UserError):
     """A run that is neither a crash nor gets to its outputs says nothing of the task that crashes."""
 
 
-def crashing_task(failing: RunnableBuild, control: RunnableBuild) -> Steps[CrashingTask | None]:
-    """Let a build that crashes submit fewer tasks, halving how many, and then let fewer statements submit the last of
-    them; `control` is the good build, which tells how many there are. None where they cannot be counted, or a run does
-    not tell."""
+def crashing_task(failing: RunnableBuild) -> Steps[CrashingTask | None]:
+    """Let a build that crashes submit fewer tasks, twice as many until it does and then halving how many, and then let
+    fewer statements submit the last of them. None where they cannot be counted, it crashes before its first task, or a
+    run does not tell."""
     try:
-        tasks = len((yield from Record(build=control, name="crash/control")).tasks)
-        # It may crash before its first task, or only in one that the good build has not.
-        if (yield from _crashes(failing, 0)) or not (yield from _crashes(failing, tasks)):
+        if (yield from _crashes(failing, 0)):
             return None
-        passes, crashes, runs = 0, tasks, 2
+        passes, crashes, runs = 0, 1, 2
+        while not (yield from _crashes(failing, crashes)):
+            if crashes >= _MOST_TASKS:
+                return None
+            passes, crashes, runs = crashes, 2 * crashes, runs + 1
         while crashes - passes > 1:
             count = (passes + crashes) // 2
             runs += 1
@@ -65,17 +67,23 @@ def crashing_task(failing: RunnableBuild, control: RunnableBuild) -> Steps[Crash
             some, others = suspected[: len(suspected) // 2], suspected[len(suspected) // 2 :]
             runs += 1
             suspected = others if (yield from _crashes(failing, crashes, some)) else some
-        kernels = build.kernel_config().kernels
-        numbers = [kernel.func_id for kernel in suspected[0].kernels if kernel.func_id in kernels]
+        return CrashingTask(task=_told(build, suspected[0], passes), runs=runs)
     except (UserError, BuildOutputError) as error:
         yield from Tell(f"the task that crashes is not known: {error}")
         return None
-    return CrashingTask(
-        ordinal=passes,
-        kernel="+".join(kernels[number].name for number in numbers if number is not None),
-        line=submit_lines(orchestration, suspected)[0],
-        tensor=_written(orchestration, suspected[0]),
-        runs=runs,
+
+
+def _told(build: BuildDirectory, submit: Submit, ordinal: int) -> CrashedTask:
+    config, orchestration = build.kernel_config(), build.orchestration()
+    numbers = [kernel.func_id for kernel in submit.kernels if kernel.func_id is not None]
+    kernels = [config.kernels[number] for number in numbers if number in config.kernels]
+    return CrashedTask(
+        position=ordinal,
+        kernel="+".join(kernel.name for kernel in kernels),
+        kernel_sources=tuple(str(kernel.source) for kernel in kernels),
+        orchestration_source=str(config.orchestration.source),
+        orchestration_line=submit_lines(orchestration, [submit])[0],
+        tensor=_written(orchestration, submit),
     )
 
 

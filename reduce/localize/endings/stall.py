@@ -21,9 +21,9 @@ _MOST_LINES = 1_000_000
 RUNS_OF_A_STALL = 2
 
 
-def examine_stall(failing: RunnableBuild, control: RunnableBuild) -> Steps[Stall]:
+def examine_stall(failing: RunnableBuild, control: RunnableBuild | None) -> Steps[Stall]:
     """Run a build that has stalled once again, nothing else of ours beside it, and the reference, as a control, after
-    it.
+    it, where that is run.
 
     The stall is believed where every run stops at the same tasks and the reference does not stall: on a machine that is
     too slow for the runtime's time limit, it would too.
@@ -36,11 +36,13 @@ def examine_stall(failing: RunnableBuild, control: RunnableBuild) -> Steps[Stall
     for number in range(1, RUNS_OF_A_STALL + 1):
         yield from Tell(f"it stalled: running it again, {number} of {RUNS_OF_A_STALL}")
         runs += [(yield from RunOnce(build=failing, name=f"stall/again-{number}"))]
-    yield from Tell("running the reference, which should not stall")
-    beside = yield from RunOnce(build=control, name="stall/control")
+    beside: Verdict | None = None
+    if control is not None:
+        yield from Tell("running the reference, which should not stall")
+        beside = (yield from RunOnce(build=control, name="stall/control")).classification.verdict
     stalled = [ran for ran in runs if ran.classification.verdict is Verdict.STALL]
     logs = [log for ran in stalled if (log := read_stall(_lines(ran.log))) is not None]
-    believed, reason = _belief(len(stalled), logs, beside.classification.verdict)
+    believed, reason = _belief(len(stalled), logs, beside)
     build = BuildDirectory.open(failing.path)
     last = logs[-1] if logs else None
     return Stall(
@@ -52,9 +54,9 @@ def examine_stall(failing: RunnableBuild, control: RunnableBuild) -> Steps[Stall
     )
 
 
-def _belief(stalled: int, logs: Sequence[StallLog], control: Verdict) -> tuple[bool, str]:
+def _belief(stalled: int, logs: Sequence[StallLog], control: Verdict | None) -> tuple[bool, str]:
     """Whether it is the build that stalls, and why: of the further runs, how many `stalled` and what those said of it,
-    and how the reference ended."""
+    and how the reference ended, None where none was run."""
     places = {tuple(task.task_id for task in log.stuck) for log in logs}
     if stalled < RUNS_OF_A_STALL:
         return False, f"only {stalled} of {RUNS_OF_A_STALL} further runs stalled"
@@ -64,6 +66,11 @@ def _belief(stalled: int, logs: Sequence[StallLog], control: Verdict) -> tuple[b
         return False, "further runs stalled at other tasks"
     if control is Verdict.STALL:
         return False, "the reference stalls here too: the machine, or the time limit"
+    if control is None:
+        return False, (
+            f"{RUNS_OF_A_STALL} further runs stopped at the same tasks; no good build was run beside them: the "
+            "machine, or the time limit, may be at fault"
+        )
     return True, f"{RUNS_OF_A_STALL} further runs stopped at the same tasks; the reference: {control.value}"
 
 

@@ -20,7 +20,7 @@ from ..attribution.attribution import Attribution, Attributor, DivergentTask
 from ..causes.changes import ChangedPart
 from ..causes.explain import explain, explain_ending, judge_of
 from ..causes.explanation import Cause, FailureExplanation
-from ..endings.crash import CrashingTask, crashing_task
+from ..endings.crash import crashing_task
 from ..endings.stall import examine_stall
 from ..experiments.experiment import Record, Steps, Tell
 from ..footprints.writers import writing_beside
@@ -61,22 +61,18 @@ def investigate(
 def _examine_ending(
     request: LocalizationRequest, build: RunnableBuild, error: ReplayError
 ) -> Steps[StallFindings | EndingFindings]:
-    """Which changes make the good build stall, crash or fail to compile too. Raises the error where there is no other
-    build, or none of them does."""
+    """Which changes make the good build stall, crash or fail to compile too, as far as there is one, and the tasks at
+    which it stalls or crashes. Raises the error where none of that is found."""
     control = request.reference.build
-    if control is None:
-        raise error
     causes: tuple[Cause, ...] = ()
-    if control.path.resolve() != request.failing.resolve():
+    if control is not None and control.path.resolve() != request.failing.resolve():
         causes = yield from explain_ending(request, control, error.verdict)
     if error.verdict is Verdict.STALL:
         stall = yield from examine_stall(build, control)
         return StallFindings(request=request, stall=stall, causes=causes)
-    if not causes:
+    crashing = (yield from crashing_task(build)) if error.verdict is Verdict.CRASH else None
+    if not causes and crashing is None:
         raise error
-    crashing: CrashingTask | None = None
-    if error.verdict is Verdict.CRASH:
-        crashing = yield from crashing_task(build, control)
     return EndingFindings(request=request, ended=_in_words(error), causes=causes, crashing=crashing)
 
 

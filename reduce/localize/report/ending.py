@@ -24,15 +24,12 @@ class EndingFindings:
     def document(self) -> Divergence:
         """What `divergence.json` holds."""
         request, crashing = self.request, self.crashing
+        crash = None if crashing is None else crashing.task
         causes = [told_cause(cause, None, ()) for cause in self.causes]
-        if crashing is not None and crashing.kernel:
-            found = {
-                "kernel": crashing.kernel,
-                "position": crashing.ordinal,
-                "tensor": crashing.tensor,
-            }
+        if crash is not None and crash.kernel:
+            found = {"kernel": crash.kernel, "position": crash.position, "tensor": crash.tensor}
             causes = [
-                cause.model_copy(update=found) if cause.kernel in (None, crashing.kernel) else cause
+                cause.model_copy(update=found) if cause.kernel in (None, crash.kernel) else cause
                 for cause in causes
             ]
         return Divergence(
@@ -42,6 +39,7 @@ class EndingFindings:
             atol=request.tolerance.atol,
             runs=1 if crashing is None else 1 + crashing.runs,
             ended=self.ended if crashing is None else f"{self.ended}; {crashing.in_words()}",
+            crash=crash,
             causes=tuple(causes),
         )
 

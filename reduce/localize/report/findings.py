@@ -121,7 +121,7 @@ class StallFindings:
             atol=request.tolerance.atol,
             tasks=self.stall.total,
             runs=1 + RUNS_OF_A_STALL,
-            reference_runs=1,
+            reference_runs=0 if request.reference.build is None else 1,
             stall=self.stall,
             causes=tuple(told_cause(cause, None, ()) for cause in self.causes),
             generated=_generated(request, ()),

@@ -37,7 +37,7 @@ def _print_first_divergences(divergence: Divergence, line: SummaryLines) -> None
     if divergence.stall is not None:
         _print_stall(divergence.stall, line)
     elif not divergence.first_divergent:
-        if not divergence.passes and not divergence.causes:
+        if not divergence.passes and not divergence.causes and divergence.crash is None:
             line("no task was seen to leave other values than it should", "bold yellow")
         unordered = any(edge.ordered_in_reference is not False for edge in divergence.missing_edges)
         if unordered and not divergence.causes:

@@ -7,6 +7,7 @@ import pytest
 
 from precision_bisect.bisect.report.first_divergence import localization_lines
 from precision_bisect.runner.localization.answer import Localization, ReductionSize
+from precision_bisect.runner.localization.crash import CrashedTask
 from precision_bisect.runner.localization.divergence import Divergence, DivergentPass, Generated
 from precision_bisect.runner.localization.orders import Race, UnorderedTasks
 from precision_bisect.runner.localization.stall import Stall, StalledTask
@@ -149,6 +150,19 @@ def test_of_a_stall_s_tasks_the_last_ones_are_told_of() -> None:
     (waiting, running) = stall().tasks
     told = lines(stall=stall(tasks=(waiting, *[running] * 4)))
     assert [text[:5] for label, text in told if label == "task"] == ["scale"] * 4
+
+
+def test_a_task_that_crashes_is_told_with_how_it_ended() -> None:
+    crash = CrashedTask(
+        position=1,
+        kernel="scale",
+        kernel_sources=("scale.cpp",),
+        orchestration_source="main.cpp",
+        orchestration_line=12,
+    )
+    assert lines(ended="crash (SIGSEGV); it crashes once task 1 scale is submitted", crash=crash) == [
+        ("crash", "crash (SIGSEGV); it crashes once task 1 scale is submitted")
+    ]
 
 
 def test_missing_edges_are_told_of_unless_the_reference_lacks_them_too() -> None:

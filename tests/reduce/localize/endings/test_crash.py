@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import io
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from rich.console import Console
 
 from precision_bisect.reduce.localize.endings.crash import CrashingTask, crashing_task
 from precision_bisect.reduce.localize.executor import Executor
 from precision_bisect.reduce.localize.experiments.experiment import RunOnce
 from precision_bisect.reduce.localize.pipeline import localize
+from precision_bisect.reduce.localize.references.values import GoldenOutputs
+from precision_bisect.reduce.localize.report.summary import print_summary
 from precision_bisect.reduce.replay.runnable_build import RunnableBuild
 from precision_bisect.reduce.rewrite.first_submits import FirstSubmitsError, with_first_submits
 from precision_bisect.runner.build_output.build_directory import BuildDirectory
 from precision_bisect.runner.build_output.orchestration.orchestration import Orchestration
+from precision_bisect.runner.compare.report.summary_lines import SummaryLines
 from precision_bisect.store.vocabulary import Verdict
 from tests.reduce.demo_builds import Trees, Twins
 from tests.reduce.localize.simulated_build import TASKS, executor_in
@@ -45,23 +51,25 @@ def found(
         return SimpleNamespace(classification=SimpleNamespace(verdict=verdict))
 
     monkeypatch.setattr(Executor, "_run_once", run)
-    monkeypatch.setattr(Executor, "_record", lambda *_: SimpleNamespace(tasks=TASKS))
     runnable = RunnableBuild(path=small_build(folder / "build", SHIFT), toolchain=cast("Any", None))
-    return executor_in(folder).execute(crashing_task(runnable, runnable)), len(asked)
+    return executor_in(folder).execute(crashing_task(runnable)), len(asked)
 
 
 @pytest.mark.parametrize("ordinal", range(len(TASKS)))
 def test_the_first_task_that_crashes_is_named_with_its_line(
     ordinal: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    task, asked = found(tmp_path, monkeypatch, ordinal + 1)
-    assert task is not None
-    assert (task.ordinal, task.kernel) == (ordinal, "middle" if ordinal == MIDDLE else "scale")
-    assert task.runs == asked <= 9
+    crashing, asked = found(tmp_path, monkeypatch, ordinal + 1)
+    assert crashing is not None
+    task = crashing.task
+    assert (task.position, task.kernel) == (ordinal, "middle" if ordinal == MIDDLE else "scale")
+    assert crashing.runs == asked <= 10
     assert task.tensor == ("a", "b", "x1", "c", "x2")[ordinal]
-    source = BuildDirectory.open(tmp_path / "build").orchestration().source.decode()
-    assert f", p{ordinal});" in source.splitlines()[task.line - 1]
-    assert f"task {ordinal} {task.kernel} is submitted (line {task.line}" in task.in_words()
+    source = (tmp_path / "build" / task.orchestration_source).read_text()
+    assert f", p{ordinal});" in source.splitlines()[task.orchestration_line - 1]
+    (kernel,) = task.kernel_sources
+    assert (tmp_path / "build" / kernel).is_file()
+    assert f"task {ordinal} {task.kernel} is submitted (line {task.orchestration_line}" in crashing.in_words()
 
 
 @pytest.mark.parametrize(("crashes_from", "ends"), [(0, Verdict.PASS), (6, Verdict.PASS), (3, Verdict.STALL)])
@@ -69,6 +77,21 @@ def test_what_runs_do_not_tell_is_not_said(
     crashes_from: int, ends: Verdict, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert found(tmp_path, monkeypatch, crashes_from, ends)[0] is None
+
+
+def test_a_crash_is_told_without_a_good_build(tmp_path: Path, good_trees: Trees) -> None:
+    bad = small_build(tmp_path / "bad", CRASH)
+    twins = Twins(good=bad, bad=bad, good_trees=good_trees, bad_trees=good_trees)
+    request = replace(twins.request(tmp_path / "out"), reference=GoldenOutputs(folder=bad / "data"))
+    divergence = localize(request, on_progress=lambda _text: None)
+    assert divergence.crash is not None
+    assert (divergence.crash.position, divergence.crash.kernel, divergence.crash.tensor) == (1, "middle", "b")
+    assert divergence.explained
+    assert (divergence.causes, divergence.reference_runs) == ((), 0)
+    printed = io.StringIO()
+    print_summary(divergence, SummaryLines(console=Console(file=printed, width=200)))
+    assert "it crashes once task 1 middle is submitted" in printed.getvalue()
+    assert "no task was seen" not in printed.getvalue()
 
 
 @pytest.mark.long

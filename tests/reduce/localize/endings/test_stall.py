@@ -26,10 +26,10 @@ STALL, PASS = Verdict.STALL, Verdict.PASS
 
 
 def examined(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, runs: list[tuple[Verdict, str]], control: Verdict
+    folder: Path, monkeypatch: pytest.MonkeyPatch, runs: list[tuple[Verdict, str]], control: Verdict | None
 ) -> Any:
     """The verdict on a build whose further runs end so and print that."""
-    left = [*runs, (control, "")]
+    left = [*runs] if control is None else [*runs, (control, "")]
 
     def run(_self: object, asked: RunOnce) -> Any:
         verdict, text = left.pop(0)
@@ -43,7 +43,7 @@ def examined(
     toolchain = cast("Any", None)
     build = small_build(folder / "build", SHIFT)
     runnable = RunnableBuild(path=build, toolchain=toolchain)
-    return executor_in(folder).execute(examine_stall(runnable, runnable))
+    return executor_in(folder).execute(examine_stall(runnable, None if control is None else runnable))
 
 
 def line(task: int) -> str:
@@ -66,13 +66,14 @@ def test_two_stalls_at_one_task_are_believed(tmp_path: Path, monkeypatch: pytest
         ([(STALL, line(2)), (STALL, "")], PASS, "not all say which tasks"),
         ([(STALL, line(2)), (STALL, line(3))], PASS, "at other tasks"),
         ([(STALL, line(2)), (STALL, line(2))], STALL, "the reference stalls here too"),
+        ([(STALL, line(2)), (STALL, line(2))], None, "no good build was run beside them"),
     ],
 )
 def test_what_makes_a_stall_doubtful(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     runs: list[tuple[Verdict, str]],
-    control: Verdict,
+    control: Verdict | None,
     reason: str,
 ) -> None:
     found = examined(tmp_path, monkeypatch, runs, control)
