@@ -48,13 +48,7 @@ def bisect(options: BisectOptions) -> int:
 
 def _bisect(options: BisectOptions) -> int:
     home = user_home()
-    check_backend(options.backend)
-    if options.build_store is not None:
-        check_build_store(options.build_store)
-    if options.notify is not None:
-        check_notify_command(options.notify)
-    if options.no_localize and options.reduce:
-        raise UsageError("expected --no-localize or --reduce, found both: a reduction begins with localizing")
+    check_means(options)
     if options.resume is not None:
         _check_resume(options)
         with ExitStack() as held:
@@ -73,6 +67,17 @@ def _bisect(options: BisectOptions) -> int:
         return drive(
             lambda sessions: StoredBisection.begin(plan, sessions=sessions, home=home), options, home
         )
+
+
+def check_means(options: BisectOptions) -> None:
+    """Raises `UsageError` where what a bisection is to work with, or to call at its end, is not there."""
+    check_backend(options.backend)
+    if options.build_store is not None:
+        check_build_store(options.build_store)
+    if options.notify is not None:
+        check_notify_command(options.notify)
+    if options.no_localize and options.reduce:
+        raise UsageError("expected --no-localize or --reduce, found both: a reduction begins with localizing")
 
 
 def _check_resume(options: BisectOptions) -> None:

@@ -21,8 +21,7 @@ def run_command(function: Callable[[], int]) -> int:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code if isinstance(error, UserError) else ERROR
     except SQLAlchemyError as error:
-        why = error.orig if isinstance(error, DBAPIError) else error
-        print(f"error: expected a store that can be read and written, found: {why}", file=sys.stderr)
+        print(f"error: expected a store that can be read and written, found: {told(error)}", file=sys.stderr)
         return ERROR
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
@@ -30,3 +29,8 @@ def run_command(function: Callable[[], int]) -> int:
         return ERROR
     except KeyboardInterrupt:
         return INTERRUPTED
+
+
+def told(error: SQLAlchemyError) -> str:
+    """What went wrong, in the database's own words where it has any, in one line."""
+    return " ".join(str(error.orig if isinstance(error, DBAPIError) else error).split())

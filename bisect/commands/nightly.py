@@ -93,7 +93,7 @@ def _submit(sessions: sessionmaker[Session], home: Home, file: Path, job: str, s
     submission = Submission(
         bisection=submitted.bisection,
         user=job,
-        words=["--reduce"],
+        words=[*submitted.question, "--reduce"],
         folder=str(file.absolute().parent),
         board=submitted.board,
         device=submitted.device,

@@ -62,13 +62,19 @@ def prepare(question: Question, home: Home) -> Plan:
     stack, unfollowed = _with_submodules(question, given, ends, workspace)
     given, workspace = replace(given, stack=stack), Workspace(stack, home)
     overlays = given.stack.repositories[given.repository].overlays
-    check_command(question, ends, workspace.repositories[given.repository], overlays)
+    told_of_command = check_command(question, ends, workspace.repositories[given.repository], overlays)
     name = question.name or f"{now():%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
     request = _request(question, given, workspace, ends=ends, name=name, home=home)
     loaded = _loaded(request, workspace)
     request = request.model_copy(update={"inherited": variables_read(request, workspace)})
     replayed = [question.replayed.notice] if question.replayed else []
-    notices = [*replayed, *ends.notices, *told_of_paths(request, loaded), *told_of_skips(request)]
+    notices = [
+        *replayed,
+        *ends.notices,
+        *told_of_command,
+        *told_of_paths(request, loaded),
+        *told_of_skips(request),
+    ]
     notices += [
         *told_of_releases(request.stack),
         *told_of_overlays(request.stack),

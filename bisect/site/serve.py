@@ -107,7 +107,10 @@ class _Handler(BaseHTTPRequestHandler):
         """Do what is asked of the queue, for whom the token names."""
         user = writing.user(self.headers.get("Authorization", ""))
         if user is None:
-            return QueueAnswer(HTTPStatus.UNAUTHORIZED, {"error": "expected a token that counts, found none"})
+            return QueueAnswer(
+                HTTPStatus.UNAUTHORIZED,
+                {"error": "expected a token that counts, found none, or one that was revoked or never made"},
+            )
         if cancelled := _CANCEL.fullmatch(self.path):
             return writing.cancel(user, int(cancelled[1]))
         if self.path != "/queue":

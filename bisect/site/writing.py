@@ -12,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 from sqlalchemy.orm import Session, sessionmaker
 
 from ...runner.errors import UserError
-from ...store.journals.queue.submissions import QueueJournal, Submission
+from ...store.journals.queue.submissions import NameTakenError, QueueJournal, Submission
 from ...store.journals.queue.tokens import TokenJournal
 
 LONGEST_BODY = 1 << 16
@@ -57,7 +57,10 @@ class QueueWriting:
             return _refused(f"expected a submission, found at {place}: {first['msg']}")
         except UserError as error:
             return _refused(str(error))
-        number = QueueJournal(self.sessions).submit(submission)
+        try:
+            number = QueueJournal(self.sessions).submit(submission)
+        except NameTakenError as error:
+            return _refused(str(error))
         return QueueAnswer(HTTPStatus.CREATED, {"id": number})
 
     def cancel(self, user: str, number: int) -> QueueAnswer:

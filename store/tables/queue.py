@@ -20,7 +20,7 @@ class SubmissionRow(Base):
     bisection: Mapped[str] = mapped_column(String(64), unique=True)
     user: Mapped[str] = mapped_column(String(64))
     words: Mapped[list[str]]
-    """The words of the command without its name; empty where the bisection has been begun already."""
+    """The words of the command without its name."""
     afterwards: Mapped[list[str]] = mapped_column(default=list, server_default="[]")
     """The words of the command that its worker runs once it has ended, such as that of the night which waits for it."""
     folder: Mapped[str] = mapped_column(Text)

@@ -4,8 +4,9 @@ from typing import Protocol
 
 from sqlalchemy.orm import Session, sessionmaker
 
+from ....runner.errors import UserError
 from ....store.journals.queue.entries import QueueEntry, entry, queue_entries
-from ....store.journals.queue.submissions import QueueJournal, Submission
+from ....store.journals.queue.submissions import NameTakenError, QueueJournal, Submission
 from ...run.session import open_sessions
 from ..command_line.stores import store_url
 from .remote import RemoteQueue
@@ -39,8 +40,11 @@ class StoredQueue:
         self._journal = QueueJournal(sessions)
 
     def submit(self, submission: Submission) -> int:
-        """Put it on the queue; its number."""
-        return self._journal.submit(submission)
+        """Put it on the queue; its number. Raises `UserError`."""
+        try:
+            return self._journal.submit(submission)
+        except NameTakenError as error:
+            raise UserError(str(error)) from error
 
     def entries(self, *, most_over: int) -> list[QueueEntry]:
         """What runs and what waits, and the newest of what is over."""

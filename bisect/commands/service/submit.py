@@ -2,6 +2,7 @@
 
 import getpass
 import json
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -11,7 +12,8 @@ from ....runner.errors import UsageError
 from ....runner.workspace.home import user_home
 from ....store.journals.queue.submissions import Submission
 from ...plan.prepare import prepare
-from ..bisect import check_name, question_of
+from ...report.plain_text import one_line
+from ..bisect import check_means, check_name, question_of
 from ..command_line.parsed_words import ParsedWords, parsed_words
 from ..command_line.queue_options import SubmitOptions
 from ..errors import run_command
@@ -34,7 +36,11 @@ def submit(options: SubmitOptions) -> int:
 
     def body() -> int:
         submission = submission_of(options)
-        number = open_queue(options).submit(submission)
+        queue = open_queue(options)
+        for each in queue.entries(most_over=1):
+            if not each.is_over and (each.words, each.folder) == (list(submission.words), submission.folder):
+                _note(f"submission {each.id} of {one_line(each.user)} asks the same, and is not over")
+        number = queue.submit(submission)
         if options.as_json:
             print(json.dumps({"id": number, "bisection": submission.bisection}))
         else:
@@ -47,13 +53,16 @@ def submit(options: SubmitOptions) -> int:
 
 
 def submission_of(options: SubmitOptions) -> Submission:
-    """What is submitted. Raises `UserError` where its question cannot be asked here."""
+    """What is submitted; what is to be minded is printed. Raises `UserError` where the question cannot be asked."""
     try:
         parsed = parsed_words(options.words, with_defaults=True)
     except click.UsageError as error:
         raise UsageError(error.format_message()) from error
     _check(parsed, _NOT_LATER)
+    check_means(parsed.options)
     plan = prepare(question_of(parsed.options), user_home())
+    for notice in plan.notices:
+        _note(notice)
     request = plan.request
     # A cluster's scheduler gives boards by itself.
     needs_board = request.stack.platforms[request.platform].board and parsed.options.backend == "loky"
@@ -86,3 +95,7 @@ def _check(parsed: ParsedWords, refused: Mapping[str, str]) -> None:
             raise UsageError(f"submit: expected what a worker can do later, found {what}; leave it out")
     if parsed.options.asks_nothing:
         raise UsageError("submit: expected the options of a bisection, found none: name at least --bad")
+
+
+def _note(text: str) -> None:
+    print(f"note: {text}", file=sys.stderr)

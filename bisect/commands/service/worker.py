@@ -18,7 +18,7 @@ from ....store.journals.queue.submissions import QueueJournal, QueueWorker
 from ...run.session import open_sessions
 from ..command_line.queue_options import WorkerOptions
 from ..command_line.stores import store_url
-from ..errors import run_command
+from ..errors import run_command, told
 from ..signals import terminated_like_interrupted
 from .place import place_of
 from .running import LOOK, SubmissionRunner
@@ -64,7 +64,7 @@ def _run_all(runner: SubmissionRunner) -> NoReturn:
                 continue
         except SQLAlchemyError as error:
             if not unreachable:
-                _say(f"the store cannot be reached, and is asked again: {error}")
+                _say(f"the store cannot be reached, and is asked again: {told(error)}")
             unreachable = True
         time.sleep(LOOK)
 

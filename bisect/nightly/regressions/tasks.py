@@ -13,6 +13,7 @@ from ....store.vocabulary import BisectionOutcome, Seeks
 from ...engine.priority.costs import Timings
 from ...plan.prepare import prepare
 from ...plan.question import Question
+from ...plan.request import BisectRequest
 from ...report.write import write_report
 from ...result import Conclusion
 from ...run.driven import DrivenBisection
@@ -25,9 +26,12 @@ from .context import NightContext, cell_label
 
 @dataclass(frozen=True, kw_only=True)
 class Submitted:
-    """A bisection that is left to the queue, and the platform and number of the board that it runs on, if any."""
+    """A bisection that is left to the queue: its name and question, and the platform and number of the board that it
+    runs on, if any."""
 
     bisection: str
+    question: tuple[str, ...]
+    """Its words, for people: it has begun."""
     board: str | None
     device: int
 
@@ -109,7 +113,10 @@ class RegressionTask(ABC):
         board = request.stack.platforms[request.platform].board
         submit(
             Submitted(
-                bisection=bisection.name, board=request.platform if board else None, device=request.device
+                bisection=bisection.name,
+                question=_words_of(request),
+                board=request.platform if board else None,
+                device=request.device,
             )
         )
 
@@ -270,6 +277,13 @@ class FindFix(RegressionTask):
 
     def ends_agree(self, why: str) -> None:
         self.gave_up(why)
+
+
+def _words_of(request: BisectRequest) -> tuple[str, ...]:
+    """What somebody would type to ask the same, beside the stack."""
+    fix = () if request.seeks is Seeks.REGRESSION else ("--find-fix",)
+    case = () if request.case is None else ("--case", request.case)
+    return ("--good", request.good, "--bad", request.bad, *fix, *case, "--platform", request.platform)
 
 
 def _expected_timings(context: NightContext, regression: RegressionRow) -> Timings | None:

@@ -11,9 +11,10 @@ from .find import Ends
 
 def check_command(
     question: Question, ends: Ends, repository: GitRepository, overlays: Sequence[Overlay]
-) -> None:
-    """Raises `UsageError` where an end has no such file, and another one, or the checkout, has. What is laid over every
-    commit is at both."""
+) -> list[str]:
+    """What is to be minded, a sentence each: a file that is nowhere yet. Raises `UsageError` where an end has no such
+    file, and another one, or the checkout, has. What is laid over every commit is at both."""
+    notices = list[str]()
     named = {"good": ends.good, "bad": ends.bad} if question.good else {"bad": ends.bad}
     for file in question.command.own_files() if question.command is not None else ():
         if any(overlay.covers(str(file)) for overlay in overlays):
@@ -29,3 +30,9 @@ def check_command(
                 f"{lacking} {named[lacking][:12]}; lay it over every commit with --overlay, or "
                 "name a copy outside of the repository"
             )
+        if lacking is not None:
+            notices.append(
+                f"-- {file}: neither an end nor the checkout has it; where no build step makes it, no commit can be "
+                "judged"
+            )
+    return notices

@@ -12,6 +12,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session, sessionmaker
 
 from ...clock import store_now
+from ...tables.bisections import BisectionRow
 from ...tables.queue import SubmissionRow
 from ...vocabulary import SubmissionState
 from ..shared_rows import storable
@@ -55,6 +56,10 @@ class QueueWorker:
     """Seconds after which it is given up where it is not heard of."""
 
 
+class NameTakenError(Exception):
+    """Something was submitted by a name that another bisection has."""
+
+
 class WorkerOrder(Enum):
     """What a worker is told of the submission that it runs."""
 
@@ -71,8 +76,18 @@ class QueueJournal:
         self._sessions = sessions
 
     def submit(self, submission: Submission) -> int:
-        """Put it at its place in the queue; its number."""
+        """Put it at its place in the queue; its number. Raises `NameTakenError`."""
+        name = submission.bisection
+        taken = (
+            select(SubmissionRow.id).where(SubmissionRow.bisection == name),
+            select(BisectionRow.id).where(BisectionRow.name == name),
+        )
         with self._sessions.begin() as session:
+            if any(session.scalar(query) is not None for query in taken):
+                raise NameTakenError(
+                    f"--name {name}: expected a name of its own, found another bisection of it in the store or its "
+                    "queue; take another one, or leave it out"
+                )
             row = _queued(submission, store_now(session))
             session.add(row)
             session.flush()

@@ -126,6 +126,8 @@ def test_who_shows_a_token_submits_as_its_user_and_cancels_what_is_theirs(
     row = queue.find(number)
     assert row is not None
     assert (row.user, row.priority, row.words) == ("ada", 2, ["--bad", "b"])
+    status, text = ask(port, "POST", "/queue", asked(), bob)
+    assert (status, "--name one: expected a name of its own" in text) == (400, True)
     assert ask(port, "POST", f"/queue/{number}/cancel", None, bob)[0] == 403
     assert ask(port, "POST", f"/queue/{number}/cancel", None, ada)[0] == 200
     row = queue.find(number)

@@ -32,6 +32,7 @@ def test_what_regressed_is_bisected_by_a_worker_and_an_incident_after_it(month: 
     assert run(month, "nightly", file, "--submit") == 7
     (row,) = queue.all()
     assert (row.state, row.user, row.folder) == (SubmissionState.QUEUED, "month", str(month.directory))
+    assert row.words[-3:] == ["--platform", "a2a3sim", "--reduce"]
     assert month.incidents() == []
     # Another start puts nothing on the queue again.
     assert run(month, "nightly", file, "--submit") == 8

@@ -8,6 +8,8 @@ import pytest
 from click.testing import CliRunner
 
 from precision_bisect.bisect.cli import main
+from precision_bisect.store.database import open_store
+from precision_bisect.store.journals.bisections import BisectionJournal
 from precision_bisect.store.journals.queue.submissions import QueueJournal
 from tests.conftest import TestRepository
 
@@ -69,6 +71,7 @@ def test_a_board_is_waited_for_and_may_be_named(
         (["--bad", "HEAD", "--interactive"], 2, "found --interactive, which asks a person"),
         (["--bad", "HEAD", "--dry-run", "--", "true"], 2, "found --dry-run"),
         (["--resume", "x"], 2, "found --resume"),
+        (["--bad", "HEAD", "--notify", "/nowhere", "--", "true"], 2, "--notify /nowhere: expected a program"),
         (["--bad", "HEAD", "--name", "-x", "--", "true"], 2, "--name -x: expected at most 64 letters"),
         (["--good", "HEAD", "--bad", "HEAD", "--", "true"], 4, "error:"),
     ],
@@ -87,3 +90,28 @@ def test_a_name_is_kept(tool: TestRepository, queue: QueueJournal) -> None:
     (row,) = queue.all()
     assert row.bisection == "mine"
     assert "--name" not in row.words
+
+
+def test_a_name_that_is_taken_is_refused(tool: TestRepository, queue: QueueJournal, store: str) -> None:
+    words = ["submit", "--good", "HEAD~1", "--bad", "HEAD", "--", "true"]
+    begun = BisectionJournal.begin(
+        open_store(store), name="begun", repository="tool", good="a", bad="b", request={}
+    )
+    assert CliRunner().invoke(main, [*words[:1], "--name", "mine", *words[1:]]).exit_code == 0
+    for name in ("mine", begun.row().name):
+        done = CliRunner().invoke(main, [*words[:1], "--name", name, *words[1:]])
+        assert (done.exit_code, f"--name {name}: expected a name of its own" in done.stderr) == (1, True)
+    assert [row.bisection for row in queue.all()] == ["mine"]
+
+
+def test_what_is_to_be_minded_is_said_when_it_is_submitted(tool: TestRepository, queue: QueueJournal) -> None:
+    words = ["submit", "--good", "HEAD~1", "--bad", "HEAD", "--", "./nowhere.sh"]
+    done = CliRunner().invoke(main, words)
+    assert "note: -- nowhere.sh: neither an end nor the checkout has it" in done.stderr
+    assert "asks the same" not in done.stderr
+    done = CliRunner().invoke(main, words)
+    first, second = queue.all()
+    assert f"note: submission {first.id} of {getpass.getuser()} asks the same" in done.stderr
+    queue.cancel(first.id)
+    queue.cancel(second.id)
+    assert "asks the same" not in CliRunner().invoke(main, words).stderr

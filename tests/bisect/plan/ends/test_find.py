@@ -129,7 +129,10 @@ def test_a_script_that_git_tracks_is_at_both_ends(
     )
     git = GitRepository(repository.path)
     if lacking is None:
-        check_command(asked, find_ends(asked, git), git, ())
+        notices = check_command(asked, find_ends(asked, git), git, ())
+        assert [notice.partition(";")[0] for notice in notices] == (
+            ["-- made: neither an end nor the checkout has it"] if words == ("./made",) else []
+        )
         return
     sha = {"good": good, "bad": bad}[lacking][:12]
     with pytest.raises(
