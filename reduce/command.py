@@ -212,7 +212,8 @@ def _print_reduction(result: ReductionResult, output: Path, options: ReduceOptio
     if options.as_json:
         print(result.model_dump_json(indent=2, by_alias=True))
         return
-    print(f"tasks {result.tasks.before} -> {result.tasks.after}: {', '.join(result.kept_tasks)}")
+    missing = f"; not submitted: {', '.join(result.missing_tasks)}" if result.missing_tasks else ""
+    print(f"tasks {result.tasks.before} -> {result.tasks.after}: {', '.join(result.kept_tasks)}{missing}")
     print(
         f"kernels {result.kernels.before} -> {result.kernels.after}, bytes {result.bytes.before} -> "
         f"{result.bytes.after}"

@@ -1,10 +1,12 @@
 """Reductions of faults that nobody planned for: do they end at the cause, and does `check.sh` reproduce each time?
 
     python -m benchmarks.reduce.drawn OUT [--faults 60] [--seed 2000] [--checks 20]
+    python -m benchmarks.reduce.drawn OUT --seed 9500 --numbers 2 3    # these alone, once more
 
 Faults are drawn as `benchmarks.localize.faults` draws them; those count that a case fails for with wrong values, in
-every run. Each is reduced by the command, told the case's tolerance. A reduction is at the cause if it kept a task of a
-kernel that is at fault. Rows are appended to OUT/drawn.jsonl; what stands there already is not made again.
+every run. Each is reduced by the command, told the case's tolerance. A reduction is at the cause if a task of a kernel
+that is at fault is left, or is what its failing build does not submit. Rows are appended to OUT/drawn.jsonl; what
+stands there already is not made again.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import shutil
 import subprocess
 import tempfile
 import time
+from itertools import count
 from pathlib import Path
 
 from click.testing import CliRunner
@@ -38,15 +41,18 @@ def main() -> None:
     parser.add_argument("--faults", type=int, default=60)
     parser.add_argument("--seed", type=int, default=2000)
     parser.add_argument("--checks", type=int, default=20)
+    parser.add_argument("--numbers", type=int, nargs="+", help="reduce these, whether they are in OUT or not")
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
     journal = arguments.out / "drawn.jsonl"
     rows = [row for row in read_rows(journal) if row["seed"] == arguments.seed]
-    number = max((row["number"] for row in rows), default=-1) + 1
+    left = iter(arguments.numbers or count(max((row["number"] for row in rows), default=-1) + 1))
     with tempfile.TemporaryDirectory() as name, quick_runs():
         compile_once(Path(name) / "compiled")
         generator = Generator(Trees.make(Path(name) / "trees"), arguments.seed, Path(name))
-        while len(rows) < arguments.faults:
+        while (arguments.numbers or len(rows) < arguments.faults) and (
+            number := next(left, None)
+        ) is not None:
             drawn = generator.draw(number)
             if drawn is not None:
                 if drawn.fault.ending is Ending.MISMATCH and not drawn.fault.by_chance:
@@ -57,7 +63,6 @@ def main() -> None:
                     with journal.open("a") as stream:
                         stream.write(json.dumps(rows[-1]) + "\n")
                 shutil.rmtree(drawn.twins.bad.parent)
-            number += 1
 
 
 def _reduced(drawn: Drawn, checks: int) -> Row:
@@ -76,12 +81,17 @@ def _reduced(drawn: Drawn, checks: int) -> Row:
     if done.exit_code:
         return {**row, "error": done.output.strip()[-300:], "at_cause": False}
     found = ReductionResult.model_validate_json((output / "reduction.json").read_text())
-    kept = {name for task in found.kept_tasks for name in task.partition(": ")[2].split("+")}
+    kept = {
+        name
+        for task in (*found.kept_tasks, *found.missing_tasks)
+        for name in task.partition(": ")[2].split("+")
+    }
     check = [output / "result" / "check.sh"]
     codes = [subprocess.run(check, stdout=subprocess.DEVNULL).returncode for _ in range(checks)]
     return {
         **row,
         "kept": found.kept_tasks,
+        "missing": found.missing_tasks,
         "at_cause": any(kept & cause.kernels for cause in drawn.fault.causes),
         "tests": found.oracle_calls,
         "reproduced": codes.count(0),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from itertools import zip_longest
 
 import numpy as np
 
@@ -24,27 +25,48 @@ class Alignment:
     only_reference: tuple[int, ...]
 
 
-def align(failing: TaskList, reference: TaskList) -> Alignment:
+def align(
+    failing: TaskList,
+    reference: TaskList,
+    *,
+    uses: tuple[Sequence[object], Sequence[object]] = ((), ()),
+) -> Alignment:
     """Match tasks in submission order.
 
-    Tasks of one kernel name with arguments of the same use and place are the anchors. Between two anchors, tasks are
-    paired in order so that as much as possible of kernels, uses, shapes and places agrees: a compiler may have renamed
-    a kernel, or narrowed or moved a view. A pair has the same kernels or the same shapes.
+    Tasks of one kernel name with arguments of the same use and place are the anchors: at both ends as many as there
+    are, then the longest stretches. Between two anchors, tasks are paired in order so that as much as possible of
+    kernels, uses, shapes and places agrees: a compiler may have renamed a kernel, or narrowed or moved a view. A pair
+    has the same kernels or the same shapes. `uses` is what else anchors must have in common, by ordinal.
     """
-    pairs: dict[int, int] = {}
-    for kind, first, last, start, stop in _opcodes(
-        [_placed(task) for task in failing.tasks], [_placed(task) for task in reference.tasks]
-    ):
+    ours, theirs = (
+        list(zip_longest(map(_placed, side.tasks), used))
+        for side, used in zip((failing, reference), uses, strict=True)
+    )
+    head = _alike_ahead(ours, theirs)
+    tail = _alike_ahead(ours[head:][::-1], theirs[head:][::-1])
+    last, stop = len(ours) - tail, len(theirs) - tail
+    pairs = {task: task for task in range(head)}
+    for kind, *stretch in _opcodes(ours[head:last], theirs[head:stop]):
+        here, here_end, there, there_end = (head + place for place in stretch)
         if kind == "equal":
-            pairs.update(zip(range(first, last), range(start, stop), strict=True))
+            pairs.update(zip(range(here, here_end), range(there, there_end), strict=True))
         elif kind == "replace":
-            between = _between(failing.tasks[first:last], reference.tasks[start:stop])
-            pairs.update({first + task: start + counterpart for task, counterpart in between})
+            between = _between(failing.tasks[here:here_end], reference.tasks[there:there_end])
+            pairs.update({here + task: there + counterpart for task, counterpart in between})
+    pairs.update(zip(range(last, len(ours)), range(stop, len(theirs)), strict=True))
     matched = set(pairs.values())
     return Alignment(
         reference_of=pairs,
         only_failing=tuple(ordinal for ordinal in range(len(failing)) if ordinal not in pairs),
         only_reference=tuple(ordinal for ordinal in range(len(reference)) if ordinal not in matched),
+    )
+
+
+def _alike_ahead(failing: Sequence[object], reference: Sequence[object]) -> int:
+    """How many at the beginning are the same."""
+    pairs = zip(failing, reference, strict=False)
+    return next(
+        (place for place, (one, other) in enumerate(pairs) if one != other), min(len(failing), len(reference))
     )
 
 

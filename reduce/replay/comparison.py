@@ -25,6 +25,14 @@ class TaskValues:
     after: Mapping[int, TensorView]
     scalars: Mapping[int, int | float | bool | None]
 
+    def in_types(self, dtypes: Mapping[int, DType]) -> TaskValues:
+        """The same with the types `dtypes` of some arguments, by their index; rounded to nearest even."""
+        before, after = (
+            {index: in_type(view, dtypes.get(index, view.dtype)) for index, view in views.items()}
+            for views in (self.before, self.after)
+        )
+        return TaskValues(before, after, self.scalars)
+
 
 class NotWholeError(Exception):
     """Something that was to be dumped is missing, cut short or overwritten."""

@@ -31,7 +31,7 @@ from .oracle.script import Script
 from .output import JOURNAL, open_output
 from .program.candidate import Candidate
 from .program.pair import BuildPair
-from .recordings import PairRecorder, RecordedPair, not_submitted
+from .recordings import PairRecorder, RecordedPair
 from .request import ShrinkRequest
 from .result.reduction import Baseline, ReductionResult
 from .result.reproducer import Reproducer
@@ -68,10 +68,7 @@ def _shrunk(request: ShrinkRequest, work: Path, on_progress: Callable[[str], Non
         request=request, pair=pair, oracle=oracle, reproducer=reproducer, work=work, on_progress=on_progress
     )
     on_progress("running the whole program, straight-line")
-    try:
-        runs, failures = shrinker.baseline()
-    except UserError as error:
-        raise UserError(f"{error}{not_submitted(pair)}") from error
+    runs, failures = shrinker.baseline()
     reproducer.write(shrinker.best)
     on_progress("running no task at all")
     if shrinker.fails(Candidate(())):
@@ -229,7 +226,7 @@ def _shrinker(
         reproducer.write(candidate)
         changed = [f"{before} to {after}" for before, after in (*candidate.extents, *candidate.plain)]
         changed += [f"task {task} in {count}" for task, count in candidate.blocks]
-        left = f"tasks {len(pair.order.tasks)} -> {len(candidate.tasks)}"
+        left = f"tasks {len(pair.submitted(pair.order.whole))} -> {len(pair.submitted(candidate))}"
         on_progress(", ".join([left, *changed]))
 
     candidates = work / "candidates"

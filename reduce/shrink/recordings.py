@@ -9,7 +9,6 @@ from pathlib import Path
 from ...runner.case.golden import FrozenGolden
 from ...runner.compare.statistics.statistics import Tolerance
 from ...runner.errors import UserError
-from ...store.words import plural
 from ..replay.toolchain import Toolchain
 from ..replay.working_copy import WorkingCopy
 from .oracle.failure import BROKEN, Broken, Failure, Printed, WrongValues
@@ -20,7 +19,6 @@ from .shrinker import MOST_RUNS
 
 _LEAST_TIMEOUT, _TIMES_THE_GOOD_RUN = 60.0, 10
 """Seconds for a failing run, and how often the time that the good build took: beyond both a kernel never returns."""
-_MOST_NAMED = 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +59,6 @@ class PairRecorder:
             return self._golden_alone()
         self.on_progress("recording the reference")
         reference = self._recorder(self.reference, "reference").record()
-        pair: BuildPair | None = None
         limit = min(self.timeout, max(_LEAST_TIMEOUT, _TIMES_THE_GOOD_RUN * reference.seconds))
         for attempt, copy in self._attempts(limit):
             if not attempt.compared or self.printed is not None:
@@ -72,7 +69,7 @@ class PairRecorder:
                 return _values(pair, "the good build's")
         raise UserError(
             f"{self.failing}: expected a run in which a task leaves other values than in the reference, found "
-            f"{self._tried} in which none does{'' if pair is None else not_submitted(pair)}"
+            f"{self._tried} in which none does"
         )
 
     def _golden_alone(self) -> RecordedPair:
@@ -124,7 +121,7 @@ class PairRecorder:
         if attempt.recording is not None:
             pair = BuildPair(failing=attempt.recording, reference=reference)
             first = pair.first_unfinished
-            where = "" if first is None else f" The first task that did not end is {_named(pair, first)}."
+            where = "" if first is None else f" The first task that did not end is {pair.named(first)}."
             return RecordedPair(
                 pair=pair, failure=failure, first_wrong=first, reason=f"It ends with {failure.text}.{where}"
             )
@@ -155,27 +152,11 @@ class PairRecorder:
         )
 
 
-def not_submitted(pair: BuildPair) -> str:
-    """What to add to the words for a failure that no candidate shows: the tasks that the failing build lacks, which are
-    none of a reduced program either. Nothing where it has all."""
-    missing = [pair.reference.program.tasks[ordinal] for ordinal in pair.alignment.only_reference]
-    if not missing:
-        return ""
-    named = ", ".join(f"{task.ordinal} {task.name}" for task in missing[:_MOST_NAMED])
-    more = f" and {len(missing) - _MOST_NAMED} more" if len(missing) > _MOST_NAMED else ""
-    return (
-        f"; {plural(len(missing), 'task')} of the good build that this one does not submit ({named}{more}) cannot be "
-        "reduced: --localize-only says what lacks them"
-    )
-
-
 def _values(pair: BuildPair, what: str) -> RecordedPair:
     first = pair.first_wrong
     reason = "No value is known to be wrong." if first is None else ""
-    if first is not None:
-        reason = f"The first task whose results differ from {what} is {_named(pair, first)}."
+    if first in pair.missing:
+        reason = f"It does not submit {pair.named(first)}."
+    elif first is not None:
+        reason = f"The first task whose results differ from {what} is {pair.named(first)}."
     return RecordedPair(pair=pair, failure=WrongValues(pair), first_wrong=first, reason=reason)
-
-
-def _named(pair: BuildPair, ordinal: int) -> str:
-    return f"task {ordinal} (`{pair.failing.program.tasks[ordinal].name}`)"

@@ -21,7 +21,7 @@ HARD_WRONG = _HARD.replace("SHIFT", "1.5")
 BLOCK_SHIFT, BLOCK_WRONG = (f"if (i / 2 == args.block_idx) {{ {body} }}" for body in (SHIFT, WRONG))
 """As SHIFT and WRONG, a block two elements."""
 _ELEMENTS = 8
-_BODY = """
+BODY = """
 PTO2_SCOPE() {
     uint32_t shapes[1] = {8};
     TensorCreateInfo info(shapes, 1, DataType::FLOAT32);
@@ -54,7 +54,7 @@ PTO2_SCOPE() {
 """
 
 
-def small_build(folder: Path, middle: str, launch: str = "", *, body: str = _BODY) -> Path:
+def small_build(folder: Path, middle: str, launch: str = "", *, body: str = BODY) -> Path:
     """x1 = 2 middle(2 x0) and x2 = 4 x0; the golden data say that `middle` adds 1. `launch` is said to its task p1.
     `body` is another spelling of the orchestration."""
     kernels = {"scale": elementwise(SCALE), "middle": elementwise(middle)}

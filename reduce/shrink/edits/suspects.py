@@ -30,16 +30,20 @@ class KeepSuspects:
 def suspects(pair: BuildPair, first: int | None, differing: Sequence[str]) -> Iterator[tuple[int, ...]]:
     """Ordinals of tasks, the smallest set first: the task that went wrong first, alone, and the first one that did of
     each kernel that differs between the builds; then the first with the task that a missing edge leaves it unordered
-    to, and with those whose results it reads. Where `first` is not known, the first task of each such kernel."""
-    tasks = pair.failing.tasks
-    wrong = [tasks.tasks[ordinal] for ordinal in pair.diverged] if first is not None else tasks.tasks
-    if first is not None:
+    to, and with those whose results it reads. A task that is missing is with one that reads its results, or else with
+    another one. Where `first` is not known, the first task of each such kernel."""
+    submitted = [task for task in pair.tasks.values() if task.ordinal not in pair.missing]
+    wrong = submitted if first is None else [task for task in submitted if task.ordinal in pair.diverged]
+    if first in pair.missing:
+        readers = [task for task in submitted if first in pair.above(task.ordinal)]
+        yield from [(task.ordinal, first) for task in (readers or submitted)[:1]]
+    elif first is not None:
         yield (first,)
     for kernel in differing:
         yield from [(task.ordinal,) for task in wrong if kernel in task.kernels][:1]
     if first is None:
         return
-    for edge in missing_edges(tasks):
+    for edge in missing_edges(pair.failing.tasks):
         if first in (edge.before.ordinal, edge.after.ordinal):
             yield (edge.before.ordinal, edge.after.ordinal)
-    yield tuple(sorted({first, *tasks.predecessors[first]}))
+    yield tuple(sorted({first, *pair.above(first)}))

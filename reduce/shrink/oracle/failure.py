@@ -51,9 +51,9 @@ class Failure(Protocol):
 class WrongValues:
     """Outputs miss what they should be, where the whole run was wrong too.
 
-    An output is allowed to be wrong if one of its last writers left something wrong in the whole run, and to hold NaN
-    or infinity only if such a writer left one there. Where no race is possible, nothing else may be wrong, and its
-    relative error is that of such a writer in the whole run, within `error_size.FACTOR`.
+    An output is allowed to be wrong if one of its last writers left something wrong in the whole run (or nothing, as
+    it was not submitted), and to hold NaN or infinity only if one was found there. Where no race is possible, nothing
+    else may be wrong, and its relative error is that of such a writer in the whole run, within `error_size.FACTOR`.
     """
 
     pair: BuildPair
@@ -93,12 +93,12 @@ class WrongValues:
     @cached_property
     def _errors(self) -> dict[int, float]:
         """Of the tasks that went wrong, the largest relative error of a tensor that they left."""
-        values, expected = self.pair.failing.values, self.pair.reference_values
+        left, expected = self.pair.left, self.pair.reference_values
         return {
             task: max(
                 (
                     distance(view, reference.after[index])
-                    for index, view in values(task).after.items()
+                    for index, view in left(task).items()
                     if index in reference.after
                 ),
                 default=math.inf,
@@ -110,7 +110,7 @@ class WrongValues:
     @cached_property
     def _marks(self) -> dict[int, frozenset[str]]:
         return {
-            task: frozenset[str]().union(*map(_wild, self.pair.failing.values(task).after.values()))
+            task: frozenset[str]().union(*map(_wild, self.pair.left(task).values()))
             for task in self.pair.diverged
         }
 

@@ -1,4 +1,5 @@
-"""Whether kernels of the failing build are what the case fails for: alone in the good build, they make it fail so."""
+"""Whether kernels of the failing build, or the tasks that it lacks, are what the case fails for: alone in the good
+build, they make it fail so."""
 
 from __future__ import annotations
 
@@ -21,13 +22,22 @@ from ..program.render.render import orchestration_source
 from .error_size import same_size
 
 
+@dataclass(frozen=True)
+class _Differences:
+    """Names of kernels whose sources differ, and tasks that only the good build submits."""
+
+    kernels: frozenset[str] = frozenset()
+    missing: frozenset[int] = frozenset()
+
+
 @dataclass(frozen=True, kw_only=True)
 class KernelSwap:
     """Tells candidates that fail for a harmless difference from those that fail as the case does.
 
-    A candidate whose program is the same in both builds can differ in its kernels alone. These are put into the whole
-    good build, which is run once for each set of them. Where they change its outputs by less than the failing build
-    does, in each output that is wrong, they are not what the case fails for.
+    A candidate whose program is the same in both builds, but for missing tasks, can differ in its kernels and by these
+    tasks alone. These kernels are put into the whole good build, and these tasks left out of it, which is run once for
+    each set of them. Where that changes its outputs by less than the failing build does, in each output that is wrong,
+    they are not what the case fails for.
 
     differing: names of the kernels whose sources differ. tolerance: the case's own; zeros where it is not known.
     folder: for the builds, nothing of which stays. timeout: seconds a run.
@@ -38,26 +48,31 @@ class KernelSwap:
     tolerance: Tolerance
     folder: Path
     timeout: float
-    _answers: dict[frozenset[str], bool] = field(default_factory=dict[frozenset[str], bool])
+    _answers: dict[_Differences, bool] = field(default_factory=dict[_Differences, bool])
     _lock: Lock = field(default_factory=Lock)
 
     def may_explain(self, candidate: Candidate) -> bool:
-        """Whether the candidate's kernels make the whole good build fail as the failing one does, or nothing tells."""
-        kernels = self.pair.order.kernels(candidate).intersection(self.differing)
-        kernels -= frozenset(candidate.collapsed)
+        """Whether what differs in the candidate makes the whole good build fail as the failing one does, or nothing
+        tells."""
+        kernels = self.pair.order.kernels(Candidate(self.pair.submitted(candidate)))
+        found = _Differences(
+            kernels=kernels.intersection(self.differing).difference(candidate.collapsed),
+            missing=self.pair.missing.intersection(candidate.tasks),
+        )
         wrong = self._wrong
-        if not wrong or not kernels or not self._same_program(candidate):
+        if not wrong or found == _Differences() or not self._same_program(candidate):
             return True
-        if kernels == frozenset(self.differing) and self._same_program(self.pair.order.whole):
+        everything = _Differences(frozenset(self.differing), self.pair.missing)
+        if found == everything and self._same_program(self.pair.order.whole):
             return True
         with self._lock:
-            if kernels not in self._answers:
-                self._answers[kernels] = self._flips(kernels, wrong)
-            return self._answers[kernels]
+            if found not in self._answers:
+                self._answers[found] = self._flips(found, wrong)
+            return self._answers[found]
 
     def _same_program(self, candidate: Candidate) -> bool:
         plain = Candidate(candidate.tasks)
-        cuts = self.pair.failing_cut(plain), self.pair.reference_cut(plain)
+        cuts = self.pair.failing_cut(plain), self.pair.reference_cut(plain).without(self.pair.missing)
         ours, theirs = map(orchestration_source, cuts)
         return ours == theirs
 
@@ -77,17 +92,24 @@ class KernelSwap:
             }
         return {name: error for name, error in errors.items() if same_size(error, [max(errors.values())])}
 
-    def _flips(self, kernels: frozenset[str], wrong: dict[str, float]) -> bool:
+    def _flips(self, found: _Differences, wrong: dict[str, float]) -> bool:
         reference, failing = self.pair.reference, self.pair.failing
         assert reference.outputs is not None
         self.folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=self.folder) as name:
-            swapped = WorkingCopy.of(reference.copy.path, Path(name) / "build")
-            for kernel in kernels:
+            build = Path(name) / "build"
+            if found.missing:
+                made = self.pair.make_whole_reference(build, without=found.missing)
+                arguments, data = made.arguments, build / "data"
+            else:
+                WorkingCopy.of(reference.copy.path, build)
+                arguments, data = reference.arguments, reference.data.inputs.folder.root.parent
+            swapped = WorkingCopy(build)
+            for kernel in found.kernels:
                 take_kernel(kernel, failing.copy, swapped)
             ran = Replayer(
                 copy=swapped, toolchain=failing.toolchain, folder=Path(name) / "runs", timeout=self.timeout
-            ).classify(reference.arguments, data=reference.data.inputs.folder.root.parent, save_outputs=True)
+            ).classify(arguments, data=data, save_outputs=True)
             if ran.outputs is None:
                 return True
             errors = _errors(ran.outputs, reference.outputs)

@@ -13,9 +13,9 @@ from ....runner.build_output.golden_data import TensorFolder
 from ....runner.build_output.graph.model import Region
 from ....runner.tensor.chunks import decode
 from ....store.vocabulary import Verdict
+from ...replay.comparison import in_type
 from ...rewrite.geometry import elements_of
 from ..program.candidate import Candidate
-from ..program.convert import as_type
 from ..program.cut.cut import Array, Cut, UnfitCutError
 from ..program.made_build import MadeBuild, save
 from ..program.pair import BuildPair
@@ -123,7 +123,7 @@ def _expect(made: MadeBuild, outputs: TensorFolder) -> None:
         name = tensor.buffer.name
         if name not in outputs.names:
             raise UnfitCutError(f"the reference has no output {name}")
-        view = as_type(outputs.tensor(name), tensor.buffer.dtype)
+        view = in_type(outputs.tensor(name), tensor.buffer.dtype)
         values = decode(view.dtype, np.ravel(view.contiguous()))
         if view.dtype.is_floating and not np.isfinite(values).all():
             raise UnfitCutError(f"the reference's {name} is not finite on the changed inputs")

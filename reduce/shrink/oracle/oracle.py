@@ -31,8 +31,8 @@ class Oracle(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Differential:
-    """Interesting: the failing build fails as the whole did, the same tasks of the reference pass, and the kernels
-    that differ make the whole reference fail so, too. Where they do not, the failure is another one: it has slipped.
+    """Interesting: the failing build fails as the whole did, the same tasks of the reference pass, and what differs
+    makes the whole reference fail so, too. Where it does not, the failure is another one: it has slipped.
 
     `swap` is None where something else than wrong values is looked for.
     """
@@ -50,7 +50,7 @@ class Differential:
 
     def judge(self, candidate: Candidate, folder: Path) -> Answer:
         """Runs the twin only where the candidate fails as it should; without a reference there is none."""
-        if not candidate.tasks and isinstance(self.failure, WrongValues):
+        if not self.pair.submitted(candidate) and isinstance(self.failure, WrongValues):
             # No task, no value that could be wrong; and the real runtime's simulator waits for a first task for ever.
             return Answer.NOT
         with made_in(folder):

@@ -12,13 +12,15 @@ from ....runner.compare.statistics.statistics import Tolerance
 from ....runner.tensor.view import TensorView
 from ...graph.alignment import Alignment, align
 from ...replay.comparison import TaskValues, differs
+from .both import BothPrograms, in_one_numbering
 from .candidate import Candidate, Plain
-from .convert import converted
 from .cut.cut import Cut
+from .cut.found import found_in_place
 from .cut.walk import cut
 from .extract.recording import Recording, same_bits
 from .kernel_texts import KernelTexts
 from .made_build import MadeBuild, edit_kernels, make_build, take_kernel
+from .model import Program, ProgramTask
 from .order import CandidateOrder, TaskSize
 from .render.blocks import with_blocks
 from .render.plain_values import with_plain_values
@@ -34,8 +36,10 @@ class _FailingValues:
     pair: BuildPair
 
     def of(self, ordinal: int) -> TaskValues:
+        if ordinal in self.pair.missing:
+            return self.pair.reference_values(ordinal)
         own = self.pair.failing.values(ordinal)
-        if ordinal not in self.pair.alignment.reference_of:
+        if ordinal not in self.pair.both.in_reference:
             return own
         reference = self.pair.reference_values(ordinal)
         return replace(
@@ -45,7 +49,7 @@ class _FailingValues:
         )
 
     def run_of(self, ordinal: int) -> str:
-        return "failing" if ordinal not in self.pair.alignment.reference_of else "reference"
+        return "failing" if ordinal not in self.pair.both.in_reference else "reference"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +57,7 @@ class _ReferenceValues:
     pair: BuildPair
 
     def of(self, ordinal: int) -> TaskValues:
-        return self.pair.reference.values(ordinal)
+        return self.pair.reference.values(self.pair.both.in_reference[ordinal])
 
     def run_of(self, ordinal: int) -> str:
         return "reference"
@@ -61,7 +65,8 @@ class _ReferenceValues:
 
 @dataclass(frozen=True, kw_only=True)
 class BuildPair:
-    """The two builds that are reduced together.
+    """The two builds that are reduced together. Tasks go by the ordinals of the failing build, and those that only the
+    reference submits by numbers behind these.
 
     With `golden`, there is no reference, and both are the failing one: its outputs are judged by the case's golden
     data with that tolerance, and values recorded in its own run are the only ones there are.
@@ -79,21 +84,59 @@ class BuildPair:
     @cached_property
     def alignment(self) -> Alignment:
         """Which tasks of the two builds correspond."""
-        return align(self.failing.tasks, self.reference.tasks)
+        entries = _entries_used(self.failing.program), _entries_used(self.reference.program)
+        return align(self.failing.tasks, self.reference.tasks, uses=entries)
+
+    @cached_property
+    def both(self) -> BothPrograms:
+        """Their programs, with one numbering of tasks and buffers."""
+        return in_one_numbering(self.failing.program, self.reference.program, self.alignment)
+
+    @property
+    def missing(self) -> frozenset[int]:
+        """The tasks that the failing build does not submit, and the reference does."""
+        return self.both.missing
+
+    @cached_property
+    def tasks(self) -> Mapping[int, ProgramTask]:
+        """All tasks of the failing build, and the missing ones, by their numbers."""
+        return {task.ordinal: task for task in self.both.failing.tasks}
+
+    def named(self, ordinal: int) -> str:
+        """A task as people are told of it, by the number that it has in its build."""
+        name = self.tasks[ordinal].name
+        if ordinal in self.missing:
+            return f"task {self.both.in_reference[ordinal]} of the good build (`{name}`)"
+        return f"task {ordinal} (`{name}`)"
+
+    def submitted(self, candidate: Candidate) -> tuple[int, ...]:
+        """The tasks of a candidate that its failing build submits."""
+        return tuple(task for task in candidate.tasks if task not in self.missing)
 
     @cached_property
     def diverged(self) -> tuple[int, ...]:
-        """Ordinals of tasks that left something else than in the reference, or (without one) a wrong output."""
+        """Tasks that left something else than in the reference, or (without one) a wrong output; and missing ones in
+        whose place something else was found. In the order of the program."""
         if self.golden is not None:
             return self._wrong_writers(self.golden)
         return tuple(
-            ordinal
-            for ordinal in sorted(self.alignment.reference_of)
-            if not same_bits(self.failing.values(ordinal), self.reference_values(ordinal))
+            task
+            for task in self.tasks
+            if task in self.both.in_reference
+            and not same_bits(self.left(task), self.reference_values(task).after)
         )
 
+    def left(self, ordinal: int) -> Mapping[int, TensorView]:
+        """What was in the results of a task in the failing run, whether the task had written it or is missing."""
+        return self.found[ordinal] if ordinal in self.missing else self.failing.values(ordinal).after
+
+    @cached_property
+    def found(self) -> Mapping[int, Mapping[int, TensorView]]:
+        """What was in the results of missing tasks."""
+        return found_in_place(self.both, self.failing)
+
     def _wrong_writers(self, tolerance: Tolerance) -> tuple[int, ...]:
-        everything = set(range(len(self.failing.program.tasks)))
+        everything = set(self.tasks)
         given, values = _given(self.failing.data), _ReferenceValues(pair=self)
         left, right = (
             cut(self.failing.program, everything, values, given, golden)
@@ -118,8 +161,17 @@ class BuildPair:
     def first_wrong(self) -> int | None:
         """The first of them that reads nothing wrong."""
         wrong = set(self.diverged)
-        above = self.failing.tasks.predecessors
-        return next((task for task in self.diverged if not above[task] & wrong), None)
+        return next((task for task in self.diverged if not self.above(task) & wrong), None)
+
+    def above(self, ordinal: int) -> frozenset[int]:
+        """The tasks whose results a task reads, and the missing ones whose results it should."""
+        own = frozenset[int]() if ordinal in self.missing else self.failing.tasks.predecessors[ordinal]
+        counterpart = self.both.in_reference.get(ordinal)
+        if not self.missing or counterpart is None:
+            return own
+        number_of = {there: here for here, there in self.both.in_reference.items()}
+        there = {number_of[task] for task in self.reference.tasks.predecessors[counterpart]}
+        return own | (there if ordinal in self.missing else there & self.missing)
 
     @property
     def first_unfinished(self) -> int | None:
@@ -131,33 +183,31 @@ class BuildPair:
         return next((task for task in open_tasks if not above[task] & set(open_tasks)), None)
 
     def reference_values(self, ordinal: int) -> TaskValues:
-        """The reference's values for a task of the failing build, in the types that the task has there."""
-        task = self.failing.program.tasks[ordinal]
+        """The reference's values for a task, in the types that it has in the failing build."""
         dtypes = {
             argument.index: argument.region.dtype
-            for argument in task.arguments
+            for argument in self.tasks[ordinal].arguments
             if argument.region.dtype is not None
         }
-        return converted(self.reference.values(self.alignment.reference_of[ordinal]), dtypes)
+        return self.reference.values(self.both.in_reference[ordinal]).in_types(dtypes)
 
     @cached_property
     def order(self) -> CandidateOrder:
-        """The order on the candidates that are made of the failing program."""
-        program = self.failing.program
+        """The order on the candidates that are made of the two programs."""
+        program = self.both.failing
         return CandidateOrder(
-            tasks=tuple(TaskSize.of(program, task) for task in program.tasks),
+            tasks=tuple(TaskSize.of(program, self.tasks[task]) for task in range(len(self.tasks))),
             merged_bytes=cache(self._texts.merged_bytes),
         )
 
     @property
     def blocks(self) -> dict[int, int]:
         """Numbers of blocks by ordinal, of the tasks that run in several, and in as many in the reference."""
-        failing, reference = self.failing.program.tasks, self.reference.program.tasks
+        reference = {task.ordinal: task.blocks for task in self.both.reference.tasks}
         return {
-            task: blocks
-            for task, counterpart in self.alignment.reference_of.items()
-            if (blocks := failing[task].blocks or 1) > 1
-            and reference[counterpart].blocks == failing[task].blocks
+            number: task.blocks
+            for number, task in self.tasks.items()
+            if task.blocks is not None and task.blocks > 1 and reference.get(number) == task.blocks
         }
 
     def varied_inputs(self, candidate: Candidate) -> tuple[str, ...]:
@@ -186,20 +236,25 @@ class BuildPair:
     def failing_cut(self, candidate: Candidate) -> Cut:
         """The reduced failing program; `UnfitCutError` where the tasks cannot be taken alone."""
         made = cut(
-            self.failing.program,
+            self.both.failing,
             set(candidate.tasks),
             _FailingValues(pair=self),
             _given(self.failing.data),
             None if self.golden is None else _golden(self.failing.data),
+            self.found,
         )
-        return _edited(candidate, made, dict(candidate.blocks))
+        return _edited(candidate, made).without(self.missing)
 
     def reference_cut(self, candidate: Candidate) -> Cut:
         """The reduced reference: the tasks that correspond to those left of the failing program."""
-        aligned = self.alignment.reference_of
-        kept = {aligned[task] for task in candidate.tasks if task in aligned}
-        made = cut(self.reference.program, kept, _ReferenceValues(pair=self), _given(self.reference.data))
-        return _edited(candidate, made, {aligned[task]: count for task, count in candidate.blocks})
+        made = cut(
+            self.both.reference,
+            self.both.in_reference.keys() & set(candidate.tasks),
+            _ReferenceValues(pair=self),
+            _given(self.reference.data),
+            found=self.found,
+        )
+        return _edited(candidate, made)
 
     def make_failing(self, candidate: Candidate, folder: Path) -> MadeBuild:
         """The failing build of a candidate, in the new folder `folder`."""
@@ -223,10 +278,24 @@ class BuildPair:
         edit_kernels(make_build(self.reference.copy, made, folder), candidate, fails=False)
         return MadeBuild(path=folder, cut=made)
 
+    def make_whole_reference(self, folder: Path, *, without: frozenset[int]) -> MadeBuild:
+        """The whole reference, straight-line, with some tasks left out."""
+        made = self.reference_cut(self.order.whole).without(without)
+        make_build(self.reference.copy, made, folder)
+        return MadeBuild(path=folder, cut=made)
 
-def _edited(candidate: Candidate, made: Cut, blocks: Mapping[int, int]) -> Cut:
+
+def _edited(candidate: Candidate, made: Cut) -> Cut:
     plain = {name: Plain(kind) for name, kind in candidate.plain}
-    return with_plain_values(with_blocks(shrink(made, dict(candidate.extents)), blocks), plain)
+    return with_plain_values(
+        with_blocks(shrink(made, dict(candidate.extents)), dict(candidate.blocks)), plain
+    )
+
+
+def _entries_used(program: Program) -> list[tuple[str, ...]]:
+    """The case's own arguments among those of each task; other buffers have no names that two builds agree on."""
+    names = {buffer.number: buffer.name if buffer.is_entry else "" for buffer in program.buffers}
+    return [tuple(names[argument.buffer] for argument in task.arguments) for task in program.tasks]
 
 
 def _where_shapes_agree(

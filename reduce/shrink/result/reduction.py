@@ -55,7 +55,8 @@ class ReductionResult(Document):
     judged, or failed otherwise. `bytes` are those of all tensors. `extents` are sizes of dimensions and what they
     became, `blocks` tasks by number and in how many blocks they run now, `plain_inputs` tensors and what they hold,
     `statements_dropped` those of both builds' kernels, `rewritten_kernels` those whose text another program has made
-    smaller. `preloaded` are modules that tests were forked with; the result was verified in processes that were
+    smaller. `kept_tasks` are submitted by the failing build; `missing_tasks`, by the good build's ordinals, are the
+    twin's alone. `preloaded` are modules that tests were forked with; the result was verified in processes that were
     started anew."""
 
     schema_version: Literal[1] = 1
@@ -70,6 +71,7 @@ class ReductionResult(Document):
     statements_dropped: int
     rewritten_kernels: tuple[str, ...]
     kept_tasks: tuple[str, ...]
+    missing_tasks: tuple[str, ...] = ()
     kernels_of_failing_build: tuple[str, ...]
     tasks: Size
     kernels: Size

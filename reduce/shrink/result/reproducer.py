@@ -80,11 +80,13 @@ class Reproducer:
 
     def explain(self, candidate: Candidate, failing: MadeBuild, worst: Sequence[WorstRow]) -> None:
         """Writes `why.md` beside the failing build."""
-        program = self.pair.failing.program
-        tasks = [f"- task {each}: `{program.tasks[each].name}`" for each in candidate.tasks]
+        pair = self.pair
+        tasks = [f"- task {each}: `{pair.tasks[each].name}`" for each in pair.submitted(candidate)]
+        missing = [f"- {pair.named(each)}" for each in candidate.tasks if each in pair.missing]
         substituted = [
-            f"- `{each.tensor}`: {plural(each.elements, 'element')} left by task {each.producer_ordinal} "
-            f"(`{each.producer}`), recorded in the {each.recorded_in} run"
+            f"- `{each.tensor}`: {plural(each.elements, 'element')} left by "
+            f"{'no task' if each.producer_ordinal < 0 else pair.named(each.producer_ordinal)}, recorded in the "
+            f"{each.recorded_in} run"
             for each in failing.cut.boundaries
         ]
         outputs = [f"`{each.buffer.name}`" for each in failing.cut.tensors if each.expected is not None]
@@ -95,10 +97,11 @@ class Reproducer:
             "",
             self.reason,
             "",
-            f"Of {plural(len(program.tasks), 'task')}, left are:",
+            f"Of {plural(len(pair.submitted(pair.order.whole)), 'task')}, left are:",
             "",
             *tasks,
             "",
+            *(["Submitted by the passing build alone:", "", *missing, ""] if missing else []),
             f"Outputs: {', '.join(outputs) or 'none'}, against {truth}.",
             f"Kernels taken from the good build: {', '.join(candidate.collapsed) or 'none'}.",
             f"Sizes made smaller: {', '.join(f'{each} to {other}' for each, other in candidate.extents) or 'none'}.",

@@ -24,7 +24,8 @@ def summarize(
 ) -> ReductionResult:
     """The result of a search that has ended with `chosen`. `differing` are the kernels whose sources differ in the
     reference, and `failure` is what was looked for, in words."""
-    program, best = pair.failing.program, chosen.candidate
+    best = chosen.candidate
+    kept = pair.submitted(best)
     left = pair.order.kernels(best)
     answers = list(shrinker.journal.answers.values())
     return ReductionResult(
@@ -38,10 +39,15 @@ def summarize(
         plain_inputs=best.plain,
         statements_dropped=len(best.statements),
         rewritten_kernels=tuple(name for name, _ in best.rewritten),
-        kept_tasks=tuple(f"{task}: {program.tasks[task].name}" for task in best.tasks),
+        kept_tasks=tuple(f"{task}: {pair.tasks[task].name}" for task in kept),
+        missing_tasks=tuple(
+            f"{pair.both.in_reference[task]}: {pair.tasks[task].name}"
+            for task in best.tasks
+            if task in pair.missing
+        ),
         kernels_of_failing_build=tuple(sorted(left.intersection(differing).difference(best.collapsed))),
-        tasks=Size(before=len(program.tasks), after=len(best.tasks)),
-        kernels=Size(before=len(program.config.kernels), after=len(left)),
+        tasks=Size(before=len(pair.submitted(pair.order.whole)), after=len(kept)),
+        kernels=Size(before=len(pair.both.failing.config.kernels), after=len(left)),
         bytes=Size(before=pair.failing_cut(pair.order.whole).bytes, after=chosen.failing.cut.bytes),
         baseline=baseline,
         oracle_calls=shrinker.calls,

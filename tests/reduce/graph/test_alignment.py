@@ -19,6 +19,17 @@ def test_a_missing_first_iteration_is_the_missing_one() -> None:
     assert pairs(ROWS[1:], ROWS) == {0: 1, 1: 2, 2: 3}
 
 
+def test_of_tasks_that_look_alike_the_one_in_between_is_the_missing_one() -> None:
+    same, other = ROWS[0], Call("store", reads=[("x", 0)], writes=[("y", 0)])
+    assert pairs([same] * 4, [same, other, same, same, same]) == {0: 0, 1: 2, 2: 3, 3: 4}
+
+
+def test_what_else_is_told_of_tasks_tells_those_apart_that_look_alike() -> None:
+    failing, reference = task_list([ROWS[0]] * 2), task_list([ROWS[0]] * 3)
+    found = align(failing, reference, uses=("bc", "abc"))
+    assert (dict(found.reference_of), found.only_reference) == ({0: 1, 1: 2}, (0,))
+
+
 def test_a_moved_view_stays_with_its_task() -> None:
     moved = Call("load", reads=[("x", 9)], writes=[("y", 8)])
     assert pairs([ROWS[0], moved, *ROWS[2:]], ROWS) == {0: 0, 1: 1, 2: 2, 3: 3}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -88,7 +89,7 @@ def test_what_was_tried_is_said(tmp_path: Path, good_trees: Trees, monkeypatch: 
         _recorder(tmp_path, good, good, good_trees.toolchain()).record()
 
 
-def test_tasks_that_are_not_submitted_are_said_to_be_none_of_a_reduced_program(
+def test_a_task_that_is_not_submitted_is_the_first_that_went_wrong(
     tmp_path: Path, good_trees: Trees, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(recordings, "MOST_RUNS", 1)
@@ -96,5 +97,11 @@ def test_tasks_that_are_not_submitted_are_said_to_be_none_of_a_reduced_program(
     good, bad = _racing(tmp_path / "good", "inout"), _racing(tmp_path / "bad", "inout")
     source = bad / "orchestration" / "main.cpp"
     source.write_text(source.read_text().replace("    rt_submit_aiv_task(1, p1);\n", ""))
-    with pytest.raises(UserError, match=r"1 task of the good build .* \(1 add\) cannot be reduced"):
-        _recorder(tmp_path, bad, good, ordered).record()
+    recorded = _recorder(tmp_path, bad, good, ordered).record()
+    pair = recorded.pair
+    assert recorded.reason == "It does not submit task 1 of the good build (`add`)."
+    assert (pair.missing, pair.diverged, recorded.first_wrong) == ({1}, (1,), 1)
+    found, expected = (
+        np.ravel(one[1].contiguous()) for one in (pair.left(1), pair.reference_values(1).after)
+    )
+    assert (2 * found).tolist() == expected.tolist() == [2.0 * value for value in range(1, 9)]

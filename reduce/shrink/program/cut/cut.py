@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Set
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy.typing as npt
@@ -73,6 +74,10 @@ class Cut:
     tasks: tuple[ProgramTask, ...]
     tensors: tuple[CutTensor, ...]
     boundaries: tuple[Boundary, ...]
+
+    def without(self, tasks: Set[int]) -> Cut:
+        """The same without submitting some tasks: what they were to write stays what it is at the start."""
+        return replace(self, tasks=tuple(task for task in self.tasks if task.ordinal not in tasks))
 
     @property
     def bytes(self) -> int:

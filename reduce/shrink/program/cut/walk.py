@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
@@ -62,6 +63,7 @@ class _Walk:
     kept: Set[int]
     values: TrustedValues
     contents: list[_Contents]
+    found: Mapping[int, Mapping[int, TensorView]]
     boundaries: dict[tuple[str, int], int] = field(default_factory=dict[tuple[str, int], int])
     tasks: list[ProgramTask] = field(default_factory=list[ProgramTask])
 
@@ -80,6 +82,9 @@ class _Walk:
     def _keep(self, task: ProgramTask, values: TaskValues) -> None:
         arguments = tuple(self._fed(task, argument, values) for argument in task.arguments)
         self.tasks.append(replace(task, arguments=arguments))
+        for argument in arguments:
+            if task.ordinal in self.found and argument.type.may_write and not argument.type.may_read:
+                self._start(argument, self.found[task.ordinal][argument.index])
         for argument in arguments:
             if argument.type.may_write:
                 content = self.contents[argument.buffer]
@@ -114,6 +119,14 @@ class _Walk:
             content.unread[places] = False
         return argument
 
+    def _start(self, argument: ProgramArgument, found: TensorView) -> None:
+        """Has an output begin with what was found in its place."""
+        content = self.contents[argument.buffer]
+        places = elements_of(argument.region)
+        untouched = (content.kept_writer[places] < 0) & ~content.seen[places]
+        content.initial[places[untouched]] = found.contiguous().ravel()[untouched]
+        content.supplied[places] = True
+
     def _private(self, task: ProgramTask, argument: ProgramArgument, wanted: Array) -> ProgramArgument:
         shared = self.contents[argument.buffer]
         buffer = Buffer(
@@ -145,11 +158,15 @@ def cut(
     values: TrustedValues,
     given: Mapping[str, TensorView],
     golden: Mapping[str, TensorView] | None = None,
+    found: Mapping[int, Mapping[int, TensorView]] = MappingProxyType({}),
 ) -> Cut:
     """The program of the tasks in `kept`; `given` are the case's own inputs by name.
 
     Without a reference, `golden` are the case's outputs by name: they alone are trusted, and only where the last task
     that wrote is kept. All other results must be what `values` say, and whoever left them is no writer.
+
+    `found` is what the results of tasks that one build does not submit hold there, by task and argument: with any of
+    these tasks, the program starts with it.
 
     Raises:
         UnfitCutError: the tasks cannot be taken alone.
@@ -163,8 +180,10 @@ def cut(
             _Contents.of(buffer, given.get(buffer.name) if buffer.is_entry else None)
             for buffer in program.buffers
         ],
+        found,
     )
     walk.run()
+    names = {task.ordinal: task.name for task in program.tasks}
     return Cut(
         program=program,
         tasks=tuple(walk.tasks),
@@ -172,7 +191,7 @@ def cut(
         boundaries=tuple(
             Boundary(
                 tensor=name,
-                producer=program.tasks[writer].name if writer >= 0 else "no task",
+                producer=names.get(writer, "no task"),
                 producer_ordinal=writer,
                 recorded_in=values.run_of(max(writer, 0)),
                 elements=count,

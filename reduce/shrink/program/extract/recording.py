@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -15,6 +16,7 @@ from .....runner.build_output.golden_data import GoldenData, TensorFolder
 from .....runner.build_output.graph.task_graph import TaskGraph
 from .....runner.case.entry_arguments import EntryArgument, entry_arguments
 from .....runner.errors import UserError
+from .....runner.tensor.view import TensorView
 from .....store.files import making_folder
 from .....store.vocabulary import Verdict
 from ....graph.task_list import TaskList
@@ -156,9 +158,8 @@ def _annotated(graph: TaskGraph, build: Path) -> TaskGraph:
     return graph
 
 
-def same_bits(first: TaskValues, second: TaskValues) -> bool:
+def same_bits(first: Mapping[int, TensorView], second: Mapping[int, TensorView]) -> bool:
     """Whether two tasks left the same bits in all their tensors."""
-    return first.after.keys() == second.after.keys() and all(
-        np.array_equal(view.contiguous(), second.after[index].contiguous())
-        for index, view in first.after.items()
+    return first.keys() == second.keys() and all(
+        np.array_equal(view.contiguous(), second[index].contiguous()) for index, view in first.items()
     )

@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from .....runner.tensor.view import DType, TensorView
+from ....replay.comparison import in_type
 from ..candidate import Plain
-from ..convert import as_type
 from ..cut.cut import Array, Cut, CutTensor
 
 
@@ -32,5 +32,5 @@ def _filled(tensor: CutTensor, values: Array, plain: Plain) -> Array:
     if plain is Plain.FIRST:
         return np.full_like(values, values[0]) if values.size else values
     number = np.array([1.0 if plain is Plain.ONES else 0.0], np.float32)
-    value = as_type(TensorView.of_contiguous("plain", DType.FLOAT32, (1,), number), tensor.buffer.dtype)
+    value = in_type(TensorView.of_contiguous("plain", DType.FLOAT32, (1,), number), tensor.buffer.dtype)
     return np.full_like(values, value.contiguous()[0])

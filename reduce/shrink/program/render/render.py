@@ -61,7 +61,8 @@ def signature(cut: Cut) -> tuple[Direction, ...]:
 
 def _direction(cut: Cut, tensor: CutTensor) -> Direction:
     uses = [a.type for task in cut.tasks for a in task.arguments if a.buffer == tensor.buffer.number]
-    if not any(use.may_write for use in uses):
+    # What the twin alone writes is an output all the same.
+    if not any(use.may_write for use in uses) and tensor.expected is None:
         return Direction.IN
     return Direction.OUT if tensor.initial is None else Direction.INOUT
 

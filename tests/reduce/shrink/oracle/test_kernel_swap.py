@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
 from precision_bisect.reduce.cli import main
+from precision_bisect.reduce.shrink.oracle.kernel_swap import KernelSwap
+from precision_bisect.reduce.shrink.program.candidate import Candidate
+from precision_bisect.runner.compare.statistics.statistics import Tolerance
 from tests.demo.minirt_support import SCALE
 from tests.reduce.demo_builds import Trees
 from tests.reduce.quick_runs import quick_runs
@@ -32,3 +37,41 @@ def test_a_rounding_difference_before_the_fault_is_passed_over(tmp_path: Path, g
     found = json.loads((output / "reduction.json").read_text())
     assert found["kept_tasks"] == ["1: middle"]
     assert found["kernels"]["after"] == 1
+
+
+def test_what_differs_is_put_alone_into_the_good_build_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[list[str], list[int]]] = []
+
+    def flips(_swap: KernelSwap, found: Any, _wrong: dict[str, float]) -> bool:
+        asked.append((sorted(found.kernels), sorted(found.missing)))
+        return bool(found.kernels)
+
+    monkeypatch.setattr(KernelSwap, "_flips", flips)
+    monkeypatch.setattr(KernelSwap, "_wrong", {"y": 1.0})
+    monkeypatch.setattr(KernelSwap, "_same_program", lambda _swap, _candidate: True)
+    kernels = ("rounding", "wrong", "lost")
+    pair: Any = SimpleNamespace(
+        missing=frozenset({2}),
+        submitted=lambda candidate: tuple(task for task in candidate.tasks if task != 2),
+        order=SimpleNamespace(
+            whole=Candidate((0, 1, 2)),
+            kernels=lambda candidate: frozenset(kernels[task] for task in candidate.tasks),
+        ),
+    )
+    swap = KernelSwap(
+        pair=pair, differing=("rounding", "wrong"), tolerance=Tolerance(), folder=tmp_path, timeout=1
+    )
+    answers = [
+        swap.may_explain(candidate)
+        for candidate in [
+            Candidate((0, 2)),
+            Candidate((0, 2), collapsed=("rounding",)),
+            Candidate((0, 2), collapsed=("rounding",)),
+            Candidate((0,), collapsed=("rounding",)),
+            Candidate((0, 1, 2)),
+        ]
+    ]
+    assert answers == [True, False, False, True, True]
+    assert asked == [(["rounding"], [2]), ([], [2])]

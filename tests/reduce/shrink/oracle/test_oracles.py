@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -238,7 +239,8 @@ def test_a_file_of_the_same_name_is_left_alone(tmp_path: Path) -> None:
     assert (build / "test_reduced.py").read_text() == "mine = 1\n"
 
 
-def test_without_a_task_there_is_no_wrong_value_and_nothing_is_run(tmp_path: Path) -> None:
+def test_what_submits_no_task_has_no_wrong_value_and_nothing_is_run(tmp_path: Path) -> None:
     nothing: Any = None
-    oracle = Differential(pair=nothing, failure=WrongValues(nothing), maker=nothing, runner=nothing)
-    assert oracle.judge(Candidate(()), tmp_path) is Answer.NOT
+    pair: Any = SimpleNamespace(submitted=lambda candidate: ())  # pyright: ignore[reportUnknownLambdaType]
+    oracle = Differential(pair=pair, failure=WrongValues(nothing), maker=nothing, runner=nothing)
+    assert oracle.judge(Candidate((1,)), tmp_path) is Answer.NOT

@@ -26,10 +26,13 @@ def filled(size: int, fill: float) -> TensorView:
     return TensorView.of_contiguous("t", DType.FLOAT32, (size,), np.full(size, fill, np.float32))
 
 
-def read(own: TaskValues, reference: TaskValues, *, has_counterpart: bool = True) -> dict[int, float]:
+def read(
+    own: TaskValues, reference: TaskValues, *, has_counterpart: bool = True, is_missing: bool = False
+) -> dict[int, float]:
     """The first element of all that the task is given."""
     pair: Any = SimpleNamespace(
-        alignment=SimpleNamespace(reference_of={7: 7} if has_counterpart else {}),
+        both=SimpleNamespace(in_reference={7: 7} if has_counterpart else {}),
+        missing=frozenset({7} if is_missing else {}),
         failing=SimpleNamespace(values=lambda ordinal: own),
         reference_values=lambda ordinal: reference,
     )
@@ -47,3 +50,7 @@ def test_arguments_that_changed_places_keep_the_values_of_their_own_shape() -> N
 
 def test_a_task_without_counterpart_has_its_own() -> None:
     assert read(values(8, 2, 1.0), values(8, 2, 5.0), has_counterpart=False) == {0: 1.0, 1: 1.0, 2: 1.0}
+
+
+def test_a_missing_task_has_the_references() -> None:
+    assert read(values(8, 2, 1.0), values(2, 8, 5.0), is_missing=True) == {0: 5.0, 1: 5.0, 2: 5.0}
