@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import subprocess
+from collections import Counter
 from collections.abc import Callable
 from datetime import timedelta
 
@@ -69,6 +70,18 @@ def test_a_worker_that_is_killed_takes_its_bisection_along_and_the_next_one_goes
     assert max(probe.attempt for probe in line.check()) > 1
     row = row_of(line, number)
     assert (row.state, row.exit_code, row.lost) == (SubmissionState.ENDED, 0, 1)
+
+
+@pytest.mark.long
+def test_two_submissions_at_once_build_no_commit_twice(make: Callable[..., SlowLine]) -> None:
+    line = make()
+    numbers = submit(line), submit(line, "-o", str(line.folder / "other"))
+    workers = [line.start("worker") for _ in numbers]
+    for number in numbers:
+        assert line.run("watch", str(number)).returncode == 0
+    for worker in workers:
+        assert "ended with exit code 0" in end(worker)
+    assert set(Counter(line.builds()).values()) == {1}
 
 
 def test_ctrl_c_hands_back_what_a_worker_runs(make: Callable[..., SlowLine]) -> None:
