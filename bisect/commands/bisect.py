@@ -32,6 +32,7 @@ from ..report.folder import check_place, check_room, report_folder
 from ..run.person import check_person
 from ..run.session import StoredBisection
 from .command_line.bisect_options import BisectOptions
+from .command_line.main_group import NOTHING_BEGUN
 from .command_line.named_ends import named_ends
 from .command_line.stores import store_url
 from .drive import drive
@@ -55,7 +56,11 @@ def _bisect(options: BisectOptions) -> int:
             return drive(lambda sessions: _found(options, sessions, home, held), options, home)
     if options.interactive:
         check_person(jobs=options.jobs, backend=options.backend)
-    plan = prepare(question_of(options), home)
+    try:
+        plan = prepare(question_of(options), home)
+    except KeyboardInterrupt:
+        print(NOTHING_BEGUN, file=sys.stderr)
+        raise
     if options.dry_run:
         check_place(plan.request.output)
         check_store(store_url(options.store))

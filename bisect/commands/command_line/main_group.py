@@ -17,8 +17,20 @@ TYPED = "precision_bisect.typed"
 """Where all words of the command are kept, in the context's `meta`."""
 
 
+NOTHING_BEGUN = "interrupted before anything had begun: nothing was run or kept; ask again"
+_INTERRUPTED = 130
+
+
 class MainGroup(click.Group, ConfiguredCommand):
     """As in git, the words behind `--` are a predicate."""
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Call the command. What a command does about Ctrl-C, it does once its modules are there."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            click.echo(NOTHING_BEGUN, err=True)
+            ctx.exit(_INTERRUPTED)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Take the words behind `--` off, unless they belong to a subcommand."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
+import numpy as np
 from rich.console import Console
 from rich.text import Text
 
@@ -155,19 +156,24 @@ def _cosine(cosine: float) -> str:
 def _statistics(found: Statistics) -> Text:
     shape = "x".join(str(extent) for extent in found.shape) or "scalar"
     share = found.over / max(found.numel, 1)
+    whole = not found.dtype.is_floating
     lines = [
         ("tensor", f"{shape} {found.dtype.value}"),
         ("over tolerance", f"{found.over} of {found.numel} ({share:.3%}), {found.unequal} differ at all"),
         *_non_finite(found),
         ("max abs error", _extreme(found.max_error, found)),
         ("max rel error", _relative(found)),
-        ("max ulp distance", f"{found.max_distance} at {_index(found.max_distance_index)}"),
+        *(
+            []
+            if whole
+            else [("max ulp distance", f"{found.max_distance} at {_index(found.max_distance_index)}")]
+        ),
         ("rmse, mean", f"{found.rmse:.6g}, {found.mean_error:.6g} (signed {found.mean_difference:+.6g})"),
         ("relative L2, cosine", f"{found.relative_l2:.6g}, {_cosine(found.cosine)}"),
         ("sums", f"{found.sum_actual:.9g} against {found.sum_expected:.9g}"),
-        ("abs error at", _levels(found.error_quantiles)),
+        ("abs error at", _levels(found.error_quantiles, whole=whole)),
         ("rel error at", _levels(found.relative_quantiles)),
-        ("|expected| at", _levels(found.expected_quantiles)),
+        ("|expected| at", _levels(found.expected_quantiles, whole=whole)),
         ("share beyond", "  ".join(f"{level:g}: {share:.3%}" for level, share in found.beyond.items())),
     ]
     return Text("\n".join(f"  {name:<20} {value}" for name, value in lines))
@@ -222,8 +228,10 @@ def _rows(found: Breakdown) -> Text:
     return text
 
 
-def _levels(quantiles: Mapping[float, float]) -> str:
-    return "  ".join(f"{100 * level:g}%: {value:.3g}" for level, value in quantiles.items())
+def _levels(quantiles: Mapping[float, float], *, whole: bool = False) -> str:
+    """Quantiles, which but for the last are near the true ones: of `whole` numbers the nearest whole ones."""
+    shown = {level: np.rint(value) if whole else value for level, value in quantiles.items()}
+    return "  ".join(f"{100 * level:g}%: {value:.3g}" for level, value in shown.items())
 
 
 def _index(index: Index | None) -> str:

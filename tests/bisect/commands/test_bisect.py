@@ -164,6 +164,24 @@ def test_usage_errors_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().err.count("\n") == 1
 
 
+@pytest.mark.parametrize("place", ["bisect", "prepare"])
+def test_an_interrupt_before_anything_has_begun_says_so(
+    tool: TestRepository, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], place: str
+) -> None:
+    """While modules are imported, and while the question is checked."""
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(f"precision_bisect.bisect.commands.bisect.{place}", interrupted)
+    with pytest.raises(SystemExit) as ended:
+        main(["--good", "HEAD~1", "--bad", "HEAD", "--case", "case.sh", "--repo", "tool"])
+    assert ended.value.code == 130
+    assert capsys.readouterr().err == (
+        "interrupted before anything had begun: nothing was run or kept; ask again\n"
+    )
+
+
 def test_the_lines_of_a_plan(tool: TestRepository, home: Home) -> None:
     """Of a range, and of a good end that has to be found first."""
     good, bad = tool.git("rev-parse", "HEAD~1"), tool.git("rev-parse", "HEAD")

@@ -106,6 +106,22 @@ def test_the_page_says_what_broke_and_how_sure(culprit: StoredBisection, tmp_pat
     assert "runtime: no rule to make target" in page
 
 
+def test_a_narrow_screen_shows_how_probable_suspects_are(
+    only_skipped: StoredBisection,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    """It stands beside the commit, before what may be long."""
+    write_site(only_skipped.sessions, tmp_path / "site")
+    page = next((tmp_path / "site/bisections").glob("*.html")).read_text(encoding="utf-8")
+    suspects = page[page.index('aria-label="Suspects"') :]
+    assert re.findall(r"<th scope=.col.[^>]*>(\w+)</th>", suspects)[:4] == [
+        "Commit",
+        "Probability",
+        "Subject",
+        "Date",
+    ]
+
+
 def test_the_answer_comes_first_and_charts_behind_it(culprit: StoredBisection, tmp_path: Path) -> None:  # noqa: F811
     report = culprit.request.output
     report.mkdir()

@@ -1,6 +1,7 @@
 """Differences as a terminal shows them."""
 
 import io
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -61,6 +62,17 @@ def test_a_difference_in_detail_has_its_figures_and_patterns(console: Console) -
     assert "max abs error" in text
     assert "0.5 at" in text
     assert "constant offset (confidence 0.50): +0.5 off" in text
+
+
+def test_quantiles_of_whole_numbers_are_whole(console: Console) -> None:
+    """Elsewhere they are the middles of a histogram's bins."""
+    wanted = torch.arange(100, dtype=torch.int8)
+    actual, expected = view_of(wanted + 5), view_of(wanted)
+    found = replace(different("n"), statistics=measure(actual, expected, EXACT), findings=[])
+    show_difference(console, found, in_detail=True)
+    assert "ulp" not in text_of(console)
+    (errors,) = (line for line in text_of(console).splitlines() if "abs error at" in line)
+    assert errors.split()[3:] == ["50%:", "5", "90%:", "5", "99%:", "5", "99.9%:", "5", "100%:", "5"]
 
 
 def test_what_is_identical_is_not_shown(console: Console) -> None:
