@@ -49,7 +49,10 @@ def bisect(options: BisectOptions) -> int:
 
 def _bisect(options: BisectOptions) -> int:
     home = user_home()
-    check_means(options)
+    check_backend(options.backend)
+    if options.build_store is not None:
+        check_build_store(options.build_store)
+    check_ending(options)
     if options.resume is not None:
         _check_resume(options)
         with ExitStack() as held:
@@ -74,11 +77,8 @@ def _bisect(options: BisectOptions) -> int:
         )
 
 
-def check_means(options: BisectOptions) -> None:
-    """Raises `UsageError` where what a bisection is to work with, or to call at its end, is not there."""
-    check_backend(options.backend)
-    if options.build_store is not None:
-        check_build_store(options.build_store)
+def check_ending(options: BisectOptions) -> None:
+    """Raises `UsageError` where what is to be done at the end of a bisection cannot be."""
     if options.notify is not None:
         check_notify_command(options.notify)
     if options.no_localize and options.reduce:

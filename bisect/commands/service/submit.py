@@ -13,7 +13,7 @@ from ....runner.workspace.home import user_home
 from ....store.journals.queue.submissions import Submission
 from ...plan.prepare import prepare
 from ...report.plain_text import one_line
-from ..bisect import check_means, check_name, question_of
+from ..bisect import check_ending, check_name, question_of
 from ..command_line.parsed_words import ParsedWords, parsed_words
 from ..command_line.queue_options import SubmitOptions
 from ..errors import run_command
@@ -59,7 +59,8 @@ def submission_of(options: SubmitOptions) -> Submission:
     except click.UsageError as error:
         raise UsageError(error.format_message()) from error
     _check(parsed, _NOT_LATER)
-    check_means(parsed.options)
+    # A scheduler and a store of builds are found by the worker's own variables.
+    check_ending(parsed.options)
     plan = prepare(question_of(parsed.options), user_home())
     for notice in plan.notices:
         _note(notice)

@@ -84,6 +84,15 @@ def test_what_cannot_be_asked_is_refused_at_once(
     assert queue.all() == []
 
 
+def test_where_a_cluster_is_the_worker_s_variables_say(
+    tool: TestRepository, queue: QueueJournal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("DASK_SCHEDULER_ADDRESS", raising=False)
+    words = ["--good", "HEAD~1", "--bad", "HEAD", "--backend", "dask", "--", "true"]
+    assert CliRunner().invoke(main, ["submit", *words]).exit_code == 0
+    assert len(queue.all()) == 1
+
+
 def test_a_name_is_kept(tool: TestRepository, queue: QueueJournal) -> None:
     words = ["--good", "HEAD~1", "--bad", "HEAD", "--name", "mine", "--", "true"]
     assert CliRunner().invoke(main, ["submit", *words]).exit_code == 0
