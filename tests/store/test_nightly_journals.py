@@ -6,6 +6,8 @@ from datetime import UTC, datetime
 import pytest
 
 from precision_bisect.store.database import open_store
+from precision_bisect.store.documents.document import read_document
+from precision_bisect.store.documents.night_summary import NightSummary
 from precision_bisect.store.journals.bisections import BisectionJournal
 from precision_bisect.store.journals.nightly.case_results import CaseResult
 from precision_bisect.store.journals.nightly.case_runs import CaseRun, CellKey
@@ -69,6 +71,15 @@ def test_a_killed_night_is_found_again(journal: JobJournal) -> None:
     journal.nights.finish(night.id, ["done"])
     assert journal.nights.unfinished() is None
     assert journal.nights.begin({"main": SHA}, "here").ordinal == 2
+
+
+def test_what_is_noted_of_a_night_that_is_over_is_added_once(journal: JobJournal) -> None:
+    night = journal.nights.begin({"main": SHA}, "here")
+    assert not journal.nights.add_notes(night.id, ["too early"])
+    journal.nights.finish(night.id, ["first"])
+    assert journal.nights.add_notes(night.id, ["first", "second\0"])
+    (row,) = journal.nights.all()
+    assert read_document(NightSummary, row.summary).notes == ("first", "second\\0")
 
 
 def test_runs_and_results_are_read_back(journal: JobJournal) -> None:

@@ -1,5 +1,6 @@
 """One submission as a worker runs it: where it can, to its end, and what is kept of its log."""
 
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from precision_bisect.store.journals.queue.submissions import QueueJournal, Queu
 from precision_bisect.store.vocabulary import SubmissionState
 from tests.bisect.commands.service.conftest import submission
 from tests.conftest import TestRepository
+from tests.support import postgresql
 
 
 @pytest.fixture
@@ -87,9 +89,32 @@ def test_what_commits_or_the_tool_have_need_not_be_there(tmp_path: Path) -> None
     assert lacking_path(str(tmp_path), ["--no-such-option"]) is None
 
 
+@pytest.fixture(
+    name="shared",
+    params=[
+        "sqlite",
+        pytest.param(
+            "postgresql",
+            marks=[
+                pytest.mark.long,
+                pytest.mark.skipif(postgresql.programs() is None, reason=postgresql.ABSENT),
+            ],
+        ),
+    ],
+)
+def make_shared(request: pytest.FixtureRequest, store: str) -> Generator[str]:
+    """The URL of a store that homes share, of either database."""
+    if request.param == "sqlite":
+        yield store
+        return
+    with postgresql.server() as url:
+        yield url
+
+
 def test_a_worker_of_another_home_runs_it_where_it_was_typed(
-    store: str, queue: QueueJournal, tool: TestRepository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    shared: str, tool: TestRepository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    queue = QueueJournal(open_store(shared))
     words = [
         "--good",
         "HEAD~3",
@@ -109,7 +134,7 @@ def test_a_worker_of_another_home_runs_it_where_it_was_typed(
     monkeypatch.setenv("PRECISION_BISECT_HOME", "another")
     home = user_home()
     worker = QueueWorker(name="w", host="here", place=place_of(home))
-    runner = SubmissionRunner(sessions=open_store(store), store=store, home=home, worker=worker)
+    runner = SubmissionRunner(sessions=open_store(shared), store=shared, home=home, worker=worker)
     row = queue.take(worker, runner.lacks)
     assert row is not None
     assert runner.run(row) == "ended with exit code 0"
