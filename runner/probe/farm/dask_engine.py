@@ -74,16 +74,19 @@ class DaskEngine:
             try:
                 self._start(key, parcel, resources, avoid)
                 return
-            except (OSError, TimeoutError, RuntimeError) as error:
+            except self._away as error:
                 if time.monotonic() > latest:
                     raise UserError(
                         f"{self._address}: expected the scheduler to come back, found it gone for {_PATIENCE:.0f} "
                         "seconds; start it, then resume"
                     ) from error
             self._closing.wait(_PAUSE)
-            if self._client.status == "closed":
-                with contextlib.suppress(UserError):
-                    self._client = self._connect()
+
+    @property
+    def _away(self) -> tuple[type[Exception], ...]:
+        """What a client raises that does not reach the scheduler."""
+        distributed: Any = importlib.import_module("distributed")
+        return OSError, TimeoutError, RuntimeError, distributed.client.ClosedClientError
 
     def _start(
         self,
@@ -92,11 +95,11 @@ class DaskEngine:
         resources: Mapping[str, float],
         avoid: frozenset[str],
     ) -> None:
-        # Each time: a scheduler that was started anew does not know who listens, and dask's client does not tell it.
-        self._client.subscribe_topic(_TOPIC, self._hear)
-        self._client.subscribe_topic("all", self._hear_of_workers)
         workers = self._workers()
         self._check(workers, resources)
+        # Each time: a client that has lost the scheduler and found it again, or another one, is told nothing there.
+        self._client.subscribe_topic(_TOPIC, self._hear)
+        self._client.subscribe_topic("all", self._hear_of_workers)
         only = workers.keys() - avoid if avoid else set[str]()
         future = self._client.submit(
             _make,
@@ -117,10 +120,16 @@ class DaskEngine:
         future.add_done_callback(partial(self._ended, key))
 
     def _workers(self) -> Mapping[str, Any]:
-        """The workers by address. Raises `TimeoutError` while the scheduler is gone, of which nothing is known then."""
+        """The workers, by their addresses. Raises `ConnectionError` where the scheduler is away."""
+        if self._client.status == "closed":
+            # It has tried for a while to reach a scheduler that was gone, and given up.
+            try:
+                self._client = self._connect()
+            except UserError as error:
+                raise ConnectionError(self._address) from error
         workers: Mapping[str, Any] | None = self._client.scheduler_info().get("workers")
         if workers is None:
-            raise TimeoutError("the scheduler is gone")
+            raise ConnectionError(self._address)
         return workers
 
     def _check(self, workers: Mapping[str, Any], resources: Mapping[str, float]) -> None:

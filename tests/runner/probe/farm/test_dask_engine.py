@@ -1,8 +1,10 @@
 """The engine of dask, with a scheduler and one worker in this process."""
 
+import logging
 import queue
 import shutil
 import subprocess
+import threading
 from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
@@ -30,20 +32,15 @@ def make_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return home
 
 
-def new_cluster(*, port: int = 0) -> Any:
+def cluster_of_one(**options: object) -> Any:
     return distributed.LocalCluster(
-        n_workers=1,
-        threads_per_worker=1,
-        processes=False,
-        protocol="tcp",
-        scheduler_port=port,
-        dashboard_address=None,
+        n_workers=1, threads_per_worker=1, processes=False, protocol="tcp", dashboard_address=None, **options
     )
 
 
 @pytest.fixture(name="address")
 def make_cluster(host: str) -> Generator[str]:
-    with new_cluster() as cluster:
+    with cluster_of_one() as cluster:
         yield cluster.scheduler_address
 
 
@@ -97,17 +94,39 @@ def test_a_task_tells_what_it_does_and_is_found_by_the_driver_that_comes_after(
     second.engine.close()
 
 
-def test_a_scheduler_that_was_started_anew_is_heard(small: SmallStack, host: str) -> None:
-    with new_cluster() as cluster:
+class GivenUp(logging.Handler):
+    """Waits until a client of dask has given up its scheduler."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.told = threading.Event()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if "Failed to reconnect" in record.getMessage():
+            self.told.set()
+
+
+@pytest.mark.parametrize("given_up", [False, True], ids=["soon", "late"])
+def test_another_scheduler_at_the_same_address_is_heard_too(
+    given_up: bool, small: SmallStack, host: str
+) -> None:
+    log, logger = GivenUp(), logging.getLogger("distributed.client")
+    logger.addHandler(log)
+    with cluster_of_one() as cluster, dask.config.set({"distributed.comm.timeouts.connect": "1s"}):
         address: str = cluster.scheduler_address
         driver = Driver(address, small)
         driver.start(small, "first")
-        driver.deliver(small)
-        driver.until(lambda told: isinstance(told, Ended))
-    with new_cluster(port=int(address.rpartition(":")[2])):
+        driver.until(lambda told: isinstance(told, Began))
+    driver.until(lambda told: told == Ended("first", "", None))
+    assert not given_up or log.told.wait(60)
+    logger.removeHandler(log)
+    with cluster_of_one(scheduler_port=int(address.rpartition(":")[2])):
         driver.start(small, "second")
-        assert isinstance(driver.until(lambda told: told.key == "second"), Began)
-        driver.until(lambda told: isinstance(told, Ended) and isinstance(told.made, MadeProbe))
+        driver.deliver(small)
+        ended = driver.until(lambda told: isinstance(told, Ended))
+        assert isinstance(ended, Ended)
+        assert isinstance(ended.made, MadeProbe)
+        driver.engine.release("second")
         driver.engine.close()
 
 
