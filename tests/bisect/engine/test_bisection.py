@@ -17,7 +17,7 @@ from precision_bisect.bisect.run.loop import Loop
 from precision_bisect.store.vocabulary import BisectionOutcome, Judgement
 from tests.bisect.engine.planted import PlantedStack, bisect, broken_line, drive, planted_task, question
 from tests.bisect.engine.simulated import Machine, SimulatedBisection, SimulatedTask
-from tests.support.quick import quick_first
+from tests.support.quick import examples, quick_first
 
 Case = tuple[PlantedStack, BisectionQuestion, str | None]
 """A stack, what is asked about it, and what is to be named; None where only untestable commits are left."""
@@ -157,18 +157,21 @@ PLACES = ("slot 0", "slot 1", "slot 2", "slot 3")
 
 @dataclass(eq=False, kw_only=True)
 class InPlaces(SimulatedBisection):
-    """Runs go to any place but those that they avoid; `broken` fails whatever runs there."""
+    """Runs go to any of the places but those that they avoid; in `broken` so many fail whatever runs there."""
 
     chance: random.Random
     broken: str
+    places: tuple[str, ...] = PLACES
+    rate: float = 1.0
     avoided: list[frozenset[str]] = field(default_factory=list[frozenset[str]])
 
     @override
     def finished(self, number: int, wanted: WantedProbe) -> FinishedProbe:
-        place = self.chance.choice([place for place in PLACES if place not in wanted.avoid])
+        place = self.chance.choice([place for place in self.places if place not in wanted.avoid])
         self.avoided.append(wanted.avoid)
         probe = replace(super().finished(number, wanted), place=place)
-        return replace(probe, judgement=Judgement.BAD) if place == self.broken else probe
+        fails = place == self.broken and self.chance.random() < self.rate
+        return replace(probe, judgement=Judgement.BAD) if fails else probe
 
 
 def test_it_is_told_once_and_avoided_from_then_on() -> None:
@@ -208,3 +211,35 @@ def told_of(seed: int) -> tuple[list[str], tuple[str, ...]]:
     assert set(simulated.avoided) == {frozenset[str](), frozenset(found)}
     assert task.conclusion is not None
     return found, task.conclusion.broken_places
+
+
+HOSTS = ("slot 0 of a", "slot 0 of b", "slot 0 of c")
+
+
+@pytest.mark.parametrize("rate", quick_first([0.5, 1.0]))
+def test_a_host_of_three_that_fails_by_itself_names_no_wrong_commit(rate: float) -> None:
+    for seed in range(examples(20)):
+        stack = broken_line(30, 17)
+        machine = Machine(jobs=3, chance=random.Random(seed))
+        loaded = stack.load(stack.range())
+        assert loaded is not None
+        simulated = InPlaces(
+            loaded=loaded,
+            outcome=stack.judge,
+            machine=machine,
+            question=question(stack),
+            answers=stack.answers,
+            chance=random.Random(seed),
+            broken=HOSTS[1],
+            places=HOSTS,
+            rate=rate,
+        )
+        task = SimulatedTask(simulated=simulated)
+        Loop(machine).run([task])
+        assert task.culprit == "17", seed
+        culprit, parent = [
+            simulated.bisection.known.log.of(loaded.contents[name] or "") for name in ("17", "16")
+        ]
+        fails = {probe.place for probe in culprit if probe.judgement is Judgement.BAD}
+        passes = {probe.place for probe in parent if probe.judgement is Judgement.GOOD}
+        assert fails & passes or min(len(fails), len(passes)) > 1, f"{seed}: not compared in one place"

@@ -5,13 +5,16 @@ installed can be read everywhere; the test's own folder is another, empty one at
 """
 
 import os
+import shlex
 import subprocess
 import sys
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 NETWORK = "10.77.0"
+_PROGRAM = (sys.executable, "-m")
 _SETTLE = "mount --make-rprivate / && ip link set lo up"
 
 
@@ -79,13 +82,16 @@ class Namespace:
 
 @dataclass
 class Farm:
-    """A scheduler of dask and hosts, one worker each. `folder` is empty at each host when it begins. Where it `stores`
-    builds, a server of S3 is beside the scheduler."""
+    """A scheduler of dask and hosts, one worker each. `folder` is empty at each host when it begins, and the worker's
+    home in it a disk of its own. Where it `stores` builds, a server of S3 is beside the scheduler. `settings` are
+    variables of scheduler and workers."""
 
     folder: Path
     names: tuple[str, ...]
     stores: bool = False
+    settings: Mapping[str, str] = field(default_factory=dict[str, str])
     middle: Namespace = field(init=False)
+    scheduler: "subprocess.Popen[bytes]" = field(init=False)
     hosts: dict[str, Namespace] = field(default_factory=dict[str, Namespace])
     started: "list[subprocess.Popen[bytes]]" = field(default_factory=list["subprocess.Popen[bytes]"])
 
@@ -98,8 +104,8 @@ class Farm:
         if self.stores:
             self._store()
         self.schedule()
-        for number, name in enumerate(self.names, 11):
-            self.add(name, number)
+        for name in self.names:
+            self.add(name)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -133,51 +139,48 @@ class Farm:
         make = "import urllib.request as u, sys; u.urlopen(u.Request(sys.argv[1], method='PUT'))"
         self.middle.run(sys.executable, "-c", make, f"{self.variables['AWS_ENDPOINT_URL']}/team")
 
-    def schedule(self) -> "subprocess.Popen[bytes]":
-        """Start a scheduler."""
-        return self._start(
-            self.middle, "scheduler", "--host", f"{NETWORK}.1", "--port", "8786", "--no-dashboard"
-        )
+    def schedule(self) -> None:
+        """Start the scheduler."""
+        options = ("--host", f"{NETWORK}.1", "--port", "8786", "--no-dashboard")
+        self.scheduler = self._start(self.middle.words(*_PROGRAM, "distributed.cli.dask_scheduler", *options))
 
-    def add(self, name: str, number: int) -> None:
-        """Start a host with a worker."""
+    def add(self, name: str) -> None:
+        """Start a host, one of `names`, with a worker. As where a machine looks after its services, the worker is
+        started again when it has ended, as it does when it loses the scheduler."""
+        home = self.folder / "home-of-host"
         empty = f"mount -t tmpfs -o size=64m none /tmp; mkdir -p {self.folder}"
         if not self.folder.is_relative_to("/tmp"):
             empty += f"; mount -t tmpfs -o size=64m none {self.folder}"
+        empty += f"; mkdir {home}; mount -t tmpfs -o size=64m none {home}"
         settle = f"{_SETTLE}; hostname {name}; {empty}"
         kinds = ("--net", "--mount", "--uts", "--pid", "--mount-proc")
         host = self.hosts[name] = Namespace.of(settle, *kinds)
         wire = ("ip", "link", "add", "name", f"to-{name}", "type", "veth", "peer", "name", "eth0")
         self.middle.run(*wire, "netns", str(host.pid))
         self.middle.run("ip", "link", "set", "dev", f"to-{name}", "master", "wire", "up")
-        host.run("ip", "address", "add", f"{NETWORK}.{number}/24", "dev", "eth0")
+        address = f"{NETWORK}.{11 + self.names.index(name)}/24"
+        host.run("ip", "address", "add", address, "dev", "eth0")
         host.run("ip", "link", "set", "eth0", "up")
-        options = (
-            "--nworkers",
-            "1",
-            "--nthreads",
-            "1",
-            "--no-dashboard",
-            "--local-directory",
-            str(self.folder / "dask"),
-        )
-        self._start(host, "worker", self.address, *options)
+        one = ("--nworkers", "1", "--nthreads", "1", "--no-dashboard")
+        folder = ("--local-directory", str(self.folder / "dask"))
+        worker = shlex.join([*_PROGRAM, "distributed.cli.dask_worker", self.address, *one, *folder])
+        self._start(host.words("sh", "-c", f"while :; do {worker}; done"))
 
-    def _start(self, where: Namespace, program: str, *options: str) -> "subprocess.Popen[bytes]":
+    def _start(self, words: list[str]) -> "subprocess.Popen[bytes]":
         variables = {
             **os.environ,
             **self.variables,
+            **self.settings,
             "DASK_DISTRIBUTED__LOGGING__DISTRIBUTED": "error",
             "PRECISION_BISECT_HOME": str(self.folder / "home-of-host"),
         }
-        words = where.words(sys.executable, "-m", f"distributed.cli.dask_{program}", *options)
         process = subprocess.Popen(words, stderr=subprocess.DEVNULL, env=variables)
         self.started.append(process)
         return process
 
     def kill(self, name: str) -> None:
-        """Cut a host's wire, as where its power is gone, and end all that runs there."""
-        self.cut(name)
+        """Take a host's wire away, as where its power is gone, and end all that runs there."""
+        self.middle.run("ip", "link", "delete", "dev", f"to-{name}")
         self.hosts.pop(name).end()
 
     def cut(self, name: str) -> None:
@@ -188,7 +191,11 @@ class Farm:
         """Mend a host's wire."""
         self.middle.run("ip", "link", "set", "dev", f"to-{name}", "up")
 
+    def folder_of(self, name: str) -> Path:
+        """The folder as a host sees it."""
+        return Path(f"/proc/{self.hosts[name].pid}/root") / str(self.folder).lstrip("/")
+
     def read(self, name: str, file: str) -> list[str]:
         """The words of a file in a host's folder; none where it is not there."""
-        path = Path(f"/proc/{self.hosts[name].pid}/root") / str(self.folder / file).lstrip("/")
+        path = self.folder_of(name) / file
         return path.read_text().split() if path.is_file() else []
