@@ -16,10 +16,11 @@ from sqlalchemy.orm import sessionmaker
 
 from ...runner.case.runtime_dir import freeze_runtime_dir
 from ...runner.errors import EndsError, UserError
-from ...runner.probe.farm.dask_engine import DaskEngine
+from ...runner.probe.farm.engines.dask_engine import DaskEngine
+from ...runner.probe.farm.engines.ray_engine import RayEngine
 from ...runner.probe.farm.farm import Farm
 from ...runner.probe.workers.ahead import AheadBuilder
-from ...runner.probe.workers.backends import Backend, scheduler_address
+from ...runner.probe.workers.backends import Backend, cluster_address
 from ...runner.probe.workers.pool import WorkerPool
 from ...runner.probe.workers.worker import Setup
 from ...runner.stack.checkout import checkout_root
@@ -261,17 +262,17 @@ def open_workers(
     stack: Stack, home: Home, *, jobs: int, backend: Backend, build_store: str | None = None
 ) -> WorkerPool | Farm:
     """Workers of a stack, to be entered. Here they share the cores of one machine."""
-    if backend == "dask":
-        open_engine = partial(DaskEngine, scheduler_address())
+    if backend != "loky":
+        open_engine = partial(DaskEngine if backend == "dask" else RayEngine, cluster_address(backend))
         return Farm(stack, home, jobs=jobs, open_engine=open_engine, build_store=build_store)
     setup = Setup(
         stack=stack,
         home=home,
         variables=dict(os.environ),
-        share=jobs if backend == "loky" else 1,
+        share=jobs,
         build_store=build_store,
     )
-    return WorkerPool(setup, jobs=jobs, backend=backend)
+    return WorkerPool(setup, jobs=jobs)
 
 
 def builds_ahead(
@@ -284,7 +285,7 @@ def builds_ahead(
     if options.backend != "loky" or undisturbed or not EnvironmentReader(stack).keeps_objects():
         return nullcontext()
     setup = Setup(stack=stack, home=home, variables=dict(os.environ), share=options.jobs)
-    return AheadBuilder(lambda: WorkerPool(setup, jobs=1, backend="loky"))
+    return AheadBuilder(lambda: WorkerPool(setup, jobs=1))
 
 
 def open_sessions(url: str) -> sessionmaker[DatabaseSession]:

@@ -1,10 +1,8 @@
-"""Where workers come from: processes of this machine and a cluster of ray by way of joblib, hosts of dask as tasks."""
+"""Where workers come from: processes of this machine by way of joblib's loky, or a cluster of dask or ray."""
 
-import contextlib
-import importlib
 import importlib.util
 import os
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from typing import Any, Literal
 
 import joblib  # pyright: ignore[reportMissingTypeStubs]
@@ -38,19 +36,17 @@ def check_backend(backend: Backend) -> None:
         )
 
 
-def scheduler_address() -> str:
-    """Where dask's scheduler is. Raises `UsageError`."""
-    check_backend("dask")
-    return os.environ[_ADDRESSES["dask"]]
+def cluster_address(backend: Literal["dask", "ray"]) -> str:
+    """Where a cluster is. Raises `UsageError`."""
+    check_backend(backend)
+    return os.environ[_ADDRESSES[backend]]
 
 
-def call_at_once(
-    backend: Backend, function: Callable[..., None], arguments: tuple[Any, ...], *, times: int
-) -> None:
-    """Call a function so many times at once, in as many workers, and wait for all. Raises what a call raises, or the
-    backend where it loses its workers."""
+def call_at_once(function: Callable[..., None], arguments: tuple[Any, ...], *, times: int) -> None:
+    """Call a function so many times at once, in as many processes, and wait for all. Raises what a call raises, or
+    loky where it loses a process."""
     parallel: Any = joblib.Parallel
-    with _configured(backend):
+    with joblib.parallel_config(backend="loky", initializer=belong_to, initargs=(os.getpid(),)):
         parallel(n_jobs=times, batch_size=1, pre_dispatch="all")([(function, arguments, {})] * times)
 
 
@@ -58,15 +54,3 @@ def end_own_processes() -> None:
     """Loky keeps its processes for calls to come: there are none."""
     own: Any = loky
     own.get_reusable_executor(reuse=True).shutdown(wait=True, kill_workers=True)
-
-
-@contextlib.contextmanager
-def _configured(backend: Backend) -> Generator[None]:
-    if backend == "ray":
-        ray: Any = importlib.import_module("ray.util.joblib")
-        ray.register_ray()
-        with joblib.parallel_config(backend="ray"):
-            yield
-        return
-    with joblib.parallel_config(backend="loky", initializer=belong_to, initargs=(os.getpid(),)):
-        yield

@@ -1,4 +1,4 @@
-"""Workers of one file system: joblib starts their loops, and each connects back to take probes.
+"""Workers of this machine: joblib starts their loops, and each connects back to take probes.
 
 What a worker was at when it died is told, and its loop is started again; nothing of a probe counts until its result
 has arrived here. When this process ends, in whatever way, every connection ends, and with it every probe.
@@ -20,8 +20,8 @@ from typing import Any, Self, cast
 
 from ...errors import UserError
 from ..records import ProbeRequest
-from .backends import Backend, call_at_once, check_backend, end_own_processes
-from .worker import Activity, Address, Cancel, Done, Failed, Make, Setup, Stop, notice_lost_machines, work
+from .backends import call_at_once, end_own_processes
+from .worker import Activity, Cancel, Done, Failed, Make, Setup, Stop, work
 
 _MOST_LOSSES = 3
 """So many workers lost in one probe, or all workers so many times before any finished one, are no accident."""
@@ -84,10 +84,9 @@ Event = Activity | Done | Lost | MadeAgain
 class WorkerPool:
     """`jobs` workers that make probes of one stack. All methods are for one thread."""
 
-    def __init__(self, setup: Setup, *, jobs: int, backend: Backend) -> None:
+    def __init__(self, setup: Setup, *, jobs: int) -> None:
         self._setup = setup
         self.jobs = jobs
-        self._backend: Backend = backend
         self._key = secrets.token_bytes(32)
         self._inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._probes: dict[int, ProbeRequest] = {}
@@ -99,20 +98,9 @@ class WorkerPool:
         self._closing = threading.Event()
 
     def __enter__(self) -> Self:
-        """Start the workers.
-
-        Raises:
-            UserError: the backend is not there.
-        """
-        check_backend(self._backend)
-        local = self._backend == "loky"
-        self._listener = (
-            Listener(family="AF_UNIX", authkey=self._key)
-            if local
-            else Listener(("0.0.0.0", 0), authkey=self._key)
-        )
-        bound = self._listener.address
-        address = bound if isinstance(bound, str) else (_own_address(), bound[1])
+        """Start the workers."""
+        self._listener = Listener(family="AF_UNIX", authkey=self._key)
+        address = cast(str, self._listener.address)
         self._acceptor = threading.Thread(target=self._accept, daemon=True)
         self._loops = threading.Thread(target=self._run_loops, args=(address,), daemon=True)
         self._acceptor.start()
@@ -134,9 +122,8 @@ class WorkerPool:
                     self._workers.append(message.worker)
         for worker in self._workers:
             _send(worker, Stop())
-        # A cluster may have lost the machines whose answer this waits for; nothing of it counts any more.
-        self._loops.join(timeout=None if self._backend == "loky" else _FAREWELL)
-        if self._backend == "loky" and self.jobs > 1:
+        self._loops.join()
+        if self.jobs > 1:
             end_own_processes()
 
     def begin(self, request: ProbeRequest) -> int:
@@ -234,15 +221,13 @@ class WorkerPool:
         self._barren_ends += 1
         if self._barren_ends == _MOST_LOSSES:
             raise UserError(
-                f"--backend {self._backend}: expected workers, found that they end before any finishes a probe: "
-                f"{type(error).__name__}: {error}"
+                f"expected workers, found that they end before any finishes a probe: {type(error).__name__}: {error}"
             ) from error
 
     def _accept(self) -> None:
         while not self._closing.is_set():
             try:
                 connection = self._listener.accept()
-                notice_lost_machines(connection)
                 connection.send(self._setup)
             except (OSError, EOFError, AuthenticationError):
                 continue  # somebody else, or a worker that died at once
@@ -257,12 +242,12 @@ class WorkerPool:
                 self._inbox.put(_Finished(worker, message) if isinstance(message, Done) else message)
         self._inbox.put(_Left(worker))
 
-    def _run_loops(self, address: Address) -> None:
+    def _run_loops(self, address: str) -> None:
         """Keep the workers running. On loky one that dies takes the others with it."""
         while not self._closing.is_set():
             error: BaseException | None = None
             try:
-                call_at_once(self._backend, work, (address, self._key), times=self.jobs)
+                call_at_once(work, (address, self._key), times=self.jobs)
             except BaseException as raised:
                 error = raised
             if not self._closing.is_set():
@@ -278,17 +263,5 @@ def _send(worker: _Worker, message: object) -> None:
 
 def _wake(listener: Listener) -> None:
     """Connect to a listener, so that the thread that waits there looks whether the pool is closing."""
-    address = listener.address
-    family = socket.AF_UNIX if isinstance(address, str) else socket.AF_INET
-    with socket.socket(family) as caller, contextlib.suppress(OSError):
-        caller.connect(address)
-
-
-def _own_address() -> str:
-    """The address by which other machines reach this one. Nothing is sent: the kernel is asked for the route."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect(("192.0.2.1", 9))
-        except OSError:
-            return "127.0.0.1"
-        return cast(str, probe.getsockname()[0])
+    with socket.socket(socket.AF_UNIX) as caller, contextlib.suppress(OSError):
+        caller.connect(listener.address)

@@ -7,7 +7,6 @@ the end of the connection included, puts an end to that probe and to all its pro
 import contextlib
 import os
 import signal
-import socket
 import threading
 import time
 import traceback
@@ -26,19 +25,13 @@ from ...workspace.workspace import Workspace
 from ..probe import Prober
 from ..records import ProbeRequest, ProbeResult
 
-_SILENCE = 30
-"""Seconds after which a silent machine is asked whether it lives."""
-
 _WATCH = 0.5
 """Seconds between two looks whether the driver lives."""
-
-Address = str | tuple[str, int]
-"""A socket's path, or host and port."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Setup:
-    """What a worker is told first. `share` is how many workers its machine's cores are for, `build_store` the URL of
+    """What a worker is told first. `share` is how many workers the machine's cores are for, `build_store` the URL of
     builds that machines share."""
 
     stack: Stack
@@ -105,13 +98,12 @@ def belong_to(driver: int) -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def work(address: Address, key: bytes) -> None:
+def work(address: str, key: bytes) -> None:
     """Connect to the driver and serve it until it says so, or is gone."""
     try:
         connection = Client(address, authkey=key)
     except (OSError, EOFError, AuthenticationError):
         return  # the driver is gone already
-    notice_lost_machines(connection)
     with connection, contextlib.suppress(EOFError, ConnectionError):
         _serve(connection)
 
@@ -152,12 +144,3 @@ def _serve(connection: "Connection[Any, Any]") -> None:
         connection.send(Failed(str(error), expected=True))
     except Exception:
         connection.send(Failed(traceback.format_exc(), expected=False))
-
-
-def notice_lost_machines(connection: "Connection[Any, Any]") -> None:
-    """Have the kernel ask whether the other machine is still there: one that lost its power says nothing."""
-    with socket.socket(fileno=os.dup(connection.fileno())) as end:
-        if end.family is socket.AF_INET:
-            end.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-            end.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _SILENCE)
-            end.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, _SILENCE)

@@ -158,13 +158,20 @@ class Farm:
         wire = ("ip", "link", "add", "name", f"to-{name}", "type", "veth", "peer", "name", "eth0")
         self.middle.run(*wire, "netns", str(host.pid))
         self.middle.run("ip", "link", "set", "dev", f"to-{name}", "master", "wire", "up")
-        address = f"{NETWORK}.{11 + self.names.index(name)}/24"
-        host.run("ip", "address", "add", address, "dev", "eth0")
+        host.run("ip", "address", "add", f"{self.address_of(name)}/24", "dev", "eth0")
         host.run("ip", "link", "set", "eth0", "up")
+        self.work(name)
+
+    def address_of(self, name: str) -> str:
+        """A host's address in the network."""
+        return f"{NETWORK}.{11 + self.names.index(name)}"
+
+    def work(self, name: str) -> None:
+        """Start a host's worker."""
         one = ("--nworkers", "1", "--nthreads", "1", "--no-dashboard")
         folder = ("--local-directory", str(self.folder / "dask"))
         worker = shlex.join([*_PROGRAM, "distributed.cli.dask_worker", self.address, *one, *folder])
-        self._start(host.words("sh", "-c", f"while :; do {worker}; done"))
+        self._start(self.hosts[name].words("sh", "-c", f"while :; do {worker}; done"))
 
     def _start(self, words: list[str]) -> "subprocess.Popen[bytes]":
         variables = {

@@ -231,25 +231,6 @@ def test_a_cluster_of_processes_one_of_which_is_killed(
 
 
 @pytest.mark.long
-def test_a_ray_cluster(make: Callable[..., SlowLine], tmp_path: Path) -> None:
-    pytest.importorskip("ray", reason="ray is not installed: pip install 'precision-bisect[ray]'")
-    line = make()
-    ray = [sys.executable, "-m", "ray.scripts.scripts"]
-    subprocess.run(
-        [*ray, "start", "--head", "--port", "0", "--num-cpus", "2", "--include-dashboard", "false"],
-        check=True,
-        stdout=subprocess.DEVNULL,
-    )
-    try:
-        line.variables["RAY_ADDRESS"] = "auto"
-        done = line.run(*line.arguments, "--jobs", "2", "--backend", "ray")
-    finally:
-        subprocess.run([*ray, "stop", "--force"], check=True, stdout=subprocess.DEVNULL)
-    assert done.returncode == 0, done.stderr
-    line.check()
-
-
-@pytest.mark.long
 def test_two_workers_and_a_store_on_postgresql(make: Callable[..., SlowLine]) -> None:
     if postgresql.programs() is None:
         pytest.skip(postgresql.ABSENT)

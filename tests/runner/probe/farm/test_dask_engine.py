@@ -1,24 +1,24 @@
 """The engine of dask, with a scheduler and one worker in this process."""
 
 import logging
-import queue
 import shutil
 import subprocess
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from precision_bisect.runner.errors import UserError
-from precision_bisect.runner.probe.farm.dask_engine import DaskEngine
 from precision_bisect.runner.probe.farm.delivery import Delivery
-from precision_bisect.runner.probe.farm.engine import Began, Ended, Lacks, LostPlaceError, Says, Told
+from precision_bisect.runner.probe.farm.engine import Began, Ended, LostPlaceError, Says
+from precision_bisect.runner.probe.farm.engines.dask_engine import DaskEngine
 from precision_bisect.runner.probe.farm.host import lacking
 from precision_bisect.runner.probe.farm.making import MadeProbe
 from precision_bisect.runner.probe.farm.parcel import ParcelMaker
 from precision_bisect.store.vocabulary import Judgement
+from tests.runner.probe.farm.engine_driver import EngineDriver
 from tests.runner.small_stack import SmallStack
 
 dask: Any = pytest.importorskip("dask", reason="dask is not installed")
@@ -44,42 +44,21 @@ def make_cluster(host: str) -> Generator[str]:
         yield cluster.scheduler_address
 
 
-class Driver:
-    """An engine, and what it has told."""
-
-    def __init__(self, address: str, small: SmallStack) -> None:
-        self.told: queue.SimpleQueue[Told] = queue.SimpleQueue()
-        self.engine = DaskEngine(address, self.told.put)
-        self.parcels = ParcelMaker(small.stack(), small.workspace(), small.folder / "packed")
-
-    def start(self, small: SmallStack, key: str, **resources: float) -> None:
-        parcel = self.parcels.parcel(small.request())
-        self.engine.start(key, parcel, resources=resources, avoid=frozenset())
-
-    def until(self, wanted: Callable[[Told], bool]) -> Told:
-        while not wanted(told := self.told.get(timeout=60)):
-            pass
-        return told
-
-    def deliver(self, small: SmallStack) -> str:
-        """Send what the host lacks; its place."""
-        lacks = self.until(lambda told: isinstance(told, Lacks))
-        assert isinstance(lacks, Lacks)
-        Delivery(self.engine, self.parcels).send(self.parcels.parcel(small.request()), lacks.place)
-        return lacks.place
+def open_driver(address: str, small: SmallStack) -> EngineDriver:
+    return EngineDriver(lambda tell: DaskEngine(address, tell), small)
 
 
 def test_a_task_tells_what_it_does_and_is_found_by_the_driver_that_comes_after(
     address: str, small: SmallStack
 ) -> None:
-    first = Driver(address, small)
+    first = open_driver(address, small)
     first.start(small, "key")
     began = first.until(lambda told: isinstance(told, Began))
     place = first.deliver(small)
     assert began == Began("key", place)
     first.until(lambda told: isinstance(told, Says) and told.text == "running")
     first.engine.close()
-    second = Driver(address, small)
+    second = open_driver(address, small)
     second.start(small, "key")
     ended = second.until(lambda told: isinstance(told, Ended))
     assert isinstance(ended, Ended)
@@ -114,7 +93,7 @@ def test_another_scheduler_at_the_same_address_is_heard_too(
     logger.addHandler(log)
     with cluster_of_one() as cluster, dask.config.set({"distributed.comm.timeouts.connect": "1s"}):
         address: str = cluster.scheduler_address
-        driver = Driver(address, small)
+        driver = open_driver(address, small)
         driver.start(small, "first")
         driver.until(lambda told: isinstance(told, Began))
     driver.until(lambda told: told == Ended("first", "", None))
@@ -175,7 +154,7 @@ def test_a_certificate_that_is_refused_is_told(tmp_path: Path) -> None:
 def test_certificates_of_dask_secure_all_that_travels(small: SmallStack, tmp_path: Path, host: str) -> None:
     with dask.config.set(certified(tmp_path / "tls")), secured_cluster(1) as cluster:
         assert cluster.scheduler_address.startswith("tls://")
-        driver = Driver(cluster.scheduler_address, small)
+        driver = open_driver(cluster.scheduler_address, small)
         driver.start(small, "key")
         driver.deliver(small)
         ended = driver.until(lambda told: isinstance(told, Ended))
@@ -187,7 +166,7 @@ def test_certificates_of_dask_secure_all_that_travels(small: SmallStack, tmp_pat
 
 def test_a_stopped_task_ends_and_is_not_heard_of(address: str, small: SmallStack) -> None:
     small.case = {"command": ["sleep", "600"]}
-    driver = Driver(address, small)
+    driver = open_driver(address, small)
     driver.start(small, "first")
     driver.deliver(small)
     driver.until(lambda told: isinstance(told, Says) and told.text == "running")
@@ -202,14 +181,14 @@ def test_a_stopped_task_ends_and_is_not_heard_of(address: str, small: SmallStack
 
 
 def test_a_board_that_no_worker_has_is_asked_for_at_once(address: str, small: SmallStack) -> None:
-    driver = Driver(address, small)
+    driver = open_driver(address, small)
     with pytest.raises(UserError, match="expected a worker with a board a2a3, found none among 1"):
         driver.start(small, "key", a2a3=1)
     driver.engine.close()
 
 
 def test_a_worker_that_is_gone_is_told_so(address: str, small: SmallStack) -> None:
-    driver = Driver(address, small)
+    driver = open_driver(address, small)
     impatient = dask.config.set({"distributed.comm.timeouts.connect": "1s"})
     with impatient, pytest.raises(LostPlaceError):
         driver.engine.ask("tcp://127.0.0.1:9", lacking, driver.parcels.parcel(small.request()))

@@ -36,7 +36,7 @@ def make_told(small: SmallStack) -> Path:
 
 def ahead_of(small: SmallStack) -> AheadBuilder:
     setup = Setup(stack=small.stack(), home=small.home, variables=dict(os.environ), share=1)
-    return AheadBuilder(lambda: WorkerPool(setup, jobs=1, backend="loky"))
+    return AheadBuilder(lambda: WorkerPool(setup, jobs=1))
 
 
 def begun(told: Path) -> tuple[psutil.Process, int]:

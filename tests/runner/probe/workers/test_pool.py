@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from precision_bisect.runner.errors import UserError
-from precision_bisect.runner.probe.workers.backends import check_backend
+from precision_bisect.runner.probe.workers.backends import Backend, check_backend
 from precision_bisect.runner.probe.workers.pool import Event, Lost, WorkerPool
 from precision_bisect.runner.probe.workers.worker import Activity, Done, Setup, work
 from precision_bisect.store.vocabulary import Judgement
@@ -20,7 +20,7 @@ from tests.runner.small_stack import SmallStack
 def make_pool(small: SmallStack) -> Generator[WorkerPool]:
     script = f"test -e {small.folder}/go || sleep 600; grep -q good {{tool}}/tool.txt && echo RIGHT"
     small.case = {"command": ["sh", "-c", script]}
-    with WorkerPool(setup_of(small), jobs=1, backend="loky") as pool:
+    with WorkerPool(setup_of(small), jobs=1) as pool:
         yield pool
 
 
@@ -58,7 +58,7 @@ def test_a_probe_is_made_and_another_one_cancelled(pool: WorkerPool, small: Smal
 @pytest.mark.long
 def test_the_probe_of_a_killed_worker_is_told_as_lost(small: SmallStack) -> None:
     small.case = {"command": ["sh", "-c", f"test -e {small.folder}/go || sleep 600; echo RIGHT"]}
-    with WorkerPool(setup_of(small), jobs=2, backend="loky") as pool:
+    with WorkerPool(setup_of(small), jobs=2) as pool:
         number = pool.begin(small.request())
         until_running(pool)
         for child in psutil.Process().children():
@@ -79,7 +79,7 @@ def test_a_probe_that_no_worker_can_make_is_the_users_error(small: SmallStack) -
     setup = setup_of(small)
     request = small.request()
     (small.folder / "tool").rename(small.folder / "gone")
-    with WorkerPool(setup, jobs=1, backend="loky") as pool:
+    with WorkerPool(setup, jobs=1) as pool:
         pool.begin(request)
         with pytest.raises(UserError, match="tool"):
             until(pool, Done)
@@ -91,15 +91,15 @@ def test_a_worker_whose_driver_is_gone_ends_by_itself(tmp_path: Path) -> None:
     assert time.monotonic() - begun < 30
 
 
-def test_a_backend_without_its_cluster_is_refused(small: SmallStack, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("DASK_SCHEDULER_ADDRESS", raising=False)
-    with pytest.raises(UserError, match="--backend dask"):
-        check_backend("dask")
-    with (
-        pytest.raises(UserError, match="--backend dask"),
-        WorkerPool(setup_of(small), jobs=1, backend="dask"),
-    ):
-        pass
+@pytest.mark.parametrize(
+    ("backend", "variable"), [("dask", "DASK_SCHEDULER_ADDRESS"), ("ray", "RAY_ADDRESS")]
+)
+def test_a_backend_without_its_cluster_is_refused(
+    backend: Backend, variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(variable, raising=False)
+    with pytest.raises(UserError, match=f"--backend {backend}"):
+        check_backend(backend)
 
 
 def test_a_probe_is_made_elsewhere_than_in_the_places_that_it_avoids(small: SmallStack) -> None:
@@ -112,7 +112,7 @@ def test_a_probe_is_made_elsewhere_than_in_the_places_that_it_avoids(small: Smal
         assert done.result is not None
         return done.result.place
 
-    with WorkerPool(setup_of(small), jobs=2, backend="loky") as pool:
+    with WorkerPool(setup_of(small), jobs=2) as pool:
         first = place_of(pool, frozenset())
         second = place_of(pool, frozenset({first}))
         assert second != first

@@ -17,12 +17,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
-from ...errors import UserError
-from ...process.interrupt import Interrupt, InterruptedWorkError
-from ...workspace.home import Home, user_home
-from .engine import Began, Ended, Lacks, LostPlaceError, Says, Told
-from .making import HostMachine, MadeProbe
-from .parcel import ProbeParcel
+from ....errors import UserError
+from ....process.interrupt import Interrupt, InterruptedWorkError
+from ....workspace.home import Home, user_home
+from ..engine import Began, Ended, Lacks, LostPlaceError, Says, Told
+from ..making import HostMachine, MadeProbe
+from ..parcel import ProbeParcel
 
 _TOPIC = "precision-bisect"
 _PATIENCE = 300.0

@@ -1,0 +1,378 @@
+"""Probes on ray: each is an actor, which ray places by resources and which outlives the driver, found by its key.
+
+A driver asks the actor what has happened, and has an actor of its own at each host for whatever else it asks there.
+Who may connect to whom is as ray is configured: its nodes reach each other and the driver.
+"""
+
+import contextlib
+import importlib
+import os
+import signal
+import socket
+import threading
+import time
+import traceback
+from collections.abc import Callable, Generator, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
+from urllib.parse import urlsplit
+
+import psutil
+
+from ....errors import UserError
+from ....process.interrupt import Interrupt, InterruptedWorkError
+from ....workspace.home import Home, user_home
+from ..engine import Began, Ended, Lacks, LostPlaceError, Says, Told
+from ..making import HostMachine, MadeProbe
+from ..parcel import ProbeParcel
+
+_NAMESPACE = "precision-bisect"
+_LOOK = 0.5
+"""Seconds between two looks whether the driver lets go of the cluster."""
+_NODES = 5.0
+"""Seconds between two looks at the cluster's nodes."""
+_ANSWER = 5.0
+"""Seconds after which an actor answers, also where nothing has happened."""
+_CALL = 10.0
+"""Seconds in which a cluster has to answer."""
+_FAREWELL = 10.0
+"""Seconds that a probe gets to stop by itself."""
+_ABANDONED = 900.0
+"""Seconds after which the actor of a probe that has ended gives its place up, where no driver asks for it."""
+_AT_ONCE = 8
+"""Calls that an actor answers beside each other."""
+
+_Result = TypeVar("_Result")
+_Arguments = ParamSpec("_Arguments")
+
+
+@dataclass(frozen=True)
+class _Question:
+    """What an actor was asked: what has happened after the first `seen` that it told."""
+
+    key: str
+    actor: Any
+    seen: int
+
+
+@dataclass(frozen=True)
+class _Elsewhere:
+    """Where a probe that has not begun may be made: at nodes that have the resources, none of which is at `avoid`."""
+
+    resources: frozenset[str]
+    avoid: frozenset[str]
+
+
+class RayEngine:
+    """An `Engine` of a running cluster that this machine belongs to, by the address of its head.
+
+    Ray's functions connect anew, and wait, where one is called after the driver has let go: none is, see `_inside`.
+    """
+
+    def __init__(self, address: str, tell: Callable[[Told], None]) -> None:
+        """Connect. Raises `UserError`."""
+        self._ray: Any = importlib.import_module("ray")
+        self._address = address
+        self._tell = tell
+        self._actors: dict[str, Any] = {}
+        """Those of the probes that are wanted, by key."""
+        self._questions: dict[Any, _Question] = {}
+        """By the reference of the answer."""
+        self._elsewhere: dict[str, _Elsewhere] = {}
+        self._begun: set[str] = set()
+        self._hosts: dict[str, Any] = {}
+        """Actors that answer what is asked beside probes, by place."""
+        self._checked: set[str] = set()
+        self._closing = threading.Event()
+        self._change = threading.Condition()
+        self._callers = 0
+        self._connect()
+        self._listener = threading.Thread(target=self._listen, daemon=True)
+        self._listener.start()
+
+    def _connect(self) -> None:
+        handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            _call(self._address)
+            self._ray.init(
+                address=self._address, namespace=_NAMESPACE, log_to_driver=False, logging_level="ERROR"
+            )
+        except (OSError, RuntimeError, ValueError) as error:
+            raise UserError(
+                f"{self._address}: expected a cluster of ray, found none that lets this machine in: {error}; start it, "
+                "or correct $RAY_ADDRESS (HOST:PORT), $RAY_AUTH_MODE and $RAY_AUTH_TOKEN"
+            ) from error
+        finally:
+            # Ray has the driver exit at once where it is told to end: what it has begun would go on.
+            if threading.current_thread() is threading.main_thread():
+                for number, handler in handlers.items():
+                    signal.signal(number, handler)
+
+    @contextlib.contextmanager
+    def _inside(self) -> Generator[None]:
+        """To be held while ray is called. Raises `LostPlaceError` once the driver lets go."""
+        with self._change:
+            if self._closing.is_set():
+                raise LostPlaceError("the driver has let go of ray")
+            self._callers += 1
+        try:
+            yield
+        finally:
+            with self._change:
+                self._callers -= 1
+                self._change.notify_all()
+
+    def start(
+        self,
+        key: str,
+        parcel: ProbeParcel,
+        *,
+        resources: Mapping[str, float],
+        avoid: frozenset[str],
+    ) -> None:
+        """Have a probe made. Raises `UserError` where no node has the resources."""
+        with self._inside():
+            self._check(resources)
+            options: dict[str, Any] = {
+                "name": key,
+                "lifetime": "detached",
+                "get_if_exists": True,
+                "num_cpus": 1,
+                "resources": dict(resources),
+                "max_concurrency": _AT_ONCE,
+            }
+            elsewhere = _Elsewhere(frozenset(["CPU", *resources]), avoid)
+            if avoid and self._is_possible(elsewhere):
+                nodes = ",".join(sorted(map(_node, avoid)))
+                options["label_selector"] = {"ray.io/node-id": f"!in({nodes})"}
+                self._elsewhere[key] = elsewhere
+            actor = self._ray.remote(ProbeActor).options(**options).remote(key, parcel)
+            self._actors[key] = actor
+            self._question(_Question(key, actor, 0))
+
+    def _nodes(self) -> list[Mapping[str, Any]]:
+        return [node for node in self._ray.nodes() if node["Alive"]]
+
+    def _check(self, resources: Iterable[str]) -> None:
+        """Raises `UserError` where a resource is asked for the first time, and no node has it."""
+        for name in {*resources} - self._checked:
+            nodes = self._nodes()
+            if not any(name in node["Resources"] for node in nodes):
+                raise UserError(
+                    f"{self._address}: expected a node with a board {name}, found none among {len(nodes)}; start one "
+                    f"where the board is: ray start ... --resources '{{\"{name}\": 1}}'"
+                )
+            self._checked.add(name)
+
+    def _is_possible(self, elsewhere: _Elsewhere) -> bool:
+        avoided = {_node(place) for place in elsewhere.avoid}
+        return any(
+            node["NodeID"] not in avoided and elsewhere.resources <= node["Resources"].keys()
+            for node in self._nodes()
+        )
+
+    def _question(self, question: _Question) -> None:
+        self._questions[question.actor.told.remote(question.seen)] = question
+
+    def _listen(self) -> None:
+        """Hear what actors answer. This is the only thread that does."""
+        try:
+            self._hear_all()
+        except Exception:
+            trouble = RuntimeError(traceback.format_exc())
+            for key in [*self._actors]:
+                self._tell(Ended(key, "the driver", trouble))
+
+    def _hear_all(self) -> None:
+        looked = time.monotonic()
+        while not self._closing.is_set():
+            asked = [*self._questions]
+            if asked:
+                for answer in self._ray.wait(asked, timeout=_LOOK)[0]:
+                    self._hear(answer, self._questions.pop(answer))
+            else:
+                self._closing.wait(_LOOK)
+            if self._elsewhere and time.monotonic() - looked > _NODES:
+                looked = time.monotonic()
+                self._look_elsewhere()
+
+    def _hear(self, answer: Any, question: _Question) -> None:
+        key = question.key
+        try:
+            told = cast(list[Told], self._ray.get(answer))
+        except self._ray.exceptions.RayError as error:
+            told = [Ended(key, "a node of the cluster", _reason(error))]
+        for each in told:
+            if self._actors.get(key) is not question.actor:
+                return  # it was stopped
+            self._elsewhere.pop(key, None)
+            self._begun.add(key)
+            self._tell(each)
+        if not any(isinstance(each, Ended) for each in told):
+            self._question(_Question(key, question.actor, question.seen + len(told)))
+
+    def _look_elsewhere(self) -> None:
+        """Give up those whose only nodes are gone: ray would wait for them."""
+        for key, elsewhere in [*self._elsewhere.items()]:
+            if not self._is_possible(elsewhere) and self._elsewhere.pop(key, None) is not None:
+                self._tell(Ended(key, "", None))
+
+    def stop(self, key: str) -> None:
+        """Stop a probe, wherever it is."""
+        self._end(key, patience=_FAREWELL if key in self._begun else 0)
+
+    def release(self, key: str) -> None:
+        """Let another probe have the place."""
+        self._end(key, patience=0)
+
+    def _end(self, key: str, *, patience: float) -> None:
+        self._elsewhere.pop(key, None)
+        self._begun.discard(key)
+        actor = self._actors.pop(key, None)
+        with contextlib.suppress(LostPlaceError, self._ray.exceptions.RayError):
+            if actor is not None:
+                with self._inside():
+                    if patience:
+                        self._ray.wait([actor.stop.remote()], timeout=patience)
+                    self._ray.kill(actor)
+
+    def ask(
+        self,
+        place: str,
+        function: Callable[Concatenate[Home, _Arguments], _Result],
+        *arguments: _Arguments.args,
+        **named: _Arguments.kwargs,
+    ) -> _Result:
+        """Call a function at a node. Raises `LostPlaceError` where that is gone."""
+        with self._inside():
+            host = self._host(place)
+            try:
+                answer = host.call.remote(function, arguments, named)
+                while not self._ray.wait([answer], timeout=_LOOK)[0]:
+                    if self._closing.is_set():
+                        raise LostPlaceError(f"{place}: the driver lets go of ray")
+                return cast(_Result, self._ray.get(answer))
+            except self._ray.exceptions.RayTaskError as error:
+                if isinstance(error.cause, UserError):
+                    raise error.cause from error
+                raise LostPlaceError(f"{place}: {error}") from error
+            except self._ray.exceptions.RayError as error:
+                with self._change:
+                    if self._hosts.get(place) is host:
+                        del self._hosts[place]
+                raise LostPlaceError(f"{place}: {error}") from error
+
+    def _host(self, place: str) -> Any:
+        """The actor at a place that ends with this driver."""
+        strategies: Any = importlib.import_module("ray.util.scheduling_strategies")
+        with self._change:
+            if place not in self._hosts:
+                there = strategies.NodeAffinitySchedulingStrategy(node_id=_node(place), soft=False)
+                actor = self._ray.remote(HostActor)
+                options = {"num_cpus": 0, "max_concurrency": _AT_ONCE, "scheduling_strategy": there}
+                self._hosts[place] = actor.options(**options).remote()
+            return self._hosts[place]
+
+    def close(self) -> None:
+        """Let go of the cluster."""
+        with self._change:
+            self._closing.set()
+            self._change.wait_for(lambda: self._callers == 0)
+        self._listener.join()
+        self._ray.shutdown()
+
+
+def _call(address: str) -> None:
+    """Look whether somebody answers: ray itself waits for minutes. Raises `OSError` and `ValueError`."""
+    where = urlsplit(f"//{address}")
+    socket.create_connection((where.hostname or "", where.port or 0), timeout=_CALL).close()
+
+
+def _node(place: str) -> str:
+    """Ray's name of the node at a place."""
+    return place.rpartition(" ")[2]
+
+
+def _reason(error: Any) -> Exception | None:
+    """Why no actor answers; None where it was lost, with its node or alone."""
+    if not getattr(error, "actor_init_failed", False):
+        return None
+    return UserError(f"expected nodes with precision-bisect installed, found one without: {error}")
+
+
+class ProbeActor:
+    """A probe at a node. Its methods are called beside each other."""
+
+    def __init__(self, key: str, parcel: ProbeParcel) -> None:
+        """Begin it."""
+        ray: Any = importlib.import_module("ray")
+        node: str = ray.get_runtime_context().get_node_id()
+        (resources,) = (each["Resources"] for each in ray.nodes() if each["NodeID"] == node)
+        self._key = key
+        self._place = f"{socket.gethostname()} {node}"
+        self._share = max(1, int(resources.get("CPU", 1)))
+        self._told: list[Told] = []
+        self._news = threading.Condition()
+        self._asked = time.monotonic()
+        self._stop, self._stopping = os.pipe()
+        threading.Thread(target=self._make, args=(parcel,), daemon=True).start()
+
+    def _make(self, parcel: ProbeParcel) -> None:
+        self._tell(Began(self._key, self._place))
+        self._tell(Ended(self._key, self._place, self._made(parcel)))
+        with self._news:
+            while (left := self._asked + _ABANDONED - time.monotonic()) > 0:
+                self._news.wait(left)
+        os._exit(0)
+
+    def _made(self, parcel: ProbeParcel) -> MadeProbe | Exception | None:
+        """The probe; None where it was stopped, or why it cannot be made here."""
+        try:
+            with os.fdopen(self._stop, "rb") as stopped:
+                return HostMachine(home=user_home(), variables=_variables(), share=self._share).make(
+                    self._key,
+                    parcel,
+                    on_lack=lambda: self._tell(Lacks(self._key, self._place)),
+                    on_activity=lambda slot, text: self._tell(Says(self._key, self._place, slot, text)),
+                    interrupt=Interrupt(stopped),
+                )
+        except InterruptedWorkError:
+            return None
+        except UserError as error:
+            return error
+        except Exception:
+            return RuntimeError(traceback.format_exc())
+
+    def _tell(self, told: Told) -> None:
+        with self._news:
+            self._told.append(told)
+            self._news.notify_all()
+
+    def told(self, seen: int) -> list[Told]:
+        """What has happened after the first `seen`; waits for it a while."""
+        with self._news:
+            self._asked = time.monotonic()
+            self._news.wait_for(lambda: len(self._told) > seen, timeout=_ANSWER)
+            return self._told[seen:]
+
+    def stop(self) -> None:
+        """Stop the probe, and wait until it has."""
+        os.write(self._stopping, b".")
+        with self._news:
+            self._news.wait_for(lambda: any(isinstance(each, Ended) for each in self._told))
+
+
+class HostActor:
+    """A node, for what its driver asks beside probes."""
+
+    def call(
+        self, function: Callable[..., object], arguments: tuple[object, ...], named: Mapping[str, object]
+    ) -> object:
+        """Call a function with the node's home."""
+        return function(user_home(), *arguments, **named)
+
+
+def _variables() -> dict[str, str]:
+    """What commands inherit at a node: the variables that ray was started with there, but for its own."""
+    started = psutil.Process(os.getppid()).environ()
+    return {name: text for name, text in started.items() if not name.startswith("RAY_")}
