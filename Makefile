@@ -30,7 +30,7 @@ export PIP_NO_INPUT = 1
 # Or each process of the tests would compile all it imports anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: install uninstall demo test test-all lint bench-search bench-tensors bench-localize bench-reduce bench-overhead bench-site clean
+.PHONY: install uninstall demo test test-all lint bench-search bench-tensors bench-localize bench-reduce bench-overhead bench-farm bench-site clean
 
 # torch first and from the constraints: a looser request elsewhere would bring gigabytes of CUDA.
 $(INSTALLED): $(ROOT)/pyproject.toml $(ROOT)/constraints.txt
@@ -106,6 +106,9 @@ bench-reduce: $(DEV_INSTALLED)
 
 bench-overhead: $(DEV_INSTALLED)
 	cd $(ROOT) && OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.overhead
+
+bench-farm: $(DEV_INSTALLED)
+	cd $(ROOT) && $(BIN)/python -m benchmarks.farm
 
 bench-site: $(DEV_INSTALLED)
 	cd $(ROOT) && $(BIN)/python -m benchmarks.site

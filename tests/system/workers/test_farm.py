@@ -102,3 +102,22 @@ def test_a_host_without_power_costs_its_run_alone(
     _, err = process.communicate()
     assert process.returncode == 0, err
     line.check()
+
+
+@pytest.mark.long
+def test_links_that_are_cut_for_a_minute_cost_nothing_that_counts(
+    farm: namespaces.Farm, make: Callable[..., SlowLine]
+) -> None:
+    """A minute is longer than dask bears silence: it gives the workers up, and they themselves."""
+    line = make(commits=64)
+    process = start(farm, line, *line.arguments, "--jobs", "3", "--backend", "dask")
+    wait_for_a_run(process, 4)
+    for name in farm.names:
+        farm.cut(name)
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.communicate(timeout=60)
+    for name in farm.names:
+        farm.restore(name)
+    _, err = process.communicate()
+    assert process.returncode == 0, err
+    line.check()
