@@ -66,7 +66,9 @@ class Bisection:
     known: Known
     state: BisectionState
     broken: frozenset[str] = frozenset()
-    """The places that show the same, whatever commit runs there, as far as it was told."""
+    """The places that show the same, whatever commit runs there."""
+    told: frozenset[str] = frozenset()
+    """Those of which that was told; later runs may have acquitted some since."""
 
     @classmethod
     def start(
@@ -113,8 +115,8 @@ class Bisection:
                     update={"broken_places": places}
                 )
             broken = self._broken(state, around)
-            told = tuple(_told_broken(self.known.log, place) for place in sorted(broken - self.broken))
-            here = replace(self, state=state, broken=broken)
+            told = tuple(_told_broken(self.known.log, place) for place in sorted(broken - self.told))
+            here = replace(self, state=state, broken=broken, told=self.told | broken)
             start = tuple(replace(wanted, avoid=wanted.avoid | broken) for wanted in advance.needs.start)
             return here, replace(advance.needs, start=start, notes=(*notes, *told, *advance.needs.notes))
 

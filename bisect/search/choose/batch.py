@@ -8,7 +8,7 @@ from ..evidence.belief import Belief
 from ..evidence.posterior import Posterior
 from ..graph.graph import Floats
 from ..model.groups import GOOD_END
-from .decision import worth
+from .decision import best_by_cost, worth
 from .expectation import expected_bits, planning_belief
 from .information import information_gain
 from .joint_information import JointInformation
@@ -36,13 +36,14 @@ def next_runs(
     if not considered:
         return []
     joint = JointInformation.of(posterior.graph, belief, considered)
-    weight = weight[considered]
-    least = _WORTHLESS * float(np.max(joint.beside([]) * weight))
+    worths = worth(posterior)[considered]
+    prices = None if costs is None else costs[considered]
+    least = _WORTHLESS * float(np.max(joint.beside([]) * worths))
 
     def best_beside(others: Sequence[int]) -> int | None:
-        value = joint.beside([*in_flight, *others]) * weight
-        best = int(np.argmax(value))
-        return considered[best] if value[best] > least else None
+        information = joint.beside([*in_flight, *others]) * worths
+        best = best_by_cost(information, prices)
+        return considered[best] if information[best] > least else None
 
     chosen: list[int] = []
     while len(chosen) < count and (best := best_beside(chosen)) is not None:

@@ -86,14 +86,18 @@ def next_run(posterior: Posterior, *, confidence: float = 0.99, costs: Floats | 
     if answer is not None:
         return answer
     gain = information_gain(posterior.graph, posterior.guess)
-    information = gain * worth(posterior)
-    value = information if costs is None else information / costs
-    best = int(np.argmax(np.where(information >= _LEAST_SHARE * information.max(), value, -1.0)))
+    best = best_by_cost(gain * worth(posterior), costs)
     most = float((gain * posterior.testable * rerun_worth(posterior)).max())
     lacking = entropy_left(posterior) - _entropy_at(confidence, len(posterior.graph))
     if left < 1 or lacking / max(most, _LEAST_INFORMATION) > left:
         return Undecided(credible_set(posterior.belief, confidence), "bound" if left < 1 else "nothing tells")
     return Probe(GOOD_END if best == len(posterior.graph) else best, None)
+
+
+def best_by_cost(information: Floats, costs: Floats | None) -> int:
+    """The run that tells most by its cost, of those that tell a fair part of what the best one does."""
+    value = information if costs is None else information / costs
+    return int(np.argmax(np.where(information >= _LEAST_SHARE * information.max(), value, -1.0)))
 
 
 def not_shown(posterior: Posterior, culprit: int) -> tuple[int, ...]:

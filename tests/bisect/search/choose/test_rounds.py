@@ -3,6 +3,7 @@
 import random
 from math import ceil, log
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -141,6 +142,33 @@ def test_what_undoes_the_only_suspect_is_run_before_that_is_confirmed() -> None:
     plain = Workers(CommitGraph(line(16)), 5, workers=1)
     assert plain.search() == Found(5)
     assert len(simulated.started) <= len(plain.started) + 1
+
+
+@pytest.mark.parametrize("workers", [1, 2, 4])
+@pytest.mark.parametrize("culprit", [3, 30, 62])
+def test_long_builds_do_not_have_the_same_commits_run_for_ever(workers: int, culprit: int) -> None:
+    """A build takes 300 times as long as a run: reruns are cheap, and tell nothing of what belongs to commits."""
+    graph = CommitGraph(line(64))
+    posterior = Posterior.start(graph, Rates.unknown())
+    posterior = see_ends(posterior, lambda end: Observation(end, Outcome.BAD if end == 63 else Outcome.GOOD))
+    built, flying, now, runs = {63, GOOD_END}, list[tuple[float, int]](), 0.0, 0
+    while True:
+        costs = np.full(65, 30.0)
+        costs[[*built]] = 0.1
+        in_flight = [commit for _, commit in flying]
+        step = next_round(posterior, in_flight=in_flight, workers=workers, costs=costs)
+        if not isinstance(step, Round):
+            assert step == Found(culprit)
+            assert runs < 40
+            return
+        flying = [run for place, run in enumerate(flying) if place not in step.cancel]
+        flying += [(now + costs[commit], commit) for commit in step.start]
+        now, ended = min(flying)
+        flying.remove((now, ended))
+        built.add(ended)
+        runs += 1
+        outcome = Outcome.BAD if ended >= culprit else Outcome.GOOD
+        posterior = posterior.observe(Observation(ended, outcome))
 
 
 def test_a_window_with_all_commits_before_it_starts_at_the_good_end():
