@@ -17,30 +17,11 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.system.slow_line import STACK
+
 _PROGRAM = "from precision_bisect.bisect.cli import main; main()"
-_STACK = """
-name = "line"
-searched = "tool"
-[repositories.tool]
-path = "{folder}/tool"
-[steps.build]
-command = ["sh", "-c", "sleep {seconds}; echo >> {folder}/built; cp number out"]
-cwd = "{{tool}}"
-inputs = ["tool"]
-outputs = ["tool/out"]
-[case]
-repository = "tool"
-command = ["sh", "-c", "if [ $(cat out) -ge {culprit} ]; then echo WRONG; exit 1; fi; echo RIGHT"]
-cwd = "{{tool}}"
-harness = false
-[platforms.sim]
-[[verdicts]]
-verdict = "mismatch"
-pattern = "^WRONG"
-[[verdicts]]
-verdict = "pass"
-pattern = "^RIGHT$"
-"""
+_STEP = "sleep {seconds}; echo >> {folder}/built; cp number out"
+_CASE = "if [ $(cat out) -ge {culprit} ]; then echo WRONG; exit 1; fi; echo RIGHT\n"
 
 
 @dataclass(frozen=True)
@@ -99,7 +80,8 @@ def bisect(folder: Path, *, hosts: int, commits: int, culprit: int, seconds: flo
     """Have a culprit found by a farm. Raises `RuntimeError` where another commit is named."""
     make_line(folder / "tool", commits)
     stack = folder / "stack.toml"
-    stack.write_text(_STACK.format(folder=folder, culprit=culprit, seconds=seconds))
+    stack.write_text(STACK.format(folder=folder, step=_STEP.format(folder=folder, seconds=seconds)))
+    (folder / "case.sh").write_text(_CASE.format(culprit=culprit))
     with farm(folder, hosts) as address:
         begun = time.monotonic()
         subprocess.run(

@@ -28,8 +28,9 @@ from ..run.session import DriveOptions, StoredBisection, UnstoredConclusionError
 from ..run.view.live import LiveProgress
 from ..run.view.plain import PlainProgress
 from .command_line.bisect_options import BisectOptions
+from .command_line.main_group import INTERRUPTED
 from .command_line.stores import store_url
-from .errors import ERROR, INTERRUPTED
+from .errors import ERROR
 from .signals import terminated_like_interrupted
 
 EXIT_CODES = {

@@ -8,8 +8,9 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from ...runner.errors import UserError, reason
 from ...runner.process.output import outlive_readers
 from ...store.database import StoreError
+from .command_line.main_group import INTERRUPTED
 
-ERROR, INTERRUPTED = 1, 130
+ERROR = 1
 
 
 def run_command(function: Callable[[], int]) -> int:

@@ -27,14 +27,15 @@ def finished_probe(stored: ProbeRow, *, kernels: tuple[str, ...] = ()) -> Finish
         signature=stored.signature,
         evidence=_most_telling(stored),
         metrics=stored.metrics or {},
-        place=_place(stored),
+        place=place_of_row(stored),
         kernels=kernels,
         errors=compiler_errors(line.text for line in stored.evidence) if blames_commit else (),
         times=_times(stored),
     )
 
 
-def _place(stored: ProbeRow) -> str | None:
+def place_of_row(stored: ProbeRow) -> str | None:
+    """Where a stored probe was made; None where that is not known."""
     return None if stored.slot is None else place_of(stored.host, stored.slot)
 
 
@@ -48,7 +49,7 @@ def _times(stored: ProbeRow) -> ProbeTimes:
 
 def build_in_slot(stored: ProbeRow) -> SlotBuild | None:
     """What a finished probe of the store left in its slot; None where it was not built."""
-    return slot_build(stored.content, _place(stored), _times(stored))
+    return slot_build(stored.content, place_of_row(stored), _times(stored))
 
 
 def _most_telling(stored: ProbeRow) -> tuple[str, ...]:

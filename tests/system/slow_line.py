@@ -24,7 +24,7 @@ searched = "tool"
 [repositories.tool]
 path = "{folder}/tool"
 [steps.build]
-command = ["sh", "-c", "cat number >> {folder}/built; sleep 0.2; cp number out"]
+command = ["sh", "-c", '''{step}''']
 cwd = "{{tool}}"
 inputs = ["tool"]
 outputs = ["tool/out"]
@@ -62,6 +62,8 @@ class SlowLine:
     commits: int = 24
     culprit: int = 17
     hangs: tuple[int, int] = (0, 0)
+    step: str = "cat number >> {folder}/built; sleep 0.2; cp number out"
+    """What builds a commit, in shell."""
     shas: list[str] = field(default_factory=list[str])
     variables: dict[str, str] = field(default_factory=dict[str, str])
     hold: Hold = field(init=False)
@@ -73,7 +75,9 @@ class SlowLine:
             repository.commit(f"commit {number}", {"number": f"{number}\n", ".gitignore": "out\n"})
             for number in range(self.commits)
         ]
-        (self.folder / "stack.toml").write_text(STACK.format(folder=self.folder))
+        (self.folder / "stack.toml").write_text(
+            STACK.format(folder=self.folder, step=self.step.format(folder=self.folder))
+        )
         (self.folder / "case.sh").write_text(
             CASE.format(
                 folder=self.folder, culprit=self.culprit, hang_from=self.hangs[0], hang_to=self.hangs[1]

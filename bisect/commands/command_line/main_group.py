@@ -18,7 +18,8 @@ TYPED = "precision_bisect.typed"
 
 
 NOTHING_BEGUN = "interrupted before anything had begun: nothing was run or kept; ask again"
-_INTERRUPTED = 130
+INTERRUPTED = 130
+"""The exit code."""
 
 
 class MainGroup(click.Group, ConfiguredCommand):
@@ -30,7 +31,7 @@ class MainGroup(click.Group, ConfiguredCommand):
             return super().invoke(ctx)
         except KeyboardInterrupt:
             click.echo(NOTHING_BEGUN, err=True)
-            ctx.exit(_INTERRUPTED)
+            ctx.exit(INTERRUPTED)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Take the words behind `--` off, unless they belong to a subcommand."""

@@ -2,10 +2,9 @@
 
 from collections.abc import Iterable, Sequence
 
-from ....runner.probe.records import place_of
-from ....store.tables.bisections import ProbeRow
 from ....store.vocabulary import Judgement, Seeks
 from ....store.words import plural
+from ...run.records import place_of_row
 from .model import ConfidenceBasis, RunCount
 from .rows import Rows
 
@@ -32,7 +31,7 @@ def confidence_basis(rows: Rows) -> ConfidenceBasis | None:
         for commit, probes in standing.runs.items()
     }
     judged = {
-        commit: [probe.judgement for probe in probes if _place(probe) not in broken]
+        commit: [probe.judgement for probe in probes if place_of_row(probe) not in broken]
         for commit, probes in seen.items()
     }
     left_out = sum(len(seen[commit]) - len(judged[commit]) for commit in seen)
@@ -91,10 +90,6 @@ def _text(
     runs += f", {ends.runs} of the ends beside them"
     prior = "earlier runs of the case and its stack" if learned else "the tool's own prior"
     return f"{runs}. Fail rates were inferred from {prior} and these runs. Taken for granted: {_GRANTED}."
-
-
-def _place(probe: ProbeRow) -> str | None:
-    return None if probe.slot is None else place_of(probe.host, probe.slot)
 
 
 def _not_counted(runs: int, broken: Sequence[str]) -> str:

@@ -31,12 +31,13 @@ def next_runs(
     Of a large range 128 commits are considered: of each 128th of the belief below them, the best one alone.
     """
     belief = planning_belief(posterior)
-    weight = worth(posterior) / (1.0 if costs is None else costs)
+    worths = worth(posterior)
+    weight = worths if costs is None else worths / costs
     considered = [*dict.fromkeys([*_considered(posterior, belief, weight), *in_flight])]
     if not considered:
         return []
     joint = JointInformation.of(posterior.graph, belief, considered)
-    worths = worth(posterior)[considered]
+    worths = worths[considered]
     prices = None if costs is None else costs[considered]
     least = _WORTHLESS * float(np.max(joint.beside([]) * worths))
 

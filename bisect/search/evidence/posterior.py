@@ -165,8 +165,7 @@ class Posterior:
     @cached_property
     def skipped(self) -> frozenset[int]:
         """The commits of the graph that were never tested because they could not be."""
-        tested = {seen.commit for seen in self.counted if seen.outcome is not Outcome.SKIP}
-        return frozenset(seen.commit for seen in self.counted) - tested - {GOOD_END}
+        return frozenset(seen.commit for seen in self.counted) - self._judged_runs.keys() - {GOOD_END}
 
     @cached_property
     def blamed(self) -> dict[int, tuple[BlamedFile, ...]]:
@@ -191,17 +190,19 @@ class Posterior:
         if self.skipped:
             chance[:-1] -= skip_probability(self.graph, self._tried, self.blamed)
             chance[[*self.out_of_reach]] = 0.0
-        for commit, skips in self.lost_reruns.items():
-            judged = sum(seen.commit == commit for seen in self.counted) - skips
-            chance[commit] *= judged / (judged + skips)
+        for commit, lost in self.lost_reruns.items():
+            chance[commit] *= self._judged_runs[commit] / (self._judged_runs[commit] + lost)
         return chance
 
     @cached_property
     def lost_reruns(self) -> Counter[int]:
         """How many runs of each commit (or of `GOOD_END`) could not be judged, though others of it were."""
-        skips = Counter(seen.commit for seen in self.counted if seen.outcome is Outcome.SKIP)
-        judged = {seen.commit for seen in self.counted if seen.outcome is not Outcome.SKIP}
-        return Counter({commit: count for commit, count in skips.items() if commit in judged})
+        skips = (seen.commit for seen in self.counted if seen.outcome is Outcome.SKIP)
+        return Counter(commit for commit in skips if commit in self._judged_runs)
+
+    @cached_property
+    def _judged_runs(self) -> Counter[int]:
+        return Counter(seen.commit for seen in self.counted if seen.outcome is not Outcome.SKIP)
 
     @cached_property
     def out_of_reach(self) -> frozenset[int]:

@@ -15,13 +15,15 @@ class BothPrograms:
     """Tasks and buffers that correspond have one number and one name in both, those of the failing build.
 
     `failing` has the tasks too that are `missing` there: what the reference alone submits, in the places where they
-    would be, numbered from behind the last one. `in_reference` are the reference's own ordinals by these numbers.
+    would be, numbered from behind the last one. `in_reference` are the reference's own ordinals by these numbers, and
+    `number_of` these numbers by those ordinals.
     """
 
     failing: Program
     reference: Program
     missing: frozenset[int]
     in_reference: Mapping[int, int]
+    number_of: Mapping[int, int]
 
 
 def in_one_numbering(failing: Program, reference: Program, alignment: Alignment) -> BothPrograms:
@@ -51,6 +53,7 @@ def in_one_numbering(failing: Program, reference: Program, alignment: Alignment)
         reference=replace(reference, tasks=tuple(tasks), buffers=tuple(theirs)),
         missing=missing,
         in_reference=in_reference,
+        number_of=number_of,
     )
 
 

@@ -169,8 +169,7 @@ class BuildPair:
         counterpart = self.both.in_reference.get(ordinal)
         if not self.missing or counterpart is None:
             return own
-        number_of = {there: here for here, there in self.both.in_reference.items()}
-        there = {number_of[task] for task in self.reference.tasks.predecessors[counterpart]}
+        there = {self.both.number_of[task] for task in self.reference.tasks.predecessors[counterpart]}
         return own | (there if ordinal in self.missing else there & self.missing)
 
     @property

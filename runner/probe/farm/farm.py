@@ -55,8 +55,8 @@ class _Probe:
     parcel: ProbeParcel
     key: str
     """Its name for the engine: the same for the same probe of a bisection that goes on after a stop."""
-    build: str
-    """The key of its build."""
+    build: str | None
+    """The key of its build; None where nothing is built."""
     tries: int = 0
     place: str | None = None
     """Where it was begun last."""
@@ -139,15 +139,19 @@ class Farm:
         """Have a probe made; the result is the number by which events name it. Raises `UserError`."""
         parcel = self._parcels.parcel(request)
         name = _name_of(request, self._stack)
-        build = f"{self._content.of_build(request.revisions)} for {request.platform}"
-        probe = _Probe(next(self._numbers), parcel, self._new_key(name), build)
+        probe = _Probe(next(self._numbers), parcel, self._new_key(name), self._build_of(request))
         self._probes[probe.key] = probe
         if self._may_begin(probe):
             self._start(probe)
         return probe.number
 
+    def _build_of(self, request: ProbeRequest) -> str | None:
+        if not self._stack.steps:
+            return None
+        return f"{self._content.of_build(request.revisions)} for {request.platform}"
+
     def _may_begin(self, probe: _Probe) -> bool:
-        if self._build_store is None or not self._stack.steps:
+        if self._build_store is None or probe.build is None:
             return True
         return self._turns.may_begin(probe.number, probe.build)
 
@@ -280,11 +284,13 @@ class Farm:
 
     def _doubt(self, probe: _Probe, place: str, result: ProbeResult) -> str | None:
         """Why a failed build is not believed; None where it is, and where none failed."""
+        if probe.build is None:
+            return None
         if result.toolchain is not None:
             self._builders.had(probe.build, place, was_built=result.build_source is BuildSource.BUILT)
             return None
         verdict = result.classification.verdict
-        if not self._stack.steps or verdict not in (Verdict.BUILD_ERROR, Verdict.ENVIRONMENT_ERROR):
+        if verdict not in (Verdict.BUILD_ERROR, Verdict.ENVIRONMENT_ERROR):
             return None
         is_environment = verdict is Verdict.ENVIRONMENT_ERROR
         why = self._builders.doubt(probe.build, place, is_environment=is_environment)

@@ -3,13 +3,14 @@
 import contextlib
 import shutil
 import time
+import traceback
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 from ...errors import UserError, reason
-from ...process.interrupt import Interrupt
+from ...process.interrupt import Interrupt, InterruptedWorkError
 from ...stack.stack import Stack
 from ...workspace.content import StackContent
 from ...workspace.home import Home
@@ -41,6 +42,19 @@ class MadeProbe:
     result: ProbeResult
     directory: Path
     kept: str
+
+
+def attempted(make: Callable[[], MadeProbe]) -> MadeProbe | Exception | None:
+    """What an engine carries of an attempt to make a probe at a host: the probe; None where it was stopped, or why it
+    cannot be made there."""
+    try:
+        return make()
+    except InterruptedWorkError:
+        return None
+    except UserError as error:
+        return error
+    except Exception:
+        return RuntimeError(traceback.format_exc())
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,28 +24,6 @@ SEED = os.environ.get("PRECISION_BISECT_FAULTS", "7")
 """Give another one to draw other faults and moments."""
 IMPATIENT = {"DASK_DISTRIBUTED__COMM__TIMEOUTS__TCP": "11s"}
 """So soon a cut link is given up: the least that dask takes. Its own setting is 30 seconds."""
-STACK = """
-name = "line"
-searched = "tool"
-repositories.tool.path = "{folder}/tool"
-[steps.build]
-command = ["sh", "-c", '''{step}''']
-cwd = "{{tool}}"
-inputs = ["tool"]
-outputs = ["tool/out"]
-[case]
-repository = "tool"
-command = ["sh", "{folder}/case.sh"]
-cwd = "{{tool}}"
-harness = false
-[platforms.sim]
-[[verdicts]]
-verdict = "mismatch"
-pattern = "^WRONG"
-[[verdicts]]
-verdict = "pass"
-pattern = "^RIGHT$"
-"""
 
 
 def faults_of(bisection: int) -> list[Fault]:
@@ -57,8 +35,7 @@ def faults_of(bisection: int) -> list[Fault]:
 
 def telling_line(folder: Path, chance: random.Random) -> SlowLine:
     """A line of commits whose builds and runs tell what they do."""
-    line = SlowLine(folder, commits=64, culprit=chance.randint(1, 63))
-    (folder / "stack.toml").write_text(STACK.format(folder=folder, step=telling_step(folder)))
+    line = SlowLine(folder, commits=64, culprit=chance.randint(1, 63), step=telling_step(folder))
     (folder / "case.sh").write_text(telling_case(folder, culprit=line.culprit))
     return line
 

@@ -11,17 +11,16 @@ import importlib
 import os
 import threading
 import time
-import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 from ....errors import UserError
-from ....process.interrupt import Interrupt, InterruptedWorkError
+from ....process.interrupt import Interrupt
 from ....workspace.home import Home, user_home
 from ..engine import Began, Ended, Lacks, LostPlaceError, Says, Told
-from ..making import HostMachine, MadeProbe
+from ..making import HostMachine, MadeProbe, attempted
 from ..parcel import ProbeParcel
 
 _TOPIC = "precision-bisect"
@@ -245,31 +244,27 @@ def _make(parcel: ProbeParcel, key: str) -> tuple[str, MadeProbe | Exception | N
     def tell(kind: str, **more: object) -> None:
         worker.log_event(_TOPIC, {"kind": kind, "key": key, "place": worker.address, **more})
 
+    def make(interrupt: Interrupt) -> MadeProbe:
+        tell("began")
+        machine = HostMachine(home=user_home(), variables=_variables(), share=worker.state.nthreads)
+        return machine.make(
+            key,
+            parcel,
+            on_lack=lambda: tell("lacks"),
+            on_activity=lambda slot, text: tell("says", slot=slot, text=text),
+            interrupt=interrupt,
+        )
+
     source, sink = os.pipe()
     with os.fdopen(source, "rb") as stopped:
         with _RUNNING.lock:
             _RUNNING.pipes[key] = sink
         try:
-            tell("began")
-            machine = HostMachine(home=user_home(), variables=_variables(), share=worker.state.nthreads)
-            made = machine.make(
-                key,
-                parcel,
-                on_lack=lambda: tell("lacks"),
-                on_activity=lambda slot, text: tell("says", slot=slot, text=text),
-                interrupt=Interrupt(stopped),
-            )
-        except InterruptedWorkError:
-            return worker.address, None
-        except UserError as error:
-            return worker.address, error
-        except Exception:
-            return worker.address, RuntimeError(traceback.format_exc())
+            return worker.address, attempted(partial(make, Interrupt(stopped)))
         finally:
             with _RUNNING.lock:
                 del _RUNNING.pipes[key]
                 os.close(sink)
-    return worker.address, made
 
 
 def _stop(key: str) -> None:

@@ -20,10 +20,10 @@ from urllib.parse import urlsplit
 import psutil
 
 from ....errors import UserError
-from ....process.interrupt import Interrupt, InterruptedWorkError
+from ....process.interrupt import Interrupt
 from ....workspace.home import Home, user_home
 from ..engine import Began, Ended, Lacks, LostPlaceError, Says, Told
-from ..making import HostMachine, MadeProbe
+from ..making import HostMachine, MadeProbe, attempted
 from ..parcel import ProbeParcel
 
 _NAMESPACE = "precision-bisect"
@@ -319,29 +319,21 @@ class ProbeActor:
 
     def _make(self, parcel: ProbeParcel) -> None:
         self._tell(Began(self._key, self._place))
-        self._tell(Ended(self._key, self._place, self._made(parcel)))
+        self._tell(Ended(self._key, self._place, attempted(lambda: self._made(parcel))))
         with self._news:
             while (left := self._asked + _ABANDONED - time.monotonic()) > 0:
                 self._news.wait(left)
         os._exit(0)
 
-    def _made(self, parcel: ProbeParcel) -> MadeProbe | Exception | None:
-        """The probe; None where it was stopped, or why it cannot be made here."""
-        try:
-            with os.fdopen(self._stop, "rb") as stopped:
-                return HostMachine(home=user_home(), variables=_variables(), share=self._share).make(
-                    self._key,
-                    parcel,
-                    on_lack=lambda: self._tell(Lacks(self._key, self._place)),
-                    on_activity=lambda slot, text: self._tell(Says(self._key, self._place, slot, text)),
-                    interrupt=Interrupt(stopped),
-                )
-        except InterruptedWorkError:
-            return None
-        except UserError as error:
-            return error
-        except Exception:
-            return RuntimeError(traceback.format_exc())
+    def _made(self, parcel: ProbeParcel) -> MadeProbe:
+        with os.fdopen(self._stop, "rb") as stopped:
+            return HostMachine(home=user_home(), variables=_variables(), share=self._share).make(
+                self._key,
+                parcel,
+                on_lack=lambda: self._tell(Lacks(self._key, self._place)),
+                on_activity=lambda slot, text: self._tell(Says(self._key, self._place, slot, text)),
+                interrupt=Interrupt(stopped),
+            )
 
     def _tell(self, told: Told) -> None:
         with self._news:
