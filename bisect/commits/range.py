@@ -84,6 +84,17 @@ class LoadedRange:
         return self.builds.get(content, content)
 
     @cached_property
+    def built_earlier(self) -> frozenset[str]:
+        """What earlier bisections have built; it is probably still there."""
+        return frozenset(self.build_of(build.content) for builds in self.earlier_builds for build in builds)
+
+    @cached_property
+    def earlier_seconds(self) -> tuple[float, ...]:
+        """What their builds took."""
+        timed = (build.seconds for builds in self.earlier_builds for build in builds)
+        return tuple(seconds for seconds in timed if seconds is not None)
+
+    @cached_property
     def recompiled(self) -> Recompiled | None:
         """What is compiled again between any two candidates; None where that is not known."""
         return Recompiled(self.collapsed, self.objects) if self.objects else None

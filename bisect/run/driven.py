@@ -258,8 +258,6 @@ class DrivenBisection:
         return {content: errors for content, errors in skips.items() if errors}
 
     def _earlier_builds(self, loaded: LoadedRange) -> tuple[tuple[SlotBuild, ...], ...]:
-        if loaded.recompiled is None:
-            return ()
         built = self._journal.probes.of_bisections_that_built({*loaded.node_of_content}, most=_EARLIER)
         return tuple(
             tuple(build for row in rows if (build := build_in_slot(row)) is not None) for rows in built

@@ -1,8 +1,6 @@
 """Build a slot's toolchain, step by step, doing only what its content makes necessary."""
 
 import contextlib
-import hashlib
-import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -19,6 +17,7 @@ from ..workspace.slot import Slot
 from ..workspace.worktree import remove
 from .builds.build_cache import BuildCache
 from .builds.build_store import BuildStore
+from .builds.keys import digest
 from .builds.shared_builds import SharedBuilds
 
 _GENTLY = ("nice", "-n", "19")
@@ -73,7 +72,7 @@ class Builder:
             check = (lambda: None) if interrupt is None else interrupt.check
             # Slots and clones are beside the cache.
             shared = SharedBuilds(BuildStore(build_store, check=check), own=cache.parent, most_bytes=limit)
-        self._cache = BuildCache(cache, limit=limit, interrupt=interrupt, shared=shared)
+        self.cache = BuildCache(cache, limit=limit, interrupt=interrupt, shared=shared)
 
     def build(
         self,
@@ -94,7 +93,7 @@ class Builder:
         `InterruptedWorkError`.
         """
         begun = time.monotonic()
-        self._cache.begin()
+        self.cache.begin()
         step_seconds: dict[str, float] = {}
         keys: dict[str, str] = {}
         restored = False
@@ -105,8 +104,8 @@ class Builder:
                 continue
             on_step(name)
             slot.forget(name)
-            with self._cache.claimed(key) if outputs else contextlib.nullcontext():
-                if outputs and self._cache.restore(key, outputs):
+            with self.cache.claimed(key) if outputs else contextlib.nullcontext():
+                if outputs and self.cache.restore(key, outputs):
                     restored = True
                 else:
                     # What stands there is of another key: a step that makes nothing must not pass it off as its own.
@@ -122,7 +121,7 @@ class Builder:
                     if missing:
                         return _without_outputs(name, missing, failure)
                     if outputs:
-                        self._cache.save(key, outputs)
+                        self.cache.save(key, outputs)
             slot.record(name, key)
         there = BuildSource.PRESENT if keys else BuildSource.NONE
         return BuiltToolchain(
@@ -130,7 +129,7 @@ class Builder:
             source=BuildSource.BUILT if step_seconds else BuildSource.CACHED if restored else there,
             seconds=time.monotonic() - begun,
             step_seconds=step_seconds,
-            trouble=self._cache.trouble,
+            trouble=self.cache.trouble,
         )
 
     def _key(
@@ -219,8 +218,3 @@ def _without_outputs(name: str, missing: list[Path], seconds: float) -> FailedBu
     return FailedBuild(
         step=name, ending=ending, classification=classify_build_failure([(0, text)], ending), seconds=seconds
     )
-
-
-def digest(value: Mapping[str, object]) -> str:
-    """A key of whatever JSON can hold, 64 hexadecimal digits."""
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()

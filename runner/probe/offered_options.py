@@ -14,7 +14,8 @@ from ..stack.templates import fill
 from ..workspace.content import StackContent
 from ..workspace.environment import EnvironmentReader
 from ..workspace.slot import Slot
-from .builder import BuiltToolchain, digest
+from .builder import BuiltToolchain
+from .builds.keys import digest
 from .preparation import Prepared
 from .records import ProbeRequest
 

@@ -30,6 +30,7 @@ from ..workspace.targets import lease
 from ..workspace.workspace import Workspace
 from ..workspace.worktree import remove
 from .builder import Builder, BuiltToolchain, FailedBuild
+from .builds.compiled import CompiledByRuns
 from .by_hand import leave_to_person
 from .judgement import NOT_JUDGED, Listener, case_missing, case_not_reached, not_frozen, perturbation_missing
 from .offered_options import OfferedOptions
@@ -73,6 +74,7 @@ class Prober:
         reader = EnvironmentReader(stack, variables)
         self._options = OfferedOptions(home.options, stack, content, reader, interrupt=interrupt)
         builder = Builder(stack, content, home.builds, interrupt=interrupt, build_store=build_store)
+        self._compiled = CompiledByRuns(stack, content, builder.cache)
         self._slot = workspace.acquire()
         self._preparation = Preparation(
             workspace,
@@ -171,7 +173,7 @@ class Prober:
         if request.by_hand:
             return self._leave_to_person(command, request, prepared, toolchain, log=log)
         listener = Listener(Classifier(self._stack.verdicts), request.bad_when, begins=command.begins)
-        finished = self._execute(command, listener, request, prepared, log=log)
+        finished = self._execute(command, listener, request, prepared, toolchain, log=log)
         outcome, doubts = _read_outcome(outcome_file)
         build_directory = options.runtime_dir or self._keep_build_directory(request.directory, outcome)
         classification, judgement = listener.finish(
@@ -228,11 +230,20 @@ class Prober:
         listener: Listener,
         request: ProbeRequest,
         prepared: Prepared,
+        toolchain: BuiltToolchain,
         *,
         log: Path,
     ) -> FinishedCommand:
         """Run the case's command where it may run; `listener` hears what it prints."""
         self._clear_build_output()
+        compiled = self._compiled.key(
+            request.revisions,
+            case=str(request.case),
+            platform=request.platform,
+            toolchain=toolchain.key,
+            surroundings=prepared.surroundings,
+        )
+        self._compiled.put_back(compiled, self._slot.directory)
         with lease(
             request.platform,
             self._stack.platforms[request.platform],
@@ -258,6 +269,8 @@ class Prober:
             )
             if not finished.ending.timed_out:
                 self._slot.end_case()
+        if finished.ending.kind == "exit":
+            self._compiled.keep(compiled, self._slot.directory)
         return finished
 
     def _says(self, text: str) -> None:

@@ -295,6 +295,9 @@ class Case(Model):
     """Scripts of `repository`, each perhaps with arguments, that run before the case in its process, in this order."""
     build_output: RelativePath | None = None
     """Folder, from the slot's root, in which a run leaves its build directory."""
+    compiled: tuple[RelativePath, ...] = ()
+    """Folders or files, from the slot's root, in which a run keeps what it compiles for itself, such as kernels. They
+    are put back where the case runs at the same content again, and nowhere else."""
     preload: tuple[ModuleName, ...] = ()
     """Modules that take long to import, and may be imported once for many runs that are forks of one process."""
 

@@ -114,6 +114,8 @@ class Stack(Model):
                 check_removable(output, worktrees, where=f"steps.{name}.outputs")
         if self.case.build_output is not None:
             check_removable(self.case.build_output, worktrees, where="case.build_output")
+        for path in self.case.compiled:
+            check_removable(path, worktrees, where="case.compiled")
         return self
 
     def _check_pins(self) -> None:

@@ -8,7 +8,7 @@ from sqlalchemy import Select, func, select
 from sqlalchemy.orm import Session, joinedload, selectinload, sessionmaker
 
 from ..clock import now
-from ..tables.bisections import ArtifactRow, BuildRow, EvidenceRow, ProbeRow
+from ..tables.bisections import ArtifactRow, BisectionRow, BuildRow, EvidenceRow, ProbeRow
 from ..vocabulary import BuildSource, Evidence, Judgement, Phase, ProbeState, Verdict
 from .shared_rows import environment_id, storable
 
@@ -82,8 +82,8 @@ class ProbeJournal:
         return [*last.values()]
 
     def of_bisections_that_built(self, contents: Collection[str], *, most: int) -> list[list[ProbeRow]]:
-        """The finished probes, detached, of other bisections that built some of these contents, each in the order of
-        the starts; of the newest ones, at most so many."""
+        """The finished probes, detached, of other bisections for the same platform that built some of these contents,
+        each in the order of the starts; of the newest ones, at most so many."""
         asked, bisections = sorted(contents), set[int]()
         built = (ProbeRow.bisection_id != self._bisection, ProbeRow.build_source == BuildSource.BUILT)
         with self._sessions() as session:
@@ -91,6 +91,9 @@ class ProbeJournal:
                 some = asked[start : start + _CONTENTS_ASKED_AT_ONCE]
                 query = select(ProbeRow.bisection_id).where(*built, ProbeRow.content.in_(some))
                 bisections |= {*session.scalars(query.distinct())}
+            platform = session.get_one(BisectionRow, self._bisection).request.get("platform")
+            newest = (session.get_one(BisectionRow, each) for each in sorted(bisections, reverse=True))
+            alike = [each.id for each in newest if each.request.get("platform") == platform][:most]
             return [
                 [
                     *session.scalars(
@@ -99,7 +102,7 @@ class ProbeJournal:
                         .order_by(ProbeRow.ordinal)
                     )
                 ]
-                for each in sorted(bisections)[-most:]
+                for each in reversed(alike)
             ]
 
     def _query(self) -> Select[ProbeRow]:

@@ -123,9 +123,10 @@ def test_of_what_other_bisections_ran_the_last_probe_of_each_content_is_known(
 def test_bisections_that_built_the_same_contents_are_known_with_all_that_they_built(
     journal: BisectionJournal, sessions: sessionmaker[Session]
 ) -> None:
-    def other(name: str, *built: tuple[str, BuildSource]) -> BisectionJournal:
+    def other(name: str, *built: tuple[str, BuildSource], platform: str | None = None) -> BisectionJournal:
+        request = {} if platform is None else {"platform": platform}
         begun = BisectionJournal.begin(
-            sessions, name=name, repository="minipto", good="g", bad="b", request={"x": 1}
+            sessions, name=name, repository="minipto", good="g", bad="b", request=request
         )
         number = stage(begun)
         for content, source in built:
@@ -137,6 +138,7 @@ def test_bisections_that_built_the_same_contents_are_known_with_all_that_they_bu
     other("two", ("c", BuildSource.BUILT), ("elsewhere", BuildSource.CACHED))
     other("three", ("c", BuildSource.CACHED))
     newest = other("four", ("d", BuildSource.BUILT))
+    other("five", ("c", BuildSource.BUILT), platform="elsewhere")
 
     def found(asking: BisectionJournal, most: int) -> list[list[str]]:
         built = asking.probes.of_bisections_that_built({"c", "d", "f"}, most=most)

@@ -25,11 +25,16 @@ class Timings:
     again: float
 
     @classmethod
-    def of(cls, probes: Iterable[ProbeTimes]) -> Self | None:
-        """Means over finished probes; None before anything was built and run."""
+    def of(cls, probes: Iterable[ProbeTimes], *, earlier: Iterable[float] = ()) -> Self | None:
+        """Means over finished probes; None before anything was built and run.
+
+        `earlier` are seconds of builds that others made: they count as long as none of `probes` made one.
+        """
         built = [times for times in probes if times.was_built]
         runs = [times.run_seconds for times in built if times.run_seconds]
-        anew = [times.build_seconds for times in built if times.build_source is BuildSource.BUILT]
+        anew = [times.build_seconds for times in built if times.build_source is BuildSource.BUILT] or [
+            *earlier
+        ]
         again = [times.build_seconds for times in built if times.build_source is not BuildSource.BUILT]
         if not runs or not anew:
             return None

@@ -64,10 +64,12 @@ def promise_of(
     before: int,
 ) -> Promise:
     """What a further probe of a range promises, and takes. `before` is how many probes come before the first one."""
-    timings = Timings.of(probe.times for probe in log.ended) or around.timings or _ALL_EQUAL
+    own = Timings.of((probe.times for probe in log.ended), earlier=loaded.earlier_seconds)
+    timings = own or around.timings or _ALL_EQUAL
     contents = [*loaded.candidate_contents, loaded.old_content]
     built = {
         *map(loaded.build_of, around.built),
+        *loaded.built_earlier,
         *(loaded.build_of(probe.content) for probe in log.ended if probe.times.was_built),
     }
     return Promise(

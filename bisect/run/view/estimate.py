@@ -3,7 +3,7 @@
 No number of runs stands here. What the ends, the search and the confirmation take is what the engine asks for.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from statistics import fmean
 
@@ -57,7 +57,7 @@ def next_build(bisection: Bisection, around: Circumstances) -> Target | None:
     log, build_of = bisection.known.log, search.loaded.build_of
     running = (probe.wanted.target.content for probe in log.running)
     built = (seen.content for seen in log.ended if seen.times.was_built)
-    there = {build_of(each) for each in (*around.built, *running, *built)}
+    there = {*search.loaded.built_earlier, *map(build_of, (*around.built, *running, *built))}
     return None if build_of(wanted.target.content) in there else wanted.target
 
 
@@ -84,7 +84,7 @@ def _foreseen(bisection: Bisection, search: RangeSearch) -> Estimate | None:
         return None
     build_of = search.loaded.build_of
     built = {build_of(seen.content) for seen in log.ended if seen.times.was_built}
-    unbuilt = len({build_of(each) for each in rehearsal.contents} - built)
+    unbuilt = len({build_of(each) for each in rehearsal.contents} - built - search.loaded.built_earlier)
     if any(seen.times.run_seconds and not seen.times.was_built for seen in log.ended):
         unbuilt = 0  # the stack has nothing to build
     return Estimate(
@@ -92,7 +92,12 @@ def _foreseen(bisection: Bisection, search: RangeSearch) -> Estimate | None:
         search=rehearsal.runs[Phase.SEARCH],
         confirm=rehearsal.runs[Phase.CONFIRM],
         builds=unbuilt,
-        seconds=_seconds(log, runs=rehearsal.runs.total(), builds=unbuilt),
+        seconds=_seconds(
+            log,
+            runs=rehearsal.runs.total(),
+            builds=unbuilt,
+            earlier=search.loaded.earlier_seconds,
+        ),
     )
 
 
@@ -111,9 +116,9 @@ def _one_to_blame(bisection: Bisection, search: RangeSearch) -> Callable[[str], 
     return fails
 
 
-def _seconds(log: ProbeLog, *, runs: int, builds: int) -> float | None:
-    """What runs and builds take, by what they took so far."""
-    timings = Timings.of(probe.times for probe in log.ended)
+def _seconds(log: ProbeLog, *, runs: int, builds: int, earlier: Sequence[float]) -> float | None:
+    """What runs and builds take, by what they took so far, builds also in `earlier` bisections."""
+    timings = Timings.of((probe.times for probe in log.ended), earlier=earlier)
     if timings is not None:
         return runs * timings.run + builds * max(timings.anew, timings.again)
     took = [probe.times.run_seconds for probe in log.ended if probe.times.run_seconds]

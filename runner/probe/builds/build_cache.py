@@ -63,11 +63,15 @@ class BuildCache:
         finally:
             lock.release()
 
+    def holds(self, key: str) -> bool:
+        """Whether outputs are kept under a key on this machine."""
+        return (self._directory / key).is_dir()
+
     def restore(self, key: str, outputs: list[Path]) -> bool:
         """Put saved outputs of a claimed key in place. False where they are neither in the cache nor shared."""
-        saved = self._directory / key
-        if not saved.is_dir() and not self._fetch(key, outputs):
+        if not self.holds(key) and not self._fetch(key, outputs):
             return False
+        saved = self._directory / key
         now = time.time_ns()
         os.utime(saved, ns=(now, now))
         for index, output in enumerate(outputs):

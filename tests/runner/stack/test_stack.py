@@ -116,6 +116,11 @@ def test_a_sound_file() -> None:
             'build_output = "cases"',
             "case.build_output: expected a path that",
         ),
+        (
+            'build_output = "build_output"',
+            'compiled = ["cases"]',
+            "case.compiled: expected a path that",
+        ),
         ('path = "rt"\n', 'path = "../rt"\n', "pins.rt.gitlink.path: expected a path"),
         (
             'kind = "gitlink"',

@@ -5,17 +5,18 @@ from dataclasses import replace
 import numpy as np
 
 from precision_bisect.bisect.commits.range import LoadedRange
+from precision_bisect.bisect.commits.recompiled import SlotBuild
 from precision_bisect.bisect.engine.log import ProbeLog
 from precision_bisect.bisect.engine.priority.circumstances import Circumstances
 from precision_bisect.bisect.engine.priority.costs import Timings
 from precision_bisect.bisect.engine.priority.forecast import promise_of
-from precision_bisect.bisect.engine.probes import ProbeTimes
+from precision_bisect.bisect.engine.probes import FinishedProbe, ProbeTimes
 from precision_bisect.bisect.search.choose.decision import next_run
 from precision_bisect.bisect.search.choose.planner import Probe as Step
 from precision_bisect.bisect.search.evidence.posterior import Posterior
 from precision_bisect.bisect.search.graph.graph import CommitGraph
 from precision_bisect.bisect.search.model.rates import Rates
-from precision_bisect.store.vocabulary import BuildSource
+from precision_bisect.store.vocabulary import BuildSource, Judgement, Phase, Verdict
 from tests.bisect.engine.simulated import loaded_range
 
 
@@ -40,6 +41,14 @@ def test_a_built_commit_costs_its_run_and_a_new_one_its_build_too() -> None:
     assert timings == Timings(run=50, anew=600, again=10)
     builds = timings.builds(["a", "b", "new", "broken", None], {"a", "b"})
     assert builds.tolist() == [10, 10, 600, 600, 600]
+
+
+def test_builds_of_earlier_bisections_count_until_one_was_made_here() -> None:
+    taken_up = took(BuildSource.CACHED, 5, 50)
+    assert Timings.of([], earlier=[500, 700]) is None
+    assert Timings.of([taken_up], earlier=[500, 700]) == Timings(run=50, anew=600, again=5)
+    own = [taken_up, took(BuildSource.BUILT, 400, 70)]
+    assert Timings.of(own, earlier=[500, 700]) == Timings(run=60, anew=400, again=5)
 
 
 def test_equal_costs_leave_the_certain_search_to_halving() -> None:
@@ -69,3 +78,30 @@ def test_a_commit_whose_build_another_one_made_costs_no_build() -> None:
     assert builds(shared) == [10, 10, 10, 10, 10]
     around = replace(around, built={"good"})
     assert builds(shared) == [10, 10, 600, 600, 10]
+
+
+def test_what_an_earlier_bisection_has_built_costs_no_build() -> None:
+    graph = CommitGraph([[commit - 1] if commit else [] for commit in range(4)])
+    loaded = replace(
+        loaded_range(["a", "b", "c", "d"], graph, "good"),
+        earlier_builds=((SlotBuild("b", "x", 300.0), SlotBuild("outside", "x", 500.0)),),
+    )
+    finished = FinishedProbe(
+        number=1,
+        content="good",
+        phase=Phase.ENDPOINT,
+        judgement=Judgement.GOOD,
+        verdict=Verdict.PASS,
+        metrics={},
+        times=took(BuildSource.CACHED, 5, 50),
+    )
+    promise = promise_of(
+        loaded,
+        Posterior.start(graph, Rates.unknown()),
+        log=ProbeLog(ended=(finished,)),
+        around=Circumstances(),
+        confidence=0.99,
+        in_flight=[],
+        before=0,
+    )
+    assert promise.builds.tolist() == [400, 5, 400, 400, 5]

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from precision_bisect.bisect.commits.recompiled import SlotBuild
 from precision_bisect.bisect.engine.known import BisectionQuestion
 from precision_bisect.bisect.engine.needs import Narrowed, Needs
 from precision_bisect.bisect.engine.probes import ProbeTimes
@@ -91,6 +92,21 @@ def test_a_build_that_serves_several_commits_is_foreseen_once() -> None:
     assert one_each is not None
     assert shared is not None
     assert one_each.builds > shared.builds == 2
+
+
+def test_what_earlier_bisections_have_built_is_not_foreseen_as_a_build() -> None:
+    names = [f"c{place}" for place in range(16)]
+    graph = CommitGraph([[place - 1] if place else [] for place in range(16)])
+    loaded = loaded_range(names, graph, "good")
+    question = BisectionQuestion(range=loaded.range, confidence=0.99, repositories=frozenset({"line"}))
+    built = tuple(SlotBuild(content, "x", 100.0) for content in ("good", *names[8:]))
+    apart, earlier = (opened(question, each) for each in (loaded, replace(loaded, earlier_builds=(built,))))
+    assert apart is not None
+    assert earlier is not None
+    all_of_them, left = estimate_of(apart), estimate_of(earlier)
+    assert all_of_them is not None
+    assert left is not None
+    assert all_of_them.builds > left.builds > 0
 
 
 def test_nothing_is_foreseen_where_runs_contradict_each_other() -> None:
