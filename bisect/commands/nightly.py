@@ -22,7 +22,7 @@ from ..run.session import open_sessions
 from .command_line.options import NightlyOptions
 from .command_line.stores import store_url
 from .errors import run_command
-from .service.place import place_of
+from .service.place import home_name
 from .signals import terminated_like_interrupted
 
 
@@ -99,4 +99,4 @@ def _submit(sessions: sessionmaker[Session], home: Home, file: Path, job: str, s
         device=submitted.device,
     )
     keep = ["nightly", str(file.absolute()), "--keep"]
-    QueueJournal(sessions).submit_begun(submission, place=place_of(home), afterwards=keep)
+    QueueJournal(sessions).submit_begun(submission, place=home_name(home), afterwards=keep)

@@ -187,6 +187,10 @@ class DrivenBisection:
         revisions = self._history.revisions_of(target)
         return replace(planned.request, revisions=revisions, golden=None, directory=self._ahead)
 
+    def waits(self, why: str) -> None:
+        """Show why a probe cannot begin."""
+        self._progress.notice(why)
+
     def again(self, planned: PlannedProbe, why: str) -> None:
         """Note that a probe is started anew."""
         self.notice(f"{why}: it is made again")

@@ -13,7 +13,7 @@ from typing import Protocol
 from ...runner.errors import UserError
 from ...runner.probe.probe import RUNNING
 from ...runner.probe.records import ProbeRequest, ProbeResult
-from ...runner.probe.workers.pool import Event, Lost, MadeAgain
+from ...runner.probe.workers.pool import Event, Lost, MadeAgain, Waits
 from ...runner.probe.workers.worker import Activity, Done
 from ...store.vocabulary import BuildSource
 from ..engine.bisection import Bisection
@@ -97,6 +97,10 @@ class Driven(Protocol):
 
     def notice(self, text: str) -> None:
         """Keep a sentence for the report, and show it."""
+        ...
+
+    def waits(self, why: str) -> None:
+        """Show why a probe cannot begin."""
         ...
 
     def again(self, planned: PlannedProbe, why: str) -> None:
@@ -304,9 +308,11 @@ class Loop:
             for each in [each for each in self._open if each.probes]:
                 self._fail(each, error)
             return
-        if event is None:
-            return
-        each = next(each for each in self._open if event.number in each.probes)
+        if event is not None:
+            self._hear(next(each for each in self._open if event.number in each.probes), event)
+
+    def _hear(self, each: _Open, event: Event) -> None:
+        """Take note of news of one of its probes."""
         match event:
             case Activity(number=number, slot=slot, text=text):
                 each.driven.activity(each.probes[number], slot, text)
@@ -327,6 +333,8 @@ class Loop:
             case MadeAgain(number=number, why=why):
                 planned = each.probes[number]
                 each.driven.again(planned, f"run {planned.running.number}: {why}")
+            case Waits(why=why):
+                each.driven.waits(why)
 
     def _look_ahead(self, each: _Open) -> None:
         """Begin the build that is probably needed next, where cases are all that runs."""

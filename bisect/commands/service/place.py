@@ -11,7 +11,7 @@ from filelock import FileLock, Timeout
 from ....runner.workspace.home import Home
 
 
-def place_of(home: Home) -> str:
+def home_name(home: Home) -> str:
     """The name of a home, which is drawn when it is first asked for."""
     file = home.state / "queue" / "place"
     file.parent.mkdir(parents=True, exist_ok=True)

@@ -20,7 +20,7 @@ from ..command_line.queue_options import WorkerOptions
 from ..command_line.stores import store_url
 from ..errors import run_command, told
 from ..signals import terminated_like_interrupted
-from .place import place_of
+from .place import home_name
 from .running import LOOK, SubmissionRunner
 
 
@@ -34,7 +34,7 @@ def work(options: WorkerOptions) -> int:
         worker = QueueWorker(
             name=f"{host}-{os.getpid()}-{secrets.token_hex(3)}",
             host=host,
-            place=place_of(home),
+            place=home_name(home),
             boards=frozenset(read_boards(options.board, host)),
             quota=options.quota,
         )

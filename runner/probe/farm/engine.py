@@ -18,10 +18,11 @@ _Arguments = ParamSpec("_Arguments")
 
 @dataclass(frozen=True)
 class Began:
-    """A worker has begun a task. `place` names the worker."""
+    """A worker has begun a task. `place` names the worker, `host` its machine, as that calls itself."""
 
     key: str
     place: str
+    host: str
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,10 @@ class Engine(Protocol):
         """
         ...
 
+    def nobody(self) -> str | None:
+        """That there is no worker, and how one is started; None where there is one, or where nobody can tell."""
+        ...
+
     def close(self) -> None:
         """Let go of the engine. Tasks that were not stopped go on."""
         ...
@@ -98,3 +103,21 @@ class Engine(Protocol):
 
 class LostPlaceError(Exception):
     """A worker that was asked something is gone."""
+
+
+class PlaceNames:
+    """What people call places: by their hosts, and by the place as well where several have one host's name."""
+
+    def __init__(self) -> None:
+        self._hosts: dict[str, str] = {}
+
+    def note(self, place: str, host: str) -> None:
+        """A place is at a host."""
+        self._hosts[place] = host
+
+    def of(self, place: str) -> str:
+        """What people call a place; itself where its host is not known."""
+        host = self._hosts.get(place)
+        if host is None:
+            return place
+        return host if [*self._hosts.values()].count(host) == 1 else f"{host} ({place})"

@@ -27,10 +27,10 @@ from ...workspace.home import Home
 from ...workspace.workspace import Workspace
 from ..probe import RUNNING
 from ..records import ProbeRequest, ProbeResult
-from ..workers.pool import MadeAgain
+from ..workers.pool import MadeAgain, Waits
 from ..workers.worker import Activity, Done
 from .delivery import ArrivedProbe, Delivery
-from .engine import Began, Ended, Engine, Lacks, LostPlaceError, Says, Told
+from .engine import Began, Ended, Engine, Lacks, LostPlaceError, PlaceNames, Says, Told
 from .making import MadeProbe
 from .parcel import ParcelMaker, ProbeParcel
 from .trust import BuildingHosts
@@ -40,6 +40,10 @@ _MOST_TRIES = 4
 """So many hosts that cannot make a probe, or are lost in it, are no accident."""
 _REST = 300.0
 """Seconds in which a host that could not make a probe is given none where another one can: its trouble may pass."""
+_QUIET = 10.0
+"""Seconds without news after which it is looked whether there is a worker at all."""
+_TOLD_AGAIN = 60.0
+"""Seconds after which it is told again that there is none."""
 _TRANSFERS = 8
 """Hosts that are sent something at once."""
 
@@ -89,8 +93,11 @@ class Farm:
         self._home = home
         self._build_store = build_store
         self._turns = BuildTurns()
-        self._builders = BuildingHosts()
+        self._names = PlaceNames()
+        self._builders = BuildingHosts(self._names.of)
         self._clock = clock
+        self._told_again = clock()
+        """When it may be told again that there is no worker."""
         self._resting: dict[str, float] = {}
         """Until when hosts rest, by their places."""
         self.jobs = jobs
@@ -172,7 +179,7 @@ class Farm:
         self._farewells.submit(self._engine.stop, probe.key)
         self._begin_those(self._turns.gone(number))
 
-    def next_event(self, *, timeout: float | None) -> Activity | Done | MadeAgain | None:
+    def next_event(self, *, timeout: float | None) -> Activity | Done | MadeAgain | Waits | None:
         """Wait for news of the probes under way; None where there is none, after `timeout` seconds at the latest.
 
         Raises:
@@ -187,12 +194,12 @@ class Farm:
                 "free space or set PRECISION_BISECT_HOME to a folder with room, then resume"
             ) from error
 
-    def _next_event(self, timeout: float | None) -> Activity | Done | MadeAgain | None:
+    def _next_event(self, timeout: float | None) -> Activity | Done | MadeAgain | Waits | None:
         self._release_stored()
         try:
-            message = self._inbox.get(timeout=timeout)
+            message = self._inbox.get(timeout=_QUIET if timeout is None else min(timeout, _QUIET))
         except queue.Empty:
-            return None
+            return self._waits()
         probe = self._probes.get(message.key)
         if probe is not None:
             return self._event_of(probe, message)
@@ -200,9 +207,18 @@ class Farm:
             message.result.discard()
         return None
 
+    def _waits(self) -> Waits | None:
+        """That no worker is there: once, and then once a minute."""
+        now = self._clock()
+        if not self._probes or now < self._told_again or (why := self._engine.nobody()) is None:
+            return None
+        self._told_again = now + _TOLD_AGAIN
+        return Waits(next(iter(self._probes.values())).number, why)
+
     def _event_of(self, probe: _Probe, message: Told | _Arrived) -> Activity | Done | MadeAgain | None:
         match message:
-            case Began(place=place):
+            case Began(place=place, host=host):
+                self._names.note(place, host)
                 return self._began(probe, place)
             case Lacks(place=place):
                 self._send(probe, place)
@@ -243,7 +259,11 @@ class Farm:
     def _began(self, probe: _Probe, place: str) -> MadeAgain | None:
         """The engine runs a task anew whose worker it lost."""
         lost, probe.place = probe.place, place
-        return None if lost is None else MadeAgain(probe.number, f"its worker at {lost} was lost")
+        return (
+            None
+            if lost is None
+            else MadeAgain(probe.number, f"its worker at {self._names.of(lost)} was lost")
+        )
 
     def _send(self, probe: _Probe, place: str) -> None:
         if probe.key not in self._sending:
@@ -297,18 +317,19 @@ class Farm:
         if why is None:
             return None
         found = result.classification.signature or verdict
-        return f"on {result.host} the build failed ({found}), and {why}: it is tried elsewhere"
+        return f"the build failed ({found}), and {why}: it is tried elsewhere"
 
     def _again(self, probe: _Probe, place: str, error: Exception | None) -> MadeAgain:
         """Make a probe anew that was lost, or that a host cannot make."""
         self._engine.release(probe.key)
         del self._probes[probe.key]
+        where = self._names.of(place)
         if isinstance(error, OSError):
             raise error  # there is no room at the driver
         if error is not None and not isinstance(error, UserError | LostPlaceError):
-            raise RuntimeError(f"a worker failed at {place}: {error}") from error
+            raise RuntimeError(f"a worker failed at {where}: {error}") from error
         if probe.tries + 1 == _MOST_TRIES:
-            why = "its workers were lost" if error is None else f"at last at {place}: {error}"
+            why = "its workers were lost" if error is None else f"at last at {where}: {error}"
             raise UserError(
                 f"expected a worker that makes the probe {probe.parcel.request.directory}, found {_MOST_TRIES} that "
                 f"do not, {why}; then resume"
@@ -320,7 +341,7 @@ class Farm:
             self._resting[place] = self._clock() + _REST
         self._probes[probe.key] = probe
         self._start(probe)
-        return MadeAgain(probe.number, "its worker was lost" if error is None else f"{place}: {error}")
+        return MadeAgain(probe.number, "its worker was lost" if error is None else f"{where}: {error}")
 
     def _release_stored(self) -> None:
         """What was handed on is in the store by the next call: the engine need not keep it."""

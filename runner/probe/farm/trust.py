@@ -1,12 +1,15 @@
 """Whose failed builds are believed: a host that lacks a compiler, or room, fails at commits that others build."""
 
 from collections import defaultdict
+from collections.abc import Callable
 
 
 class BuildingHosts:
-    """What hosts could build, so far; hosts by their places, builds by key."""
+    """What hosts could build, so far; hosts by their places, of which `name` says what people call them, builds by
+    key."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: Callable[[str], str]) -> None:
+        self._name = name
         self._hosts: set[str] = set()
         """Those that have built anything."""
         self._had: defaultdict[str, set[str]] = defaultdict(set)
@@ -30,7 +33,7 @@ class BuildingHosts:
         first = build not in self._failed
         self._failed.add(build)
         if others:
-            return f"{others[0]} has that build"
+            return f"{self._name(others[0])} has that build"
         if first and is_environment:
             return "the error is one of machines, not of commits"
         if first and place not in self._hosts:

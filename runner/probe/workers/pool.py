@@ -46,6 +46,14 @@ class MadeAgain:
     why: str
 
 
+@dataclass(frozen=True)
+class Waits:
+    """Tells that a probe cannot begin, and why."""
+
+    number: int
+    why: str
+
+
 @dataclass(eq=False)
 class _Worker:
     connection: "Connection[Any, Any]"
@@ -78,7 +86,7 @@ class _Finished:
     done: Done
 
 
-Event = Activity | Done | Lost | MadeAgain
+Event = Activity | Done | Lost | MadeAgain | Waits
 
 
 class WorkerPool:

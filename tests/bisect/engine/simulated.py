@@ -261,6 +261,9 @@ class SimulatedBisection:
     def notice(self, text: str) -> None:
         self.notices.append(text)
 
+    def waits(self, why: str) -> None:
+        self.notices.append(why)
+
     def again(self, planned: PlannedProbe, why: str) -> None:
         return None
 

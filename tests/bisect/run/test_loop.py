@@ -16,7 +16,7 @@ from precision_bisect.bisect.engine.probes import WantedProbe
 from precision_bisect.bisect.run.loop import MOST_OPEN, Loop
 from precision_bisect.bisect.search.graph.graph import CommitGraph
 from precision_bisect.runner.errors import UserError
-from precision_bisect.runner.probe.workers.pool import Event
+from precision_bisect.runner.probe.workers.pool import Event, Waits
 from precision_bisect.store.vocabulary import BisectionOutcome, Judgement
 from tests.bisect.engine.simulated import (
     BUILD,
@@ -210,6 +210,23 @@ def test_a_worker_s_error_ends_the_bisection_at_work_and_no_other() -> None:
     failed = [each for each in tasks if each.error is not None]
     assert [str(each.error) for each in failed] == ["the disk is full"]
     assert [each.culprit is None for each in tasks] == [each.error is not None for each in tasks]
+
+
+def test_what_a_probe_waits_for_is_told_and_changes_nothing() -> None:
+    class Late(Machine):
+        told = False
+
+        def next_event(self, *, timeout: float | None) -> Event:
+            if not self.told:
+                self.told = True
+                return Waits(self.flying[0], "no worker has joined")
+            return super().next_event(timeout=timeout)
+
+    machine = Late()
+    waiting = task(machine, range(1, 33), 5)
+    drive([waiting])
+    assert waiting.simulated.notices == ["no worker has joined"]
+    assert waiting.culprit == "5"
 
 
 def test_a_spent_budget_ends_with_what_is_known() -> None:

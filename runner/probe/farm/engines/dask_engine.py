@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import importlib
 import os
+import platform
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -126,7 +127,7 @@ class DaskEngine:
                 self._client = self._connect()
             except UserError as error:
                 raise ConnectionError(self._address) from error
-        workers: Mapping[str, Any] | None = self._client.scheduler_info().get("workers")
+        workers: Mapping[str, Any] | None = self._client.scheduler_info(n_workers=-1).get("workers")
         if workers is None:
             raise ConnectionError(self._address)
         return workers
@@ -175,6 +176,18 @@ class DaskEngine:
             raise LostPlaceError(f"{place}: the worker is gone")
         return cast(_Result, answers[place])
 
+    def nobody(self) -> str | None:
+        """That no worker has joined the scheduler, and how one is started."""
+        try:
+            if self._client.scheduler_info(n_workers=-1)["workers"]:
+                return None
+        except (KeyError, *self._away):
+            return None
+        return (
+            f"no worker has joined {self._address}; on each machine that is to make runs, start one: "
+            f"dask worker {self._address} --nthreads 1"
+        )
+
     def close(self) -> None:
         """Let go of the scheduler."""
         self._closing.set()
@@ -186,7 +199,7 @@ class DaskEngine:
         key, place = message["key"], message["place"]
         match message["kind"]:
             case "began":
-                self._tell(Began(key, place))
+                self._tell(Began(key, place, message["host"]))
             case "lacks":
                 self._tell(Lacks(key, place))
             case _:
@@ -245,7 +258,7 @@ def _make(parcel: ProbeParcel, key: str) -> tuple[str, MadeProbe | Exception | N
         worker.log_event(_TOPIC, {"kind": kind, "key": key, "place": worker.address, **more})
 
     def make(interrupt: Interrupt) -> MadeProbe:
-        tell("began")
+        tell("began", host=platform.node())
         machine = HostMachine(home=user_home(), variables=_variables(), share=worker.state.nthreads)
         return machine.make(
             key,

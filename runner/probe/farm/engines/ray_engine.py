@@ -7,6 +7,7 @@ Who may connect to whom is as ray is configured: its nodes reach each other and 
 import contextlib
 import importlib
 import os
+import platform
 import signal
 import socket
 import threading
@@ -273,6 +274,19 @@ class RayEngine:
                 self._hosts[place] = actor.options(**options).remote()
             return self._hosts[place]
 
+    def nobody(self) -> str | None:
+        """That no node of the cluster has a processor to make probes, and how one is started."""
+        try:
+            with self._inside():
+                if any("CPU" in node["Resources"] for node in self._nodes()):
+                    return None
+        except (LostPlaceError, self._ray.exceptions.RayError):
+            return None
+        return (
+            f"no node of {self._address} makes runs; on each machine that is to, start one: "
+            f"ray start --address={self._address}"
+        )
+
     def close(self) -> None:
         """Let go of the cluster."""
         with self._change:
@@ -318,7 +332,7 @@ class ProbeActor:
         threading.Thread(target=self._make, args=(parcel,), daemon=True).start()
 
     def _make(self, parcel: ProbeParcel) -> None:
-        self._tell(Began(self._key, self._place))
+        self._tell(Began(self._key, self._place, platform.node()))
         self._tell(Ended(self._key, self._place, attempted(lambda: self._made(parcel))))
         with self._news:
             while (left := self._asked + _ABANDONED - time.monotonic()) > 0:

@@ -7,7 +7,7 @@ import pytest
 from filelock import FileLock
 
 from precision_bisect.bisect.commands.service.named_paths import lacking_path
-from precision_bisect.bisect.commands.service.place import is_driven, log_of, place_of
+from precision_bisect.bisect.commands.service.place import home_name, is_driven, log_of
 from precision_bisect.bisect.commands.service.running import SubmissionRunner, tail_of
 from precision_bisect.runner.workspace.home import Home, user_home
 from precision_bisect.store.database import open_store
@@ -21,13 +21,13 @@ from tests.support import postgresql
 @pytest.fixture
 def runner(store: str) -> SubmissionRunner:
     home = user_home()
-    worker = QueueWorker(name="w", host="here", place=place_of(home))
+    worker = QueueWorker(name="w", host="here", place=home_name(home))
     return SubmissionRunner(sessions=open_store(store), store=store, home=home, worker=worker)
 
 
 def test_a_home_has_one_name(tmp_path: Path) -> None:
     home, other = (Home(cache=tmp_path / name, state=tmp_path / name) for name in ("one", "two"))
-    assert place_of(home) == place_of(home) != place_of(other)
+    assert home_name(home) == home_name(home) != home_name(other)
 
 
 def test_one_is_run_where_its_folder_is_and_nobody_is_at_it(
@@ -133,7 +133,7 @@ def test_a_worker_of_another_home_runs_it_where_it_was_typed(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PRECISION_BISECT_HOME", "another")
     home = user_home()
-    worker = QueueWorker(name="w", host="here", place=place_of(home))
+    worker = QueueWorker(name="w", host="here", place=home_name(home))
     runner = SubmissionRunner(sessions=open_store(shared), store=shared, home=home, worker=worker)
     row = queue.take(worker, runner.lacks)
     assert row is not None

@@ -18,7 +18,7 @@ from precision_bisect.runner.workspace.home import Home
 
 @dataclass
 class Hosts:
-    """`Engine` of the hosts whose homes are in `folder`. Those in `gone` do not answer."""
+    """`Engine` of the hosts whose homes are in `folder`. Those in `gone` do not answer; without `names` tasks wait."""
 
     folder: Path
     names: tuple[str, ...] = ("a", "b")
@@ -51,6 +51,8 @@ class Hosts:
         resources: Mapping[str, float],
         avoid: frozenset[str],
     ) -> None:
+        if not self.names:
+            return
         there = [name for name in self.names if name not in self.gone]
         free = [name for name in there if name not in avoid and not self.busy[name].locked()]
         place = (free or [name for name in there if name not in avoid] or there)[0]
@@ -63,7 +65,7 @@ class Hosts:
     def _run(self, key: str, parcel: ProbeParcel, place: str, source: int) -> None:
         made: MadeProbe | Exception | None
         with self.busy[place], os.fdopen(source, "rb") as stopped:
-            self.tell(Began(key, place))
+            self.tell(Began(key, place, f"host {place}"))
             self.on_start(key, place)
             try:
                 made = HostMachine(home=self.home(place), variables=dict(os.environ), share=1).make(
@@ -88,7 +90,7 @@ class Hosts:
 
     def stop(self, key: str) -> None:
         self.stopped.add(key)
-        with contextlib.suppress(OSError):  # it has ended
+        with contextlib.suppress(OSError, KeyError):  # it has ended, or never began
             os.write(self.stops[key], b".")
 
     def release(self, key: str) -> None:
@@ -102,6 +104,9 @@ class Hosts:
             if isinstance(argument, bytes):
                 self.pieces[place] = self.pieces.get(place, 0) + len(argument)
         return function(self.home(place), *arguments, **named)
+
+    def nobody(self) -> str | None:
+        return None if self.names else "no host has joined"
 
     def close(self) -> None:
         for thread in self.threads:

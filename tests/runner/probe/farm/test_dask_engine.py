@@ -1,6 +1,7 @@
 """The engine of dask, with a scheduler and one worker in this process."""
 
 import logging
+import platform
 import shutil
 import subprocess
 import threading
@@ -33,8 +34,17 @@ def make_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def cluster_of_one(**options: object) -> Any:
+    return cluster_of(1, **options)
+
+
+def cluster_of(workers: int, **options: object) -> Any:
     return distributed.LocalCluster(
-        n_workers=1, threads_per_worker=1, processes=False, protocol="tcp", dashboard_address=None, **options
+        n_workers=workers,
+        threads_per_worker=1,
+        processes=False,
+        protocol="tcp",
+        dashboard_address=None,
+        **options,
     )
 
 
@@ -55,7 +65,7 @@ def test_a_task_tells_what_it_does_and_is_found_by_the_driver_that_comes_after(
     first.start(small, "key")
     began = first.until(lambda told: isinstance(told, Began))
     place = first.deliver(small)
-    assert began == Began("key", place)
+    assert began == Began("key", place, platform.node())
     first.until(lambda told: isinstance(told, Says) and told.text == "running")
     first.engine.close()
     second = open_driver(address, small)
@@ -185,6 +195,16 @@ def test_a_board_that_no_worker_has_is_asked_for_at_once(address: str, small: Sm
     with pytest.raises(UserError, match="expected a worker with a board a2a3, found none among 1"):
         driver.start(small, "key", a2a3=1)
     driver.engine.close()
+
+
+def test_a_scheduler_without_a_worker_says_how_one_is_started(host: str) -> None:
+    with cluster_of(0) as cluster:
+        engine = DaskEngine(cluster.scheduler_address, lambda told: None)
+        assert f"start one: dask worker {cluster.scheduler_address} --nthreads 1" in (engine.nobody() or "")
+        cluster.scale(1)
+        cluster.wait_for_workers(1)
+        assert engine.nobody() is None
+        engine.close()
 
 
 def test_a_worker_that_is_gone_is_told_so(address: str, small: SmallStack) -> None:

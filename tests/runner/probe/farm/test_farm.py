@@ -11,10 +11,11 @@ import pytest
 from precision_bisect.runner.case.case import RunOptions
 from precision_bisect.runner.case.golden import FrozenGolden
 from precision_bisect.runner.errors import UsageError, UserError
+from precision_bisect.runner.probe.farm.engine import PlaceNames
 from precision_bisect.runner.probe.farm.farm import Farm
 from precision_bisect.runner.probe.files.digest import digest_of
 from precision_bisect.runner.probe.records import ProbeResult
-from precision_bisect.runner.probe.workers.pool import MadeAgain
+from precision_bisect.runner.probe.workers.pool import MadeAgain, Waits
 from precision_bisect.runner.probe.workers.worker import Activity, Done
 from precision_bisect.store.vocabulary import BuildSource, Judgement, Verdict
 from tests.runner.probe.farm.hosts import Hosts
@@ -140,8 +141,32 @@ def test_a_host_that_cannot_make_a_probe_is_avoided(
     number = workers.begin(small.request())
     found, (again,) = results(workers)
     assert found[number].judgement is Judgement.GOOD
-    assert again.why.startswith("a: ")
+    assert again.why.startswith("host a: ")
     assert "to write here" in again.why
+
+
+def test_that_there_is_no_worker_is_told_once_a_minute(small: SmallStack, hosts: Hosts) -> None:
+    now = [0.0]
+    hosts.names = ()
+    with Farm(small.stack(), small.home, jobs=1, open_engine=hosts.open, clock=lambda: now[0]) as farm:
+        assert farm.next_event(timeout=0) is None
+        number = farm.begin(small.request())
+        told: list[object] = []
+        for seconds in (0, 1, 59, 60, 61):
+            now[0] = seconds
+            told.append(farm.next_event(timeout=0))
+    waits = Waits(number, "no host has joined")
+    assert told == [waits, None, None, waits, None]
+
+
+def test_places_are_named_by_their_hosts_and_apart_where_two_share_a_name() -> None:
+    names = PlaceNames()
+    names.note("tcp://10.0.0.1:5", "board-1")
+    names.note("tcp://10.0.0.2:5", "board-2")
+    assert [names.of("tcp://10.0.0.1:5"), names.of("elsewhere")] == ["board-1", "elsewhere"]
+    names.note("tcp://10.0.0.3:5", "board-1")
+    assert names.of("tcp://10.0.0.1:5") == "board-1 (tcp://10.0.0.1:5)"
+    assert names.of("tcp://10.0.0.2:5") == "board-2"
 
 
 def test_a_host_that_could_not_make_a_probe_is_tried_again_later(small: SmallStack, hosts: Hosts) -> None:
@@ -283,8 +308,7 @@ def test_what_a_host_that_never_built_cannot_build_is_tried_at_another(
     number = workers.begin(small.request())
     found, (again,) = results(workers)
     assert found[number].judgement is Judgement.GOOD
-    assert again.why.startswith("a: on ")
-    assert "the build failed" in again.why
+    assert again.why.startswith("host a: the build failed (")
     assert "nothing was ever built there: it is tried elsewhere" in again.why
 
 

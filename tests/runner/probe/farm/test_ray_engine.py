@@ -3,6 +3,7 @@
 import gzip
 import importlib
 import os
+import platform
 import secrets
 import signal
 import threading
@@ -77,7 +78,8 @@ def test_a_probe_tells_what_it_does_and_is_found_by_the_driver_that_comes_after(
     first.start(small, "key")
     began = first.until(lambda told: isinstance(told, Began))
     place = first.deliver(small)
-    assert began == Began("key", place)
+    assert began == Began("key", place, platform.node())
+    assert first.engine.nobody() is None
     first.until(lambda told: isinstance(told, Says) and told.text == "running")
     first.engine.close()
     second = open_driver()
