@@ -1,7 +1,8 @@
 """python -m benchmarks.farm: bisect a line of 1,024 commits, whose builds take long, on one host and on four.
 
 The command, the scheduler of dask and its workers are the real ones. A build sleeps for 30 s in place of the 600 s that
-it stands for: what the tool, git and dask take beside it counts twenty times as much as it would.
+it stands for: what the tool, git and dask take beside it counts twenty times as much as it would. With `--simulated`
+it counts nothing, and builds take 600 s of a simulated time (`simulated.py`).
 """
 
 import argparse
@@ -14,23 +15,14 @@ import tempfile
 import time
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.farm.simulated import Makespan, makespan
 from tests.system.slow_line import STACK
 
 _PROGRAM = "from precision_bisect.bisect.cli import main; main()"
 _STEP = "sleep {seconds}; echo >> {folder}/built; cp number out"
 _CASE = "if [ $(cat out) -ge {culprit} ]; then echo WRONG; exit 1; fi; echo RIGHT\n"
-
-
-@dataclass(frozen=True)
-class Ended:
-    """A bisection: the seconds that a user waits for it, its runs, and the builds made for it over all hosts."""
-
-    seconds: float
-    runs: int
-    builds: int
 
 
 def make_line(repository: Path, commits: int) -> None:
@@ -76,7 +68,7 @@ def farm(folder: Path, hosts: int) -> Generator[str]:
         yield address
 
 
-def bisect(folder: Path, *, hosts: int, commits: int, culprit: int, seconds: float) -> Ended:
+def bisect(folder: Path, *, hosts: int, commits: int, culprit: int, seconds: float) -> Makespan:
     """Have a culprit found by a farm. Raises `RuntimeError` where another commit is named."""
     make_line(folder / "tool", commits)
     stack = folder / "stack.toml"
@@ -115,7 +107,8 @@ def bisect(folder: Path, *, hosts: int, commits: int, culprit: int, seconds: flo
     truth = subprocess.run(wanted, check=True, capture_output=True, text=True).stdout.split()
     if named != truth:
         raise RuntimeError(f"expected {truth} to be named, found {named}")
-    return Ended(took, len(report["probes"]), len((folder / "built").read_text()))
+    builds = len((folder / "built").read_text())
+    return Makespan(seconds=took, runs=len(report["probes"]), builds=builds)
 
 
 def main() -> int:
@@ -124,6 +117,7 @@ def main() -> int:
     parser.add_argument("--commits", type=int, default=1024)
     parser.add_argument("--hosts", type=int, default=4)
     parser.add_argument("--seconds", type=float, default=30.0, help="of a build")
+    parser.add_argument("--simulated", action="store_true", help="in simulated time, builds of 600 s")
     parser.add_argument("--seeds", type=int, default=1, help="culprits drawn")
     asked = parser.parse_args()
     print(f"{'culprit':>8}{'hosts':>8}{'runs':>8}{'builds':>8}{'seconds':>10}{'of one':>8}")
@@ -132,10 +126,17 @@ def main() -> int:
         culprit = random.Random(seed).randrange(1, asked.commits)
         alone = 0.0
         for hosts in (1, asked.hosts):
-            with tempfile.TemporaryDirectory(prefix="farm-", ignore_cleanup_errors=True) as name:
-                ended = bisect(
-                    Path(name), hosts=hosts, commits=asked.commits, culprit=culprit, seconds=asked.seconds
-                )
+            if asked.simulated:
+                ended = makespan(asked.commits, hosts=hosts, culprit=culprit)
+            else:
+                with tempfile.TemporaryDirectory(prefix="farm-", ignore_cleanup_errors=True) as name:
+                    ended = bisect(
+                        Path(name),
+                        hosts=hosts,
+                        commits=asked.commits,
+                        culprit=culprit,
+                        seconds=asked.seconds,
+                    )
             alone = alone or ended.seconds
             share = ended.seconds / alone
             print(
