@@ -13,6 +13,9 @@ from ..needs import Needs
 from ..probes import FinishedProbe, Target, WantedProbe
 from .state import Wait, load_all
 
+_SURE = 0.99
+_LONGER = 4
+"""What is proposed where an end is given up: so many times as many runs."""
 _MISSED_FAILURE = 0.002
 """Chance, at most, that a bad commit of a failure that comes and goes is taken for a good one."""
 
@@ -62,22 +65,32 @@ def counterfactuals(
 
 
 def highest_rate(runs: int) -> float:
-    """The rate of what none of so many runs showed, at most: 1 - 0.05^(1 / n) with 95 % (Clopper and Pearson, 1934).
+    """The rate of what none of so many runs showed, at most: 1 - 0.01^(1 / n) with 99 % (Clopper and Pearson, 1934).
 
-    >>> round(highest_rate(1), 2), round(highest_rate(66), 3)
-    (0.95, 0.044)
+    >>> round(highest_rate(1), 2), round(highest_rate(24), 3)
+    (0.99, 0.175)
     """
-    return 1 - 0.05 ** (1 / runs)
+    return 1 - (1 - _SURE) ** (1 / runs)
+
+
+def runs_excluding(rate: float) -> int:
+    """How many runs in a row must not show what happens at this rate, to exclude it with 99 %.
+
+    >>> runs_excluding(0.5), runs_excluding(0.05)
+    (7, 90)
+    """
+    return math.ceil(math.log(1 - _SURE) / math.log(1 - rate))
 
 
 def never_shown(end: Target, wanted: Judgement, runs: int) -> EndsError:
     """The error of an end that showed the other side in so many runs, with the rate that these cannot exclude."""
     shown, verb = ("failure", "passes") if wanted is Judgement.GOOD else ("pass", "fails")
+    longer = _LONGER * runs
     return EndsError(
         f"{wanted.value} {end.commit[:12]}: expected a commit where the case {verb}, "
         f"found {plural(runs, shown)} in a row, of which one would have been otherwise if it {verb} in "
-        f"{highest_rate(runs):.0%} of its runs or more (95 %): the ends do not differ as far as runs tell; "
-        "--end-runs N says how often each end is run"
+        f"{highest_rate(runs):.0%} of its runs or more (99 %); if it {verb} more seldom, --end-runs {longer} runs each "
+        f"end so often, which shows what happens in {highest_rate(longer):.0%} of them"
     )
 
 

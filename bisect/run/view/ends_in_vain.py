@@ -1,16 +1,14 @@
 """How long an end is waited for that does otherwise than it was said to, by the engine itself."""
 
-import math
-
 from ....runner.errors import EndsError
 from ....store.vocabulary import Judgement
 from ....store.words import plural
 from ...engine.bisection import Bisection
 from ...engine.evidence import failing_end, passing_end
-from ...engine.states.judging import highest_rate
+from ...engine.states.judging import highest_rate, runs_excluding
 from .rehearsal import Rehearsal
 
-_RATES_TOLD = (0.5, 0.2)
+_RATE_TOLD = 0.5
 
 
 def runs_in_vain(bisection: Bisection, wanted: Judgement) -> int | None:
@@ -39,14 +37,17 @@ def describe_wait(bisection: Bisection, wanted: Judgement) -> str | None:
     if most is None or most < 2:
         return None
     verb, shown = ("passes", "failures") if wanted is Judgement.GOOD else ("fails", "passes")
-    enough = [(math.ceil(math.log(0.05) / math.log(1 - rate)), rate) for rate in _RATES_TOLD]
-    first, *further = [(runs, rate) for runs, rate in enough if runs < most] + [(most, highest_rate(most))]
+    first, *further = [
+        (runs, rate)
+        for runs, rate in [(runs_excluding(_RATE_TOLD), _RATE_TOLD), (most, highest_rate(most))]
+        if runs <= most
+    ]
     decide = "" if bisection.known.question.end_runs else " (--end-runs N: at most N)"
     rarer = "".join(f", {runs} in fewer than {rate:.0%}" for runs, rate in further)
     times = f"{plural(most, 'time')}{_condition(bisection, wanted)}{decide}"
     return (
         f"is run until it {verb}, at most {times}: {first[0]} {shown} in a row show "
-        f"that it {verb} in fewer than {first[1]:.0%} of its runs{rarer} (95 %)"
+        f"that it {verb} in fewer than {first[1]:.0%} of its runs{rarer} (99 %)"
     )
 
 

@@ -23,8 +23,9 @@ from .testability import out_of_reach, skip_probability
 # What is expected before the first run. At Google four ranges in ten had no culprit (Henderson et al., Flake Aware
 # Culprit Finding, ICST 2023), but most cases are no flakes, and both ends were seen to differ once before anyone asks.
 _NO_CULPRIT = 0.04
-_ALL_PASS, _ALL_FAIL = 0.01, 0.1
-"""That no run fails, though someone saw the bad end do so; or that each does, for a case or a machine is broken."""
+_ALL_PASS, _ALL_FAIL = 0.03, 0.1
+"""That no run fails, though someone saw the bad end do so; or that each does, for a case or a machine is broken. By the
+first a bad end that passes is waited for 24 runs; it would be 66 with 0.01."""
 _ENVIRONMENT = 0.002
 _IN_PLAY = 0.01
 """Of the likeliest commit's probability: a commit with less is not searched."""

@@ -41,12 +41,12 @@ def test_the_wait_is_told_with_what_it_excludes_and_the_option_that_decides() ->
     assert most is not None
     assert most > 20
     assert describe_wait(before, BAD) == (
-        f"is run until it fails, at most {most} times, if the good end passes (--end-runs N: at most N): 5 passes in a "
-        f"row show that it fails in fewer than 50% of its runs, 14 in fewer than 20%, {most} in fewer than 4% (95 %)"
+        f"is run until it fails, at most {most} times, if the good end passes (--end-runs N: at most N): 7 passes in a "
+        f"row show that it fails in fewer than 50% of its runs, {most} in fewer than 17% (99 %)"
     )
     assert describe_wait(before, GOOD) == (
         "is run until it passes, at most 3 times, if the bad end fails (--end-runs N: at most N): 3 failures in a "
-        "row show that it passes in fewer than 63% of its runs (95 %)"
+        "row show that it passes in fewer than 78% of its runs (99 %)"
     )
     waits = f"a good end that fails is run up to 3 times, a bad one that passes {most} (--end-runs)"
     assert describe_waits(before) == waits

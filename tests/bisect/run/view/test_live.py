@@ -108,7 +108,7 @@ def test_an_end_that_does_otherwise_is_told_within_the_width_with_its_log_whole(
     assert last == str(log)
     assert all(len(line) <= width for line in lines)
     text = " ".join(" ".join(lines).split())
-    assert "the bad end passes, and is run until it fails, at most 66 times (--end-runs N: at most N)" in text
+    assert "the bad end passes, and is run until it fails, at most 24 times (--end-runs N: at most N)" in text
 
 
 def test_what_has_no_range_yet_shows_what_runs() -> None:

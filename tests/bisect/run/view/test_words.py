@@ -100,10 +100,10 @@ def test_why_a_commit_is_run_again() -> None:
     good, bad, skip = Judgement.GOOD, Judgement.BAD, Judgement.SKIP
     assert why(Phase.SEARCH) is None
     assert why(Phase.ENDPOINT, *[good] * 14) == (
-        "again: 14 runs of this end passed, a failure in fewer than 19% of its runs is possible"
+        "again: 14 runs of this end passed, a failure in fewer than 28% of its runs is possible"
     )
     assert why(Phase.ENDPOINT, bad) == (
-        "again: 1 run of this end failed, a pass in fewer than 95% of its runs is possible"
+        "again: 1 run of this end failed, a pass in fewer than 99% of its runs is possible"
     )
     five_runs = replace(known, question=replace(known.question, end_runs=5))
     assert why(Phase.ENDPOINT, good, about=five_runs) == "again: to see how surely it passes"

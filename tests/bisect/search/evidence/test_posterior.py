@@ -74,8 +74,8 @@ def test_with_known_rates_it_is_bayes_rule_run_by_run(posterior: Posterior):
 
     moments = [likelihood_of_all(runs[:at]) * moved(runs[at:]) for at in range(len(runs))] or [1.0]
     outcomes = {failed for _, failed in runs}
-    alike = 0.01 * (True not in outcomes) + 0.1 * (False not in outcomes)
-    weights = [0.848 / len(graph) * likelihood(culprit, runs) for culprit in range(len(graph))]
+    alike = 0.03 * (True not in outcomes) + 0.1 * (False not in outcomes)
+    weights = [0.828 / len(graph) * likelihood(culprit, runs) for culprit in range(len(graph))]
     weights += [0.04 * one_rate(runs) + alike, 0.002 * sum(moments) / len(moments)]
     belief = posterior.belief
     found = [*belief.commits, belief.no_culprit, belief.environment]
