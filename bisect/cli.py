@@ -27,6 +27,7 @@ from .commands.command_line.queue_options import (
     WatchOptions,
     WorkerOptions,
 )
+from .commands.command_line.slow_start import SlowStart
 from .commands.command_line.submit_command import SubmitCommand
 
 
@@ -49,9 +50,11 @@ def main(ctx: click.Context, options: BisectOptions) -> None:
     if options.asks_nothing:
         click.echo(ctx.get_help())
         ctx.exit(2)
-    from .commands.bisect import bisect
+    with SlowStart(quiet=options.quiet or not sys.stderr.isatty()) as start:
+        from .commands.bisect import bisect
 
-    ctx.exit(bisect(options))
+        code = bisect(options, start)
+    ctx.exit(code)
 
 
 @main.command(cls=ConfiguredCommand)

@@ -2,11 +2,13 @@
 
 import re
 import sys
+import time
 from collections.abc import Generator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
+import psutil
 from sqlalchemy.orm import Session, sessionmaker
 
 from ...runner.case.case import with_predecessors
@@ -14,13 +16,14 @@ from ...runner.errors import UsageError
 from ...runner.git.repository import GitRepository
 from ...runner.probe.builds.build_store import check_build_store
 from ...runner.probe.workers.backends import check_backend
+from ...runner.process.alarm import OutOfTimeInterrupt, interrupted_after
 from ...runner.stack.overrides import read_overrides, read_variables
 from ...runner.stack.stack import Stack
 from ...runner.workspace.home import Home, user_home
 from ...runner.workspace.inherited import changed_since, reaching_cases
 from ...store.database import check_store
 from ...store.tables.bisections import LONGEST_NAME
-from ...store.vocabulary import Seeks
+from ...store.vocabulary import BisectionOutcome, Seeks
 from ..after.notify import check_notify_command
 from ..plan.ends.replay import BisectLog
 from ..plan.pins import choose_pins
@@ -34,20 +37,26 @@ from ..run.session import StoredBisection
 from .command_line.bisect_options import BisectOptions
 from .command_line.main_group import NOTHING_BEGUN
 from .command_line.named_ends import named_ends
+from .command_line.slow_start import SlowStart
 from .command_line.stores import store_url
-from .drive import drive
+from .drive import EXIT_CODES, drive
 from .errors import run_command
 from .plan_text import plan_json, plan_lines
 
 _DEFAULT_BAD_WHEN = "mismatch"
+_OPENING = "opening the store of results"
+_SPENT_BEFORE_BEGINNING = (
+    "the budget was spent while the question was checked, before the first run: nothing was run or kept; ask again "
+    "with a larger --budget"
+)
 
 
-def bisect(options: BisectOptions) -> int:
+def bisect(options: BisectOptions, start: SlowStart) -> int:
     """Begin a bisection or go on with one, and print its result; the tool's exit code."""
-    return run_command(lambda: _bisect(options))
+    return run_command(lambda: _bisect(options, start))
 
 
-def _bisect(options: BisectOptions) -> int:
+def _bisect(options: BisectOptions, start: SlowStart) -> int:
     home = user_home()
     check_backend(options.backend)
     if options.build_store is not None:
@@ -55,12 +64,17 @@ def _bisect(options: BisectOptions) -> int:
     check_ending(options)
     if options.resume is not None:
         _check_resume(options)
+        start.step(_OPENING)
         with ExitStack() as held:
-            return drive(lambda sessions: _found(options, sessions, home, held), options, home)
+            return drive(lambda sessions: _found(options, sessions, home, held), options, home, start)
     if options.interactive:
         check_person(jobs=options.jobs, backend=options.backend)
     try:
-        plan = prepare(question_of(options), home)
+        with _within_budget(options):
+            plan = prepare(question_of(options), home, step=start.step)
+    except OutOfTimeInterrupt:
+        print(_SPENT_BEFORE_BEGINNING, file=sys.stderr)
+        return EXIT_CODES[BisectionOutcome.BUDGET]
     except KeyboardInterrupt:
         print(NOTHING_BEGUN, file=sys.stderr)
         raise
@@ -72,9 +86,24 @@ def _bisect(options: BisectOptions) -> int:
     for notice in () if options.quiet else plan.notices:
         print(f"note: {notice}", file=sys.stderr)
     with _places(plan.request.output, home):
+        start.step(_OPENING)
         return drive(
-            lambda sessions: StoredBisection.begin(plan, sessions=sessions, home=home), options, home
+            lambda sessions: StoredBisection.begin(plan, sessions=sessions, home=home), options, home, start
         )
+
+
+@contextmanager
+def _within_budget(options: BisectOptions) -> Generator[None]:
+    """Raises `OutOfTimeInterrupt` where the budget ends before the first run; what was started is ended."""
+    left = None if options.deadline is None else options.deadline - time.monotonic()
+    try:
+        with interrupted_after(left):
+            yield
+    except OutOfTimeInterrupt:
+        for child in psutil.Process().children(recursive=True):
+            with suppress(psutil.Error):
+                child.terminate()
+        raise
 
 
 def check_ending(options: BisectOptions) -> None:

@@ -29,6 +29,7 @@ from ..run.view.live import LiveProgress
 from ..run.view.plain import PlainProgress
 from .command_line.bisect_options import BisectOptions
 from .command_line.main_group import INTERRUPTED
+from .command_line.slow_start import SlowStart
 from .command_line.stores import store_url
 from .errors import ERROR
 from .signals import terminated_like_interrupted
@@ -45,7 +46,10 @@ EXIT_CODES = {
 
 
 def drive(
-    open_bisection: Callable[[sessionmaker[Session]], StoredBisection], options: BisectOptions, home: Home
+    open_bisection: Callable[[sessionmaker[Session]], StoredBisection],
+    options: BisectOptions,
+    home: Home,
+    start: SlowStart,
 ) -> int:
     """Drive a bisection of the store to its end, write its report, localize its culprit; the tool's exit code.
 
@@ -53,9 +57,9 @@ def drive(
     """
     sessions = open_sessions(store_url(options.store))
     bisection = open_bisection(sessions)
+    start.end()
     resume = resume_command(options, bisection.name)
     ending = _Ending(sessions=sessions, bisection=bisection, options=options)
-    begun = time.monotonic()
     with bisection.lock(), terminated_like_interrupted():
         try:
             conclusion = _conclude(bisection, options)
@@ -83,7 +87,7 @@ def drive(
         # A command of the user's own leaves no tensors.
         localizes = not options.no_localize and bisection.request.bad_when is not None
         if conclusion.outcome is BisectionOutcome.CULPRIT and localizes:
-            _localize(bisection, options, sessions, home=home, begun=begun)
+            _localize(bisection, options, sessions, home=home)
             written = ending.write()
     if conclusion.outcome is BisectionOutcome.BUDGET:
         _say_command("the budget is spent; to resume:", resume)
@@ -192,7 +196,7 @@ def _conclude(bisection: StoredBisection, options: BisectOptions) -> Conclusion:
         jobs=options.jobs,
         backend=options.backend,
         build_store=options.build_store,
-        budget=options.budget,
+        deadline=options.deadline,
         budget_runs=options.budget_runs,
     )
     err = Console(stderr=True, quiet=options.quiet)
@@ -208,10 +212,9 @@ def _localize(
     sessions: sessionmaker[Session],
     *,
     home: Home,
-    begun: float,
 ) -> None:
-    """Localize in what is left of the budget since `begun` (of `time.monotonic`), and note what came of it."""
-    left = None if options.budget is None else options.budget - (time.monotonic() - begun)
+    """Localize in what is left of the budget, and note what came of it."""
+    left = None if options.deadline is None else options.deadline - time.monotonic()
     localization = localize_culprit(
         sessions,
         bisection.name,

@@ -38,6 +38,7 @@ def run_nightly(
     as_json: bool = False,
 ) -> int:
     """Run a night, or go on with one that was cut short, and print what it showed; the exit code."""
+    begun = datetime.now().astimezone()
 
     def body() -> int:
         config, stack = load_config(file)
@@ -53,7 +54,7 @@ def run_nightly(
                     stack,
                     sessions=sessions,
                     home=home,
-                    limits=Limits(config, begun=datetime.now().astimezone(), budget=budget),
+                    limits=Limits(config, begun=begun, budget=budget),
                     jobs=jobs,
                     progress=Console(stderr=True, quiet=quiet),
                     submit=partial(_submit, sessions, home, file, config.job) if submit else None,

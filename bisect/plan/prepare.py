@@ -1,6 +1,7 @@
 """A question is checked against the checkouts, before anything is written."""
 
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -48,8 +49,12 @@ class _Given:
     runtime_dir: Path | None
 
 
-def prepare(question: Question, home: Home) -> Plan:
-    """Check a question against the checkouts, without writing anything. Raises `UserError`."""
+def prepare(question: Question, home: Home, *, step: Callable[[str], None] = lambda _: None) -> Plan:
+    """Check a question against the checkouts, without writing anything. Raises `UserError`.
+
+    `step` is told what is begun.
+    """
+    step("reading the checkouts")
     given = _given(question)
     given = replace(given, stack=with_releases(given.stack, home.releases))
     workspace = Workspace(given.stack, home)
@@ -65,6 +70,7 @@ def prepare(question: Question, home: Home) -> Plan:
     told_of_command = check_command(question, ends, workspace.repositories[given.repository], overlays)
     name = question.name or f"{now():%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
     request = _request(question, given, workspace, ends=ends, name=name, home=home)
+    step("reading the commits between the ends")
     loaded = _loaded(request, workspace)
     request = request.model_copy(update={"inherited": variables_read(request, workspace)})
     replayed = [question.replayed.notice] if question.replayed else []
@@ -81,6 +87,7 @@ def prepare(question: Question, home: Home) -> Plan:
         *told_of_renames(request, workspace),
         *check_checkouts(request, workspace),
     ]
+    step("looking for what the case needs at both ends")
     notices += [*lacking_submodules(request, workspace, loaded), *unfollowed]
     notices += check_lacks(request, workspace, views(request, workspace)[1])
     if request.runtime_dir is not None:

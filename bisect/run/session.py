@@ -2,7 +2,6 @@
 
 import os
 import sys
-import time
 from collections.abc import Generator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -49,12 +48,13 @@ from .view.progress import Progress
 
 @dataclass(frozen=True, kw_only=True)
 class DriveOptions:
-    """Who works on a bisection this time, with which shared builds, and for how many seconds and runs at most."""
+    """Who works on a bisection this time, with which shared builds, until when (of `time.monotonic`), and for how many
+    runs at most."""
 
     jobs: int = 1
     backend: Backend = "loky"
     build_store: str | None = None
-    budget: float | None = None
+    deadline: float | None = None
     budget_runs: int | None = None
 
 
@@ -158,8 +158,7 @@ class StoredBisection:
 
         Raises `UserError`, and `UnstoredConclusionError`.
         """
-        deadline = None if options.budget is None else time.monotonic() + options.budget
-        alone = _Alone(self, progress, deadline, most_runs=options.budget_runs)
+        alone = _Alone(self, progress, options.deadline, most_runs=options.budget_runs)
         with open_workers(
             self.request.stack,
             self._home,

@@ -1,6 +1,7 @@
 """The options of `bisect-precision` itself. They import nothing heavy, so that `--help` answers at once."""
 
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -382,6 +383,13 @@ class BisectOptions:
     """The words behind `--`: a command that judges each commit, in place of a case."""
     typed: tuple[str, ...] = ()
     """All words of the command, as they were typed."""
+    begun: float = field(default_factory=time.monotonic, compare=False)
+    """When the command began, as `time.monotonic` tells it."""
+
+    @property
+    def deadline(self) -> float | None:
+        """The moment of `time.monotonic` at which the budget is spent, of which all counts that the command does."""
+        return None if self.budget is None else self.begun + self.budget
 
     @property
     def asks_nothing(self) -> bool:

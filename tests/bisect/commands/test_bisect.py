@@ -8,6 +8,7 @@ import pytest
 from precision_bisect.bisect.cli import main
 from precision_bisect.bisect.commands.bisect import bisect, question_of
 from precision_bisect.bisect.commands.command_line.bisect_options import BisectOptions
+from precision_bisect.bisect.commands.command_line.slow_start import SlowStart
 from precision_bisect.bisect.commands.plan_text import plan_lines
 from precision_bisect.bisect.plan.prepare import prepare
 from precision_bisect.runner.errors import UsageError, UserError
@@ -154,13 +155,13 @@ def test_a_predicate_of_a_repository_that_is_named(
 def test_a_resume_asks_nothing_else(
     words: list[str], predicate: tuple[str, ...] | None, names: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert bisect(options("--resume", *words, predicate=predicate)) == 2
+    assert bisect(options("--resume", *words, predicate=predicate), SlowStart(quiet=True)) == 2
     assert f"--resume: expected no question beside it, found {names}: " in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("home")
 def test_usage_errors_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    assert bisect(options("--bad", "b", "--no-localize", "--reduce")) == 2
+    assert bisect(options("--bad", "b", "--no-localize", "--reduce"), SlowStart(quiet=True)) == 2
     assert capsys.readouterr().err.count("\n") == 1
 
 
@@ -170,7 +171,7 @@ def test_an_interrupt_before_anything_has_begun_says_so(
 ) -> None:
     """While modules are imported, and while the question is checked."""
 
-    def interrupted(*_: object) -> None:
+    def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(f"precision_bisect.bisect.commands.bisect.{place}", interrupted)
@@ -260,7 +261,7 @@ def test_what_comes_before_a_case_needs_the_shim_and_is_said(
     assert any("every run of the case comes after case.sh -x in one process" in each for each in plan.notices)
     without = STACK.replace("[platforms.sim]", "harness = false\n    [platforms.sim]")
     (tmp_path / "stack.toml").write_text(without)
-    assert bisect(options(*words)) == 2
+    assert bisect(options(*words), SlowStart(quiet=True)) == 2
     assert "expected a case that runs under the harness's shim" in capsys.readouterr().err
 
 

@@ -203,7 +203,7 @@ def test_an_empty_path_is_not_the_current_folder(option: str) -> None:
 
 
 def test_every_field_is_covered() -> None:
-    assert {field for field, *_ in OF_BISECT} | {"predicate", "typed"} == {
+    assert {field for field, *_ in OF_BISECT} | {"predicate", "typed", "begun"} == {
         each.name for each in fields(BisectOptions)
     }
     for _, model, *_ in OF_SUBCOMMANDS:
@@ -219,7 +219,7 @@ def test_the_store_is_taken_from_the_environment(monkeypatch: pytest.MonkeyPatch
 def test_the_words_behind_two_dashes_are_the_predicate(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[BisectOptions] = []
 
-    def bisect(options: BisectOptions) -> int:
+    def bisect(options: BisectOptions, _: object) -> int:
         seen.append(options)
         return 5
 
