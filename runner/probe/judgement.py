@@ -59,8 +59,8 @@ class Listener:
             self._matched = self._bad_when.matches_line(line)
 
     def skims(self, stream: str, lines: bytes) -> bool:
-        """Take whole lines at once, if none of them can tell more than that it was printed. Else none is taken."""
-        if self._bad_when is not None or self._begins is not None:
+        """Take whole lines at once, if that has the same effect as one by one. Else none is taken."""
+        if self._begins is not None or (self._bad_when is not None and self._bad_when.regex is not None):
             return False
         first = self._lines + 1
         if not self._classifier.skim("stdout" if stream == "stdout" else "stderr", first, lines):

@@ -6,6 +6,9 @@ from collections.abc import Iterator
 MAX_TEXT = 2000
 """Longest text, in characters, that a pattern is tried on: the cost of a pattern grows with its input."""
 
+REPLACEMENT = "\ufffd"
+"""What stands for a control character, and for bytes that are no text."""
+
 _ESCAPE_SEQUENCE = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor movement
     r"|\][^\x07\x1b]*(?:\x07|\x1b\\)?"  # OSC: titles, hyperlinks
@@ -32,4 +35,4 @@ def plain_texts(line: str) -> Iterator[str]:
         # An escape sequence may straddle the cut, hence a generous first cut and an exact second one.
         text = _ESCAPE_SEQUENCE.sub("", segment[: 4 * MAX_TEXT])[:MAX_TEXT].rstrip()
         if text:
-            yield _CONTROL.sub("\ufffd", text)
+            yield _CONTROL.sub(REPLACEMENT, text)

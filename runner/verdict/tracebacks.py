@@ -10,6 +10,8 @@ _GOES_ON = (
     "During handling of the above exception, another exception occurred:",
     "The above exception was the direct cause of the following exception:",
 )
+MARKS = (_BEGINS, *_GOES_ON)
+"""One of these is in each line that tells something where no traceback is followed."""
 _MOVES = (
     (re.compile(r"(?<![\w.])/(?:[^\s/'\":,()]+/)+(?=[^\s/'\":,()])"), ""),
     (re.compile(r"\b0x[0-9a-fA-F]+\b"), "0x.."),
@@ -37,6 +39,10 @@ class Tracebacks:
         """The line that ends the first traceback, or the last of those that hang together with it: the exception as it
         left the program. None where there is no whole traceback."""
         return self._exception
+
+    def follows(self, stream: str) -> bool:
+        """Whether a traceback of this stream has begun and not ended: any line may belong to it."""
+        return stream in self._open
 
     def feed(self, stream: str, text: str) -> str | None:
         """Take a line. Where it ends a traceback: the file of its innermost frame, empty where it has no frame."""

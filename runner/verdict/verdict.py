@@ -10,18 +10,19 @@ from .build_rules import BUILD_RULES
 from .compiler_errors import compiler_error
 from .ending import Ending
 from .harness_outcome import HarnessCall, HarnessOutcome
+from .literals import begins_of_lines_with, needed, search
 from .mismatch_report import MismatchReport
 from .output_lines import plain_texts
 from .rules import SUCCESSES, VerdictRule
 from .stall_report import StallReport
-from .tracebacks import Tracebacks, without_what_moves
+from .tracebacks import MARKS, Tracebacks, without_what_moves
 
 EVIDENCE_PER_RULE = 4
 LAST_LINES = 5
 MAX_CALLS_SHOWN = 16
 
-_MARKS = (b"error: ", b"\x1b")
-"""What a line has that a compiler's error may be read from; in one that is coloured it may not stand as it is."""
+_READ_WITHOUT_RULES = (b"error: ", b"\x1b")
+"""What a line has that a compiler's error may be read from; in one that is coloured no text may stand as it is."""
 _SKIMMED = 4 * LAST_LINES
 
 __all__ = ["Classification", "Classifier", "Ending", "classify_build_failure"]
@@ -63,12 +64,12 @@ class _Hits:
         where the line ends a traceback."""
         rule = self.rule
         if rule.requires is not None and not self.required_seen:
-            self.required_seen = rule.requires.search(text) is not None
+            self.required_seen = search(rule.requires, text) is not None
         if rule.unless is not None and not self.excluded_seen:
-            self.excluded_seen = rule.unless.search(text) is not None
+            self.excluded_seen = search(rule.unless, text) is not None
         if rule.raised_in is not None and not (raised_in and rule.raised_in.search(raised_in)):
             return None
-        match = rule.pattern.search(text) if rule.stream in ("any", stream) else None
+        match = search(rule.pattern, text) if rule.stream in ("any", stream) else None
         if match is not None:
             if self.first is None:
                 self.first, self.place = match, place
@@ -97,6 +98,8 @@ class Classifier:
 
     def __init__(self, rules: Sequence[VerdictRule]) -> None:
         self._hits = [_Hits(rule) for rule in rules]
+        self._marks = _marks_of(rules)
+        """One of these is in each text that a rule may match, or that begins a traceback; None: that is not known."""
         self._last_lines: deque[tuple[Stream, int, str]] = deque(maxlen=LAST_LINES)
         self._compiler_errors: list[Evidence] = []
         self._printed = MismatchReport()
@@ -122,25 +125,48 @@ class Classifier:
                 if len(self._compiler_errors) < EVIDENCE_PER_RULE and compiler_error(text) is not None:
                     why = "what a compiler says"
                     self._compiler_errors.append(Evidence(stream=stream, line=number, text=text, why=why))
-            self._match(stream, number, text)
+            if self._may_tell(stream, text):
+                self._match(stream, number, text)
 
     def skim(self, stream: Stream, number: int, lines: bytes) -> bool:
-        """Take whole lines, of which the first stands at `number` in the log, at once; true where that has the same
-        effect as one call for each: without rules, only the last lines and those of compilers are looked at. Else none
-        is taken."""
-        if self._hits or any(mark in lines for mark in _MARKS):
+        """Take whole lines, of which the first stands at `number` in the log; true where that has the same effect as
+        one call for each, at less cost: rules are tried on those alone that have what a rule needs. Else none is taken.
+        """
+        if self._marks is None:
             return False
+        marks = [mark.encode("utf-8", "surrogatepass") for mark in self._marks]
+        marked = deque(begins_of_lines_with((*_READ_WITHOUT_RULES, *marks), lines))
+        position = 0
+        while position < len(lines):
+            while marked and marked[0] < position:
+                marked.popleft()
+            follows = self._tracebacks.follows(stream)
+            begin = position if follows else marked[0] if marked else len(lines)
+            number = self._pass_over(stream, number, lines[position:begin])
+            end = lines.find(b"\n", begin) + 1
+            if begin < len(lines):
+                self.feed_numbered(stream, number, lines[begin : end - 1].decode("utf-8", "replace"))
+                number += 1
+            position = end or len(lines)
+        return True
+
+    def _pass_over(self, stream: Stream, number: int, lines: bytes) -> int:
+        """Take whole lines on which no rule can match; the number of the line behind them."""
+        count = lines.count(b"\n")
         last = lines.removesuffix(b"\n").rsplit(b"\n", _SKIMMED)[-_SKIMMED:]
-        first = number + lines.count(b"\n") - len(last)
+        first = number + count - len(last)
         shown: list[tuple[Stream, int, str]] = [
             (stream, place, text)
             for place, line in enumerate(last, first)
             for text in plain_texts(line.decode("utf-8", "replace"))
         ]
         if len(shown) < LAST_LINES and first > number:
-            return False  # they are blank: earlier ones count
-        self._last_lines.extend(shown)
-        return True
+            # They are blank: earlier ones count.
+            for place, line in enumerate(lines.removesuffix(b"\n").split(b"\n"), number):
+                self.feed_numbered(stream, place, line.decode("utf-8", "replace"))
+        else:
+            self._last_lines.extend(shown)
+        return number + count
 
     def finish(
         self, ending: Ending, outcome: HarnessOutcome | None, *, kernels: Mapping[int, str] | None = None
@@ -185,6 +211,11 @@ class Classifier:
                 metrics[name] = {**values, **metrics.get(name, {})}
         return metrics
 
+    def _may_tell(self, stream: Stream, text: str) -> bool:
+        if self._marks is None or self._tracebacks.follows(stream):
+            return True
+        return any(mark in text for mark in self._marks)
+
     def _match(self, stream: Stream, number: int, text: str) -> None:
         self._texts += 1
         raised_in = self._tracebacks.feed(stream, text)
@@ -198,11 +229,11 @@ class Classifier:
             elif hits.rule.verdict is Verdict.STALL:
                 self._stall.add(match)
         for detail in self._stall_details:
-            if (match := detail.search(text)) is not None:
+            if (match := search(detail, text)) is not None:
                 self._stall.add(match)
         if (open_rule := self._open_rule.get(stream)) is not None:
             for detail in open_rule.details:
-                if (match := detail.search(text)) is not None:
+                if (match := search(detail, text)) is not None:
                     self._report(stream).add_detail(match)
 
     def _report(self, stream: Stream) -> MismatchReport:
@@ -291,6 +322,18 @@ def classify_build_failure(lines: Iterable[tuple[int, str]], ending: Ending) -> 
     if found.verdict in (Verdict.UNKNOWN, Verdict.CRASH):
         return replace(found, verdict=Verdict.BUILD_ERROR)
     return found
+
+
+def _marks_of(rules: Sequence[VerdictRule]) -> tuple[str, ...] | None:
+    """What a text has that a rule or a traceback may ask for; None where a rule may ask for any."""
+    marks = {*MARKS}
+    for rule in rules:
+        for pattern in filter(None, (rule.pattern, rule.requires, rule.unless, *rule.details)):
+            texts = needed(pattern)
+            if not texts:
+                return None
+            marks.update(texts)
+    return tuple(mark for mark in sorted(marks) if not any(other in mark for other in marks - {mark}))
 
 
 def _verdict_of(ending: Ending) -> Verdict:

@@ -107,10 +107,12 @@ def test_lines_that_are_taken_at_once_count_as_lines_that_are_taken_one_by_one(
     assert at_once.finish(ending, None, kernels={}) == by_one.finish(ending, None, kernels={})
 
 
-def test_plain_lines_are_taken_at_once_only_where_no_rule_asks_for_them() -> None:
+def test_lines_are_taken_at_once_only_where_it_is_known_which_may_tell_something() -> None:
     lines = b"a line\n" * 1000
     assert Listener(Classifier([]), None).skims("stdout", lines)
-    assert not Listener(Classifier([]), None).skims("stdout", lines + b"a.c:3:1: error: x\n")
-    rule = VerdictRule(verdict=Verdict.MISMATCH, pattern=re.compile("WRONG"))
+    rule = VerdictRule(verdict=Verdict.MISMATCH, pattern=re.compile("WRONG|[A-Z]"))
     assert not Listener(Classifier([rule]), None).skims("stdout", lines)
+    rule = VerdictRule(verdict=Verdict.MISMATCH, pattern=re.compile("WRONG"))
+    assert Listener(Classifier([rule]), BadWhen.parse("mismatch")).skims("stdout", lines)
+    assert not Listener(Classifier([rule]), BadWhen.parse("regex:WRONG")).skims("stdout", lines)
     assert not Listener(Classifier([]), None, begins="here").skims("stdout", lines)
