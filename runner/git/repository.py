@@ -202,6 +202,16 @@ class GitRepository:
         """What to run for more of the history of a shallow clone."""
         return f"git -C {self.path} fetch --deepen=200, or --unshallow"
 
+    @property
+    def branch(self) -> str | None:
+        """The branch that is checked out; None where HEAD is on none."""
+        try:
+            return self.run("symbolic-ref", "--quiet", "--short", "HEAD")
+        except GitError as error:
+            if error.status == 1:
+                return None
+            raise
+
     def resolve(self, revision: str, *, option: str) -> str:
         """The full commit id of a revision. Raises `UsageError` that names the option it came from."""
         try:

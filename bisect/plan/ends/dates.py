@@ -28,8 +28,11 @@ class Dated:
     notice: str
 
 
-def commit_of_date(repository: GitRepository, text: str, *, option: str, line: str) -> Dated | None:
-    """The last commit before a date, along first parents of the branch that the text names, else of `line`.
+def commit_of_date(
+    repository: GitRepository, text: str, *, option: str, line: str, where: str
+) -> Dated | None:
+    """The last commit before a date, along first parents of the branch that the text names, else of `line`, which
+    `where` tells.
 
     None where the text names no date: then it is a revision as git has them. Raises `UserError` where no commit is that
     old, or a date cannot be read.
@@ -38,7 +41,8 @@ def commit_of_date(repository: GitRepository, text: str, *, option: str, line: s
     if named is not None and not _OF_GIT.fullmatch(named["date"]):
         branch = named["line"]
         when = _git_date(named["date"], f"{option} {text}")
-        line = repository.resolve(branch, option=option) if branch else line
+        if branch:
+            line, where = repository.resolve(branch, option=option), f"on {branch}"
     elif _ISO.fullmatch(text) and not repository.names_commit(text):
         when = _git_date(text, f"{option} {text}")
     elif _BEFORE_NOW.fullmatch(text) and not repository.names_commit(text):
@@ -54,7 +58,7 @@ def commit_of_date(repository: GitRepository, text: str, *, option: str, line: s
     taken = repository.commit(commit)
     return Dated(
         commit=commit,
-        notice=f"{option} {text}: {commit[:12]} of {taken.date:%Y-%m-%d %H:%M} UTC, {taken.subject}",
+        notice=f"{option} {text}: {commit[:12]} of {taken.date:%Y-%m-%d %H:%M} UTC {where}, {taken.subject}",
     )
 
 

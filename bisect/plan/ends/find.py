@@ -35,17 +35,17 @@ def find_ends(question: Question, repository: GitRepository) -> Ends:
     notices: list[str] = []
     named: dict[str, str] = {}
 
-    def resolve(text: str, option: str, line: str) -> str:
-        dated = commit_of_date(repository, text, option=option, line=line)
+    def resolve(text: str, option: str, line: str, where: str) -> str:
+        dated = commit_of_date(repository, text, option=option, line=line, where=where)
         if dated is not None:
             notices.append(dated.notice)
         named[text] = repository.resolve(text, option=option) if dated is None else dated.commit
         return named[text]
 
-    new = resolve(newer, _NEWER[seeks], "HEAD")
+    new = resolve(newer, _NEWER[seeks], "HEAD", f"on {repository.branch or 'HEAD'}, which is checked out")
     if not older:
         return Ends(good=_furthest_good_end(repository, new), bad=new, named=named, notices=tuple(notices))
-    olds = tuple(dict.fromkeys(resolve(text, _OLDER[seeks], new) for text in older))
+    olds = tuple(dict.fromkeys(resolve(text, _OLDER[seeks], new, "behind the later end") for text in older))
     if new in olds:
         raise _same_ends(new, question.bad, named)
     old = _old_end(repository, olds, new, seeks)

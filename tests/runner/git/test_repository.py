@@ -210,3 +210,12 @@ def test_lines_are_found_in_the_text_files_of_a_commit(repository: TestRepositor
     assert [*git.lines_like(first, "nothing")] == []
     with pytest.raises(GitError):
         list(git.lines_like("1" * 40, "x"))
+
+
+def test_the_branch_that_is_checked_out(repository: TestRepository) -> None:
+    repository.commit("first", {"f": "1"})
+    repository.git("checkout", "--quiet", "-b", "topic/one")
+    git = GitRepository(repository.path)
+    assert git.branch == "topic/one"
+    repository.git("checkout", "--quiet", "--detach")
+    assert git.branch is None

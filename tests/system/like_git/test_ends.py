@@ -146,5 +146,11 @@ def test_ends_by_date(repository: TestRepository, dated: list[str], tmp_path: Pa
     done = bisect(repository, tmp_path, "--good", "2026-06-05", "--bad", "main@{2026-06-10 13:00}")
     assert done.returncode == 0, done.stderr
     assert found(tmp_path / "out") == dated[7]
-    assert f"--good 2026-06-05: {dated[3][:12]} of 2026-06-04 12:00 UTC, day 4" in done.stderr
-    assert f"--bad main@{{2026-06-10 13:00}}: {dated[9][:12]} of 2026-06-10 12:00 UTC, day 10" in done.stderr
+    assert (
+        f"--good 2026-06-05: {dated[3][:12]} of 2026-06-04 12:00 UTC behind the later end, day 4"
+        in done.stderr
+    )
+    assert (
+        f"--bad main@{{2026-06-10 13:00}}: {dated[9][:12]} of 2026-06-10 12:00 UTC on main, day 10"
+        in done.stderr
+    )

@@ -41,10 +41,15 @@ def june(repository: TestRepository, monkeypatch: pytest.MonkeyPatch) -> list[st
     ),
 )
 def test_the_last_commit_before(repository: TestRepository, june: list[str], text: str, day: int) -> None:
-    dated = commit_of_date(GitRepository(repository.path), text, option="--good", line="main")
+    dated = commit_of_date(
+        GitRepository(repository.path), text, option="--good", line="main", where="on main"
+    )
     assert dated is not None
     assert june.index(dated.commit) + 1 == day
-    assert dated.notice == f"--good {text}: {dated.commit[:12]} of 2026-06-{day:02d} 12:00 UTC, day {day}"
+    assert (
+        dated.notice
+        == f"--good {text}: {dated.commit[:12]} of 2026-06-{day:02d} 12:00 UTC on main, day {day}"
+    )
 
 
 def test_only_first_parents_are_looked_at(
@@ -56,14 +61,19 @@ def test_only_first_parents_are_looked_at(
     monkeypatch.setenv("GIT_COMMITTER_DATE", "2026-06-14T10:00:00Z")
     repository.git("checkout", "--quiet", "main")
     repository.git("merge", "--quiet", "--no-ff", "-m", "merge", "side")
-    dated = commit_of_date(GitRepository(repository.path), "@{yesterday}", option="--good", line="main")
+    dated = commit_of_date(
+        GitRepository(repository.path), "@{yesterday}", option="--good", line="main", where="on main"
+    )
     assert dated is not None
     assert dated.commit == june[11]
 
 
 @pytest.mark.parametrize("text", ["main", "main~2", "HEAD@{1}", "@{-1}", "@{upstream}", "2026-06"])
 def test_what_is_a_revision_as_git_has_them(repository: TestRepository, june: list[str], text: str) -> None:
-    assert commit_of_date(GitRepository(repository.path), text, option="--good", line="main") is None
+    assert (
+        commit_of_date(GitRepository(repository.path), text, option="--good", line="main", where="on main")
+        is None
+    )
 
 
 @pytest.mark.parametrize(
@@ -83,10 +93,15 @@ def test_a_date_that_names_no_commit(
     repository: TestRepository, june: list[str], text: str, says: str
 ) -> None:
     with pytest.raises(UserError) as raised:
-        commit_of_date(GitRepository(repository.path), text, option="--good", line="main")
+        commit_of_date(GitRepository(repository.path), text, option="--good", line="main", where="on main")
     assert says in str(raised.value)
 
 
 def test_a_tag_that_looks_like_a_date_is_a_tag(repository: TestRepository, june: list[str]) -> None:
     repository.git("tag", "2026-06-05", june[6])
-    assert commit_of_date(GitRepository(repository.path), "2026-06-05", option="--good", line="main") is None
+    assert (
+        commit_of_date(
+            GitRepository(repository.path), "2026-06-05", option="--good", line="main", where="on main"
+        )
+        is None
+    )

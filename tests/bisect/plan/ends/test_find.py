@@ -159,3 +159,16 @@ def test_paths_as_a_tree_has_them(tmp_path: Path) -> None:
         assert paths_of_tree([text], checkout=root, here=here) == (expected,)
     with pytest.raises(UsageError, match="found one outside"):
         paths_of_tree(["../.."], checkout=root, here=root / "src")
+
+
+def test_an_end_by_date_says_on_which_branch_it_was_taken(
+    repository: TestRepository, commits: dict[str, str]
+) -> None:
+    repository.git("checkout", "--quiet", "main")
+    asked = ends(repository, (commits["base"],), "2090-01-01")
+    assert asked.notices[0].startswith(f"--bad 2090-01-01: {commits['two'][:12]} of ")
+    assert " UTC on main, which is checked out, " in asked.notices[0]
+    repository.git("checkout", "--quiet", "--detach", commits["one"])
+    asked = ends(repository, (commits["base"],), "2090-01-01")
+    assert f": {commits['one'][:12]} of " in asked.notices[0]
+    assert " UTC on HEAD, which is checked out, " in asked.notices[0]
