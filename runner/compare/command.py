@@ -17,7 +17,6 @@ from .difference import (
     Comparison,
     Difference,
     Equality,
-    are_single,
     compare_sources,
     is_divergent,
 )
@@ -29,7 +28,7 @@ from .report import diff_json, diff_text
 from .report.diff_json import Json
 from .report.picture import write_picture
 from .report.text_report import TextReport
-from .sources import Entry, Source, open_source
+from .sources import Entry, Source, are_single, named_as, open_source
 from .statistics.agreement import ValidRows
 from .statistics.runs import Behaviour, RunsReport, compare_runs
 from .statistics.statistics import IncomparableError, Tolerance
@@ -47,7 +46,8 @@ def compare(options: CompareOptions) -> int:
     tolerance = Tolerance(rtol=options.rtol or 0.0, atol=options.atol or 0.0, equal_nan=exact)
     try:
         choice = _choice(options)
-        sources = [open_source(path) for path in options.paths]
+        *runs, expected = [open_source(path) for path in options.paths]
+        sources = [*(named_as(run, expected) for run in runs), expected]
         comparison = Comparison(
             tolerance=tolerance, judge=judge_for(choice, tolerance, sources[0]), axis=options.axis
         )

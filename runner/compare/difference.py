@@ -15,7 +15,7 @@ from ..tensor.chunks import cast
 from ..tensor.view import DType, TensorView
 from .patterns.finding import PatternMatch
 from .patterns.recognize import recognize
-from .sources import Entry, Source, same_scalar
+from .sources import Entry, Source, are_single, same_scalar
 from .statistics.agreement import Agreement
 from .statistics.rows import Breakdown, HeatMap, breakdown, heat_map
 from .statistics.statistics import IncomparableError, Statistics, Tolerance, measure
@@ -121,11 +121,6 @@ def _named(name: str, actual: Source, expected: Source, how: Comparison) -> Diff
     if name in actual.scalars and name in expected.scalars:
         return _scalar(name, actual.scalars[name], expected.scalars[name])
     return Difference(name=name, outcome=Equality.DIFFERENT, reason="a scalar against a tensor")
-
-
-def are_single(*sources: Source) -> bool:
-    """Whether each source is one tensor; such ones belong together whatever their names."""
-    return all(len(source.names()) == len(source.tensors) == 1 for source in sources)
 
 
 def _neighbours(source: Source, name: str) -> list[Entry]:

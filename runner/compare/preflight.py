@@ -11,7 +11,7 @@ from ...store.words import plural
 from ..build_output.files.errors import BuildOutputError
 from ..tensor.view import DType, TensorView
 from .patterns.numeric.arithmetic import SPACING
-from .sources import Source
+from .sources import Source, are_single
 from .statistics.statistics import IncomparableError, Statistics, Tolerance, measure
 
 _UNRELATED_COSINE = 0.5
@@ -49,6 +49,7 @@ def check_sources(actual: Source, expected: Source, tolerance: Tolerance) -> lis
         if side.incomplete
     ]
     remarks += [_warning(str(side.path), reason) for side in (actual, expected) for reason in side.unread]
+    remarks += _check_names(actual, expected)
     seen: set[DType] = set()
     for name, theirs in expected.tensors.items():
         ours = actual.tensors.get(name)
@@ -66,6 +67,22 @@ def check_sources(actual: Source, expected: Source, tolerance: Tolerance) -> lis
             seen.add(dtype)
             remarks += check_tolerance(dtype, tolerance)
     return remarks
+
+
+def _check_names(actual: Source, expected: Source) -> Iterator[Remark]:
+    """Which names stand for one thing; of single tensors that does not matter."""
+    if actual.renamed:
+        theirs, ours = next(iter(actual.renamed.items()))
+        others = plural(len(actual.renamed), "tensor")
+        yield _warning(
+            str(actual.path),
+            f"{others} named as in {expected.path} but for what stands before the last /, such as {ours} for {theirs}",
+        )
+    elif not (actual.names() & expected.names() or are_single(actual, expected)):
+        ours, theirs = (next(iter(side.names()), "none") for side in (actual, expected))
+        yield _error(
+            "names", f"expected a name that both have, found {ours!r} and the like here, {theirs!r} there"
+        )
 
 
 def _check_opened(name: str, mine: TensorView, golden: TensorView, *, is_input: bool) -> Iterator[Remark]:

@@ -6,8 +6,9 @@ Names are listed in the order in which a run makes them: data first, then task b
 from __future__ import annotations
 
 import struct
+from collections import Counter
 from collections.abc import Callable, KeysView, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -45,7 +46,8 @@ class Source:
     Names are the same for the same thing in two sources: `in/x`, `out/y`, or task, argument and stage of a dump.
     `platform` is the target a build was made for, where it says so. `incomplete` says what a dump lost without a
     trace of its name, and is empty if nothing. `kernels` names the kernels of a dump's records, as far as a name map
-    or a kernel list tells; `unread` says what of these, or of the task graph, could not be read.
+    or a kernel list tells; `unread` says what of these, or of the task graph, could not be read. `renamed` has its own
+    names of tensors that go by another source's.
     """
 
     path: Path
@@ -56,6 +58,7 @@ class Source:
     incomplete: str = ""
     kernels: Mapping[str, str] = field(default_factory=dict[str, str])
     unread: tuple[str, ...] = ()
+    renamed: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @cached_property
     def ordered(self) -> Sequence[str]:
@@ -218,6 +221,32 @@ def _from_build(path: Path, build: BuildDirectory) -> Source:
         kernels=dump.kernels if dump else {},
         unread=dump.unread if dump else (),
     )
+
+
+def are_single(*sources: Source) -> bool:
+    """Whether each source is one tensor; such ones belong together whatever their names."""
+    return all(len(source.names()) == len(source.tensors) == 1 for source in sources)
+
+
+def named_as(source: Source, other: Source) -> Source:
+    """`source` with the names of `other` where they have none in common: `out/y` of golden data is `y` of a state dict.
+
+    What stands behind the last `/` has to be one tensor's in each of them.
+    """
+    if source.names() & other.names() or are_single(source, other):
+        return source
+    ours, theirs = _by_last_part(source), _by_last_part(other)
+    renamed = {theirs[part]: name for part, name in ours.items() if part in theirs}
+    names = {name: theirs_name for theirs_name, name in renamed.items()}
+    tensors = {names.get(name, name): entry for name, entry in source.tensors.items()}
+    return replace(source, tensors=tensors, renamed=renamed)
+
+
+def _by_last_part(source: Source) -> dict[str, str]:
+    """The tensors by what stands behind the last `/` of their names, where only one has that."""
+    parts = {name: name.rpartition("/")[2] for name in source.tensors}
+    often = Counter(parts.values())
+    return {part: name for name, part in parts.items() if often[part] == 1}
 
 
 def same_scalar(first: Scalar, second: Scalar) -> bool:

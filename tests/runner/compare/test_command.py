@@ -82,3 +82,24 @@ def test_valid_rows_count_along_the_valid_axis(tmp_path: Path) -> None:
     ratio = ("--comparator", "ratio-allclose", "--valid-rows", "2")
     assert compare(options(*paths, *ratio)) == DIFFERENT
     assert compare(options(*paths, *ratio, "--valid-axis", "1")) == EQUAL
+
+
+def test_golden_data_against_a_state_dict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Paired by what stands behind the folder, which is said; where that does not help either, that is said."""
+    golden, state, other = tmp_path / "golden", tmp_path / "state.pt", tmp_path / "other.pt"
+    (golden / "out").mkdir(parents=True)
+    for name in ("w", "y"):
+        torch.save(torch.zeros(3), golden / "out" / f"{name}.pt")
+    torch.save({"w": torch.zeros(3), "y": torch.ones(3)}, state)
+    torch.save({"v": torch.zeros(3), "u": torch.ones(3)}, other)
+    assert compare(options(golden, state)) == DIFFERENT
+    out = capsys.readouterr().out
+    assert f"2 tensors named as in {state} but for what stands before the last /, such as out/w for w" in out
+    assert "only in" not in out
+    assert compare(options(state, golden, golden)) == DIFFERENT
+    assert "only in" not in capsys.readouterr().out
+    assert compare(options(golden, other)) == DIFFERENT
+    assert (
+        "expected a name that both have, found 'out/w' and the like here, 'v' there"
+        in capsys.readouterr().out
+    )

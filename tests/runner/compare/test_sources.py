@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from precision_bisect.runner.build_output.files.errors import BuildOutputError, MissingFileError
-from precision_bisect.runner.compare.sources import open_source, same_scalar
+from precision_bisect.runner.compare.sources import named_as, open_source, same_scalar
 from tests.runner.build_output.build_files import KERNEL_CONFIG, record, write_dump
 
 
@@ -75,3 +75,24 @@ def test_scalars_are_the_same_bit_for_bit_or_equal() -> None:
     assert same_scalar(float("nan"), float("nan"))
     assert same_scalar(0.0, -0.0)
     assert not same_scalar(1.0, 1.5)
+
+
+def test_names_of_folders_do_not_keep_tensors_apart(tmp_path: Path) -> None:
+    """Golden data beside a state dict: `in/w` is its `w`; two of one name in the folder are nobody's."""
+    for name in ("in/w", "out/y", "in/twice", "out/twice"):
+        write(tmp_path / "golden" / f"{name}.pt", 1)
+    torch.save({name: torch.ones(1) for name in ("w", "y", "twice", "alone")}, tmp_path / "state.pt")
+    golden, state = open_source(tmp_path / "golden"), open_source(tmp_path / "state.pt")
+    assert list(named_as(golden, state).names()) == ["in/twice", "w", "out/twice", "y"]
+    assert named_as(golden, state).renamed == {"w": "in/w", "y": "out/y"}
+    assert list(named_as(state, golden).names()) == ["in/w", "out/y", "twice", "alone"]
+
+
+def test_where_one_name_is_on_both_sides_names_stand_as_they_are(tmp_path: Path) -> None:
+    for name in ("first/in/w", "first/out/y", "second/out/w", "second/out/y"):
+        write(tmp_path / f"{name}.pt", 1)
+    first, second = open_source(tmp_path / "first"), open_source(tmp_path / "second")
+    assert named_as(first, second) is first
+    single, other = open_source(tmp_path / "first" / "in"), open_source(tmp_path / "second")
+    assert named_as(single, open_source(tmp_path / "second" / "out" / "y.pt")) is single
+    assert list(named_as(single, other).names()) == ["out/w"]
