@@ -14,6 +14,7 @@ import sys
 import time
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from precision_bisect.runner.compare.patterns.recognize import recognize
@@ -74,13 +75,16 @@ def main() -> int:
     parser.add_argument("--write", type=Path)
     given = parser.parse_args()
     start = time.perf_counter()
-    jobs = [(DType(name), given.draws, given.first) for name in given.types]
+    count = partial(count_alarms, draws=given.draws, first=given.first)
+    found: list[Alarms] = []
     with multiprocessing.Pool(given.processes) as pool:
-        found = pool.starmap(count_alarms, jobs, chunksize=1)
-    page = table(found)
-    print(page + f"\n{time.perf_counter() - start:.0f} s")
-    if given.write is not None:
-        given.write.write_text("# Patterns named where there is none\n\n" + page)
+        for alarms in pool.imap(count, map(DType, given.types)):
+            found.append(alarms)
+            print(f"{alarms.dtype.value}: {alarms.named} of {alarms.draws:,} named", flush=True)
+            if given.write is not None:
+                # A call that is stopped leaves what it has counted by then.
+                given.write.write_text("# Patterns named where there is none\n\n" + table(found))
+    print(table(found) + f"\n{time.perf_counter() - start:.0f} s")
     return 1 if any(each.named > ALLOWED * each.draws for each in found) else 0
 
 

@@ -15,7 +15,7 @@ from .comparison import TaskValues
 _GUARD = 4096
 """Bytes behind each buffer, at least, that no task has a right to."""
 _MOST_BYTES = 1 << 29
-"""Of one buffer. What is larger is not made anew for a lone task."""
+"""Of the buffers of one task. What is larger is not made anew for a lone task."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +34,11 @@ class ParentBuffer:
     def elements(self) -> int:
         """With the guards."""
         return math.prod(self.shape)
+
+    @property
+    def bytes(self) -> int:
+        """With the guards."""
+        return self.elements * self.dtype.itemsize
 
 
 @dataclass(frozen=True)
@@ -73,7 +78,12 @@ class Placement:
             inside = {argument.index: regions[argument.index] for argument in arguments}
             buffers.append(_buffer(tasks, arguments[0].tensor_id, inside))
             tensors |= {index: PlacedTensor(len(buffers) - 1, region) for index, region in inside.items()}
-        return cls(buffers=tuple(buffers), tensors=tensors)
+        placement = cls(buffers=tuple(buffers), tensors=tensors)
+        if placement.bytes > _MOST_BYTES:
+            raise LayoutError(
+                f"expected buffers of up to {_MOST_BYTES} bytes, found {placement.bytes} bytes of them"
+            )
+        return placement
 
     @classmethod
     def apart(cls, task: KernelTask, values: TaskValues, *, why: str) -> Placement:
@@ -97,6 +107,11 @@ class Placement:
             },
             inexact=why,
         )
+
+    @property
+    def bytes(self) -> int:
+        """Of all its buffers, with their guards."""
+        return sum(buffer.bytes for buffer in self.buffers)
 
     def behind_a_guard(self) -> Placement:
         """The same with a guard before each buffer too: offsets are larger by it, and else nothing changes."""

@@ -241,4 +241,4 @@ def _save(buffer: ParentBuffer, image: Storage, path: Path) -> None:
     view = TensorView.of_contiguous(path.stem, buffer.dtype, buffer.shape, image)
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as partial, partial.open("wb") as stream:
-        torch.save(view.torch().clone(), stream)  # pyright: ignore[reportUnknownMemberType]
+        torch.save(view.torch(), stream)  # pyright: ignore[reportUnknownMemberType]

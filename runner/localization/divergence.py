@@ -91,6 +91,8 @@ class Divergence(Document):
     """Changes from the good build that are no cause."""
     first_divergent: tuple[FirstDivergent, ...] = ()
     """Those of the first cause first; none where the case passes."""
+    not_shown: tuple[NamedTask, ...] = ()
+    """Further first divergent tasks, of whose kernels others are among those: the budget of bytes held no more."""
     candidates: tuple[NamedTask, ...] = ()
     """Compared with values: tasks before those of which not all results are known. The error may be theirs."""
     not_compared: tuple[str, ...] = ()

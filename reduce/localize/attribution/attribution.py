@@ -9,8 +9,8 @@ from typing import Protocol
 from ....runner.localization.footprints import TaskFootprint
 from ....runner.tensor.view import TensorView
 from ...graph.task_list import KernelTask
-from ...replay.comparison import TaskValues
-from ..experiments.experiment import Steps
+from ...replay.comparison import TaskValues, values_of
+from ..experiments.experiment import Dumped, Steps
 from .task_class import Distances, TaskClass
 
 READS_MORE = "where all memory around its tensors holds zeros it is right: it reads what it was not given"
@@ -19,19 +19,32 @@ READS_MORE = "where all memory around its tensors holds zeros it is right: it re
 
 @dataclass(frozen=True, kw_only=True)
 class DivergentTask:
-    """A task that left something else than it should: all its values in one run, and what is known of the right ones.
+    """A task that left something else than it should, in the run that was `dumped`, all its arguments whole.
 
-    `counterpart` is the same task of the reference; None where no reference is run. `right_inputs` are all tensors that
-    it should have read; None where one of them is not known.
+    `counterpart` is the same task of the reference; None where no reference is run. Values are read from the dump each
+    time they are asked for: those of all divergent tasks may be more than memory holds.
     """
 
     task: KernelTask
     counterpart: KernelTask | None
-    actual: TaskValues
-    expected: TaskValues
-    right_inputs: Mapping[int, TensorView] | None
+    dumped: Dumped
     exceeds_harness: bool
     """Whether it is over the case's own tolerance too, or that is not known."""
+
+    @property
+    def actual(self) -> TaskValues:
+        """All its values in the run."""
+        return values_of(self.dumped.actual, self.task)
+
+    @property
+    def expected(self) -> TaskValues:
+        """What is known of the right ones."""
+        return self.dumped.expected.values_of(self.task.ordinal)
+
+    @property
+    def right_inputs(self) -> Mapping[int, TensorView] | None:
+        """All tensors that it should have read; None where one of them is not known."""
+        return self.dumped.expected.inputs_of(self.task.ordinal)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,6 +18,8 @@ from .task_class import TaskClass
 _MOST_TASKS = 16
 _MOST_BYTES = 64 << 20
 """Of the other tasks of the kernel, those nearest to the one in question that are this few, and take this little."""
+_MOST_IN_BUFFERS = 1 << 29
+"""Bytes of the buffers that they lie in, each task's its own; those of a single one may be more."""
 
 
 def state_kept(
@@ -35,14 +37,20 @@ def state_kept(
         return None
     yield from Tell(f"running {divergent.task.name} after {plural(len(others), 'other task')} of it")
     dump = yield from DumpWhole(build=build, tasks={task.ordinal for task in others})
-    before: list[GivenTask] = []
+    before: dict[int, GivenTask] = {}
+    left = _MOST_IN_BUFFERS
     for task in others:
         values = values_of(dump, task)
-        before.append(GivenTask.of(TaskAlone.of(build, task, values), values.before, fill))
+        other = TaskAlone.of(build, task, values)
+        left -= other.placement.bytes
+        if before and left < 0:
+            break
+        before[task.ordinal] = GivenTask.of(other, values.before, fill)
     right = divergent.right_inputs
     itself = GivenTask.of(alone, divergent.expected.before if right is None else right, fill)
     (once,) = yield from RunAlone(tasks=(itself,))
-    *_, after = yield from RunAlone(tasks=(*before, itself))
+    in_turn = (before[ordinal] for ordinal in sorted(before))
+    *_, after = yield from RunAlone(tasks=(*in_turn, itself))
     changed = max((distance(after.results[index], view) for index, view in once.results.items()), default=0.0)
     if changed == 0:
         return None
@@ -50,16 +58,16 @@ def state_kept(
         task_class=TaskClass.INTRODUCED,
         distances=None,
         reason=f"its kernel keeps state from task to task: alone the task is right, after "
-        f"{plural(len(others), 'other task')} of the kernel its result is off by {changed:.3g}",
+        f"{plural(len(before), 'other task')} of the kernel its result is off by {changed:.3g}",
     )
 
 
 def _of_its_kernel(build: RecordedBuild, task: KernelTask) -> list[KernelTask]:
-    """Tasks of the same kernel that may have run before a task, in the order of their submission."""
+    """Tasks of the same kernel that may have run before a task, the nearest first."""
     earlier = reversed(build.tasks.tasks[: task.ordinal])
     waits = ordered(build.tasks.graph)[:, task.task.position]
     later = (other for other in build.tasks.tasks[task.ordinal + 1 :] if not waits[other.task.position])
-    return _few(task, earlier)[::-1] or _few(task, later)
+    return _few(task, earlier) or _few(task, later)
 
 
 def _few(task: KernelTask, others: Iterable[KernelTask]) -> list[KernelTask]:

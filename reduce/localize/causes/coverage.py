@@ -5,10 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from numpy.lib.stride_tricks import as_strided
 
 from ....runner.build_output.graph.model import Region
@@ -17,9 +15,6 @@ from ...graph.tensor_names import entry_tensor
 from ...replay.recorded_build import RecordedBuild
 from ...rewrite.single_task import submits_of
 from .failure import Mask, WrongOutputs, stretches
-
-Owners = npt.NDArray[np.int32]
-NOBODY = -1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,40 +28,55 @@ class Unwritten:
     written_by: tuple[KernelTask, ...]
 
 
-def output_owners(build: RecordedBuild, sizes: Mapping[str, int]) -> dict[str, Owners]:
-    """Of each output of so many elements whose buffer is known, the ordinal of each element's last writer; `NOBODY`
-    where there is none."""
+@dataclass(frozen=True)
+class OutputWriters:
+    """The tasks that write some elements of an output last, by ordinal, and those of the elements that no task
+    writes."""
+
+    ordinals: tuple[int, ...]
+    unwritten: Mask
+
+
+def last_writers(build: RecordedBuild, elements: Mapping[str, Mask]) -> dict[str, OutputWriters]:
+    """Who writes the marked `elements` of each output, flat, whose buffer is known."""
     names = _buffer_names(build)
-    owners = {name: np.full(size, NOBODY, np.int32) for name, size in sizes.items() if name in names.values()}
-    for task in build.tasks.tasks:
+    left = {name: marked.copy() for name, marked in elements.items() if name in names.values()}
+    found: dict[str, list[int]] = {name: [] for name in left}
+    # From the last task on: an element that has its writer is not asked for again, and no writer is held for each.
+    for task in reversed(build.tasks.tasks):
         for argument in task.task.arguments:
             name = names.get(argument.tensor_id) if argument.tensor_id is not None else None
-            if name in owners and argument.type.may_write and argument.region is not None:
-                _assign(owners[name], argument.region, task.ordinal)
-    return owners
+            if name in left and argument.type.may_write and argument.region is not None:
+                part = _part(left[name], argument.region)
+                if part is not None and part.any():
+                    part[...] = False
+                    found[name].append(task.ordinal)
+    return {name: OutputWriters(tuple(sorted({*found[name]})), unwritten) for name, unwritten in left.items()}
 
 
 def unwritten(
     failure: WrongOutputs, failing: RecordedBuild, good: RecordedBuild | None
 ) -> tuple[Unwritten, ...]:
     """The wrong regions that no task of the failing build writes, though they are an output's."""
-    sizes = {name: output.wrong.size for name, output in failure.outputs.items()}
-    ours = output_owners(failing, sizes)
-    theirs = {} if good is None else output_owners(good, sizes)
-    # What the good build alone has a task for is no buffer of the failing build's tasks.
-    ours |= {name: np.full(sizes[name], NOBODY, np.int32) for name in theirs.keys() - ours.keys()}
+    everything = {name: np.ones_like(output.wrong) for name, output in failure.outputs.items()}
+    ours = last_writers(failing, everything)
+    if good is not None:
+        # What the good build alone has a task for is no buffer of the failing build's tasks.
+        alone = {*_buffer_names(good).values()} & (everything.keys() - ours.keys())
+        ours |= {name: OutputWriters((), everything[name]) for name in sorted(alone)}
     found: list[Unwritten] = []
-    for name, owner in ours.items():
+    for name, writers in ours.items():
         output = failure.outputs[name]
-        missing = output.wrong & (owner == NOBODY)
+        missing = output.wrong & writers.unwritten
         if missing.any():
-            makers = np.unique(theirs[name][missing]) if name in theirs else np.array([], np.int32)
+            theirs = {} if good is None else last_writers(good, {name: missing})
+            makers = theirs[name].ordinals if name in theirs else ()
             found.append(
                 Unwritten(
                     output=name,
                     rows=replace(output, wrong=missing).rows,
-                    columns=_columns(owner == NOBODY, missing, output.row_length),
-                    written_by=() if good is None else _tasks(good, [int(m) for m in makers if m != NOBODY]),
+                    columns=_columns(writers.unwritten, missing, output.row_length),
+                    written_by=() if good is None else _tasks(good, makers),
                 )
             )
     return tuple(found)
@@ -96,16 +106,15 @@ def _buffer_names(build: RecordedBuild) -> dict[int, str]:
     return names
 
 
-def _assign(owner: Owners, region: Region, ordinal: int) -> None:
-    """Note who writes a region; nothing where it does not lie in the output."""
+def _part(elements: Mask, region: Region) -> Mask | None:
+    """The elements of a region; None where it does not lie in the output."""
     bounds = region.bounds
-    if not math.prod(region.shape) or bounds.start < 0 or bounds.stop > owner.size:
-        return
+    if not math.prod(region.shape) or bounds.start < 0 or bounds.stop > elements.size:
+        return None
     if min(region.strides, default=0) < 0:
-        return
-    part: npt.NDArray[Any] = as_strided(
-        owner[region.start_offset :],
+        return None
+    return as_strided(
+        elements[region.start_offset :],
         region.shape,
-        tuple(stride * owner.itemsize for stride in region.strides),
+        tuple(stride * elements.itemsize for stride in region.strides),
     )
-    part[...] = ordinal

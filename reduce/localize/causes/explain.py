@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Protocol
 
-import numpy as np
-
 from ....runner.build_output.golden_data import GoldenData, TensorFolder
 from ....store.vocabulary import Verdict
 from ....store.words import plural
@@ -15,7 +13,7 @@ from ..experiments.experiment import Steps, Tell
 from ..references.reference import ExpectedValues
 from ..references.request import LocalizationRequest
 from .changes import BuildChanges, Change
-from .coverage import NOBODY, output_owners, unwritten
+from .coverage import last_writers, unwritten
 from .data_changes import data_changes
 from .explanation import Cause, FailureExplanation
 from .failure import OutputJudge, WrongOutputs
@@ -158,13 +156,10 @@ def judge_of(request: LocalizationRequest, failing: RecordedBuild, expected: Exp
 
 def _reaching(failure: WrongOutputs, failing: RecordedBuild) -> set[int]:
     """The tasks whose results reach a wrong element; none where not all writers are known."""
-    owners = output_owners(failing, {name: each.wrong.size for name, each in failure.outputs.items()})
-    if owners.keys() != failure.outputs.keys():
+    writers = last_writers(failing, {name: each.wrong for name, each in failure.outputs.items()})
+    if writers.keys() != failure.outputs.keys() or any(each.unwritten.any() for each in writers.values()):
         return set()
-    wrong = {
-        int(owner) for name, each in failure.outputs.items() for owner in np.unique(owners[name][each.wrong])
-    }
-    return set() if NOBODY in wrong else reached_from(failing.tasks, wrong)
+    return reached_from(failing.tasks, {ordinal for each in writers.values() for ordinal in each.ordinals})
 
 
 def _in_words(failure: WrongOutputs) -> str:

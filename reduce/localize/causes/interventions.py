@@ -9,6 +9,8 @@ from dataclasses import dataclass, field, replace
 from ....runner.build_output.files.errors import BuildOutputError
 from ....runner.build_output.golden_data import TensorFolder
 from ....runner.errors import UserError
+from ....runner.tensor.chunks import raw_run, spans
+from ....runner.tensor.view import TensorView
 from ....store.vocabulary import Verdict
 from ....store.words import plural
 from ...graph.static_difference.of_both import is_of_both
@@ -180,8 +182,11 @@ def _same(first: TensorFolder | None, second: TensorFolder) -> bool:
     return (
         first is not None
         and first.names == second.names
-        and all(
-            first.tensor(name).contiguous().tobytes() == second.tensor(name).contiguous().tobytes()
-            for name in first.names
-        )
+        and all(_same_bits(first.tensor(name), second.tensor(name)) for name in first.names)
+    )
+
+
+def _same_bits(first: TensorView, second: TensorView) -> bool:
+    return (first.dtype, first.shape) == (second.dtype, second.shape) and all(
+        raw_run(first, *span).tobytes() == raw_run(second, *span).tobytes() for span in spans(first.numel)
     )

@@ -7,7 +7,6 @@ on one is another with the other. Tasks are run many at a time; one that stands 
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -57,8 +56,7 @@ class _Subject:
 
     @property
     def bytes(self) -> int:
-        buffers = self.guarded.placement.buffers
-        return sum(math.prod(buffer.shape) * buffer.dtype.itemsize for buffer in buffers)
+        return self.guarded.placement.bytes
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,6 +20,7 @@ from ..attribution.attribution import Attribution, Attributor, DivergentTask
 from ..causes.changes import ChangedPart
 from ..causes.explain import explain, explain_ending, judge_of
 from ..causes.explanation import Cause, FailureExplanation
+from ..endings.confirmed import confirm_ending
 from ..endings.crash import crashing_task
 from ..endings.stall import examine_stall
 from ..experiments.experiment import Record, Steps, Tell
@@ -62,18 +63,26 @@ def _examine_ending(
     request: LocalizationRequest, build: RunnableBuild, error: ReplayError
 ) -> Steps[StallFindings | EndingFindings]:
     """Which changes make the good build stall, crash or fail to compile too, as far as there is one, and the tasks at
-    which it stalls or crashes. Raises the error where none of that is found."""
+    which it stalls or crashes. Raises the error where none of that is found, and a `NotConfirmedError` where the ending
+    may be nobody's."""
     control = request.reference.build
+    good = None if control is None or control.path.resolve() == request.failing.resolve() else control
     causes: tuple[Cause, ...] = ()
-    if control is not None and control.path.resolve() != request.failing.resolve():
-        causes = yield from explain_ending(request, control, error.verdict)
+    again = 0
     if error.verdict is Verdict.STALL:
         stall = yield from examine_stall(build, control)
+        if good is not None and stall.believed:
+            causes = yield from explain_ending(request, good, error.verdict)
         return StallFindings(request=request, stall=stall, causes=causes)
+    if good is not None:
+        again = yield from confirm_ending(build, good, error.verdict)
+        causes = yield from explain_ending(request, good, error.verdict)
     crashing = (yield from crashing_task(build)) if error.verdict is Verdict.CRASH else None
     if not causes and crashing is None:
         raise error
-    return EndingFindings(request=request, ended=_in_words(error), causes=causes, crashing=crashing)
+    return EndingFindings(
+        request=request, ended=_in_words(error), causes=causes, crashing=crashing, again=again
+    )
 
 
 def _in_words(error: ReplayError) -> str:
@@ -243,7 +252,7 @@ def _past_rounding(
     over_tolerance = AttributedDivergences(
         first=first,
         attributions=tuple(attribution for _, attribution in pairs),
-        rounding=tuple(each.task for each in attributed.first.divergent),
+        rounding=(*(each.task for each in attributed.first.divergent), *attributed.first.not_shown),
     )
     return over_tolerance if over_tolerance.makes_an_error else attributed
 

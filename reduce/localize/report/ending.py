@@ -20,6 +20,8 @@ class EndingFindings:
     ended: str
     causes: tuple[Cause, ...]
     crashing: CrashingTask | None = None
+    again: int = 0
+    """Further runs of the failing build, with one of the good build behind them; 0: there is no good build."""
 
     def document(self) -> Divergence:
         """What `divergence.json` holds."""
@@ -37,7 +39,8 @@ class EndingFindings:
             reference=request.reference.used(request.toolchain.platform),
             rtol=request.tolerance.rtol,
             atol=request.tolerance.atol,
-            runs=1 if crashing is None else 1 + crashing.runs,
+            runs=1 + self.again + (0 if crashing is None else crashing.runs),
+            reference_runs=1 if self.again else 0,
             ended=self.ended if crashing is None else f"{self.ended}; {crashing.in_words()}",
             crash=crash,
             causes=tuple(causes),

@@ -91,6 +91,7 @@ class ExplainedFindings:
                 "causes": (*causes, *(told_cause(cause, None, ()) for cause in others)),
                 "cleared": tuple(changed_part(change) for change in explanation.cleared),
                 "first_divergent": tuple(tensors),
+                "not_shown": tuple(task for _, _, found in shown for task in found.not_shown),
                 "downstream": tuple(task for _, _, found in shown for task in found.downstream),
                 "runs": self._runs(explanation.causes[: len(shown)], [found for _, _, found in shown]),
             }
@@ -140,7 +141,8 @@ def _of_passing(document: Divergence, failure: CaseFailure) -> Divergence:
         update={
             "failure": failure,
             "first_divergent": (),
+            "not_shown": (),
             "downstream": (),
-            "rounding": tuple(dict.fromkeys((*document.rounding, *differing))),
+            "rounding": tuple(dict.fromkeys((*document.rounding, *differing, *document.not_shown))),
         }
     )

@@ -76,6 +76,7 @@ class Findings:
             reference_runs=self.spent.reference_runs,
             bytes_dumped=self.spent.bytes_dumped,
             first_divergent=tensors,
+            not_shown=_named(first.not_shown),
             candidates=_named(expected.unknown_above(first.ordinals)),
             not_compared=expected.not_compared,
             rounding=_named(self.attributed.rounding),

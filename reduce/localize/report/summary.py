@@ -78,6 +78,7 @@ def _print_other_tasks(divergence: Divergence, line: SummaryLines) -> None:
             divergence.candidates,
             "before them with results of which no value is known, where the error may be",
         ),
+        (divergence.not_shown, "first divergent too, which --dump-budget does not hold beside those shown"),
         (divergence.rounding, "different without making it fail"),
         (divergence.vanished, "divergent only in some runs (a race?)"),
         (divergence.unaligned, "of the failing build without a counterpart, not compared"),

@@ -15,22 +15,24 @@ class FirstDivergences:
     """What a search has found.
 
     Attributes:
-        divergent: the first divergent tasks, in submission order.
+        divergent: the first divergent tasks, in submission order, as far as they were dumped with all their arguments.
         vanished: tasks that diverged while they were searched for, and not in the run that was to show it.
         seen: relative L2 error (infinite where there is none to give) of the tasks that were looked at, by ordinal; 0
             where nothing differs.
         unvisited: tasks that may hold a further first divergence and were not looked at.
+        not_shown: further first divergent tasks, of whose kernels others were dumped: the budget holds no more.
     """
 
     divergent: tuple[DivergentTask, ...]
     vanished: tuple[KernelTask, ...]
     seen: Mapping[int, float]
     unvisited: tuple[KernelTask, ...]
+    not_shown: tuple[KernelTask, ...] = ()
 
     @property
     def ordinals(self) -> frozenset[int]:
         """Of the first divergent tasks."""
-        return frozenset(each.task.ordinal for each in self.divergent)
+        return frozenset(task.ordinal for task in (*(each.task for each in self.divergent), *self.not_shown))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -47,6 +47,10 @@ class ObservedTasks:
         """
         return tuple(self.compared[node] for node in next_tasks(self._observations, budget))
 
+    def task(self, ordinal: int) -> KernelTask:
+        """The task itself."""
+        return self._tasks.tasks[ordinal]
+
     def bytes_of(self, ordinals: Sequence[int]) -> int:
         """Bytes of the results of some tasks, in whichever build they are more."""
         return sum(self._dag.sizes[self._nodes[ordinal]] for ordinal in ordinals)

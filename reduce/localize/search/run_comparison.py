@@ -55,9 +55,7 @@ class RunComparison:
         return DivergentTask(
             task=task,
             counterpart=self.values.counterpart_of(ordinal),
-            actual=actual,
-            expected=expected,
-            right_inputs=self.dumped.expected.inputs_of(ordinal),
+            dumped=self.dumped,
             exceeds_harness=self.harness is None or is_off_by(self.harness),
         )
 

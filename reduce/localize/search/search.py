@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from ....runner.compare.statistics.statistics import Tolerance
@@ -19,6 +19,7 @@ from .choice import BudgetTooSmallError
 from .first_divergences import FirstDivergences
 from .observed_tasks import ObservedTasks
 from .run_comparison import RunComparison
+from .shown import shown_together
 
 
 @dataclass(kw_only=True)
@@ -81,7 +82,7 @@ class DivergenceSearch:
         try:
             dumped = self.everything
             run = (yield from self._run(whole=set(ordinals))) if dumped is None else self._compared(dumped)
-            return self._shown(ordinals, run).divergent
+            return tuple(task for task in map(run.divergent, ordinals) if task is not None)
         except NotWholeError as error:
             raise UserError(f"expected all arguments of a task dumped whole, found: {error}") from error
 
@@ -113,7 +114,7 @@ class DivergenceSearch:
             self.everything = dumped
         run = self._compared(dumped)
         self._note(self._tasks.compared, run)
-        return self._shown(self._tasks.firsts, run)
+        return self._found({ordinal: run.divergent(ordinal) for ordinal in self._tasks.firsts})
 
     def _from_tagged_dumps(self) -> Steps[FirstDivergences]:
         """Search until the tasks before the first ones are clean in the very run that shows those diverging.
@@ -184,26 +185,31 @@ class DivergenceSearch:
         self._note(ordinals, (yield from self._run(results=set(ordinals))))
 
     def _show_firsts(self) -> Steps[FirstDivergences]:
-        """One more run, with all arguments of the first tasks and what they read."""
-        firsts = self._tasks.firsts
-        if not firsts:
-            return self._shown((), None)
+        """Further runs, with all arguments of first tasks and what they read: one where the budget holds all of them,
+        else as many as it takes to show one of each kernel."""
+        shown: dict[int, DivergentTask | None] = {}
+        for together in shown_together(self._tasks, self.budget):
+            try:
+                shown |= yield from self._show_together(together)
+            except NotWholeError as error:
+                raise UserError(f"expected all arguments of a task dumped whole, found: {error}") from error
+        return self._found(shown)
+
+    def _show_together(self, firsts: Sequence[int]) -> Steps[dict[int, DivergentTask | None]]:
+        """One run, a second one where what the tasks read differs; None of those that do not diverge in it."""
         yield from Tell(f"dumping all arguments of {plural(len(firsts), 'first divergent task')}")
-        try:
-            run = yield from self._run(whole=set(firsts))
-            divergences = self._shown(firsts, run)
-            above = self._tasks.directly_above(firsts)
-            if above and any(map(run.inputs_differ, divergences.divergent)):
-                # Either something else wrote what they read, or the tasks before them diverge in some runs only.
-                yield from Tell(
-                    f"dumping the results of {plural(len(above), 'task')} before them in the same run"
-                )
-                run = yield from self._run(results=set(above) - set(firsts), whole=set(firsts))
-                self._note(above, run)
-                divergences = self._shown(firsts, run)
-        except NotWholeError as error:
-            raise UserError(f"expected all arguments of a task dumped whole, found: {error}") from error
-        return divergences
+        run = yield from self._run(whole=set(firsts))
+        shown = {ordinal: run.divergent(ordinal) for ordinal in firsts}
+        above = self._tasks.directly_above(firsts)
+        if above and any(run.inputs_differ(task) for task in shown.values() if task is not None):
+            # Either something else wrote what they read, or the tasks before them diverge in some runs only.
+            yield from Tell(
+                f"dumping the results of {plural(len(above), 'task')} before them in the same run"
+            )
+            run = yield from self._run(results=set(above) - set(firsts), whole=set(firsts))
+            self._note(above, run)
+            shown = {ordinal: run.divergent(ordinal) for ordinal in firsts}
+        return shown
 
     def _run(self, *, results: Set[int] = frozenset(), whole: Set[int] = frozenset()) -> Steps[RunComparison]:
         """One run with the results of some tasks, by ordinal, and all arguments of others."""
@@ -229,13 +235,13 @@ class DivergenceSearch:
         """Note which tasks diverge; nothing is noted where something is not whole."""
         self._tasks.note_errors({ordinal: run.error_of(ordinal) for ordinal in ordinals})
 
-    def _shown(self, firsts: Sequence[int], run: RunComparison | None) -> FirstDivergences:
-        shown = {ordinal: run.divergent(ordinal) for ordinal in firsts} if run is not None else {}
+    def _found(self, shown: Mapping[int, DivergentTask | None]) -> FirstDivergences:
+        """`shown` are first tasks that were dumped whole, by ordinal; None: it did not diverge then."""
+        tasks = self.failing.tasks.tasks
         return FirstDivergences(
-            divergent=tuple(task for task in shown.values() if task is not None),
-            vanished=tuple(
-                self.failing.tasks.tasks[ordinal] for ordinal, task in shown.items() if task is None
-            ),
+            divergent=tuple(task for _, task in sorted(shown.items()) if task is not None),
+            vanished=tuple(tasks[ordinal] for ordinal, task in sorted(shown.items()) if task is None),
+            not_shown=tuple(tasks[ordinal] for ordinal in self._tasks.firsts if ordinal not in shown),
             seen=self._tasks.errors,
             unvisited=self._tasks.unvisited,
         )

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from precision_bisect.reduce.replay import task_replay
+from precision_bisect.reduce.replay import placement, task_replay
 from precision_bisect.reduce.replay.comparison import TaskValues
 from precision_bisect.reduce.replay.placement import Placement
 from precision_bisect.reduce.replay.task_replay import (
@@ -202,6 +202,18 @@ def test_a_layout_that_no_view_makes_is_packed_and_said(build: SimulatedBuild) -
     task = alone(build, 1, arguments=(replace(first, region=region), second))
     assert task.placement.inexact.startswith("expected regions of one row-major buffer")
     assert task.placement.tensors[0].region.strides == (4, 1)
+
+
+def test_buffers_that_are_too_large_together_are_not_made_anew(
+    build: SimulatedBuild, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both = alone(build, 1).placement.bytes
+    monkeypatch.setattr(placement, "_MOST_BYTES", both)
+    assert not alone(build, 1).placement.inexact
+    monkeypatch.setattr(placement, "_MOST_BYTES", both - 1)
+    assert alone(build, 1).placement.inexact == (
+        f"expected buffers of up to {both - 1} bytes, found {both} bytes of them"
+    )
 
 
 def test_several_tasks_are_submitted_in_turn(build: SimulatedBuild, tmp_path: Path) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pytest
@@ -14,14 +16,17 @@ from precision_bisect.reduce.localize.attribution.known_inputs import KnownInput
 from precision_bisect.reduce.localize.attribution.task_class import TaskClass
 from precision_bisect.reduce.localize.attribution.twin_kernels import TwinKernels
 from precision_bisect.reduce.localize.attribution.ulp import moved_by_one_ulp
+from precision_bisect.reduce.localize.experiments.experiment import Dumped
 from precision_bisect.reduce.localize.references.reference_runs import ReferenceRuns
 from precision_bisect.reduce.replay.comparison import TaskValues
+from precision_bisect.runner.build_output.args.dump import ArgsDump
 from precision_bisect.runner.compare.statistics.statistics import Tolerance
 from precision_bisect.runner.errors import UserError
 from precision_bisect.runner.tensor.view import TensorView
 from tests.reduce.localize.simulated_build import (
     X0,
     SimulatedBuild,
+    SimulatedDump,
     SimulatedTask,
     add,
     double,
@@ -46,16 +51,35 @@ def bad(tmp_path: Path) -> SimulatedBuild:
     return SimulatedBuild.of(tmp_path / "bad", {1: add(1.5)})
 
 
+@dataclass(frozen=True)
+class Known:
+    """What the one task that is looked at should read and leave; `right` are its inputs where all are known."""
+
+    values: TaskValues
+    right: Mapping[int, TensorView] | None
+
+    def results_of(self, ordinal: int) -> Mapping[int, TensorView]:
+        """What it should leave."""
+        return self.values.after
+
+    def values_of(self, ordinal: int) -> TaskValues:
+        """What it should read too."""
+        return self.values
+
+    def inputs_of(self, ordinal: int) -> Mapping[int, TensorView] | None:
+        """All that it should read."""
+        return self.right
+
+
 def divergent(
     bad: SimulatedBuild, good: SimulatedBuild, ordinal: int, right: Mapping[int, TensorView] | None = None
 ) -> DivergentTask:
     (actual, left), (expected, should) = bad.values(), good.values()
+    known = Known(TaskValues({0: view("x", expected[ordinal])}, {1: view("y", should[ordinal])}, {}), right)
     return DivergentTask(
         task=bad.tasks.tasks[ordinal],
         counterpart=good.tasks.tasks[ordinal],
-        actual=TaskValues({0: view("x", actual[ordinal])}, {1: view("y", left[ordinal])}, {}),
-        expected=TaskValues({0: view("x", expected[ordinal])}, {1: view("y", should[ordinal])}, {}),
-        right_inputs=right,
+        dumped=Dumped(actual=cast("ArgsDump", SimulatedDump(actual, left)), expected=known),
         exceeds_harness=True,
     )
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from precision_bisect.reduce.localize.causes.changes import Change, ChangedPart
-from precision_bisect.reduce.localize.causes.coverage import output_owners, unwritten
+from precision_bisect.reduce.localize.causes.coverage import last_writers, unwritten
 from precision_bisect.reduce.localize.causes.explain import explain, judge_of
 from precision_bisect.reduce.localize.causes.interventions import OnEnding, OnOutputs
 from precision_bisect.reduce.localize.experiments.experiment import Record, Tell
@@ -63,8 +63,9 @@ def test_a_build_within_the_tolerance_passes(tmp_path: Path) -> None:
 def test_an_output_that_no_task_writes_is_named_with_who_did(tmp_path: Path) -> None:
     good = SimulatedBuild.of(tmp_path / "good")
     shorter = SimulatedBuild.of(tmp_path / "bad", task_graph=graph(TASKS[:4]))
-    owners = output_owners(shorter.recorded, {"x1": 8})
-    assert np.unique(owners["x1"]).tolist() == [2]
+    writers = last_writers(shorter.recorded, {"x1": np.ones(8, np.bool_)})["x1"]
+    assert writers.ordinals == (2,)
+    assert not writers.unwritten.any()
     (tmp_path / "left").mkdir()
     for name in ("x1", "x2"):
         torch.save(torch.zeros(8), tmp_path / "left" / f"{name}.pt")
@@ -74,6 +75,21 @@ def test_an_output_that_no_task_writes_is_named_with_who_did(tmp_path: Path) -> 
     (found,) = unwritten(failure, shorter.recorded, good.recorded)
     assert (found.output, found.rows, found.columns) == ("x2", (range(1),), ())
     assert [task.ordinal for task in found.written_by] == [4]
+
+
+def test_of_an_output_that_several_tasks_write_the_last_of_each_element_is_told(tmp_path: Path) -> None:
+    """Task 4 writes columns 0 to 6 of x1, over what task 2 wrote."""
+    whole = graph()
+    read, written = whole.tasks[4].arguments
+    assert written.region is not None
+    x1 = whole.tasks[2].arguments[1].tensor_id
+    narrowed = replace(written, tensor_id=x1, region=replace(written.region, shape=(6,)))
+    tasks = {**whole.tasks, 4: replace(whole.tasks[4], arguments=(read, narrowed))}
+    build = SimulatedBuild.of(tmp_path / "build", task_graph=replace(whole, tasks=tasks)).recorded
+    columns = np.arange(8)
+    assert last_writers(build, {"x1": columns < 8})["x1"].ordinals == (2, 4)
+    assert last_writers(build, {"x1": columns < 6})["x1"].ordinals == (4,)
+    assert last_writers(build, {"x1": columns == 7})["x1"].ordinals == (2,)
 
 
 def test_columns_that_no_task_writes_are_told_where_others_are_written(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from precision_bisect.reduce.graph.task_list import KernelTask
@@ -110,6 +111,31 @@ def test_a_task_that_diverges_in_some_runs_only_vanishes(tmp_path: Path, good: S
 def test_a_budget_that_holds_no_task_is_said(bad: SimulatedBuild, good: SimulatedBuild) -> None:
     with pytest.raises(UserError, match=f"at least {TASK_BYTES} bytes"):
         search_in(bad, good, budget=TASK_BYTES - 1).localize()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "runs", "not_shown"),
+    [((0, 3), [{0}], [3]), ((1, 3), [{1}, {3}], []), ((0, 1), [{0}], [])],
+    ids=["of one kernel", "of two kernels", "one of them below"],
+)
+def test_first_tasks_are_shown_within_the_budget_one_of_each_kernel(
+    tmp_path: Path, good: SimulatedBuild, wrong: tuple[int, ...], runs: list[set[int]], not_shown: list[int]
+) -> None:
+    """A task and what the one before it left take three times what it leaves."""
+    bad = SimulatedBuild.of(tmp_path / "bad", dict.fromkeys(wrong, add(7)))
+    found = search_in(bad, good, budget=3 * TASK_BYTES).localize()
+    shown = [whole for _, whole in bad.dumps if whole]
+    assert shown == runs
+    assert [{each.task.ordinal} for each in found.divergent] == runs
+    assert [task.ordinal for task in found.not_shown] == not_shown
+    assert found.ordinals == {*not_shown, *set[int]().union(*runs)}
+
+
+def test_values_of_divergent_tasks_are_not_held(bad: SimulatedBuild, good: SimulatedBuild) -> None:
+    (each,) = search_in(bad, good).localize().divergent
+    first, second = each.actual.after[1], each.actual.after[1]
+    assert first.contiguous().tolist() == second.contiguous().tolist()
+    assert not np.shares_memory(first.storage, second.storage)
 
 
 @pytest.mark.parametrize("budget", [EVERYTHING, 4 * TASK_BYTES])
