@@ -1,4 +1,4 @@
-"""Stacks of one repository: the guide's plain one, whose script's words are its verdict, searched by `--case` and run
+"""Stacks of one repository: the plain one of the page on stack files, searched by `--case` and run
 by a night; one whose cases call the harness, and fail only after another; and one whose cases are scene tests."""
 
 import json
@@ -15,7 +15,7 @@ from tests.runner.case.fake_golden import write_golden
 from tests.support.program import run_program
 from tests.support.scene_runtime import STACK, scene_files
 
-GUIDE = Path(__file__).parents[3] / "docs" / "guide.md"
+PAGE = Path(__file__).parents[3] / "configs" / "README.md"
 AROUND = """
 name = "plain"
 searched = "tool"
@@ -44,7 +44,7 @@ golden.run(None, [], golden_fn=print)
 
 @pytest.mark.long
 def test_a_script_that_prints_its_verdict(tmp_path: Path) -> None:
-    (example,) = re.findall(r"```toml\n(name = \"plain\"\n.*?)```", GUIDE.read_text(), re.DOTALL)
+    (example,) = re.findall(r"```toml\n(name = \"plain\"\n.*?)```", PAGE.read_text(), re.DOTALL)
     (tmp_path / "stack.toml").write_text(example)
     (tmp_path / "night.toml").write_text(
         'job = "plain"\nstack = "stack.toml"\ncases = ["case.sh"]\noutput = "night"\n[platforms.host]\n'
