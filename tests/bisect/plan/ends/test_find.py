@@ -12,7 +12,7 @@ from precision_bisect.bisect.plan.predicate import Predicate, predicate_stack
 from precision_bisect.bisect.plan.question import Question
 from precision_bisect.runner.errors import EndsError, UsageError
 from precision_bisect.runner.git.repository import GitRepository
-from precision_bisect.runner.stack.parts import Overlay
+from precision_bisect.runner.stack.parts import Overlay, Step
 from precision_bisect.store.vocabulary import Seeks
 from tests.conftest import TestRepository
 
@@ -114,7 +114,7 @@ def test_where_a_shallow_clone_ends_nothing_is_said_of_a_root(
         (("sh", "-e", "tools/check.sh"), ".", "good"),
         (("./gone.sh",), ".", "bad"),
         (("./made",), ".", None),
-        (("sh", "-c", "./check.sh"), "tools", None),
+        (("sh", "-c", "./check.sh"), ".", None),
         (("make", "check"), ".", None),
     ],
 )
@@ -142,6 +142,35 @@ def test_a_script_that_git_tracks_is_at_both_ends(
     file = next(str(file) for file in asked.command.own_files()) if asked.command else ""
     laid_over = Overlay(path=file, commit=good, object=good, revision="main")
     check_command(asked, find_ends(asked, git), git, (laid_over,))
+
+
+def test_the_folder_that_a_command_runs_in_is_at_both_ends(repository: TestRepository) -> None:
+    """Refused before anything is run: in a folder that is not there no command is found."""
+    good = repository.commit("before", {"f": "1"})
+    bad = repository.commit("with a folder", {"sub/deep/f": "1"})
+    git = GitRepository(repository.path)
+
+    def check(good: str, bad: str, folder: str, *overlays: Overlay, steps: bool = False) -> list[str]:
+        asked = asking(repository, (good,), bad)
+        if steps:
+            step = Step(command=("true",), cwd="{slot}", inputs=("made",), outputs=("made",))
+            asked = replace(asked, stack=asked.stack.model_copy(update={"steps": {"make": step}}))
+        asked = replace(asked, command=Predicate(words=("/check.sh",), folder=PurePosixPath(folder)))
+        return check_command(asked, find_ends(asked, git), git, overlays)
+
+    says = rf"expected the folder sub/deep, .* found none at good {good[:12]}; type it in a folder that"
+    with pytest.raises(UsageError, match=says):
+        check(good, bad, "sub/deep")
+    assert check(good, bad, ".") == []
+    assert (
+        check(good, bad, "sub/deep", Overlay(path="sub/deep/g", commit=bad, object=bad, revision="main"))
+        == []
+    )
+    assert check(bad, repository.commit("after", {"f": "2"}), "sub/deep") == []
+    # One that git does not track is there only where a step makes it.
+    with pytest.raises(UsageError, match="found none at good"):
+        check(good, bad, "build")
+    assert check(good, bad, "build", steps=True) == []
 
 
 def test_paths_as_a_tree_has_them(tmp_path: Path) -> None:
