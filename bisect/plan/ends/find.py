@@ -47,7 +47,7 @@ def find_ends(question: Question, repository: GitRepository) -> Ends:
         return Ends(good=_furthest_good_end(repository, new), bad=new, named=named, notices=tuple(notices))
     olds = tuple(dict.fromkeys(resolve(text, _OLDER[seeks], new, "behind the later end") for text in older))
     if new in olds:
-        raise _same_ends(new, question.bad, named)
+        raise _same_ends(new, question.bad, named, notices)
     old = _old_end(repository, olds, new, seeks)
     parted = tuple(sha for sha in olds if not repository.is_ancestor(sha, new))
     notices += _other_bases(repository, olds, new, old)
@@ -73,11 +73,12 @@ def _furthest_good_end(repository: GitRepository, bad: str) -> str:
     return root
 
 
-def _same_ends(sha: str, bad: str, named: Mapping[str, str]) -> EndsError:
-    """That both ends are one commit; `named` tells the commit of each text."""
+def _same_ends(sha: str, bad: str, named: Mapping[str, str], dated: Sequence[str]) -> EndsError:
+    """That both ends are one commit; `named` tells the commit of each text, `dated` what dates stand for."""
     good = " and ".join(text for text, each in named.items() if each == sha and text != bad) or bad
     return EndsError(
         f"expected two different ends, found --good {good} and --bad {bad} to name one commit, {sha[:12]}"
+        + "".join(f"; {told}" for told in dated)
     )
 
 

@@ -144,6 +144,16 @@ def test_a_script_that_git_tracks_is_at_both_ends(
     check_command(asked, find_ends(asked, git), git, (laid_over,))
 
 
+def test_dates_that_stand_for_one_commit_say_which_one(
+    repository: TestRepository, commits: dict[str, str]
+) -> None:
+    repository.git("checkout", "--quiet", "main")
+    with pytest.raises(EndsError, match="name one commit") as raised:
+        ends(repository, ("2091-01-01",), "2090-01-01")
+    for option in ("--good 2091-01-01", "--bad 2090-01-01"):
+        assert f"; {option}: {commits['two'][:12]} of " in str(raised.value)
+
+
 def test_the_folder_that_a_command_runs_in_is_at_both_ends(repository: TestRepository) -> None:
     """Refused before anything is run: in a folder that is not there no command is found."""
     good = repository.commit("before", {"f": "1"})
