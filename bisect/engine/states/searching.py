@@ -105,6 +105,8 @@ class Searching(OfRange):
             confidence=search.confidence,
             costs=costs_beside(search.promise(posterior, known, around), around.rivals),
             windows=search.loaded.windows,
+            # Other bisections may have a better use for workers.
+            ahead=around.rivals is None,
         )
 
     def _start(self, decision: Round) -> tuple[WantedProbe, ...]:

@@ -1,6 +1,7 @@
 """What several workers run at once."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -8,7 +9,7 @@ from ..evidence.belief import Belief
 from ..evidence.posterior import Posterior
 from ..graph.graph import Floats
 from ..model.groups import GOOD_END
-from .decision import best_by_cost, worth
+from .decision import best_by_cost, comparable, worth
 from .expectation import expected_bits, planning_belief
 from .information import information_gain
 from .joint_information import JointInformation
@@ -30,30 +31,86 @@ def next_runs(
 
     Of a large range 128 commits are considered: of each 128th of the belief below them, the best one alone.
     """
-    belief = planning_belief(posterior)
-    worths = worth(posterior)
-    weight = worths if costs is None else worths / costs
-    considered = [*dict.fromkeys([*_considered(posterior, belief, weight), *in_flight])]
-    if not considered:
-        return []
-    joint = JointInformation.of(posterior.graph, belief, considered)
-    worths = worths[considered]
-    prices = None if costs is None else costs[considered]
-    least = _WORTHLESS * float(np.max(joint.beside([]) * worths))
-
-    def best_beside(others: Sequence[int]) -> int | None:
-        information = joint.beside([*in_flight, *others]) * worths
-        best = best_by_cost(information, prices)
-        return considered[best] if information[best] > least else None
-
+    choice = _Choice.of(posterior, planning_belief(posterior), worth(posterior), costs, in_flight)
     chosen: list[int] = []
-    while len(chosen) < count and (best := best_beside(chosen)) is not None:
+    while len(chosen) < count and (best := choice.best_beside([*in_flight, *chosen])) is not None:
         chosen.append(best)
     for place in [*range(len(chosen))] * (_EXCHANGES if len(chosen) > 1 else 0):
-        best = best_beside(chosen[:place] + chosen[place + 1 :])
+        best = choice.best_beside([*in_flight, *chosen[:place], *chosen[place + 1 :]])
         if best is not None:
             chosen[place] = best
     return chosen
+
+
+def runs_ahead(
+    posterior: Posterior,
+    *,
+    count: int,
+    in_flight: Sequence[int],
+    under_way: Iterable[int],
+    costs: Floats | None = None,
+) -> list[int]:
+    """Up to `count` commits that never ran, for workers who have nothing left to search: what will confirm the culprit
+    that is about to be found, whichever it is. Those `under_way` already go first.
+
+    As long as runs agree with rates of 0 and 1 the search takes these for given, so that a few suspects are work for a
+    few workers. The confidence does not, and would wait for builds in the end.
+    """
+    fresh = worth(posterior)
+    fresh[[seen.commit for seen in posterior.counted]] = 0.0
+    if posterior.certain is not None:
+        for suspect in np.flatnonzero(posterior.certain.suspects).tolist():
+            fresh[~comparable(posterior.graph, suspect)] = 0.0
+    choice = _Choice.of(posterior, posterior.guess, fresh, costs, [*in_flight, *under_way])
+    chosen: list[int] = []
+    for commit in under_way:
+        if len(chosen) < count and choice.adds(commit, [*in_flight, *chosen]):
+            chosen.append(commit)
+    while len(chosen) < count and (best := choice.best_beside([*in_flight, *chosen])) is not None:
+        chosen.append(best)
+    return chosen
+
+
+@dataclass(frozen=True, eq=False)
+class _Choice:
+    """Commits (or `GOOD_END`) among which is chosen, what runs of them tell beside each other, what that is worth, and
+    what each costs. A run that adds less than `least` is not started."""
+
+    commits: list[int]
+    joint: JointInformation
+    worths: Floats
+    costs: Floats | None
+    least: float
+
+    @classmethod
+    def of(
+        cls,
+        posterior: Posterior,
+        belief: Belief,
+        worths: Floats,
+        costs: Floats | None,
+        in_flight: Iterable[int],
+    ) -> "_Choice":
+        """By a belief, among all commits; `worths` and `costs` of shape [n + 1]."""
+        weight = worths if costs is None else worths / costs
+        commits = [*dict.fromkeys([*_considered(posterior, belief, weight), *in_flight])]
+        joint = JointInformation.of(posterior.graph, belief, commits)
+        of_these = worths[commits]
+        least = _WORTHLESS * float(np.max(joint.beside([]) * of_these)) if commits else 0.0
+        return cls(commits, joint, of_these, None if costs is None else costs[commits], least)
+
+    def best_beside(self, others: Sequence[int]) -> int | None:
+        """The best by its cost beside runs of others; None where none adds anything."""
+        if not self.commits:
+            return None
+        information = self.joint.beside(others) * self.worths
+        best = best_by_cost(information, self.costs)
+        return self.commits[best] if information[best] > self.least else None
+
+    def adds(self, commit: int, others: Sequence[int]) -> bool:
+        """Whether a run of one of the commits adds anything to runs of others."""
+        place = self.commits.index(commit)
+        return bool((self.joint.beside(others) * self.worths)[place] > self.least)
 
 
 def _considered(posterior: Posterior, belief: Belief, weight: Floats) -> list[int]:

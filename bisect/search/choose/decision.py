@@ -115,11 +115,11 @@ def worth(posterior: Posterior) -> Floats:
     value = posterior.testable * rerun_worth(posterior)
     certain = posterior.certain
     if certain is not None and certain.suspects.sum() == 1:
-        value[~_comparable(posterior.graph, int(np.argmax(certain.suspects)))] *= _BESIDE
+        value[~comparable(posterior.graph, int(np.argmax(certain.suspects)))] *= _BESIDE
     return value
 
 
-def _comparable(graph: CommitGraph, culprit: int) -> Mask:
+def comparable(graph: CommitGraph, culprit: int) -> Mask:
     """The commits that tell whether a commit is to blame, whatever lies on lines beside it: its ancestors, itself, its
     descendants, and `GOOD_END`. Another line may have the same fault, and says little of this one. Shape [n + 1]."""
     comparable = np.append(graph.ancestors(culprit), True)

@@ -1,14 +1,14 @@
 """What any number of workers run next, which runs in flight are worth no more, or the answer."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from ..evidence.one_place import compared_in_one_place, next_to_compare
 from ..evidence.posterior import Posterior
 from ..graph.graph import Floats
 from ..graph.window import Window
-from .batch import lost_their_value, next_runs
+from .batch import lost_their_value, next_runs, runs_ahead
 from .bound import runs_left
 from .decision import (
     Decision,
@@ -51,11 +51,13 @@ def next_round(
     confidence: float = 0.99,
     costs: Floats | None = None,
     windows: Sequence[Window] = (),
+    ahead: bool = True,
 ) -> Round | Answer:
     """The next runs, or the answer, a culprit only once it and its parents were run, and compared in one place.
 
     in_flight: the commits whose runs are not finished; with none, at least one run is started.
     costs: as of `decision.next_run`. windows: what the certain search steps around.
+    ahead: workers that the search has no use for run what will confirm its answer; nobody else waits for them.
     """
     decision = next_run(posterior, confidence=confidence, costs=costs)
     undone = _untried_undoing(posterior, decision, windows)
@@ -63,7 +65,8 @@ def next_round(
         kept, lost = _split(in_flight, {undone})
         return Round(start=() if kept else (undone,), cancel=lost, expected_steps=1.0)
     if isinstance(decision, Probe):
-        return _search(posterior, decision, in_flight, workers, costs, windows)
+        searched = _search(posterior, decision, in_flight, workers, costs, windows)
+        return _filled(searched, posterior, in_flight, workers, costs) if ahead else searched
     if not isinstance(decision, ToShow | Found):
         return decision
     kept, lost = _split(in_flight, {decision.culprit, *posterior.compared_with(decision.culprit)})
@@ -123,6 +126,25 @@ def _search(
         cancel=tuple(lost),
         confirming=alone.culprit if isinstance(alone, Found) else _likely(posterior),
         expected_steps=step.expected_steps,
+    )
+
+
+def _filled(
+    searched: Round, posterior: Posterior, in_flight: Sequence[int], workers: int, costs: Floats | None
+) -> Round:
+    """With runs for those workers, too, whom a search that takes its runs for certain leaves idle."""
+    kept = [commit for place, commit in enumerate(in_flight) if place not in searched.cancel]
+    spare = workers - len(kept) - len(searched.start)
+    if spare <= 0 or posterior.certain is None or searched.confirming is not None:
+        return searched
+    lost = {in_flight[place]: place for place in searched.cancel}
+    beside = [*kept, *searched.start]
+    ahead = runs_ahead(posterior, count=spare, in_flight=beside, under_way=lost, costs=costs)
+    still = {lost[commit] for commit in ahead if commit in lost}
+    return replace(
+        searched,
+        start=(*searched.start, *(commit for commit in ahead if commit not in lost)),
+        cancel=tuple(place for place in searched.cancel if place not in still),
     )
 
 
