@@ -154,9 +154,16 @@ class PairRecorder:
 
 def _values(pair: BuildPair, what: str) -> RecordedPair:
     first = pair.first_wrong
-    reason = "No value is known to be wrong." if first is None else ""
-    if first in pair.missing:
+    if first is None:
+        reason = "No value is known to be wrong."
+    elif first in pair.missing:
         reason = f"It does not submit {pair.named(first)}."
-    elif first is not None:
+    elif first in pair.both.extra:
+        reason = f"The good build does not submit {pair.named(first)}."
+    elif first in pair.both.moved:
+        reason = (
+            f"The first task that leaves its results elsewhere than in the good build is {pair.named(first)}."
+        )
+    else:
         reason = f"The first task whose results differ from {what} is {pair.named(first)}."
     return RecordedPair(pair=pair, failure=WrongValues(pair), first_wrong=first, reason=reason)

@@ -54,6 +54,8 @@ class WrongValues:
     An output is allowed to be wrong if one of its last writers left something wrong in the whole run (or nothing, as
     it was not submitted), and to hold NaN or infinity only if one was found there. Where no race is possible, nothing
     else may be wrong, and its relative error is that of such a writer in the whole run, within `error_size.FACTOR`.
+    With a task that may reach out of a tensor, as it has another shape than in the reference, an error may be larger,
+    and not finite: what lies around differs from run to run.
     """
 
     pair: BuildPair
@@ -71,40 +73,52 @@ class WrongValues:
         if shown.verdict is not Verdict.MISMATCH:
             return Answer.SLIPPED if shown.verdict in _OTHER_FAILURES else Answer.INVALID
         wrong = set(self.pair.diverged)
+        may_reach_out = any(task.ordinal in self.pair.both.reshaped for task in made.cut.tasks)
         writers = {tensor.buffer.name: tensor.writers & wrong for tensor in made.cut.tensors}
         right = [
-            self._is_as_before(writers.get(name, frozenset()), marks, shown.metrics.get(name, {}))
+            self._is_as_before(
+                writers.get(name, frozenset()),
+                marks,
+                shown.metrics.get(name, {}),
+                may_be_larger=may_reach_out,
+            )
             for name, marks in outputs_in(shown.signature).items()
         ]
         return Answer.INTERESTING if any(right) and (all(right) or self._may_race) else Answer.SLIPPED
 
     def _is_as_before(
-        self, writers: frozenset[int], marks: frozenset[str], measured: Mapping[str, float]
+        self,
+        writers: frozenset[int],
+        marks: frozenset[str],
+        measured: Mapping[str, float],
+        *,
+        may_be_larger: bool,
     ) -> bool:
         """Whether an output that these tasks wrote last is as wrong as one of them was in the whole run."""
-        if not writers or not marks <= frozenset[str]().union(*(self._marks[task] for task in writers)):
+        known = frozenset[str]().union(*(self._marks[task] for task in writers))
+        if not writers or not (may_be_larger or marks <= known):
             return False
         error = measured.get("relative_l2")
         # No relative error is known where the expected values are zeros, or where the harness told none.
         if self._may_race or not self.pair.has_twin or (error is None and not measured.get("not_finite")):
             return True
-        return same_size(math.inf if error is None else error, (self._errors[task] for task in writers))
+        size, errors = math.inf if error is None else error, [self._errors[task] for task in writers]
+        return same_size(size, errors) or (may_be_larger and size > max(errors))
 
     @cached_property
     def _errors(self) -> dict[int, float]:
         """Of the tasks that went wrong, the largest relative error of a tensor that they left."""
-        left, expected = self.pair.left, self.pair.reference_values
         return {
             task: max(
                 (
-                    distance(view, reference.after[index])
-                    for index, view in left(task).items()
-                    if index in reference.after
+                    distance(view, belonging[index])
+                    for index, view in self.pair.left(task).items()
+                    if index in belonging
                 ),
                 default=math.inf,
             )
             for task in self.pair.diverged
-            for reference in [expected(task)]
+            for belonging in [self.pair.belonging(task)]
         }
 
     @cached_property

@@ -50,8 +50,10 @@ class Differential:
 
     def judge(self, candidate: Candidate, folder: Path) -> Answer:
         """Runs the twin only where the candidate fails as it should; without a reference there is none."""
-        if not self.pair.submitted(candidate) and isinstance(self.failure, WrongValues):
-            # No task, no value that could be wrong; and the real runtime's simulator waits for a first task for ever.
+        both_run = self.pair.submitted(candidate) and self.pair.submitted_by_reference(candidate)
+        if not both_run and isinstance(self.failure, WrongValues):
+            # No task, no value that could be wrong, or right in the twin; and the real runtime's simulator waits for a
+            # first task for ever.
             return Answer.NOT
         with made_in(folder):
             try:

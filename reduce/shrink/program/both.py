@@ -1,13 +1,19 @@
-"""The programs of two builds in one numbering, with the tasks that only one of them submits."""
+"""The programs of two builds in one numbering: the tasks that only one of them submits, and results that one leaves
+elsewhere."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
 
 from ...graph.alignment import Alignment
-from .model import Buffer, Program, ProgramTask
+from ...rewrite.geometry import elements_of
+from .model import Buffer, Program, ProgramArgument, ProgramTask
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,7 +22,8 @@ class BothPrograms:
 
     `failing` has the tasks too that are `missing` there: what the reference alone submits, in the places where they
     would be, numbered from behind the last one. `in_reference` are the reference's own ordinals by these numbers, and
-    `number_of` these numbers by those ordinals.
+    `number_of` these numbers by those ordinals. `counterparts` are its tasks by these numbers, with
+    the element types of the failing build.
     """
 
     failing: Program
@@ -24,6 +31,83 @@ class BothPrograms:
     missing: frozenset[int]
     in_reference: Mapping[int, int]
     number_of: Mapping[int, int]
+    counterparts: Mapping[int, ProgramTask]
+
+    @cached_property
+    def extra(self) -> frozenset[int]:
+        """The tasks that the failing build alone submits."""
+        return frozenset(task.ordinal for task in self.failing.tasks) - self.in_reference.keys()
+
+    def stays(self, task: ProgramTask, index: int) -> bool:
+        """Whether an argument of the failing build's task is the same part of the same buffer in the reference."""
+        places = [
+            (argument.buffer, argument.region)
+            for arguments in (task.arguments, self.counterparts[task.ordinal].arguments)
+            for argument in arguments
+            if argument.index == index
+        ]
+        return len(places) == 2 and places[0] == places[1]
+
+    @cached_property
+    def reshaped(self) -> frozenset[int]:
+        """The tasks that run the same kernels as in the reference on tensors of another shape."""
+        return frozenset(
+            task.ordinal
+            for task in self._paired
+            for other in [self.counterparts[task.ordinal]]
+            if task.kernels == other.kernels
+            and [argument.region.shape for argument in task.arguments]
+            != [argument.region.shape for argument in other.arguments]
+        )
+
+    @cached_property
+    def moved(self) -> Mapping[int, tuple[ProgramArgument, ...]]:
+        """By task, where its results belong, of those that it leaves elsewhere than in the reference.
+
+        Which buffer holds what is for each build to say, as long as its tasks agree: a result has moved where it
+        belongs into an argument of the case, or where a task goes on reading what is not left there.
+        """
+        moved: dict[int, tuple[ProgramArgument, ...]] = {}
+        for place, task in enumerate(self._paired):
+            belonging = tuple(
+                argument
+                for argument in self.counterparts[task.ordinal].arguments
+                if argument.type.may_write
+                and not self.stays(task, argument.index)
+                and self._is_missed(argument, self._paired[place + 1 :])
+            )
+            if belonging:
+                moved[task.ordinal] = belonging
+        return moved
+
+    @cached_property
+    def _paired(self) -> list[ProgramTask]:
+        """The failing build's tasks that have a counterpart."""
+        return [task for task in self.failing.tasks if task.ordinal not in self.missing | self.extra]
+
+    def _is_missed(self, result: ProgramArgument, following: Sequence[ProgramTask]) -> bool:
+        buffers = self.failing.buffers[result.buffer], self.reference.buffers[result.buffer]
+        # The parts of a buffer of another size are other ones.
+        if math.prod(buffers[0].shape) != math.prod(buffers[1].shape):
+            return False
+        if buffers[0].is_entry:
+            return True
+        there = elements_of(result.region)
+        for task in following:
+            if any(
+                bool(np.isin(elements_of(argument.region), there).any())
+                for argument in _of_buffer(task, result.buffer)
+                if argument.type.may_read and self.stays(task, argument.index)
+            ):
+                return True
+            for argument in _of_buffer(self.counterparts[task.ordinal], result.buffer):
+                if argument.type.may_write:
+                    there = np.setdiff1d(there, elements_of(argument.region))
+        return False
+
+
+def _of_buffer(task: ProgramTask, buffer: int) -> list[ProgramArgument]:
+    return [argument for argument in task.arguments if argument.buffer == buffer]
 
 
 def in_one_numbering(failing: Program, reference: Program, alignment: Alignment) -> BothPrograms:
@@ -46,14 +130,16 @@ def in_one_numbering(failing: Program, reference: Program, alignment: Alignment)
         number = buffer_of[buffer.number]
         theirs[number] = replace(buffer, number=number, name=named[number].name)
     tasks = [_renumbered(task, number_of[task.ordinal], buffer_of) for task in reference.tasks]
+    counterparts = {task.ordinal: _in_types(task, named) for task in tasks}
     return BothPrograms(
         failing=replace(
-            failing, tasks=tuple(_with_missing(failing, tasks, missing, named)), buffers=tuple(named)
+            failing, tasks=tuple(_with_missing(failing, counterparts, missing)), buffers=tuple(named)
         ),
         reference=replace(reference, tasks=tuple(tasks), buffers=tuple(theirs)),
         missing=missing,
         in_reference=in_reference,
         number_of=number_of,
+        counterparts=counterparts,
     )
 
 
@@ -85,15 +171,15 @@ def _renumbered(task: ProgramTask, number: int, buffer_of: Mapping[int, int]) ->
 
 
 def _with_missing(
-    failing: Program, reference: list[ProgramTask], missing: frozenset[int], buffers: list[Buffer]
+    failing: Program, reference: Mapping[int, ProgramTask], missing: frozenset[int]
 ) -> Iterator[ProgramTask]:
     """The failing build's tasks, and before each of them those missing that come before its counterpart: behind what
     it may have submitted in their place, so that what they should have left is what counts."""
     waiting: list[ProgramTask] = []
     before: dict[int, list[ProgramTask]] = {}
-    for task in reference:
+    for task in reference.values():
         if task.ordinal in missing:
-            waiting.append(_in_types(task, buffers))
+            waiting.append(task)
         else:
             before[task.ordinal], waiting = waiting, []
     for task in failing.tasks:

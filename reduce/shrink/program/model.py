@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ....runner.build_output.graph.model import ArgumentType, Region
@@ -70,6 +71,12 @@ class Program:
     config: KernelConfig
     tasks: tuple[ProgramTask, ...]
     buffers: tuple[Buffer, ...]
+
+
+def results_of(task: ProgramTask, moved: Mapping[int, Sequence[ProgramArgument]]) -> list[ProgramArgument]:
+    """Where a task's results belong: where it writes them, but for those that have `moved`, by task."""
+    own = {argument.index: argument for argument in task.arguments if argument.type.may_write}
+    return [*{**own, **{argument.index: argument for argument in moved.get(task.ordinal, ())}}.values()]
 
 
 def private_name(buffer: str, task: ProgramTask, argument: ProgramArgument) -> str:

@@ -14,13 +14,13 @@ from ...graph.alignment import Alignment, align
 from ...replay.comparison import TaskValues, differs
 from .both import BothPrograms, in_one_numbering
 from .candidate import Candidate, Plain
-from .cut.cut import Cut
-from .cut.found import found_in_place
+from .cut.cut import Cut, Deviations
+from .cut.found import found_in_place, right_in_place
 from .cut.walk import cut
 from .extract.recording import Recording, same_bits
 from .kernel_texts import KernelTexts
 from .made_build import MadeBuild, edit_kernels, make_build, take_kernel
-from .model import Program, ProgramTask
+from .model import Program, ProgramTask, results_of
 from .order import CandidateOrder, TaskSize
 from .render.blocks import with_blocks
 from .render.plain_values import with_plain_values
@@ -30,23 +30,33 @@ from .shapes import narrow, shrink
 
 @dataclass(frozen=True, kw_only=True)
 class _FailingValues:
-    """The reference's values for the failing build's tasks; its own for those without a counterpart, and for arguments
-    of another shape than there."""
+    """The reference's values for the failing build's tasks: of what they leave, and of what they read in the same place
+    as there. Its own for tasks without a counterpart, and for results of another shape."""
 
     pair: BuildPair
 
     def of(self, ordinal: int) -> TaskValues:
-        if ordinal in self.pair.missing:
-            return self.pair.reference_values(ordinal)
-        own = self.pair.failing.values(ordinal)
-        if ordinal not in self.pair.both.in_reference:
+        pair, both = self.pair, self.pair.both
+        if ordinal in both.missing:
+            return pair.reference_values(ordinal)
+        own = pair.failing.values(ordinal)
+        if ordinal not in both.in_reference:
             return own
-        reference = self.pair.reference_values(ordinal)
+        task, reference = pair.tasks[ordinal], pair.reference_values(ordinal)
         return replace(
             reference,
-            before=_where_shapes_agree(reference.before, own.before),
-            after=_where_shapes_agree(reference.after, own.after),
+            before={index: view for index, view in reference.before.items() if both.stays(task, index)},
+            after={
+                argument.index: view
+                if view is not None and view.shape == argument.region.shape
+                else own.after[argument.index]
+                for argument in results_of(task, both.moved)
+                for view in [reference.after.get(argument.index)]
+            },
         )
+
+    def read(self, ordinal: int) -> Mapping[int, TensorView]:
+        return self.pair.failing.values(ordinal).before
 
     def run_of(self, ordinal: int) -> str:
         return "failing" if ordinal not in self.pair.both.in_reference else "reference"
@@ -58,6 +68,9 @@ class _ReferenceValues:
 
     def of(self, ordinal: int) -> TaskValues:
         return self.pair.reference.values(self.pair.both.in_reference[ordinal])
+
+    def read(self, ordinal: int) -> Mapping[int, TensorView]:
+        return self.of(ordinal).before
 
     def run_of(self, ordinal: int) -> str:
         return "reference"
@@ -113,27 +126,39 @@ class BuildPair:
         """The tasks of a candidate that its failing build submits."""
         return tuple(task for task in candidate.tasks if task not in self.missing)
 
+    def submitted_by_reference(self, candidate: Candidate) -> tuple[int, ...]:
+        """The tasks of a candidate that its twin submits; without a reference, all."""
+        return tuple(task for task in candidate.tasks if task in self.both.in_reference)
+
     @cached_property
     def diverged(self) -> tuple[int, ...]:
         """Tasks that left something else than in the reference, or (without one) a wrong output; and missing ones in
         whose place something else was found. In the order of the program."""
         if self.golden is not None:
             return self._wrong_writers(self.golden)
-        return tuple(
-            task
-            for task in self.tasks
-            if task in self.both.in_reference
-            and not same_bits(self.left(task), self.reference_values(task).after)
-        )
+        return tuple(task for task in self.tasks if not same_bits(self.left(task), self.belonging(task)))
 
     def left(self, ordinal: int) -> Mapping[int, TensorView]:
-        """What was in the results of a task in the failing run, whether the task had written it or is missing."""
-        return self.found[ordinal] if ordinal in self.missing else self.failing.values(ordinal).after
+        """What was in the failing run where a task's results belong, whether it had left them there or not; of a task
+        that the reference does not submit, what it wrote over."""
+        if ordinal in self.both.extra:
+            after = self.failing.values(ordinal).after
+            return {index: after[index] for index in self._overwritten[ordinal]}
+        return self._found[ordinal] if ordinal in self._found else self.failing.values(ordinal).after
+
+    def belonging(self, ordinal: int) -> Mapping[int, TensorView]:
+        """What belongs there."""
+        if ordinal in self.both.extra:
+            return self._overwritten[ordinal]
+        return self.reference_values(ordinal).after
 
     @cached_property
-    def found(self) -> Mapping[int, Mapping[int, TensorView]]:
-        """What was in the results of missing tasks."""
+    def _found(self) -> Mapping[int, Mapping[int, TensorView]]:
         return found_in_place(self.both, self.failing)
+
+    @cached_property
+    def _overwritten(self) -> Mapping[int, Mapping[int, TensorView]]:
+        return right_in_place(self.both, _FailingValues(pair=self).of, _given(self.failing.data))
 
     def _wrong_writers(self, tolerance: Tolerance) -> tuple[int, ...]:
         everything = set(self.tasks)
@@ -183,9 +208,10 @@ class BuildPair:
 
     def reference_values(self, ordinal: int) -> TaskValues:
         """The reference's values for a task, in the types that it has in the failing build."""
+        task = self.tasks[ordinal]
         dtypes = {
             argument.index: argument.region.dtype
-            for argument in self.tasks[ordinal].arguments
+            for argument in (*task.arguments, *results_of(task, self.both.moved))
             if argument.region.dtype is not None
         }
         return self.reference.values(self.both.in_reference[ordinal]).in_types(dtypes)
@@ -240,7 +266,9 @@ class BuildPair:
             _FailingValues(pair=self),
             _given(self.failing.data),
             None if self.golden is None else _golden(self.failing.data),
-            self.found,
+            Deviations(moved=self.both.moved, extra=self.both.extra, found=self._found)
+            if self.has_twin
+            else None,
         )
         return _edited(candidate, made).without(self.missing)
 
@@ -248,10 +276,10 @@ class BuildPair:
         """The reduced reference: the tasks that correspond to those left of the failing program."""
         made = cut(
             self.both.reference,
-            self.both.in_reference.keys() & set(candidate.tasks),
+            set(self.submitted_by_reference(candidate)),
             _ReferenceValues(pair=self),
             _given(self.reference.data),
-            found=self.found,
+            deviations=Deviations(found=self._found),
         )
         return _edited(candidate, made)
 
@@ -295,16 +323,6 @@ def _entries_used(program: Program) -> list[tuple[str, ...]]:
     """The case's own arguments among those of each task; other buffers have no names that two builds agree on."""
     names = {buffer.number: buffer.name if buffer.is_entry else "" for buffer in program.buffers}
     return [tuple(names[argument.buffer] for argument in task.arguments) for task in program.tasks]
-
-
-def _where_shapes_agree(
-    reference: Mapping[int, TensorView], own: Mapping[int, TensorView]
-) -> Mapping[int, TensorView]:
-    """The reference's values by argument index; a task's own where two arguments have changed places, for instance."""
-    return {
-        index: own[index] if index in own and own[index].shape != view.shape else view
-        for index, view in reference.items()
-    }
 
 
 def _given(data: GoldenData) -> Mapping[str, TensorView]:

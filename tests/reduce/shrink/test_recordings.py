@@ -101,7 +101,5 @@ def test_a_task_that_is_not_submitted_is_the_first_that_went_wrong(
     pair = recorded.pair
     assert recorded.reason == "It does not submit task 1 of the good build (`add`)."
     assert (pair.missing, pair.diverged, recorded.first_wrong) == ({1}, (1,), 1)
-    found, expected = (
-        np.ravel(one[1].contiguous()) for one in (pair.left(1), pair.reference_values(1).after)
-    )
+    found, expected = (np.ravel(one[1].contiguous()) for one in (pair.left(1), pair.belonging(1)))
     assert (2 * found).tolist() == expected.tolist() == [2.0 * value for value in range(1, 9)]

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Set
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Set
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy.typing as npt
 
 from .....runner.tensor.view import TensorView
 from ....replay.comparison import TaskValues
-from ..model import Buffer, Program, ProgramTask
+from ..model import Buffer, Program, ProgramArgument, ProgramTask
 
 Array = npt.NDArray[Any]
 
@@ -24,12 +24,33 @@ class TrustedValues(Protocol):
     """The values that are taken as right, by the program's own ordinals."""
 
     def of(self, ordinal: int) -> TaskValues:
-        """The values of all tensors of a task."""
+        """The values of the tensors of a task: what it leaves, and what it reads where that is told."""
+        ...
+
+    def read(self, ordinal: int) -> Mapping[int, TensorView]:
+        """What a task read in the run of its own build, by argument."""
         ...
 
     def run_of(self, ordinal: int) -> str:
         """The run they were recorded in: `reference` or `failing`."""
         ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Deviations:
+    """Where a failing build does other things than its reference.
+
+    moved: by task, where those of its results belong that it leaves elsewhere.
+    extra: tasks that the reference does not submit.
+    found: what lay in the failing run where results belong that have moved, or are of tasks not submitted there; by
+        task and argument. A program with any of these tasks starts with it, in both builds.
+    """
+
+    moved: Mapping[int, tuple[ProgramArgument, ...]] = field(
+        default_factory=dict[int, tuple[ProgramArgument, ...]]
+    )
+    extra: Set[int] = frozenset()
+    found: Mapping[int, Mapping[int, TensorView]] = field(default_factory=dict[int, Mapping[int, TensorView]])
 
 
 @dataclass(frozen=True, kw_only=True)

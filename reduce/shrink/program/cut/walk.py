@@ -8,9 +8,8 @@ reads is what the reduced program is judged by.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
@@ -18,8 +17,8 @@ import numpy.typing as npt
 from .....runner.tensor.view import TensorView
 from ....replay.comparison import TaskValues
 from ....rewrite.geometry import elements_of
-from ..model import Buffer, Program, ProgramArgument, ProgramTask, private_name
-from .cut import Array, Boundary, Cut, CutTensor, TrustedValues, UnfitCutError
+from ..model import Buffer, Program, ProgramArgument, ProgramTask, private_name, results_of
+from .cut import Array, Boundary, Cut, CutTensor, Deviations, TrustedValues, UnfitCutError
 
 
 @dataclass
@@ -33,6 +32,10 @@ class _Contents:
     writer: npt.NDArray[np.int64]
     """Last task of the original program that wrote it, -1 for none."""
     kept_writer: npt.NDArray[np.int64]
+    spoiler: npt.NDArray[np.int64]
+    """Last task that stays and wrote it though nothing of it belongs there, -1 for none."""
+    known: npt.NDArray[np.bool_]
+    """Whether `truth` was given or written."""
     supplied: npt.NDArray[np.bool_]
     seen: npt.NDArray[np.bool_]
     """What tasks that stay have been given: it cannot be other things from here on."""
@@ -51,6 +54,8 @@ class _Contents:
             truth=start.copy(),
             writer=nobody,
             kept_writer=nobody.copy(),
+            spoiler=nobody.copy(),
+            known=np.full(size, given is not None),
             supplied=np.full(size, given is not None),
             seen=np.zeros(size, np.bool_),
             unread=np.zeros(size, np.bool_),
@@ -63,43 +68,84 @@ class _Walk:
     kept: Set[int]
     values: TrustedValues
     contents: list[_Contents]
-    found: Mapping[int, Mapping[int, TensorView]]
+    deviations: Deviations
     boundaries: dict[tuple[str, int], int] = field(default_factory=dict[tuple[str, int], int])
     tasks: list[ProgramTask] = field(default_factory=list[ProgramTask])
 
     def run(self) -> None:
         for task in self.program.tasks:
             values = self.values.of(task.ordinal)
+            results = [
+                (self.contents[argument.buffer], places[belongs], after[belongs])
+                for argument in results_of(task, self.deviations.moved)
+                if argument.index in values.after
+                for places in [elements_of(argument.region)]
+                for after in [values.after[argument.index].contiguous().ravel()]
+                for belongs in [self._belongs(task, argument, places)]
+            ]
             if task.ordinal in self.kept:
-                self._keep(task, values)
-            for argument in task.arguments:
-                if argument.type.may_write and argument.index in values.after:
-                    content = self.contents[argument.buffer]
-                    places = elements_of(argument.region)
-                    content.truth[places] = values.after[argument.index].contiguous().ravel()
-                    content.writer[places] = task.ordinal
+                self._keep(task, values, results)
+            for content, places, after in results:
+                content.truth[places] = after
+                content.writer[places] = task.ordinal
+                content.known[places] = True
 
-    def _keep(self, task: ProgramTask, values: TaskValues) -> None:
-        arguments = tuple(self._fed(task, argument, values) for argument in task.arguments)
+    def _belongs(
+        self, task: ProgramTask, argument: ProgramArgument, places: npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.bool_]:
+        """Which of these elements are right once the task has written them. What a task that should not be there writes
+        over the case's own arguments is not."""
+        content = self.contents[argument.buffer]
+        is_extra = task.ordinal in self.deviations.extra and content.buffer.is_entry
+        return ~content.known[places] if is_extra else np.ones(len(places), np.bool_)
+
+    def _keep(
+        self,
+        task: ProgramTask,
+        values: TaskValues,
+        results: Sequence[tuple[_Contents, npt.NDArray[np.int64], Array]],
+    ) -> None:
+        arguments = tuple(
+            self._fed(task, argument, self._read(task, argument, values)) for argument in task.arguments
+        )
         self.tasks.append(replace(task, arguments=arguments))
-        for argument in arguments:
-            if task.ordinal in self.found and argument.type.may_write and not argument.type.may_read:
-                self._start(argument, self.found[task.ordinal][argument.index])
+        for argument in self.deviations.moved.get(task.ordinal, ()):
+            places = elements_of(argument.region)
+            truth = self.contents[argument.buffer].truth[places]
+            self._fed(task, argument, truth.copy() if argument.type.may_read else None)
+        found = self.deviations.found.get(task.ordinal, {})
+        for argument in results_of(task, self.deviations.moved):
+            if argument.index in found and not argument.type.may_read:
+                self._start(argument, found[argument.index])
         for argument in arguments:
             if argument.type.may_write:
-                content = self.contents[argument.buffer]
-                places = elements_of(argument.region)
-                content.now[places] = values.after[argument.index].contiguous().ravel()
-                content.kept_writer[places] = task.ordinal
-                content.unread[places] = True
+                content, places = self.contents[argument.buffer], elements_of(argument.region)
+                content.spoiler[places] = task.ordinal
+                content.unread[places] |= content.buffer.is_entry & content.known[places]
+        for content, places, after in results:
+            content.now[places] = after
+            content.kept_writer[places] = task.ordinal
+            content.spoiler[places] = -1
+            content.unread[places] = True
 
-    def _fed(self, task: ProgramTask, argument: ProgramArgument, values: TaskValues) -> ProgramArgument:
+    def _read(self, task: ProgramTask, argument: ProgramArgument, values: TaskValues) -> Array | None:
+        """What the task is to be given: as is told, else what is right in that place; where nothing is known of it, as
+        in its own build's run. None for what it does not read."""
+        if argument.index in values.before:
+            return values.before[argument.index].contiguous().ravel()
+        if not argument.type.may_read:
+            return None
+        content, places = self.contents[argument.buffer], elements_of(argument.region)
+        read = self.values.read(task.ordinal)[argument.index].contiguous().ravel()
+        return np.where(content.known[places], content.truth[places], read)
+
+    def _fed(self, task: ProgramTask, argument: ProgramArgument, read: Array | None) -> ProgramArgument:
         """The argument with its buffer's contents as they were; another buffer where this one holds other things."""
         content = self.contents[argument.buffer]
         content.used = True
         places = elements_of(argument.region)
-        reads = argument.index in values.before
-        wanted = values.before[argument.index].contiguous().ravel() if reads else content.truth[places]
+        reads = read is not None
+        wanted = content.truth[places] if read is None else read
         writers = content.writer[places]
         # What no task wrote and the case does not give was in the memory: it is a recorded value too.
         unknown = ~content.supplied[places] & reads
@@ -158,15 +204,12 @@ def cut(
     values: TrustedValues,
     given: Mapping[str, TensorView],
     golden: Mapping[str, TensorView] | None = None,
-    found: Mapping[int, Mapping[int, TensorView]] = MappingProxyType({}),
+    deviations: Deviations | None = None,
 ) -> Cut:
     """The program of the tasks in `kept`; `given` are the case's own inputs by name.
 
     Without a reference, `golden` are the case's outputs by name: they alone are trusted, and only where the last task
     that wrote is kept. All other results must be what `values` say, and whoever left them is no writer.
-
-    `found` is what the results of tasks that one build does not submit hold there, by task and argument: with any of
-    these tasks, the program starts with it.
 
     Raises:
         UnfitCutError: the tasks cannot be taken alone.
@@ -180,7 +223,7 @@ def cut(
             _Contents.of(buffer, given.get(buffer.name) if buffer.is_entry else None)
             for buffer in program.buffers
         ],
-        found,
+        Deviations() if deviations is None else deviations,
     )
     walk.run()
     names = {task.ordinal: task.name for task in program.tasks}
@@ -216,10 +259,11 @@ def _tensor(content: _Contents, golden: Mapping[str, TensorView] | None) -> CutT
         or not bool(content.unread.any())
         or not bool((content.kept_writer >= 0).all())
     )
+    last_writer = np.where(content.spoiler >= 0, content.spoiler, content.kept_writer)
     return CutTensor(
         buffer=content.buffer,
         initial=content.initial if has_input else None,
         expected=expected if bool(content.unread.any()) else None,
-        writers=frozenset(int(task) for task in np.unique(content.kept_writer[judged])),
-        last_writer=content.kept_writer,
+        writers=frozenset(int(task) for task in np.unique(last_writer[judged])),
+        last_writer=last_writer,
     )

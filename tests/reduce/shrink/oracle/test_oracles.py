@@ -11,6 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -18,6 +19,7 @@ from precision_bisect.demo.scenarios import DemoRepository
 from precision_bisect.reduce.cli import main
 from precision_bisect.reduce.replay.replay import Ran
 from precision_bisect.reduce.shrink.minimize.answer import Answer
+from precision_bisect.reduce.shrink.oracle import failure
 from precision_bisect.reduce.shrink.oracle.failure import Broken, Printed, WrongValues, outputs_in
 from precision_bisect.reduce.shrink.oracle.oracle import Differential
 from precision_bisect.reduce.shrink.program.candidate import Candidate
@@ -25,6 +27,7 @@ from precision_bisect.reduce.shrink.program.cut.cut import Cut
 from precision_bisect.reduce.shrink.program.made_build import MadeBuild
 from precision_bisect.runner.build_output.build_directory import BuildDirectory
 from precision_bisect.runner.process.execute import Command, execute
+from precision_bisect.runner.tensor.view import DType, TensorView
 from precision_bisect.runner.verdict.verdict import Classification
 from precision_bisect.store.vocabulary import Verdict
 from tests.reduce.demo_builds import Trees
@@ -86,10 +89,10 @@ def test_another_signature_is_another_failure(
 def test_a_failure_by_code_and_line(
     code: int | None, pattern: str | None, script: str, expected: Answer, tmp_path: Path
 ) -> None:
-    failure = Printed(code=code, pattern=None if pattern is None else re.compile(pattern))
-    assert failure.outcome(ran(tmp_path, Verdict.UNKNOWN, None, script), NOTHING_MADE) is expected
+    printed = Printed(code=code, pattern=None if pattern is None else re.compile(pattern))
+    assert printed.outcome(ran(tmp_path, Verdict.UNKNOWN, None, script), NOTHING_MADE) is expected
     passed = ran(tmp_path, Verdict.PASS, None, "true")
-    assert failure.outcome(passed, NOTHING_MADE) is Answer.NOT
+    assert printed.outcome(passed, NOTHING_MADE) is Answer.NOT
 
 
 def test_outputs_of_a_signature() -> None:
@@ -239,8 +242,58 @@ def test_a_file_of_the_same_name_is_left_alone(tmp_path: Path) -> None:
     assert (build / "test_reduced.py").read_text() == "mine = 1\n"
 
 
-def test_what_submits_no_task_has_no_wrong_value_and_nothing_is_run(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("signature", "metrics", "expected"),
+    [
+        ("y", {"relative_l2": 0.5}, (Answer.INTERESTING, Answer.INTERESTING)),
+        ("y", {"relative_l2": 1e-6}, (Answer.SLIPPED, Answer.SLIPPED)),
+        ("y", {"relative_l2": 1e6}, (Answer.SLIPPED, Answer.INTERESTING)),
+        ("y[nan]", {"not_finite": 0.1}, (Answer.SLIPPED, Answer.INTERESTING)),
+        ("z", {"relative_l2": 0.5}, (Answer.SLIPPED, Answer.SLIPPED)),
+    ],
+)
+def test_an_error_is_as_large_as_in_the_whole_run_but_for_tasks_that_may_reach_out_of_a_tensor(
+    signature: str,
+    metrics: dict[str, float],
+    expected: tuple[Answer, Answer],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(failure, "missing_edges", lambda _tasks: [])  # pyright: ignore[reportUnknownLambdaType]
+    tensors = [
+        SimpleNamespace(buffer=SimpleNamespace(name=name), writers=frozenset({task}))
+        for name, task in [("y", 1), ("z", 2)]
+    ]
+    made: Any = SimpleNamespace(cut=SimpleNamespace(tensors=tensors, tasks=[SimpleNamespace(ordinal=1)]))
+    shown = Classification(
+        verdict=Verdict.MISMATCH, signature=signature, evidence=(), metrics={signature[0]: metrics}
+    )
+    ending: Any = SimpleNamespace(classification=shown)
+
+    def view(value: float) -> dict[int, TensorView]:
+        return {0: TensorView.of_contiguous("t", DType.FLOAT32, (1,), np.array([value], np.float32))}
+
+    def outcome(reshaped: set[int]) -> Answer:
+        pair: Any = SimpleNamespace(
+            diverged=(1,),
+            has_twin=True,
+            both=SimpleNamespace(reshaped=reshaped),
+            left=lambda _task: view(3.0),  # pyright: ignore[reportUnknownLambdaType]
+            belonging=lambda _task: view(2.0),  # pyright: ignore[reportUnknownLambdaType]
+            failing=SimpleNamespace(tasks=()),
+        )
+        return WrongValues(pair).outcome(ending, made)
+
+    assert (outcome(set()), outcome({1})) == expected
+
+
+@pytest.mark.parametrize(("submitted", "by_reference"), [((), (1,)), ((1,), ())])
+def test_what_submits_no_task_has_no_wrong_value_and_nothing_is_run(
+    submitted: tuple[int, ...], by_reference: tuple[int, ...], tmp_path: Path
+) -> None:
     nothing: Any = None
-    pair: Any = SimpleNamespace(submitted=lambda candidate: ())  # pyright: ignore[reportUnknownLambdaType]
+    pair: Any = SimpleNamespace(
+        submitted=lambda candidate: submitted,  # pyright: ignore[reportUnknownLambdaType]
+        submitted_by_reference=lambda candidate: by_reference,  # pyright: ignore[reportUnknownLambdaType]
+    )
     oracle = Differential(pair=pair, failure=WrongValues(nothing), maker=nothing, runner=nothing)
     assert oracle.judge(Candidate((1,)), tmp_path) is Answer.NOT

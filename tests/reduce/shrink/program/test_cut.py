@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any, cast
 
 import numpy as np
 import pytest
 
 from precision_bisect.reduce.replay.comparison import TaskValues
-from precision_bisect.reduce.shrink.program.cut.cut import Cut, UnfitCutError
+from precision_bisect.reduce.shrink.program.cut.cut import Cut, Deviations, UnfitCutError
 from precision_bisect.reduce.shrink.program.cut.walk import cut
 from precision_bisect.reduce.shrink.program.model import Buffer, Program, ProgramArgument, ProgramTask
 from precision_bisect.reduce.shrink.program.render.blocks import with_blocks
@@ -31,6 +32,9 @@ class Counted:
     def of(self, ordinal: int) -> TaskValues:
         return TaskValues(before={0: view(ordinal)}, after={0: view(ordinal + 1)}, scalars={})
 
+    def read(self, ordinal: int) -> Mapping[int, TensorView]:
+        return self.of(ordinal).before
+
     def run_of(self, ordinal: int) -> str:
         return "reference"
 
@@ -49,11 +53,14 @@ class Written:
             scalars={},
         )
 
+    def read(self, ordinal: int) -> Mapping[int, TensorView]:
+        return self.of(ordinal).before
+
     def run_of(self, ordinal: int) -> str:
         return "reference"
 
 
-def accumulated(kept: set[int]) -> Cut:
+def accumulated(kept: set[int], deviations: Deviations | None = None) -> Cut:
     """Three tasks that each add one to the case's own `sum`, which starts with zeros."""
     argument = ProgramArgument(index=0, type=ArgumentType.INOUT, buffer=0, region=REGION)
     tasks = tuple(
@@ -68,7 +75,7 @@ def accumulated(kept: set[int]) -> Cut:
         for ordinal in range(3)
     )
     program = Program(orchestration=cast(Any, None), config=cast(Any, None), tasks=tasks, buffers=(SUM,))
-    return cut(program, kept, Counted(), {"sum": view(0)})
+    return cut(program, kept, Counted(), {"sum": view(0)}, deviations=deviations)
 
 
 @pytest.mark.parametrize(
@@ -96,6 +103,31 @@ def test_a_task_that_accumulates_starts_from_what_it_was_given(
 def test_one_buffer_cannot_hold_two_values_for_tasks_that_change_it() -> None:
     with pytest.raises(UnfitCutError):
         accumulated({0, 2})
+
+
+def test_what_a_task_that_should_not_be_there_adds_to_an_argument_of_the_case_is_wrong() -> None:
+    (tensor,) = accumulated({0, 1}, Deviations(extra={1})).tensors
+    assert tensor.expected is not None
+    assert tensor.expected.tolist() == [1.0, 1.0]
+    assert tensor.writers == {1}
+
+
+def test_a_result_that_is_left_elsewhere_is_judged_where_it_belongs() -> None:
+    first = ProgramArgument(index=0, type=ArgumentType.OUTPUT_EXISTING, buffer=0, region=HALF)
+    second = dataclasses.replace(first, region=dataclasses.replace(HALF, start_offset=1))
+    task = ProgramTask(
+        ordinal=0, kernels=("fill",), submit=cast(Any, None), arguments=(first,), scalars=(), blocks=None
+    )
+    program = Program(orchestration=cast(Any, None), config=cast(Any, None), tasks=(task,), buffers=(SUM,))
+    sevens = TensorView.of_contiguous("sum", DType.FLOAT32, (1,), np.full(1, 7, np.float32))
+    deviations = Deviations(moved={0: (second,)}, found={0: {0: sevens}})
+    made = cut(program, {0}, Written((1,)), {}, deviations=deviations)
+    (tensor,) = made.tensors
+    assert tensor.initial is not None
+    assert tensor.expected is not None
+    assert made.tasks[0].arguments == (first,)
+    assert (tensor.initial.tolist(), tensor.expected.tolist()) == ([0.0, 7.0], [0.0, 1.0])
+    assert tensor.writers == {0}
 
 
 @pytest.mark.parametrize(("region", "initial"), [(REGION, None), (HALF, [0.0, 0.0])])

@@ -1,4 +1,4 @@
-"""Which values the tasks of a reduced failing program read."""
+"""Which values the tasks of a reduced failing program read and leave."""
 
 from __future__ import annotations
 
@@ -10,47 +10,49 @@ import numpy as np
 from precision_bisect.reduce.replay.comparison import TaskValues
 from precision_bisect.reduce.shrink.program.pair import _FailingValues
 from precision_bisect.runner.tensor.view import DType, TensorView
+from tests.reduce.shrink.program.test_both import both_of, program
+
+_READING_X, _READING_Y = ((("scale", read, "a"),) for read in "xy")
 
 
-def values(first: int, second: int, fill: float) -> TaskValues:
-    """Of a task that reads two tensors of so many elements, and leaves one of four."""
-    sizes = {0: first, 1: second}
-    return TaskValues(
-        before={index: filled(size, fill) for index, size in sizes.items()},
-        after={2: filled(4, fill)},
-        scalars={},
-    )
+def values(read: float, left: float, size: int = 2) -> TaskValues:
+    return TaskValues(before={0: filled(read, size)}, after={1: filled(left, size)}, scalars={})
 
 
-def filled(size: int, fill: float) -> TensorView:
+def filled(fill: float, size: int) -> TensorView:
     return TensorView.of_contiguous("t", DType.FLOAT32, (size,), np.full(size, fill, np.float32))
 
 
-def read(
-    own: TaskValues, reference: TaskValues, *, has_counterpart: bool = True, is_missing: bool = False
-) -> dict[int, float]:
-    """The first element of all that the task is given."""
-    pair: Any = SimpleNamespace(
-        both=SimpleNamespace(in_reference={7: 7} if has_counterpart else {}),
-        missing=frozenset({7} if is_missing else {}),
-        failing=SimpleNamespace(values=lambda ordinal: own),
-        reference_values=lambda ordinal: reference,
+def told(*, moves: bool = False, has_counterpart: bool = True, size: int = 2) -> list[float | None]:
+    """The first element of what the only task reads and leaves, by the values that are taken as right; None where they
+    do not tell. The failing build reads 1 and leaves 2, the reference 5 and 6, of so many elements."""
+    both = both_of(
+        program(*(_READING_Y if moves else _READING_X)),
+        program(*(_READING_X if has_counterpart else ())),
+        {0: 0} if has_counterpart else {},
     )
-    found = _FailingValues(pair=pair).of(7)
-    return {index: float(view.contiguous()[0]) for index, view in {**found.before, **found.after}.items()}
+    pair: Any = SimpleNamespace(
+        both=both,
+        tasks={task.ordinal: task for task in both.failing.tasks},
+        failing=SimpleNamespace(values=lambda _ordinal: values(1.0, 2.0)),
+        reference_values=lambda _ordinal: values(5.0, 6.0, size),
+    )
+    found = _FailingValues(pair=pair).of(0)
+    views = found.before.get(0), found.after.get(1)
+    return [None if view is None else float(view.contiguous()[0]) for view in views]
 
 
 def test_they_are_the_references() -> None:
-    assert read(values(8, 2, 1.0), values(8, 2, 5.0)) == {0: 5.0, 1: 5.0, 2: 5.0}
+    assert told() == [5.0, 6.0]
 
 
-def test_arguments_that_changed_places_keep_the_values_of_their_own_shape() -> None:
-    assert read(values(8, 2, 1.0), values(2, 8, 5.0)) == {0: 1.0, 1: 1.0, 2: 5.0}
+def test_what_it_reads_elsewhere_is_what_lies_there() -> None:
+    assert told(moves=True) == [None, 6.0]
+
+
+def test_a_result_of_another_shape_is_its_own() -> None:
+    assert told(size=4) == [5.0, 2.0]
 
 
 def test_a_task_without_counterpart_has_its_own() -> None:
-    assert read(values(8, 2, 1.0), values(8, 2, 5.0), has_counterpart=False) == {0: 1.0, 1: 1.0, 2: 1.0}
-
-
-def test_a_missing_task_has_the_references() -> None:
-    assert read(values(8, 2, 1.0), values(2, 8, 5.0), is_missing=True) == {0: 5.0, 1: 5.0, 2: 5.0}
+    assert told(has_counterpart=False) == [1.0, 2.0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,7 @@ from precision_bisect.runner.build_output.graph.model import ArgumentType, Regio
 from precision_bisect.runner.build_output.kernel_config import Direction
 from precision_bisect.runner.build_output.orchestration.model import Origin
 from precision_bisect.runner.build_output.orchestration.orchestration import Orchestration
-from precision_bisect.runner.tensor.view import DType
+from precision_bisect.runner.tensor.view import DType, TensorView
 from tests.reduce.localize.simulated_build import ELEMENTS, TASKS, X0, SimulatedBuild, view
 from tests.reduce.small_builds import SHIFT, small_build
 
@@ -43,6 +44,9 @@ class Computed:
     def of(self, ordinal: int) -> TaskValues:
         before, after = view("x", self._before[ordinal]), view("y", self._after[ordinal])
         return TaskValues({0: before}, {1: after}, {})
+
+    def read(self, ordinal: int) -> Mapping[int, TensorView]:
+        return self.of(ordinal).before
 
     def run_of(self, ordinal: int) -> str:
         return "reference"

@@ -1,4 +1,4 @@
-"""Builds that do not submit a task of the good one: what is left is that task, beside one that is submitted."""
+"""Builds that do not submit a task of the good one, or have one leave its result elsewhere."""
 
 from __future__ import annotations
 
@@ -55,6 +55,17 @@ def test_a_task_that_is_not_submitted(
     ]
     assert [source.count("rt_submit_aiv_task(") for source in sources] == [1, 2]
     assert f"- task {missing[0]} of the good build (`{missing[3:]}`)" in (result / "why.md").read_text()
+
+
+@pytest.mark.long
+def test_a_task_that_leaves_its_result_elsewhere_is_left_alone(tmp_path: Path, good_trees: Trees) -> None:
+    good = small_build(tmp_path / "good", SHIFT)
+    bad = small_build(tmp_path / "bad", SHIFT, body=BODY.replace("p4.add_output(x2)", "p4.add_output(x1)"))
+    found = reduced(tmp_path / "out", good_trees, bad, good)
+    assert (found["missing_tasks"], found["kept_tasks"]) == ([], ["4: scale"])
+    checked(tmp_path / "out")
+    why = (tmp_path / "out" / "result" / "why.md").read_text()
+    assert "leaves its results elsewhere than in the good build is task 4 (`scale`)" in why
 
 
 @pytest.mark.long
