@@ -5,10 +5,12 @@ the bad end. Taken for a fault of one rate, such a one seems to begin where its 
 before fail less often than commits after, whatever the number of runs. Under "c began it" commit v of the range, which
 builds on c, fails with rate
 
-    a + (r - a) (v - c + 1) / (end - c + 1)
+    a + (r - a) (s + (1 - s) x^p),  x = (v - c) / (end - c)
 
-with commits counted in the order of the range, a the rate of good commits, and r that of the bad end. It is thought of
-once no single step explains all runs: to exclude it before would cost every plain search runs.
+with commits counted in the order of the range, a the rate of good commits, r that of the bad end, and s the share of it
+that c brings. How a fault grows is not known: evenly from almost nothing, steeply at first, or evenly from a part that
+c brings at once. It is thought of once no single step explains all runs: to exclude it before would cost every plain
+search runs.
 """
 
 from typing import NamedTuple
@@ -19,6 +21,8 @@ from ..graph.graph import CommitGraph, Floats, Mask
 from .groups import Groups
 from .rates import Rates
 
+_SHAPES = ((0.05, 1.0), (0.05, 0.5), (0.3, 1.0))
+"""s and p, all as likely."""
 _COARSE = 16
 """So many nodes of the grid of rates are one here."""
 _NEVER, _NEARLY = 1e-300, 1e-15
@@ -47,18 +51,18 @@ def growing(
     if prior <= 0 or _one_step(bad, fails, passes):
         return None
     pairs, weight = _coarse(rates)
-    way = _way(graph, groups, bad)
-    # Pair by pair of rates: all of them together, of shape [p, t, g], would be large.
-    logs = np.array([_log_likelihood(_failing(pair, way), fails, passes) for pair in pairs])
-    logs += np.log(weight)[:, None]
+    kinds = [(pair, way) for way in _ways(graph, groups, bad) for pair in pairs]
+    # Kind by kind: all of them together, of shape [k, t, g], would be large.
+    logs = np.array([_log_likelihood(_failing(pair, way), fails, passes) for pair, way in kinds])
+    logs += np.log(np.tile(weight, len(_SHAPES)) / len(_SHAPES))[:, None]
     top = logs.max(axis=0)
     parts = np.exp(logs - top)
     total = parts.sum(axis=0)
     share = parts / total
-    good, last = pairs.T
-    reruns = np.zeros(way.shape)
-    for pair, of_pair in zip(pairs, share, strict=True):
-        reruns += of_pair * _failing(pair, way)
+    good, last = np.tile(pairs, (len(_SHAPES), 1)).T
+    reruns = np.zeros(bad.shape)
+    for (pair, way), of_kind in zip(kinds, share, strict=True):
+        reruns += of_kind * _failing(pair, way)
     return Growing(
         log_evidence=np.log(prior) + top + np.log(total),
         fail_if_good=good @ share,
@@ -87,13 +91,16 @@ def _coarse(rates: Rates) -> tuple[Floats, Floats]:
     return np.stack([good[possible[0]], bad[possible[1]]], axis=1), weight[possible]
 
 
-def _way(graph: CommitGraph, groups: Groups, bad: Mask) -> Floats:
-    """How far the commits that ran are on the way from the culprit to the bad end; 0 where they do not build on it.
-    Shape [t, g]."""
+def _ways(graph: CommitGraph, groups: Groups, bad: Mask) -> list[Floats]:
+    """How much of the growth the commits that ran have, for each shape; 0 where they do not build on the culprit. Each
+    of shape [t, g]."""
     count = np.bincount(groups.of_commit)
     begun = np.bincount(groups.of_commit, weights=np.arange(len(graph))) / count
     run = np.array([*groups.below])[:, None]
-    return np.where(bad, np.clip((run - begun + 1) / (graph.bad - begun + 1), 0.0, 1.0), 0.0)
+    # What the bad end began has all of its rate there.
+    behind = np.where(begun < graph.bad, (run - begun) / np.maximum(graph.bad - begun, 1.0), 1.0)
+    behind = np.clip(behind, 0.0, 1.0)
+    return [np.where(bad, first + (1 - first) * behind**power, 0.0) for first, power in _SHAPES]
 
 
 def _failing(pair: Floats, way: Floats) -> Floats:

@@ -74,6 +74,8 @@ def test_counting_once_more_after_places_were_seen_to_differ_is_counting_all_ane
         *runs(GOOD_END, "a", [GOOD] * 3),
         *runs(7, "a", [BAD] * 3),
         *runs(4, "b", [GOOD] * 2),
+        # What shows both is not broken.
+        *runs(6, "b", [BAD]),
         *runs(4, "a", [BAD] * 2),
     ]
     grown = Posterior.start(graph, Rates.unknown())

@@ -1,6 +1,7 @@
 """How hypotheses explain runs: against brute force, with outcomes that belong to commits, and with two changes."""
 
 import random
+from itertools import product
 from math import exp, log
 
 import numpy as np
@@ -42,17 +43,19 @@ def by_hand(graph: CommitGraph, tallies: Tallies, rates: Rates, culprit: int) ->
 
 
 def growing_by_hand(graph: CommitGraph, tallies: Tallies, rates: Rates, culprit: int, begun: float) -> float:
-    """Log evidence of a fault that began at a commit, or so far into the range, and grows; pair by pair of rates."""
+    """Log evidence of a fault that began at a commit, or so far into the range, and grows; by rates and shapes."""
     total = 0.0
-    for i, good in enumerate(rates.good):
-        for j, last in enumerate(rates.bad):
-            logs = 0.0
-            for commit, (fails, passes) in tallies.items():
-                is_bad = commit != GOOD_END and culprit in ancestors(graph.parents, commit)
-                way = (commit - begun + 1) / (graph.bad - begun + 1) if is_bad else 0.0
-                rate = good + (last - good) * min(1.0, max(0.0, way))
-                logs += fails * log(rate) + passes * log(1 - rate)
-            total += 0.05 * float(rates.weight[i, j]) * exp(logs)
+    for (i, good), (j, last), (begins, power) in product(
+        enumerate(rates.good), enumerate(rates.bad), ((0.05, 1.0), (0.05, 0.5), (0.3, 1.0))
+    ):
+        logs = 0.0
+        for commit, (fails, passes) in tallies.items():
+            is_bad = commit != GOOD_END and culprit in ancestors(graph.parents, commit)
+            passed = (commit - begun) / (graph.bad - begun) if begun < graph.bad else 1.0
+            way = begins + (1 - begins) * min(1.0, max(0.0, passed)) ** power if is_bad else 0.0
+            rate = good + (last - good) * way
+            logs += fails * log(rate) + passes * log(1 - rate)
+        total += 0.05 / 3 * float(rates.weight[i, j]) * exp(logs)
     return log(total)
 
 

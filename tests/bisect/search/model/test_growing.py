@@ -34,12 +34,17 @@ def test_the_evidence_is_that_of_rates_which_grow_with_the_way() -> None:
     culprit = 4
     expected = 0.0
     for weight, last in ((0.75, 0.8), (0.25, 1.0)):
-        chance = weight
-        for commit, (fails, passes) in GROWS.items():
-            way = (commit - culprit + 1) / (9 - culprit + 1) if commit >= culprit else 0.0
-            rate = 0.05 + (last - 0.05) * way
-            chance *= rate**fails * (1 - rate) ** passes
-        expected += chance
+        for begins, power in ((0.05, 1.0), (0.05, 0.5), (0.3, 1.0)):
+            chance = weight / 3
+            for commit, (fails, passes) in GROWS.items():
+                way = (
+                    begins + (1 - begins) * ((commit - culprit) / (9 - culprit)) ** power
+                    if commit >= culprit
+                    else 0.0
+                )
+                rate = 0.05 + (last - 0.05) * way
+                chance *= rate**fails * (1 - rate) ** passes
+            expected += chance
     prior = 0.05 * 0.75
     log_evidence = found.log_evidence[groups.of_commit[culprit]]
     assert log_evidence == pytest.approx(math.log(prior) + math.log(expected), abs=1e-6)
