@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 from ....runner.build_output.args.dump import ArgsDump
 from ....runner.build_output.golden_data import TensorFolder
 from ....runner.compare.statistics.statistics import Tolerance
 from ....runner.errors import UserError
-from ....runner.tensor.view import TensorView
 from ...graph.alignment import Alignment, align
 from ...graph.dag import Dag
 from ...graph.shared_graph import shared_graph
 from ...graph.task_list import KernelTask
-from ...replay.comparison import TaskValues, results_of, values_of
 from ...replay.recorded_build import RecordedBuild
 from ..attribution.twin_kernels import TwinKernels
+from ..experiments.reference_dump import ReferenceDump, written_by_both
 from .final_outputs import output_evidence
 
 
@@ -50,7 +49,7 @@ class ReferenceRuns:
         comparable = {
             task: other
             for task, other in alignment.reference_of.items()
-            if _written_by_both(failing.tasks.tasks[task], reference.tasks.tasks[other])
+            if written_by_both(failing.tasks.tasks[task], reference.tasks.tasks[other])
         }
         return cls(
             failing=failing,
@@ -122,11 +121,16 @@ class ReferenceRuns:
         dump = self.reference.dump(
             results={of[ordinal] for ordinal in results}, whole={of[ordinal] for ordinal in whole}
         )
-        return ReferenceDump(self, dump)
+        return self._read(dump)
 
     def dump_everything(self) -> ReferenceDump:
         """Run the reference and dump all of it. Raises as `RecordedBuild.dump_everything`."""
-        return ReferenceDump(self, self.reference.dump_everything())
+        return self._read(self.reference.dump_everything())
+
+    def _read(self, dump: ArgsDump) -> ReferenceDump:
+        return ReferenceDump(
+            failing=self.failing.tasks, reference=self.reference.tasks, alignment=self.alignment, dump=dump
+        )
 
     def attributor(self, tolerance: Tolerance) -> TwinKernels:
         """Tells where errors come from, by the kernels of both builds."""
@@ -140,38 +144,3 @@ class ReferenceRuns:
     def unknown_above(self, ordinals: Set[int]) -> tuple[KernelTask, ...]:
         """None: what a task before a first divergent one left was seen."""
         return ()
-
-
-@dataclass(frozen=True)
-class ReferenceDump:
-    """What one run of the reference has dumped, asked for by ordinals of the failing build."""
-
-    runs: ReferenceRuns
-    dump: ArgsDump
-
-    def results_of(self, ordinal: int) -> Mapping[int, TensorView]:
-        """What the counterpart left in the arguments that both tasks write: one may be declared otherwise. Raises
-        `NotWholeError` where that was not dumped whole."""
-        return self._of_both(ordinal, results_of(self.dump, self.runs.counterpart_of(ordinal)))
-
-    def values_of(self, ordinal: int) -> TaskValues:
-        """What the counterpart read and left. Raises as `results_of`."""
-        values = values_of(self.dump, self.runs.counterpart_of(ordinal))
-        return replace(values, after=self._of_both(ordinal, values.after))
-
-    def inputs_of(self, ordinal: int) -> Mapping[int, TensorView]:
-        """What the counterpart read. Raises as `results_of`."""
-        return self.values_of(ordinal).before
-
-    def _of_both(self, ordinal: int, left: Mapping[int, TensorView]) -> Mapping[int, TensorView]:
-        both = _written_by_both(self.runs.failing.tasks.tasks[ordinal], self.runs.counterpart_of(ordinal))
-        return {index: view for index, view in left.items() if index in both}
-
-
-def _written_by_both(task: KernelTask, counterpart: KernelTask) -> Set[int]:
-    """The arguments that both tasks are declared to write."""
-    return _written(task) & _written(counterpart)
-
-
-def _written(task: KernelTask) -> Set[int]:
-    return {argument.index for argument in task.task.arguments if argument.type.may_write}
