@@ -14,7 +14,7 @@ from ...runner.errors import UserError
 from ...runner.workspace.home import user_home
 from ...store.database import open_to_read
 from ...store.tables.bisections import BisectionRow, CommitRow
-from ...store.vocabulary import Seeks
+from ...store.vocabulary import BisectionOutcome, Seeks
 from ..after.reducible import leave_builds
 from ..plan.request import case_text
 from ..report import write
@@ -107,8 +107,9 @@ def _print_list(session: Session, console: Console) -> None:
         print("no bisections yet")
     for bisection in bisections:
         request = bisection.request
-        outcome = bisection.outcome.value if bisection.outcome else "unfinished"
-        console.print(Text(f"{bisection.name}  {outcome}{_culprit(session, bisection)}"), soft_wrap=True)
+        console.print(
+            Text(f"{bisection.name}  {_outcome(bisection)}{_culprit(session, bisection)}"), soft_wrap=True
+        )
         details = (
             f"{bisection.created:%Y-%m-%d %H:%M} UTC",
             request["stack"]["name"],
@@ -123,11 +124,19 @@ def _print_list(session: Session, console: Console) -> None:
         console.print(Text(f"    {shortened('  '.join(details), 400)}", style="dim"), soft_wrap=True)
 
 
+def _outcome(bisection: BisectionRow) -> str:
+    if bisection.outcome is BisectionOutcome.CULPRIT and not _seeks_regression(bisection):
+        return "fixed by"
+    return bisection.outcome.value if bisection.outcome else "unfinished"
+
+
+def _seeks_regression(bisection: BisectionRow) -> bool:
+    return bisection.request.get("seeks", Seeks.REGRESSION) == Seeks.REGRESSION
+
+
 def _ends(bisection: BisectionRow) -> str:
     ends = bisection.good[:12], bisection.bad[:12]
-    return "..".join(
-        ends if bisection.request.get("seeks", Seeks.REGRESSION) == Seeks.REGRESSION else ends[::-1]
-    )
+    return "..".join(ends if _seeks_regression(bisection) else ends[::-1])
 
 
 def _culprit(session: Session, bisection: BisectionRow) -> str:

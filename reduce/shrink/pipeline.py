@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ...runner.build_output.build_directory import BuildDirectory
@@ -62,8 +62,8 @@ def _shrunk(request: ShrinkRequest, work: Path, on_progress: Callable[[str], Non
     if request.budget is not None:
         request = replace(request, budget=max(0.0, request.budget - (time.monotonic() - begun)))
     pair = recorded.pair
-    differing = _differing_kernels(request, pair)
-    oracle, reproducer = _oracle(request, recorded, differing, work)
+    difference = _difference(request, pair)
+    oracle, reproducer = _oracle(request, recorded, difference, work)
     shrinker = _shrinker(
         request=request, pair=pair, oracle=oracle, reproducer=reproducer, work=work, on_progress=on_progress
     )
@@ -81,7 +81,7 @@ def _shrunk(request: ShrinkRequest, work: Path, on_progress: Callable[[str], Non
         external = ExternalReducer(
             command=request.external, folder=work, texts=pair.reduced_texts, on_progress=on_progress
         ).reduce
-    shrinker.shrink(kinds_of(recorded.pair, recorded.first_wrong, differing), external)
+    shrinker.shrink(kinds_of(recorded.pair, recorded.first_wrong, difference.kernels), external)
     verifier = Verifier(
         oracle=oracle, pair=pair, runs=passes_to_reject(shrinker.rate, ERROR), folder=work / "verify"
     )
@@ -91,7 +91,7 @@ def _shrunk(request: ShrinkRequest, work: Path, on_progress: Callable[[str], Non
     result = summarize(
         request=request,
         pair=pair,
-        differing=differing,
+        differing=difference.kernels,
         shrinker=shrinker,
         baseline=Baseline(runs=runs, failures=failures),
         failure=oracle.text,
@@ -133,22 +133,37 @@ def _record(request: ShrinkRequest, work: Path, on_progress: Callable[[str], Non
     ).record()
 
 
-def _differing_kernels(request: ShrinkRequest, pair: BuildPair) -> tuple[str, ...]:
-    """Names of the failing build's kernels whose sources differ in the reference."""
+@dataclass(frozen=True)
+class _Difference:
+    """Names of the failing build's kernels whose sources differ in the reference, and whether the two differ in more
+    than kernels and orchestration, or run in toolchains that differ."""
+
+    kernels: tuple[str, ...] = ()
+    elsewhere: bool = True
+
+
+def _difference(request: ShrinkRequest, pair: BuildPair) -> _Difference:
     if request.reference is None or not pair.has_twin:
-        return ()
+        return _Difference()
     different = compare_generated(
         BuildDirectory.open(request.failing), BuildDirectory.open(request.reference)
     )
-    return tuple(
-        kernel.name
-        for kernel in pair.failing.program.config.kernels.values()
-        if str(kernel.source) in different.differing
+    sides = (pair.failing.program.config, pair.reference.program.config)
+    sources = {str(kernel.source) for config in sides for kernel in config.kernels.values()}
+    sources |= {str(config.orchestration.source) for config in sides}
+    files = {*different.differing, *different.only_failing, *different.only_reference}
+    return _Difference(
+        kernels=tuple(
+            kernel.name
+            for kernel in pair.failing.program.config.kernels.values()
+            if str(kernel.source) in different.differing
+        ),
+        elsewhere=request.failing_toolchain != request.reference_toolchain or not files <= sources,
     )
 
 
 def _oracle(
-    request: ShrinkRequest, recorded: RecordedPair, differing: Sequence[str], work: Path
+    request: ShrinkRequest, recorded: RecordedPair, difference: _Difference, work: Path
 ) -> tuple[Differential | Script, Reproducer]:
     """What judges candidates, and what writes the best of them down."""
     pair = recorded.pair
@@ -170,7 +185,8 @@ def _oracle(
     if request.interesting is None:
         swap = KernelSwap(
             pair=pair,
-            differing=differing,
+            differing=difference.kernels,
+            elsewhere=difference.elsewhere,
             tolerance=request.tolerance,
             folder=work / "swapped",
             timeout=timeout,

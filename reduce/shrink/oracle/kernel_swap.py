@@ -39,12 +39,14 @@ class KernelSwap:
     each set of them. Where that changes its outputs by less than the failing build does, in each output that is wrong,
     they are not what the case fails for.
 
-    differing: names of the kernels whose sources differ. tolerance: the case's own; zeros where it is not known.
-    folder: for the builds, nothing of which stays. timeout: seconds a run.
+    differing: names of the kernels whose sources differ. elsewhere: whether the builds differ in more than kernels and
+    orchestration, or run in toolchains that differ. tolerance: the case's own; zeros where it is not known. folder: for
+    the builds, nothing of which stays. timeout: seconds a run.
     """
 
     pair: BuildPair
     differing: Collection[str]
+    elsewhere: bool
     tolerance: Tolerance
     folder: Path
     timeout: float
@@ -53,15 +55,17 @@ class KernelSwap:
 
     def may_explain(self, candidate: Candidate) -> bool:
         """Whether what differs in the candidate makes the whole good build fail as the failing one does, or nothing
-        tells."""
+        tells. Where nothing differs it is chance, such as a race that both builds have."""
         kernels = self.pair.order.kernels(Candidate(self.pair.submitted(candidate)))
         found = _Differences(
             kernels=kernels.intersection(self.differing).difference(candidate.collapsed),
             missing=self.pair.missing.intersection(candidate.tasks),
         )
         wrong = self._wrong
-        if not wrong or found == _Differences() or not self._same_program(candidate):
+        if not wrong or not self._same_program(candidate):
             return True
+        if found == _Differences():
+            return self.elsewhere
         everything = _Differences(frozenset(self.differing), self.pair.missing)
         if found == everything and self._same_program(self.pair.order.whole):
             return True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -61,7 +62,12 @@ def test_what_differs_is_put_alone_into_the_good_build_once(
         ),
     )
     swap = KernelSwap(
-        pair=pair, differing=("rounding", "wrong"), tolerance=Tolerance(), folder=tmp_path, timeout=1
+        pair=pair,
+        differing=("rounding", "wrong"),
+        elsewhere=False,
+        tolerance=Tolerance(),
+        folder=tmp_path,
+        timeout=1,
     )
     answers = [
         swap.may_explain(candidate)
@@ -73,5 +79,7 @@ def test_what_differs_is_put_alone_into_the_good_build_once(
             Candidate((0, 1, 2)),
         ]
     ]
-    assert answers == [True, False, False, True, True]
+    assert answers == [True, False, False, False, True]
     assert asked == [(["rounding"], [2]), ([], [2])]
+    elsewhere = replace(swap, elsewhere=True)
+    assert elsewhere.may_explain(Candidate((0,), collapsed=("rounding",)))
