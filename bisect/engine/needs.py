@@ -22,20 +22,22 @@ class SavedData:
 
 @dataclass(frozen=True)
 class Narrowed:
-    """So many candidates are left; the search takes about so many more steps, one after the other; None
-    where that cannot be told."""
+    """So many candidates are left; the search takes about so many more steps, one after the other; None where that
+    cannot be told. runs: where runs contradict each other, between which numbers of runs it mostly ends."""
 
     candidates: int
     expected_steps: float | None
+    runs: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Confirming:
-    """One commit is left, and is confirmed until the wanted confidence is reached."""
+    """One commit is left, and is confirmed until the wanted confidence is reached. `runs` as of `Narrowed`."""
 
     commit: str
     confidence: float
     wanted: float
+    runs: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)

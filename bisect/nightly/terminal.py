@@ -10,6 +10,7 @@ from typing_extensions import override
 from ...runner.probe.records import ProbeResult
 from ...store.vocabulary import CaseStatus
 from ...store.words import plural
+from ..engine.needs import Narrowed
 from ..report.phrases import percent
 from ..report.plain_text import shortened
 from ..run.view.plain import PlainProgress
@@ -65,8 +66,8 @@ class NamedProgress(PlainProgress):
         self._output.write(self._name, Text(text), indent=2)
 
     @override
-    def remaining(self, candidates: int, expected_steps: float | None) -> None:
-        self._print(describe_remaining(candidates, expected_steps))
+    def remaining(self, left: Narrowed) -> None:
+        self._print(describe_remaining(left))
 
     @override
     def probe_finished(self, ordinal: int, result: ProbeResult) -> None:

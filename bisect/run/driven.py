@@ -236,9 +236,9 @@ class DrivenBisection:
         for note in notes:
             match note:
                 case Narrowed():
-                    self._progress.remaining(note.candidates, note.expected_steps)
+                    self._progress.remaining(note)
                 case Confirming():
-                    self._progress.confirming(note.confidence, self._request.confidence)
+                    self._progress.confirming(note)
                 case Notice():
                     self.notice(note.text)
                 case GoodEnd():

@@ -2,6 +2,7 @@
 confidence."""
 
 from dataclasses import dataclass
+from math import ceil
 
 import numpy as np
 from typing_extensions import override
@@ -26,6 +27,10 @@ from .answer.wall import trial_of_mending, wall_between
 from .parents import CheckingParents
 from .perturbing import TryingPerturbations, as_it_is, to_try
 from .state import Advance, Enter, Move, OfRange, Wait, load_all
+
+_SHORTER, _LONGER = 0.5, 5.0
+"""Between these multiples of what it would be if each run told as much as the next one does end most searches whose
+runs contradict each other: 8 of 10 at rates from 0 and 0.3 to 0.2 and 1, of 16 and 64 commits."""
 
 
 @dataclass(frozen=True)
@@ -120,8 +125,14 @@ def _told(decision: Round, posterior: Posterior, search: RangeSearch) -> Note:
             commit=search.loaded.collapsed.nodes[node].commit.sha,
             confidence=float(posterior.belief.commits[node]),
             wanted=search.confidence,
+            runs=_runs_to_come(decision.least_runs),
         )
-    return Narrowed(_in_play(posterior), decision.expected_steps)
+    return Narrowed(_in_play(posterior), decision.expected_steps, _runs_to_come(decision.least_runs))
+
+
+def _runs_to_come(least: float | None) -> tuple[int, int] | None:
+    """Between which numbers of runs a search mostly ends whose runs contradict each other."""
+    return None if least is None else (ceil(_SHORTER * least), ceil(_LONGER * least))
 
 
 def _in_play(posterior: Posterior) -> int:

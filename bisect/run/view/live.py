@@ -14,6 +14,7 @@ from typing_extensions import override
 from ....runner.probe.records import ProbeResult
 from ....store.words import duration
 from ...engine.bisection import Bisection
+from ...engine.needs import Confirming, Narrowed
 from .estimate import estimate_of
 from .picture import LEGEND, RangePicture, describe_ends
 from .progress import Progress, StartedProbe
@@ -108,12 +109,12 @@ class LiveProgress(Progress):
         self._left = ""
 
     @override
-    def remaining(self, candidates: int, expected_steps: float | None) -> None:
-        self._left = describe_remaining(candidates, expected_steps)
+    def remaining(self, left: Narrowed) -> None:
+        self._left = describe_remaining(left)
 
     @override
-    def confirming(self, confidence: float, wanted: float) -> None:
-        self._left = describe_confidence(confidence, wanted)
+    def confirming(self, left: Confirming) -> None:
+        self._left = describe_confidence(left)
 
     @override
     def probe_started(self, probe: StartedProbe) -> None:

@@ -12,6 +12,7 @@ from typing_extensions import override
 from ....runner.probe.records import ProbeResult
 from ....store.words import duration
 from ...engine.bisection import Bisection
+from ...engine.needs import Confirming, Narrowed
 from .estimate import estimate_of
 from .picture import RangePicture, describe_ends
 from .progress import Progress, StartedProbe
@@ -96,8 +97,8 @@ class PlainProgress(Progress):
         self._print(describe_stage(repository, commits=commits, candidates=candidates))
 
     @override
-    def remaining(self, candidates: int, expected_steps: float | None) -> None:
-        self._print(describe_remaining(candidates, expected_steps))
+    def remaining(self, left: Narrowed) -> None:
+        self._print(describe_remaining(left))
         search = None if self._standing is None else self._standing.state.search
         if self._standing is None or search is None:
             return
@@ -108,8 +109,8 @@ class PlainProgress(Progress):
         self._print(f"        {describe_ends(search, known)}{coming}")
 
     @override
-    def confirming(self, confidence: float, wanted: float) -> None:
-        self._print(describe_confidence(confidence, wanted))
+    def confirming(self, left: Confirming) -> None:
+        self._print(describe_confidence(left))
 
     @override
     def probe_started(self, probe: StartedProbe) -> None:

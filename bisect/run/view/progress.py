@@ -7,6 +7,7 @@ from typing import Protocol
 from ....runner.probe.records import ProbeResult
 from ....store.vocabulary import Phase
 from ...engine.bisection import Bisection
+from ...engine.needs import Confirming, Narrowed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,11 +34,11 @@ class Progress(Protocol):
         """A range is going to be searched: `candidates` of its `commits` are left after the collapse."""
         ...
 
-    def remaining(self, candidates: int, expected_steps: float | None) -> None:
+    def remaining(self, left: Narrowed) -> None:
         """The search has narrowed the range, or begins."""
         ...
 
-    def confirming(self, confidence: float, wanted: float) -> None:
+    def confirming(self, left: Confirming) -> None:
         """One commit is left, and is run beside its parent until the asked confidence is reached."""
         ...
 

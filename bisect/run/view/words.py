@@ -11,6 +11,7 @@ from ....store.words import build_words, duration, plural, verdict_words
 from ...engine.bisection import Bisection
 from ...engine.error_scale import error_size
 from ...engine.known import Known
+from ...engine.needs import Confirming, Narrowed
 from ...engine.probes import WantedProbe
 from ...engine.states.judging import highest_rate
 from .ends_in_vain import describe_wait
@@ -61,10 +62,15 @@ def describe_again(probe: StartedProbe) -> str:
     return f"({probe.again})" if probe.again else ""
 
 
-def describe_remaining(candidates: int, expected_steps: float | None) -> str:
-    """How much of the search is left; without a number of steps where none is an estimate."""
-    steps = "" if expected_steps is None else f", about {plural(math.ceil(expected_steps), 'step')}"
-    return f"{plural(candidates, 'commit')} left{steps}"
+def describe_remaining(left: Narrowed) -> str:
+    """How much of the search is left."""
+    steps = "" if left.expected_steps is None else f", about {plural(math.ceil(left.expected_steps), 'step')}"
+    return f"{plural(left.candidates, 'commit')} left{steps}{_more_runs(left.runs)}"
+
+
+def _more_runs(runs: tuple[int, int] | None) -> str:
+    """How long a search goes on whose runs contradict each other."""
+    return "" if runs is None else f", mostly {runs[0]} to {runs[1]} more runs"
 
 
 def describe_estimate(estimate: Estimate) -> str:
@@ -78,9 +84,10 @@ def describe_estimate(estimate: Estimate) -> str:
     return f"about {plural(estimate.runs, 'run')} to come ({parts}){built}{left}"
 
 
-def describe_confidence(confidence: float, wanted: float) -> str:
+def describe_confidence(left: Confirming) -> str:
     """How sure the search is of the one commit that is left."""
-    return f"1 commit left, confirming it beside its parent: confidence {confidence:.4f}, asked {wanted:g}"
+    sure = f"confidence {left.confidence:.4f}, asked {left.wanted:g}"
+    return f"1 commit left, confirming it beside its parent: {sure}{_more_runs(left.runs)}"
 
 
 def describe_result(result: ProbeResult) -> str:

@@ -89,9 +89,11 @@ def next_run(posterior: Posterior, *, confidence: float = 0.99, costs: Floats | 
     best = best_by_cost(gain * worth(posterior), costs)
     most = float((gain * posterior.testable * rerun_worth(posterior)).max())
     lacking = entropy_left(posterior) - _entropy_at(confidence, len(posterior.graph))
-    if left < 1 or lacking / max(most, _LEAST_INFORMATION) > left:
+    least_runs = lacking / max(most, _LEAST_INFORMATION)
+    if left < 1 or least_runs > left:
         return Undecided(credible_set(posterior.belief, confidence), "bound" if left < 1 else "nothing tells")
-    return Probe(GOOD_END if best == len(posterior.graph) else best, None)
+    commit = GOOD_END if best == len(posterior.graph) else best
+    return Probe(commit, None, None if posterior.certain is not None else least_runs)
 
 
 def best_by_cost(information: Floats, costs: Floats | None) -> int:

@@ -16,10 +16,12 @@ from .steps import expected_steps
 @dataclass(frozen=True)
 class Probe:
     """Test this commit. About `expected_steps` tests are left, it included, if none has to be skipped; None where runs
-    decide that contradict each other, or may: no number is an estimate there."""
+    decide that contradict each other, or may. Where they do, `least_runs` is what the runs to come would be if each
+    told as much as this one."""
 
     commit: int
     expected_steps: float | None
+    least_runs: float | None = None
 
 
 @dataclass(frozen=True)

@@ -31,13 +31,14 @@ class Round:
     """Start runs of the commits in `start`, and cancel those at the places `cancel` of the runs in flight.
 
     confirming: the culprit that the runs confirm; None while it is searched. expected_steps: about how many
-    tests the search still takes, one after the other.
+    tests the search still takes, one after the other. least_runs: as of `planner.Probe`.
     """
 
     start: tuple[int, ...]
     cancel: tuple[int, ...] = ()
     confirming: int | None = None
     expected_steps: float | None = None
+    least_runs: float | None = None
 
 
 Answer: TypeAlias = Found | OnlySkipped | NoCulprit | EnvironmentMoved | Undecided
@@ -126,6 +127,7 @@ def _search(
         cancel=tuple(lost),
         confirming=alone.culprit if isinstance(alone, Found) else _likely(posterior),
         expected_steps=step.expected_steps,
+        least_runs=step.least_runs,
     )
 
 

@@ -7,6 +7,7 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 
+from precision_bisect.bisect.engine.needs import Narrowed
 from precision_bisect.bisect.nightly.summary import (
     CaseReport,
     IncidentCase,
@@ -180,7 +181,7 @@ def test_a_name_is_written_again_whenever_another_bisection_has_spoken() -> None
         StartedProbe(ordinal=7, phase=Phase.SEARCH, repository="tool", commit="0123456789abcdef")
     )
     second.probe_cancelled(7)
-    first.remaining(1, 0.5)
+    first.remaining(Narrowed(1, 0.5))
     assert out.lines == [
         "first",
         "  tool: 2 commits in the range",

@@ -9,7 +9,7 @@ from sqlalchemy import select
 from typing_extensions import override
 
 from precision_bisect.bisect.engine.bisection import Bisection
-from precision_bisect.bisect.engine.needs import Needs
+from precision_bisect.bisect.engine.needs import Confirming, Narrowed, Needs
 from precision_bisect.bisect.engine.priority.circumstances import Circumstances
 from precision_bisect.bisect.plan.request import BisectRequest
 from precision_bisect.bisect.result import Conclusion
@@ -41,11 +41,11 @@ class ToldProgress(Progress):
         self.told.append(f"{repository} {commits} {candidates}")
 
     @override
-    def remaining(self, candidates: int, expected_steps: float | None) -> None:
-        self.told.append(f"{candidates} left")
+    def remaining(self, left: Narrowed) -> None:
+        self.told.append(f"{left.candidates} left")
 
     @override
-    def confirming(self, confidence: float, wanted: float) -> None:
+    def confirming(self, left: Confirming) -> None:
         self.told.append("confirming")
 
     @override

@@ -2,12 +2,13 @@
 
 from collections import Counter
 from dataclasses import replace
+from random import Random
 
 import pytest
 
 from precision_bisect.bisect.commits.recompiled import SlotBuild
 from precision_bisect.bisect.engine.known import BisectionQuestion
-from precision_bisect.bisect.engine.needs import Narrowed, Needs
+from precision_bisect.bisect.engine.needs import Confirming, Narrowed, Needs
 from precision_bisect.bisect.engine.probes import ProbeTimes
 from precision_bisect.bisect.run.loop import Loop
 from precision_bisect.bisect.run.view.estimate import estimate_of, opened
@@ -136,3 +137,41 @@ def test_nothing_is_foreseen_where_runs_contradict_each_other() -> None:
     assert untold
     assert all(expected is not None and expected <= 4 for _, expected in told)
     assert all(expected is None for _, expected in untold)
+
+
+@pytest.mark.parametrize(("good", "bad"), [(0.0, 0.5), (0.1, 0.9)])
+def test_a_search_whose_runs_contradict_each_other_mostly_ends_between_the_numbers_told(
+    good: float, bad: float
+) -> None:
+    held = [
+        least <= left <= most for seed in range(4) for left, (least, most) in told_of_a_line(good, bad, seed)
+    ]
+    assert len(held) >= 40
+    assert sum(held) >= 0.7 * len(held)
+
+
+def told_of_a_line(good: float, bad: float, seed: int) -> list[tuple[int, tuple[int, int]]]:
+    """Of a line of 16 commits with these fail rates: runs that were still made, and what was told of them then."""
+    chance = Random(seed)
+    culprit = chance.randrange(16)
+    told: list[tuple[int, tuple[int, int]]] = []
+
+    def outcome(content: str) -> Judgement:
+        rate = bad if content != "good" and int(content[1:]) >= culprit else good
+        return Judgement.BAD if chance.random() < rate else Judgement.GOOD
+
+    def look(needs: Needs) -> None:
+        ran = len(simulated.bisection.known.log.ended)
+        notes = [note for note in needs.notes if isinstance(note, Narrowed | Confirming)]
+        told.extend((ran, note.runs) for note in notes if note.runs is not None)
+
+    graph = CommitGraph([[place - 1] if place else [] for place in range(16)])
+    simulated = SimulatedBisection(
+        loaded=loaded_range([f"c{place}" for place in range(16)], graph, "good"),
+        outcome=outcome,
+        machine=(machine := Machine()),
+        on_needs=look,
+    )
+    Loop(machine).run([SimulatedTask(simulated=simulated)])
+    made = len(simulated.bisection.known.log.ended)
+    return [(made - ran, runs) for ran, runs in told]

@@ -11,6 +11,7 @@ from rich.console import Console
 from precision_bisect.bisect.engine.bisection import Bisection, ProbeFinished, QuestionAnswered
 from precision_bisect.bisect.engine.history import AskRange
 from precision_bisect.bisect.engine.known import BisectionQuestion
+from precision_bisect.bisect.engine.needs import Narrowed
 from precision_bisect.bisect.engine.priority.circumstances import Circumstances
 from precision_bisect.bisect.run.view.live import LiveProgress
 from precision_bisect.bisect.search.graph.graph import CommitGraph
@@ -53,7 +54,7 @@ def test_the_picture_shows_the_range_what_is_to_come_and_what_each_slot_does(
     progress = LiveProgress(console_to(io.StringIO(), width))
     progress.stage("tool", commits=90, candidates=80)
     progress.standing(bisection(200))
-    progress.remaining(80, 6.3)
+    progress.remaining(Narrowed(80, 6.3))
     progress.probe_started(started(7, again="again: to be sure that it fails"))
     progress.activity(7, 1, "building runtime")
     lines = picture(progress, width)

@@ -4,6 +4,7 @@ import io
 
 from rich.console import Console
 
+from precision_bisect.bisect.engine.needs import Confirming, Narrowed
 from precision_bisect.bisect.run.view.plain import EVERY, PlainProgress
 from precision_bisect.store.vocabulary import Phase
 from tests.bisect.run.view.shown import COMMIT, SUBJECT, result, started
@@ -19,13 +20,13 @@ def test_a_line_an_event_however_long_and_markup_is_text() -> None:
     written = io.StringIO()
     with PlainProgress(console_to(written)) as progress:
         progress.stage("tool", commits=9, candidates=4)
-        progress.remaining(4, 2.0)
+        progress.remaining(Narrowed(4, 2.0))
         progress.probe_started(started(7))
         progress.activity(7, 0, "builds")
         progress.probe_finished(7, result(signature="[red]out[/red] " + "x" * 80))
         progress.probe_started(started(8, phase=Phase.CONFIRM, again="again: to be sure"))
         progress.probe_cancelled(8)
-        progress.confirming(0.98765, 0.99)
+        progress.confirming(Confirming(commit="c", confidence=0.98765, wanted=0.99))
         progress.notice("[bold]mind[/bold] this")
     assert written.getvalue().splitlines() == [
         "tool: 9 commits in the range, 4 that can change the result",

@@ -6,6 +6,7 @@ import pytest
 
 from precision_bisect.bisect.engine.bisection import Bisection
 from precision_bisect.bisect.engine.known import BisectionQuestion, Known
+from precision_bisect.bisect.engine.needs import Narrowed
 from precision_bisect.bisect.engine.probes import Target, WantedProbe
 from precision_bisect.bisect.run.view.progress import StartedProbe
 from precision_bisect.bisect.run.view.words import (
@@ -52,9 +53,10 @@ def test_counts_are_told_in_words() -> None:
     assert describe_stage("tool", commits=9, candidates=4) == (
         "tool: 9 commits in the range, 4 that can change the result"
     )
-    assert describe_remaining(1, 0.2) == "1 commit left, about 1 step"
-    assert describe_remaining(4, 2.0) == "4 commits left, about 2 steps"
-    assert describe_remaining(9, None) == "9 commits left"
+    assert describe_remaining(Narrowed(1, 0.2)) == "1 commit left, about 1 step"
+    assert describe_remaining(Narrowed(4, 2.0)) == "4 commits left, about 2 steps"
+    assert describe_remaining(Narrowed(9, None)) == "9 commits left"
+    assert describe_remaining(Narrowed(9, None, (12, 60))) == "9 commits left, mostly 12 to 60 more runs"
 
 
 def test_what_is_to_come_names_ends_search_confirmation_builds_and_time() -> None:
