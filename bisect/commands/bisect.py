@@ -2,13 +2,11 @@
 
 import re
 import sys
-import time
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
-import psutil
 from sqlalchemy.orm import Session, sessionmaker
 
 from ...runner.case.case import with_predecessors
@@ -95,11 +93,12 @@ def _bisect(options: BisectOptions, start: SlowStart) -> int:
 @contextmanager
 def _within_budget(options: BisectOptions) -> Generator[None]:
     """Raises `OutOfTimeInterrupt` where the budget ends before the first run; what was started is ended."""
-    left = None if options.deadline is None else options.deadline - time.monotonic()
     try:
-        with interrupted_after(left):
+        with interrupted_after(options.seconds_left):
             yield
     except OutOfTimeInterrupt:
+        import psutil  # other commands start sooner without it
+
         for child in psutil.Process().children(recursive=True):
             with suppress(psutil.Error):
                 child.terminate()

@@ -1,7 +1,6 @@
 """Driving a bisection from the command line: what is shown meanwhile, what is written, and how to go on."""
 
 import os
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -214,13 +213,12 @@ def _localize(
     home: Home,
 ) -> None:
     """Localize in what is left of the budget, and note what came of it."""
-    left = None if options.deadline is None else options.deadline - time.monotonic()
     localization = localize_culprit(
         sessions,
         bisection.name,
         home=home,
         reduce=options.reduce,
-        seconds=left,
+        seconds=options.seconds_left,
         say=lambda text: _say(text, style="dim", quiet=options.quiet),
     )
     bisection.journal.note_localization(write_document(localization))

@@ -14,7 +14,6 @@ from ..stack.templates import fill
 from ..verdict.verdict import Classification, Ending, classify_build_failure
 from ..workspace.content import StackContent
 from ..workspace.slot import Slot
-from ..workspace.worktree import remove
 from .builds.build_cache import BuildCache
 from .builds.build_store import BuildStore
 from .builds.keys import digest
@@ -108,9 +107,6 @@ class Builder:
                 if outputs and self.cache.restore(key, outputs):
                     restored = True
                 else:
-                    # What stands there is of another key: a step that makes nothing must not pass it off as its own.
-                    for output in outputs:
-                        remove(output)
                     failure = self._run(
                         slot, name, environment=environment, values=values, logs=logs, gently=gently
                     )

@@ -392,6 +392,11 @@ class BisectOptions:
         return None if self.budget is None else self.begun + self.budget
 
     @property
+    def seconds_left(self) -> float | None:
+        """What is left of the budget; negative where it is spent, None where there is none."""
+        return None if self.deadline is None else self.deadline - time.monotonic()
+
+    @property
     def asks_nothing(self) -> bool:
         """Whether there is neither an end, nor a bisection to go on with, nor a command to judge commits by."""
         asked = (self.bad, self.replay, self.resume, self.predicate)

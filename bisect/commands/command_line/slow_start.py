@@ -13,12 +13,12 @@ _PATIENCE = 2.0
 class SlowStart:
     """Says nothing for a while, then what is being done, and from then on each step as it begins."""
 
-    def __init__(self, *, quiet: bool, patience: float = _PATIENCE) -> None:
+    def __init__(self, *, quiet: bool) -> None:
         self._step = "loading the program"
         self._tells = False
         self._over = quiet
         self._lock = threading.Lock()
-        self._timer = threading.Timer(patience, self.tell)
+        self._timer = threading.Timer(_PATIENCE, self.tell)
         self._timer.daemon = True
 
     def __enter__(self) -> Self:

@@ -1,6 +1,6 @@
 """What is expected of the probes of a range before they are made: which commits are suspect, what probes take."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -53,6 +53,12 @@ def _on_nodes(loaded: LoadedRange, suspicion: Mapping[str, float]) -> Floats:
     return row
 
 
+def builds_there(loaded: LoadedRange, log: ProbeLog, others: Iterable[str] = ()) -> set[str]:
+    """The builds that need not be made any more: of earlier bisections, of this one, and of other contents."""
+    own = (probe.content for probe in log.ended if probe.times.was_built)
+    return {*loaded.built_earlier, *map(loaded.build_of, (*own, *others))}
+
+
 def promise_of(
     loaded: LoadedRange,
     posterior: Posterior,
@@ -67,11 +73,6 @@ def promise_of(
     own = Timings.of((probe.times for probe in log.ended), earlier=loaded.earlier_seconds)
     timings = own or around.timings or _ALL_EQUAL
     contents = [*loaded.candidate_contents, loaded.old_content]
-    built = {
-        *map(loaded.build_of, around.built),
-        *loaded.built_earlier,
-        *(loaded.build_of(probe.content) for probe in log.ended if probe.times.was_built),
-    }
     return Promise(
         repository=loaded.range.repository,
         commits=loaded.candidates,
@@ -82,7 +83,7 @@ def promise_of(
         runs=timings.run * (1 + before),
         builds=timings.builds(
             [None if content is None else loaded.build_of(content) for content in contents],
-            built,
+            builds_there(loaded, log, around.built),
             forecast=None if timings is _ALL_EQUAL else build_seconds(loaded, log),
         ),
         ends_differ=not before,

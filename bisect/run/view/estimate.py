@@ -19,6 +19,7 @@ from ...engine.log import ProbeLog
 from ...engine.needs import Needs
 from ...engine.priority.circumstances import Circumstances
 from ...engine.priority.costs import Timings
+from ...engine.priority.forecast import builds_there
 from ...engine.probes import Target
 from ...engine.range_search import RangeSearch
 from ...search.model.groups import GOOD_END
@@ -54,11 +55,10 @@ def next_build(bisection: Bisection, around: Circumstances) -> Target | None:
         return None
     if wanted is None:
         return None
-    log, build_of = bisection.known.log, search.loaded.build_of
+    log = bisection.known.log
     running = (probe.wanted.target.content for probe in log.running)
-    built = (seen.content for seen in log.ended if seen.times.was_built)
-    there = {*search.loaded.built_earlier, *map(build_of, (*around.built, *running, *built))}
-    return None if build_of(wanted.target.content) in there else wanted.target
+    there = builds_there(search.loaded, log, (*around.built, *running))
+    return None if search.loaded.build_of(wanted.target.content) in there else wanted.target
 
 
 def opened(question: BisectionQuestion, loaded: LoadedRange) -> Bisection | None:
@@ -82,9 +82,8 @@ def _foreseen(bisection: Bisection, search: RangeSearch) -> Estimate | None:
         rehearsal.go_on()
     except UserError:
         return None
-    build_of = search.loaded.build_of
-    built = {build_of(seen.content) for seen in log.ended if seen.times.was_built}
-    unbuilt = len({build_of(each) for each in rehearsal.contents} - built - search.loaded.built_earlier)
+    loaded = search.loaded
+    unbuilt = len({*map(loaded.build_of, rehearsal.contents)} - builds_there(loaded, log))
     if any(seen.times.run_seconds and not seen.times.was_built for seen in log.ended):
         unbuilt = 0  # the stack has nothing to build
     return Estimate(
@@ -96,7 +95,7 @@ def _foreseen(bisection: Bisection, search: RangeSearch) -> Estimate | None:
             log,
             runs=rehearsal.runs.total(),
             builds=unbuilt,
-            earlier=search.loaded.earlier_seconds,
+            earlier=loaded.earlier_seconds,
         ),
     )
 

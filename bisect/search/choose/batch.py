@@ -32,9 +32,7 @@ def next_runs(
     Of a large range 128 commits are considered: of each 128th of the belief below them, the best one alone.
     """
     choice = _Choice.of(posterior, planning_belief(posterior), worth(posterior), costs, in_flight)
-    chosen: list[int] = []
-    while len(chosen) < count and (best := choice.best_beside([*in_flight, *chosen])) is not None:
-        chosen.append(best)
+    chosen = choice.up_to(count, in_flight)
     for place in [*range(len(chosen))] * (_EXCHANGES if len(chosen) > 1 else 0):
         best = choice.best_beside([*in_flight, *chosen[:place], *chosen[place + 1 :]])
         if best is not None:
@@ -66,9 +64,7 @@ def runs_ahead(
     for commit in under_way:
         if len(chosen) < count and choice.adds(commit, [*in_flight, *chosen]):
             chosen.append(commit)
-    while len(chosen) < count and (best := choice.best_beside([*in_flight, *chosen])) is not None:
-        chosen.append(best)
-    return chosen
+    return [*chosen, *choice.up_to(count - len(chosen), [*in_flight, *chosen])]
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,6 +94,13 @@ class _Choice:
         of_these = worths[commits]
         least = _WORTHLESS * float(np.max(joint.beside([]) * of_these)) if commits else 0.0
         return cls(commits, joint, of_these, None if costs is None else costs[commits], least)
+
+    def up_to(self, count: int, others: Sequence[int]) -> list[int]:
+        """Up to so many, each the best beside runs of others and those before it; fewer where none adds anything."""
+        chosen: list[int] = []
+        while len(chosen) < count and (best := self.best_beside([*others, *chosen])) is not None:
+            chosen.append(best)
+        return chosen
 
     def best_beside(self, others: Sequence[int]) -> int | None:
         """The best by its cost beside runs of others; None where none adds anything."""

@@ -68,14 +68,16 @@ class BuildCache:
         return (self._directory / key).is_dir()
 
     def restore(self, key: str, outputs: list[Path]) -> bool:
-        """Put saved outputs of a claimed key in place. False where they are neither in the cache nor shared."""
+        """Put saved outputs of a claimed key in place of what stands there. False where they are neither in the cache
+        nor shared: then nothing stands there any more, which is of another key."""
+        for output in outputs:
+            remove(output)
         if not self.holds(key) and not self._fetch(key, outputs):
             return False
         saved = self._directory / key
         now = time.time_ns()
         os.utime(saved, ns=(now, now))
         for index, output in enumerate(outputs):
-            remove(output)
             output.parent.mkdir(parents=True, exist_ok=True)
             _copy(saved / str(index), output)
             # The sources were checked out just now: outputs older than them would count as stale in the stack's

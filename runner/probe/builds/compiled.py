@@ -6,7 +6,6 @@ from pathlib import Path
 
 from ...stack.stack import Stack
 from ...workspace.content import StackContent
-from ...workspace.worktree import remove
 from .build_cache import BuildCache
 from .keys import digest
 
@@ -27,8 +26,11 @@ class CompiledByRuns:
         platform: str,
         toolchain: str,
         surroundings: Mapping[str, str],
-    ) -> str:
-        """Under which it is kept. `toolchain` is the build's own key, `surroundings` the environment's description."""
+    ) -> str | None:
+        """Under which it is kept; None where runs leave nothing. `toolchain` is the build's own key, `surroundings` the
+        environment's description."""
+        if not self._stack.case.compiled:
+            return None
         return digest(
             {
                 "compiled": list(self._stack.case.compiled),
@@ -41,19 +43,18 @@ class CompiledByRuns:
             }
         )
 
-    def put_back(self, key: str, slot: Path) -> None:
+    def put_back(self, key: str | None, slot: Path) -> None:
         """Have in a slot what an earlier run has left, and nothing else. Raises `InterruptedWorkError`."""
-        if not (outputs := self._outputs(slot)):
-            return
-        with self._cache.claimed(key):
-            if not self._cache.restore(key, outputs):
-                for output in outputs:
-                    remove(output)
+        if key is not None:
+            with self._cache.claimed(key):
+                self._cache.restore(key, self._outputs(slot))
 
-    def keep(self, key: str, slot: Path) -> None:
+    def keep(self, key: str | None, slot: Path) -> None:
         """Keep what a run that ended by itself has left, unless it is kept. Raises `InterruptedWorkError`."""
+        if key is None or self._cache.holds(key):
+            return
         outputs = self._outputs(slot)
-        if outputs and all(output.exists() for output in outputs) and not self._cache.holds(key):
+        if all(output.exists() for output in outputs):
             with self._cache.claimed(key):
                 self._cache.save(key, outputs)
 

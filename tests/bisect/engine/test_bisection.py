@@ -220,7 +220,8 @@ HOSTS = ("slot 0 of a", "slot 0 of b", "slot 0 of c")
 
 
 @pytest.mark.parametrize("rate", quick_first([0.5, 1.0]))
-def test_a_host_of_three_that_fails_by_itself_names_no_wrong_commit(rate: float) -> None:
+def test_a_host_of_three_that_fails_by_itself_is_not_mistaken_for_a_commit(rate: float) -> None:
+    wrong: list[int] = []
     for seed in range(examples(20)):
         stack = broken_line(30, 17)
         machine = Machine(jobs=3, chance=random.Random(seed))
@@ -239,10 +240,14 @@ def test_a_host_of_three_that_fails_by_itself_names_no_wrong_commit(rate: float)
         )
         task = SimulatedTask(simulated=simulated)
         Loop(machine).run([task])
-        assert task.culprit == "17", seed
+        if task.culprit != "17":
+            wrong.append(seed)
+            continue
         culprit, parent = [
             simulated.bisection.known.log.of(loaded.contents[name] or "") for name in ("17", "16")
         ]
         fails = {probe.place for probe in culprit if probe.judgement is Judgement.BAD}
         passes = {probe.place for probe in parent if probe.judgement is Judgement.GOOD}
         assert fails & passes or min(len(fails), len(passes)) > 1, f"{seed}: not compared in one place"
+    # A confidence of 99 % is no certainty: of twenty one may be wrong, of the few of a quick run none.
+    assert len(wrong) <= examples(20) // 20, wrong
