@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
+from ...errors import UserError
 from ...workspace.home import Home
 from .making import MadeProbe
 from .parcel import ProbeParcel
@@ -103,6 +104,10 @@ class Engine(Protocol):
 
 class LostPlaceError(Exception):
     """A worker that was asked something is gone."""
+
+
+class LostEngineError(UserError):
+    """The engine is gone, and all that it ran: no other worker can make a probe."""
 
 
 class PlaceNames:

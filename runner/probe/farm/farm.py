@@ -30,7 +30,7 @@ from ..records import ProbeRequest, ProbeResult
 from ..workers.pool import MadeAgain, Waits
 from ..workers.worker import Activity, Done
 from .delivery import ArrivedProbe, Delivery
-from .engine import Began, Ended, Engine, Lacks, LostPlaceError, PlaceNames, Says, Told
+from .engine import Began, Ended, Engine, Lacks, LostEngineError, LostPlaceError, PlaceNames, Says, Told
 from .making import MadeProbe
 from .parcel import ParcelMaker, ProbeParcel
 from .trust import BuildingHosts
@@ -259,11 +259,7 @@ class Farm:
     def _began(self, probe: _Probe, place: str) -> MadeAgain | None:
         """The engine runs a task anew whose worker it lost."""
         lost, probe.place = probe.place, place
-        return (
-            None
-            if lost is None
-            else MadeAgain(probe.number, f"its worker at {self._names.of(lost)} was lost")
-        )
+        return None if lost is None else MadeAgain(probe.number, _lost_at(self._names.of(lost)))
 
     def _send(self, probe: _Probe, place: str) -> None:
         if probe.key not in self._sending:
@@ -323,9 +319,9 @@ class Farm:
         """Make a probe anew that was lost, or that a host cannot make."""
         self._engine.release(probe.key)
         del self._probes[probe.key]
-        where = self._names.of(place)
-        if isinstance(error, OSError):
-            raise error  # there is no room at the driver
+        where = self._names.of(probe.place or place)
+        if isinstance(error, OSError | LostEngineError):
+            raise error  # there is no room at the driver, or no worker any more
         if error is not None and not isinstance(error, UserError | LostPlaceError):
             raise RuntimeError(f"a worker failed at {where}: {error}") from error
         if probe.tries + 1 == _MOST_TRIES:
@@ -341,13 +337,17 @@ class Farm:
             self._resting[place] = self._clock() + _REST
         self._probes[probe.key] = probe
         self._start(probe)
-        return MadeAgain(probe.number, "its worker was lost" if error is None else f"{where}: {error}")
+        return MadeAgain(probe.number, _lost_at(where) if error is None else f"{where}: {error}")
 
     def _release_stored(self) -> None:
         """What was handed on is in the store by the next call: the engine need not keep it."""
         for key in self._stored:
             self._farewells.submit(self._engine.release, key)
         self._stored.clear()
+
+
+def _lost_at(where: str) -> str:
+    return f"its worker at {where} was lost" if where else "its worker was lost"
 
 
 def _name_of(request: ProbeRequest, stack: Stack) -> str:

@@ -116,12 +116,11 @@ class FaultyFarm:
         self._due = self.chance.randint(1, _LONGEST_PEACE)
         self._began = time.monotonic()
 
-    def run(self, start: "Callable[..., subprocess.Popen[bytes]]") -> None:
-        """Have the bisection come to its end, by drivers that `start` starts with more words."""
-        self._start = start
+    def run(self) -> None:
+        """Have the bisection come to its end."""
         for name in self.farm.names:
             self._pipes[name] = Pipes(self.farm.folder_of(name))
-        self._driver = start(*self.line.arguments)
+        self._driver = self._start(*self.line.arguments)
         silence = 0.0
         while self._driver is None or self._driver.poll() != 0:
             if self._driver is not None and self._driver.poll() is not None:
@@ -134,6 +133,9 @@ class FaultyFarm:
                 assert silence < _STUCK
                 self._mend(everything=True)
         self._mend(everything=True)
+
+    def _start(self, *words: str) -> "subprocess.Popen[str]":
+        return self.farm.drive(self.line, *words)
 
     def close(self) -> None:
         """Nothing is told any more."""
@@ -187,6 +189,10 @@ class FaultyFarm:
     def _go_on_after_an_end(self) -> None:
         """The driver has ended without an answer: it is to say what is missing, and is resumed once that is there."""
         assert self._driver is not None
+        assert self._driver.stderr is not None
+        while line := _line_of(self._driver.stderr.fileno()):
+            self.printed.append(line)
+            self._note(f"driver: {line}")
         self.endings.append(self._driver.returncode)
         assert "resume" in "\n".join(self.printed[-20:])
         assert len(self.endings) <= _MOST_ENDINGS
@@ -211,8 +217,7 @@ class FaultyFarm:
                 self._pipes.pop(host).close()
                 self._mend_later(f"{host} is there again, empty", lambda: self._add(host))
             case Fault.SCHEDULER:
-                self.farm.scheduler.kill()
-                self.farm.scheduler.wait()
+                self.farm.kill_scheduler()
                 self._mend_later("the scheduler is started again", self.farm.schedule)
             case Fault.LINK:
                 self.farm.cut(host)
@@ -254,7 +259,7 @@ class FaultyFarm:
         self._broken.remove(host)
 
 
-def _kill(driver: "subprocess.Popen[bytes]") -> None:
+def _kill(driver: "subprocess.Popen[str]") -> None:
     driver.kill()
     driver.communicate()
 

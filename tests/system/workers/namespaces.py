@@ -12,6 +12,11 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ClassVar
+
+from tests.support.interrupts import obey_interrupts
+from tests.support.program import PROGRAM
+from tests.system.slow_line import SlowLine
 
 NETWORK = "10.77.0"
 _PROGRAM = (sys.executable, "-m")
@@ -84,8 +89,9 @@ class Namespace:
 class Farm:
     """A scheduler of dask and hosts, one worker each. `folder` is empty at each host when it begins, and the worker's
     home in it a disk of its own. Where it `stores` builds, a server of S3 is beside the scheduler. `settings` are
-    variables of scheduler and workers."""
+    variables of scheduler, workers and drivers."""
 
+    backend: ClassVar[str] = "dask"
     folder: Path
     names: tuple[str, ...]
     stores: bool = False
@@ -122,11 +128,25 @@ class Farm:
         return f"tcp://{NETWORK}.1:8786"
 
     @property
-    def variables(self) -> dict[str, str]:
-        """What a program here finds the store of builds by."""
+    def variables(self) -> Mapping[str, str]:
+        """What a program here finds the scheduler and the store of builds by."""
         own = {"ENDPOINT_URL": f"http://{NETWORK}.1:5000", "DEFAULT_REGION": "us-east-1"}
         keys = {"ACCESS_KEY_ID": "key", "SECRET_ACCESS_KEY": "secret"}
-        return {f"AWS_{name}": text for name, text in {**own, **keys}.items()}
+        store = {f"AWS_{name}": text for name, text in {**own, **keys}.items()}
+        return {**store, **self.settings, "DASK_SCHEDULER_ADDRESS": self.address}
+
+    def drive(self, line: SlowLine, *words: str) -> "subprocess.Popen[str]":
+        """Start a driver beside the scheduler."""
+        return subprocess.Popen(
+            self.middle.words(*PROGRAM, *words, "--jobs", "3", "--backend", self.backend),
+            cwd=line.folder,
+            env={**line.variables, **self.variables},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            preexec_fn=obey_interrupts,
+        )
 
     def _store(self) -> None:
         """Start a server of S3 with a bucket `team`."""
@@ -143,6 +163,11 @@ class Farm:
         """Start the scheduler."""
         options = ("--host", f"{NETWORK}.1", "--port", "8786", "--no-dashboard")
         self.scheduler = self._start(self.middle.words(*_PROGRAM, "distributed.cli.dask_scheduler", *options))
+
+    def kill_scheduler(self) -> None:
+        """End the scheduler as a kernel without memory does."""
+        self.scheduler.kill()
+        self.scheduler.wait()
 
     def add(self, name: str) -> None:
         """Start a host, one of `names`, with a worker. As where a machine looks after its services, the worker is
@@ -177,7 +202,6 @@ class Farm:
         variables = {
             **os.environ,
             **self.variables,
-            **self.settings,
             "DASK_DISTRIBUTED__LOGGING__DISTRIBUTED": "error",
             "PRECISION_BISECT_HOME": str(self.folder / "home-of-host"),
         }

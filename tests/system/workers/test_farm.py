@@ -1,6 +1,7 @@
 """A farm of hosts that share nothing: neither a folder nor a name, with a driver that sees none of their files."""
 
 import shutil
+import signal
 import subprocess
 from collections.abc import Callable, Generator
 from pathlib import Path
@@ -8,21 +9,29 @@ from pathlib import Path
 import pytest
 
 from precision_bisect.store.vocabulary import BuildSource, ProbeState
-from tests.support.interrupts import obey_interrupts
-from tests.support.program import PROGRAM
 from tests.system.slow_line import SlowLine
 from tests.system.test_stops import wait_for_a_run
-from tests.system.workers import namespaces
+from tests.system.workers.namespaces import Farm, absent
+from tests.system.workers.ray_hosts import RayFarm
 
-pytest.importorskip("distributed", reason="dask's distributed is not installed")
+pytestmark = pytest.mark.long
+
+ON_DASK = pytest.param(("distributed", Farm), id="dask")
+ON_RAY = pytest.param(("ray", RayFarm), id="ray", marks=pytest.mark.xdist_group("ray"))
+
+
+@pytest.fixture(name="open_farm", params=[ON_DASK, ON_RAY])
+def make_open_farm(tmp_path: Path, request: pytest.FixtureRequest) -> Callable[..., Farm]:
+    package, kind = request.param
+    pytest.importorskip(package)
+    if (why := absent()) is not None:
+        pytest.skip(why)
+    return lambda **options: kind(tmp_path, ("a", "b", "c"), **options)
 
 
 @pytest.fixture(name="farm")
-def make_farm(tmp_path: Path) -> Generator[namespaces.Farm]:
-    why = namespaces.absent()
-    if why is not None:
-        pytest.skip(why)
-    with namespaces.Farm(tmp_path, ("a", "b", "c")) as farm:
+def make_farm(open_farm: Callable[..., Farm]) -> Generator[Farm]:
+    with open_farm() as farm:
         yield farm
 
 
@@ -35,24 +44,10 @@ def make_line(tmp_path: Path) -> Generator[Callable[..., SlowLine]]:
     shutil.rmtree(tmp_path, ignore_errors=True)
 
 
-def start(farm: namespaces.Farm, line: SlowLine, *words: str) -> "subprocess.Popen[str]":
-    """Start the driver beside the scheduler."""
-    return subprocess.Popen(
-        farm.middle.words(*PROGRAM, *words),
-        cwd=line.folder,
-        env={**line.variables, "DASK_SCHEDULER_ADDRESS": farm.address},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        preexec_fn=obey_interrupts,
-    )
-
-
-@pytest.mark.long
-def test_three_hosts_that_share_nothing_find_it(farm: namespaces.Farm, make: Callable[..., SlowLine]) -> None:
+@pytest.mark.parametrize("open_farm", [ON_DASK], indirect=True)
+def test_three_hosts_that_share_nothing_find_it(farm: Farm, make: Callable[..., SlowLine]) -> None:
     line = make()
-    process = start(farm, line, *line.arguments, "--jobs", "3", "--backend", "dask")
+    process = farm.drive(line, *line.arguments)
     _, err = process.communicate()
     assert process.returncode == 0, err
     probes = line.check()
@@ -67,16 +62,14 @@ def test_three_hosts_that_share_nothing_find_it(farm: namespaces.Farm, make: Cal
     assert {f"{probe.ordinal:04d}" for probe in finished} <= logs
 
 
-@pytest.mark.long
-def test_what_one_host_built_no_other_builds(tmp_path: Path, make: Callable[..., SlowLine]) -> None:
+def test_what_one_host_built_no_other_builds(
+    open_farm: Callable[..., Farm], make: Callable[..., SlowLine]
+) -> None:
     pytest.importorskip("moto.server", reason="moto is not installed")
     pytest.importorskip("s3fs", reason="s3fs is not installed")
-    if (why := namespaces.absent()) is not None:
-        pytest.skip(why)
     line = make()
-    with namespaces.Farm(tmp_path, ("a", "b", "c"), stores=True) as farm:
-        options = ("--jobs", "3", "--backend", "dask", "--build-store", "s3://team/builds")
-        process = start(farm, line, *line.arguments, *options)
+    with open_farm(stores=True) as farm:
+        process = farm.drive(line, *line.arguments, "--build-store", "s3://team/builds")
         _, err = process.communicate()
         assert process.returncode == 0, err
         finished = [probe for probe in line.check() if probe.state is ProbeState.FINISHED]
@@ -91,12 +84,9 @@ def test_what_one_host_built_no_other_builds(tmp_path: Path, make: Callable[...,
     assert {probe.build_source for probe in elsewhere} <= {BuildSource.CACHED, BuildSource.PRESENT}
 
 
-@pytest.mark.long
-def test_a_host_without_power_costs_its_run_alone(
-    farm: namespaces.Farm, make: Callable[..., SlowLine]
-) -> None:
+def test_a_host_without_power_costs_its_run_alone(farm: Farm, make: Callable[..., SlowLine]) -> None:
     line = make(commits=64)
-    process = start(farm, line, *line.arguments, "--jobs", "3", "--backend", "dask")
+    process = farm.drive(line, *line.arguments)
     wait_for_a_run(process, 4)
     farm.kill("b")
     _, err = process.communicate()
@@ -104,13 +94,12 @@ def test_a_host_without_power_costs_its_run_alone(
     line.check()
 
 
-@pytest.mark.long
 def test_links_that_are_cut_for_a_minute_cost_nothing_that_counts(
-    farm: namespaces.Farm, make: Callable[..., SlowLine]
+    farm: Farm, make: Callable[..., SlowLine]
 ) -> None:
-    """A minute is longer than dask bears silence: it gives the workers up, and they themselves."""
+    """A minute is longer than dask and ray bear silence: they give the workers up, and these themselves."""
     line = make(commits=64)
-    process = start(farm, line, *line.arguments, "--jobs", "3", "--backend", "dask")
+    process = farm.drive(line, *line.arguments)
     wait_for_a_run(process, 4)
     for name in farm.names:
         farm.cut(name)
@@ -121,3 +110,18 @@ def test_links_that_are_cut_for_a_minute_cost_nothing_that_counts(
     _, err = process.communicate()
     assert process.returncode == 0, err
     line.check()
+
+
+@pytest.mark.parametrize("open_farm", [ON_RAY], indirect=True)
+def test_a_driver_that_was_killed_finds_its_runs(farm: Farm, make: Callable[..., SlowLine]) -> None:
+    line = make()
+    process = farm.drive(line, *line.arguments)
+    wait_for_a_run(process, 5)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    process = farm.drive(line, "--resume")
+    _, err = process.communicate()
+    assert process.returncode == 0, err
+    line.check()
+    for numbers in (farm.read(name, "built") for name in farm.names):
+        assert sorted(numbers) == sorted(set(numbers))

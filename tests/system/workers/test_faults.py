@@ -4,32 +4,45 @@ import gzip
 import os
 import random
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from precision_bisect.store.tables.bisections import ProbeRow
 from precision_bisect.store.vocabulary import ProbeState
-from tests.support.interrupts import obey_interrupts
-from tests.support.program import PROGRAM
 from tests.system.slow_line import SlowLine
 from tests.system.workers import namespaces
 from tests.system.workers.faults import Fault, FaultyFarm, telling_case, telling_step
-
-pytest.importorskip("distributed", reason="dask's distributed is not installed")
+from tests.system.workers.ray_hosts import RayFarm
 
 HOSTS = ("a", "b", "c")
-SEED = os.environ.get("PRECISION_BISECT_FAULTS", "7")
-"""Give another one to draw other faults and moments."""
-IMPATIENT = {"DASK_DISTRIBUTED__COMM__TIMEOUTS__TCP": "11s"}
-"""So soon a cut link is given up: the least that dask takes. Its own setting is 30 seconds."""
+SEED = os.environ.get("PRECISION_BISECT_FAULTS")
+"""Draw other faults and moments, and on ray all of them: a node of it takes seconds to start."""
+BISECTIONS = range(5)
+"""Five faults in each."""
+ON_RAY = BISECTIONS if SEED else [2]
+SOON = {
+    # So soon dask gives up a cut link: the least that it takes. Its own setting is 30 seconds.
+    "DASK_DISTRIBUTED__COMM__TIMEOUTS__TCP": "11s",
+    # Ray gives up a node that is silent for a minute.
+    "RAY_health_check_period_ms": "1000",
+    "RAY_health_check_timeout_ms": "3000",
+    # A node ends where its head has been gone for a minute.
+    "RAY_gcs_rpc_server_reconnect_timeout_s": "15",
+}
+KINDS = [
+    *(pytest.param("distributed", namespaces.Farm, number, id=f"dask-{number}") for number in BISECTIONS),
+    *(
+        pytest.param("ray", RayFarm, number, id=f"ray-{number}", marks=pytest.mark.xdist_group("ray"))
+        for number in ON_RAY
+    ),
+]
 
 
 def faults_of(bisection: int) -> list[Fault]:
-    """Five of 25 faults, five of each kind."""
+    """Those of a bisection, of 25 of which five are of each kind."""
     every = [*Fault] * 5
-    random.Random(SEED).shuffle(every)
+    random.Random(SEED or "7").shuffle(every)
     return every[5 * bisection : 5 * bisection + 5]
 
 
@@ -38,19 +51,6 @@ def telling_line(folder: Path, chance: random.Random) -> SlowLine:
     line = SlowLine(folder, commits=64, culprit=chance.randint(1, 63), step=telling_step(folder))
     (folder / "case.sh").write_text(telling_case(folder, culprit=line.culprit))
     return line
-
-
-def driver_of(farm: namespaces.Farm, line: SlowLine, *words: str) -> "subprocess.Popen[bytes]":
-    """Start the driver beside the scheduler."""
-    return subprocess.Popen(
-        farm.middle.words(*PROGRAM, *words, "--jobs", "3", "--backend", "dask"),
-        cwd=line.folder,
-        env={**line.variables, **farm.settings, "DASK_SCHEDULER_ADDRESS": farm.address},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        preexec_fn=obey_interrupts,
-    )
 
 
 def run_of(line: SlowLine, probe: ProbeRow) -> str:
@@ -62,16 +62,19 @@ def run_of(line: SlowLine, probe: ProbeRow) -> str:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("bisection", range(5))
-def test_faults_lose_nothing_and_nothing_counts_twice(bisection: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("package", "kind", "bisection"), KINDS)
+def test_faults_lose_nothing_and_nothing_counts_twice(
+    package: str, kind: type[namespaces.Farm], bisection: int, tmp_path: Path
+) -> None:
+    pytest.importorskip(package)
     if (why := namespaces.absent()) is not None:
         pytest.skip(why)
-    chance = random.Random(f"{SEED} {bisection}")
+    chance = random.Random(f"{SEED or 7} {bisection}")
     line = telling_line(tmp_path, chance)
-    with namespaces.Farm(tmp_path, HOSTS, settings=IMPATIENT) as farm:
+    with kind(tmp_path, HOSTS, settings=SOON) as farm:
         faulty = FaultyFarm(farm, line, chance, faults_of(bisection))
         try:
-            faulty.run(lambda *words: driver_of(farm, line, *words))
+            faulty.run()
         finally:
             faulty.close()
     assert faulty.faults == []

@@ -8,22 +8,23 @@ import contextlib
 import importlib
 import os
 import platform
+import queue
 import signal
 import socket
 import threading
 import time
 import traceback
 from collections.abc import Callable, Generator, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 from urllib.parse import urlsplit
 
 import psutil
 
-from ....errors import UserError
+from ....errors import UserError, reason
 from ....process.interrupt import Interrupt
 from ....workspace.home import Home, user_home
-from ..engine import Began, Ended, Lacks, LostPlaceError, Says, Told
+from ..engine import Began, Ended, Lacks, LostEngineError, LostPlaceError, Says, Told
 from ..making import HostMachine, MadeProbe, attempted
 from ..parcel import ProbeParcel
 
@@ -36,6 +37,14 @@ _ANSWER = 5.0
 """Seconds after which an actor answers, also where nothing has happened."""
 _CALL = 10.0
 """Seconds in which a cluster has to answer."""
+_HEARTBEAT = 1.0
+"""Seconds between two looks whether the head is there: less than a new one takes to start."""
+_GONE = 2
+"""So many looks find nobody at a head that is gone."""
+_SILENT = 40.0
+"""Seconds after which a head that does not answer is gone: ray ends the whole driver after 60."""
+_UNREACHABLE = 180.0
+"""Seconds after which an actor that cannot be reached is given up, where the head believes that it lives."""
 _FAREWELL = 10.0
 """Seconds that a probe gets to stop by itself."""
 _ABANDONED = 900.0
@@ -54,6 +63,8 @@ class _Question:
     key: str
     actor: Any
     seen: int
+    unreachable_since: float | None = None
+    """When it could be reached last."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +79,7 @@ class RayEngine:
     """An `Engine` of a running cluster that this machine belongs to, by the address of its head.
 
     Ray's functions connect anew, and wait, where one is called after the driver has let go: none is, see `_inside`.
+    Where the head is gone, its cluster is, and they wait for it until ray ends the driver: see `_patiently`.
     """
 
     def __init__(self, address: str, tell: Callable[[Told], None]) -> None:
@@ -80,7 +92,12 @@ class RayEngine:
         self._questions: dict[Any, _Question] = {}
         """By the reference of the answer."""
         self._elsewhere: dict[str, _Elsewhere] = {}
-        self._begun: set[str] = set()
+        self._places: dict[str, str] = {}
+        """Where those that were begun are, by key."""
+        self._unreached: list[_Question] = []
+        """Those that are to be asked again."""
+        self._gone: LostEngineError | None = None
+        """That the head is."""
         self._hosts: dict[str, Any] = {}
         """Actors that answer what is asked beside probes, by place."""
         self._checked: set[str] = set()
@@ -90,6 +107,8 @@ class RayEngine:
         self._connect()
         self._listener = threading.Thread(target=self._listen, daemon=True)
         self._listener.start()
+        self._watcher = threading.Thread(target=self._watch, daemon=True)
+        self._watcher.start()
 
     def _connect(self) -> None:
         handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
@@ -113,6 +132,8 @@ class RayEngine:
     def _inside(self) -> Generator[None]:
         """To be held while ray is called. Raises `LostPlaceError` once the driver lets go."""
         with self._change:
+            if self._gone is not None:
+                raise self._gone
             if self._closing.is_set():
                 raise LostPlaceError("the driver has let go of ray")
             self._callers += 1
@@ -131,7 +152,7 @@ class RayEngine:
         resources: Mapping[str, float],
         avoid: frozenset[str],
     ) -> None:
-        """Have a probe made. Raises `UserError` where no node has the resources."""
+        """Have a probe made. Raises `UserError` where no node has the resources, or the head is gone."""
         with self._inside():
             self._check(resources)
             options: dict[str, Any] = {
@@ -147,12 +168,62 @@ class RayEngine:
                 nodes = ",".join(sorted(map(_node, avoid)))
                 options["label_selector"] = {"ray.io/node-id": f"!in({nodes})"}
                 self._elsewhere[key] = elsewhere
-            actor = self._ray.remote(ProbeActor).options(**options).remote(key, parcel)
+            actor = self._patiently(
+                lambda: self._ray.remote(ProbeActor).options(**options).remote(key, parcel)
+            )
             self._actors[key] = actor
+            # Whose loss was told before this was known is not told of it.
+            if self._gone is not None:
+                raise self._gone
             self._question(_Question(key, actor, 0))
 
     def _nodes(self) -> list[Mapping[str, Any]]:
-        return [node for node in self._ray.nodes() if node["Alive"]]
+        return [node for node in self._patiently(self._ray.nodes) if node["Alive"]]
+
+    def _patiently(self, function: Callable[[], Any]) -> Any:
+        """Call what asks the head. Raises what it raises, and `LostEngineError` where the head is gone: it would not
+        come back then."""
+        outcomes: queue.SimpleQueue[tuple[Any, BaseException | None]] = queue.SimpleQueue()
+
+        def call() -> None:
+            try:
+                outcomes.put((function(), None))
+            except BaseException as error:
+                outcomes.put((None, error))
+
+        threading.Thread(target=call, daemon=True).start()
+        while True:
+            try:
+                result, error = outcomes.get(timeout=_LOOK)
+            except queue.Empty:
+                if self._gone is not None:
+                    raise self._gone from None
+            else:
+                if error is not None:
+                    raise error
+                return result
+
+    def _watch(self) -> None:
+        """Look whether the head is there, and tell once that it is not."""
+        refused, answered = 0, time.monotonic()
+        while not self._closing.wait(_HEARTBEAT):
+            try:
+                _call(self._address)
+            except OSError as error:
+                refused = refused + 1 if isinstance(error, ConnectionRefusedError) else 0
+                if refused == _GONE or time.monotonic() - answered > _SILENT:
+                    self._lose(error)
+                    return
+            else:
+                refused, answered = 0, time.monotonic()
+
+    def _lose(self, error: OSError) -> None:
+        self._gone = LostEngineError(
+            f"{self._address}: expected the head of ray, found it gone, and with it what its nodes were running: "
+            f"{reason(error)}; start the head and the nodes again, then resume"
+        )
+        for key in [*self._actors]:
+            self._tell(Ended(key, "", self._gone))
 
     def _check(self, resources: Iterable[str]) -> None:
         """Raises `UserError` where a resource is asked for the first time, and no node has it."""
@@ -179,6 +250,8 @@ class RayEngine:
         """Hear what actors answer. This is the only thread that does."""
         try:
             self._hear_all()
+        except LostEngineError:
+            pass  # it is told of
         except Exception:
             trouble = RuntimeError(traceback.format_exc())
             for key in [*self._actors]:
@@ -186,31 +259,50 @@ class RayEngine:
 
     def _hear_all(self) -> None:
         looked = time.monotonic()
-        while not self._closing.is_set():
+        while not self._closing.is_set() and self._gone is None:
             asked = [*self._questions]
             if asked:
                 for answer in self._ray.wait(asked, timeout=_LOOK)[0]:
                     self._hear(answer, self._questions.pop(answer))
             else:
                 self._closing.wait(_LOOK)
-            if self._elsewhere and time.monotonic() - looked > _NODES:
+            if time.monotonic() - looked > _NODES:
                 looked = time.monotonic()
-                self._look_elsewhere()
+                if self._elsewhere:
+                    self._look_elsewhere()
+                self._ask_again()
 
     def _hear(self, answer: Any, question: _Question) -> None:
         key = question.key
+        place = self._places.get(key, "")
         try:
             told = cast(list[Told], self._ray.get(answer))
+        except self._ray.exceptions.ActorUnavailableError:
+            # Its link may be cut: it lives until the head says otherwise.
+            since = question.unreachable_since or time.monotonic()
+            if time.monotonic() - since < _UNREACHABLE:
+                self._unreached.append(replace(question, unreachable_since=since))
+                return
+            silent = f"expected the node to answer, found it silent for {_UNREACHABLE:.0f} seconds"
+            told = [Ended(key, place, UserError(silent))]
         except self._ray.exceptions.RayError as error:
-            told = [Ended(key, "a node of the cluster", _reason(error))]
+            why = _reason(error)
+            told = [Ended(key, place if why is None else place or "a node of the cluster", why)]
         for each in told:
             if self._actors.get(key) is not question.actor:
                 return  # it was stopped
             self._elsewhere.pop(key, None)
-            self._begun.add(key)
+            self._places[key] = each.place
             self._tell(each)
         if not any(isinstance(each, Ended) for each in told):
             self._question(_Question(key, question.actor, question.seen + len(told)))
+
+    def _ask_again(self) -> None:
+        """Ask those again that could not be reached, and are still wanted."""
+        questions, self._unreached = self._unreached, []
+        for question in questions:
+            if self._actors.get(question.key) is question.actor:
+                self._question(question)
 
     def _look_elsewhere(self) -> None:
         """Give up those whose only nodes are gone: ray would wait for them."""
@@ -220,7 +312,7 @@ class RayEngine:
 
     def stop(self, key: str) -> None:
         """Stop a probe, wherever it is."""
-        self._end(key, patience=_FAREWELL if key in self._begun else 0)
+        self._end(key, patience=_FAREWELL if key in self._places else 0)
 
     def release(self, key: str) -> None:
         """Let another probe have the place."""
@@ -228,9 +320,9 @@ class RayEngine:
 
     def _end(self, key: str, *, patience: float) -> None:
         self._elsewhere.pop(key, None)
-        self._begun.discard(key)
+        self._places.pop(key, None)
         actor = self._actors.pop(key, None)
-        with contextlib.suppress(LostPlaceError, self._ray.exceptions.RayError):
+        with contextlib.suppress(LostPlaceError, LostEngineError, self._ray.exceptions.RayError):
             if actor is not None:
                 with self._inside():
                     if patience:
@@ -244,12 +336,14 @@ class RayEngine:
         *arguments: _Arguments.args,
         **named: _Arguments.kwargs,
     ) -> _Result:
-        """Call a function at a node. Raises `LostPlaceError` where that is gone."""
+        """Call a function at a node. Raises `LostPlaceError` where that is gone, or `LostEngineError`."""
         with self._inside():
-            host = self._host(place)
+            host = self._patiently(lambda: self._host(place))
             try:
                 answer = host.call.remote(function, arguments, named)
                 while not self._ray.wait([answer], timeout=_LOOK)[0]:
+                    if self._gone is not None:
+                        raise self._gone
                     if self._closing.is_set():
                         raise LostPlaceError(f"{place}: the driver lets go of ray")
                 return cast(_Result, self._ray.get(answer))
@@ -280,7 +374,7 @@ class RayEngine:
             with self._inside():
                 if any("CPU" in node["Resources"] for node in self._nodes()):
                     return None
-        except (LostPlaceError, self._ray.exceptions.RayError):
+        except (LostPlaceError, LostEngineError, self._ray.exceptions.RayError):
             return None
         return (
             f"no node of {self._address} makes runs; on each machine that is to, start one: "
@@ -293,6 +387,7 @@ class RayEngine:
             self._closing.set()
             self._change.wait_for(lambda: self._callers == 0)
         self._listener.join()
+        self._watcher.join()
         self._ray.shutdown()
 
 

@@ -127,7 +127,7 @@ def test_a_probe_whose_host_is_lost_is_made_at_another(
     workers = farm()
     number = workers.begin(small.request())
     found, again = results(workers)
-    assert again == [MadeAgain(number, "its worker was lost")]
+    assert again == [MadeAgain(number, "its worker at host a was lost")]
     assert found[number].judgement is Judgement.GOOD
     assert [place for _, place in hosts.started] == ["a", "b"]
 

@@ -15,14 +15,14 @@ import pytest
 
 from precision_bisect.runner.errors import UserError
 from precision_bisect.runner.probe.farm.delivery import Delivery
-from precision_bisect.runner.probe.farm.engine import Began, Ended, LostPlaceError, Says
+from precision_bisect.runner.probe.farm.engine import Began, Ended, LostEngineError, LostPlaceError, Says
 from precision_bisect.runner.probe.farm.engines.ray_engine import RayEngine
 from precision_bisect.runner.probe.farm.host import lacking
 from precision_bisect.runner.probe.farm.making import MadeProbe
 from precision_bisect.runner.probe.farm.parcel import ParcelMaker
 from precision_bisect.store.vocabulary import Judgement
 from tests.runner.probe.farm.engine_driver import EngineDriver
-from tests.runner.probe.farm.ray_node import ray_node
+from tests.runner.probe.farm.ray_node import end_node, ray_node
 from tests.runner.small_stack import SmallStack
 
 pytestmark = [
@@ -52,8 +52,8 @@ def make_node_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(name="address", scope="module")
 def make_cluster(node_home: Path, token: None) -> Generator[str]:
     own = {"PRECISION_BISECT_HOME": str(node_home), "GREETING": "of the host"}
-    with ray_node(os.environ | own, processors=1) as address:
-        yield address
+    with ray_node(os.environ | own, processors=1) as node:
+        yield node.address
 
 
 @pytest.fixture(name="open_driver")
@@ -163,3 +163,20 @@ def test_who_still_waits_for_a_node_when_the_driver_lets_go_is_told_so(
 def test_a_cluster_that_does_not_answer() -> None:
     with pytest.raises(UserError, match="expected a cluster of ray"):
         RayEngine("127.0.0.1:9", lambda told: None)
+
+
+def test_a_head_that_goes_takes_all_with_it(small: SmallStack, tmp_path: Path) -> None:
+    small.case = {"command": ["sleep", "600"]}
+    with ray_node(os.environ | {"PRECISION_BISECT_HOME": str(tmp_path / "node")}, processors=1) as node:
+        driver = EngineDriver(lambda tell: RayEngine(node.address, tell), small)
+        driver.start(small, "key")
+        driver.deliver(small)
+        driver.until(lambda told: isinstance(told, Says) and told.text == "running")
+        end_node(node.process)
+        ended = driver.until(lambda told: isinstance(told, Ended) and isinstance(told.made, LostEngineError))
+        assert isinstance(ended, Ended)
+        with pytest.raises(LostEngineError, match="start the head and the nodes again, then resume"):
+            driver.start(small, "another")
+        driver.engine.stop("key")
+        driver.engine.close()
+    assert not importlib.import_module("ray").is_initialized()
