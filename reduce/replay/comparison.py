@@ -86,18 +86,26 @@ def differs(actual: TensorView, expected: TensorView, tolerance: Tolerance) -> b
         return True
 
 
-def distance(actual: TensorView, expected: TensorView) -> float:
-    """Relative L2 error ||actual - expected|| / ||expected||; infinite where NaN or Inf is on one side only."""
+_ANY_FINITE_ERROR = Tolerance(atol=math.inf)
+SIGN_OF_ZERO = math.ulp(0.0)
+"""Distance of tensors that differ in the sign of zeros alone: above 0, and below any other."""
+
+
+def distance(actual: TensorView, expected: TensorView, *, signed_zeros: bool = False) -> float:
+    """Relative L2 error ||actual - expected|| / ||expected||; infinite where NaN or Inf are not the same in both.
+
+    With `signed_zeros` tensors that differ in the sign of zeros alone are `SIGN_OF_ZERO` apart, else 0.
+    """
+    pair = alike(actual, expected)
     try:
-        measured = measure(*alike(actual, expected), Tolerance())
+        measured = measure(*pair, Tolerance(signed_zeros=signed_zeros))
     except IncomparableError:
         return math.inf
     if measured.unequal == 0:
-        return 0.0
-    wild = (measured.actual_nan, measured.expected_nan), (measured.actual_inf, measured.expected_inf)
-    if any(here.count != there.count for here, there in wild) or math.isnan(measured.relative_l2):
+        return SIGN_OF_ZERO if measured.over else 0.0
+    if measured.finite < measured.numel and measure(*pair, _ANY_FINITE_ERROR).over:
         return math.inf
-    return measured.relative_l2
+    return math.inf if math.isnan(measured.relative_l2) else measured.relative_l2
 
 
 def alike(actual: TensorView, expected: TensorView) -> tuple[TensorView, TensorView]:

@@ -57,10 +57,13 @@ class TensorStatistics(DocumentPart):
 
     @property
     def worst(self) -> str:
-        """How far it is off, in words. Of NaN and Inf no error can be told, so that they are counted."""
+        """How far it is off, in words. Of NaN and Inf no error can be told, so that they are counted; where only the
+        sign of zeros differs there is none."""
         wild = [f"{count} {what}" for count, what in ((self.nan, "NaN"), (self.inf, "Inf")) if count]
         if self.max_error == 0 and wild:
             return ", ".join(wild)
+        if self.max_error == 0 and self.different:
+            return "-0.0 stands for 0.0 or the other way round"
         at = f" at {list(self.max_error_index)}" if self.max_error_index is not None else ""
         return ", ".join([*wild, f"error {self.max_error:.6g}{at}"])
 
@@ -71,6 +74,7 @@ class TaskDistances(DocumentPart):
     `out` in the run; `introduced` by the failing kernel alone on the reference's inputs; `propagated` by the
     reference's kernel alone on the failing run's inputs; `inputs` between the inputs; `floor` by the reference's kernel
     with every input changed by one unit in the last place. `factor` is `out / inputs`, null where the inputs are right.
+    5e-324, the least number above 0, is the distance of tensors that differ in the sign of zeros alone.
     """
 
     out: float | None = None

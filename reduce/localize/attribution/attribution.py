@@ -51,13 +51,15 @@ class DivergentTask:
 class Attribution:
     """The class of a task, the distances behind it (None where they could not be measured), and why in words.
 
-    `writers` are tasks that write outside of their tensors, where such a one may have made the error.
+    `writers` are tasks that write outside of their tensors, where such a one may have made the error. With
+    `by_sign_of_zero` the task is off because -0.0 stands for 0.0 in what it reads, and nothing else does.
     """
 
     task_class: TaskClass
     distances: Distances | None
     reason: str
     writers: tuple[TaskFootprint, ...] = ()
+    by_sign_of_zero: bool = False
 
     @property
     def above_floor(self) -> bool | None:

@@ -9,13 +9,13 @@ from ....runner.build_output.files.errors import BuildOutputError
 from ....runner.compare.statistics.statistics import Tolerance
 from ....runner.errors import UserError
 from ....runner.tensor.view import TensorView
-from ...replay.comparison import NotWholeError, differs, distance
+from ...replay.comparison import SIGN_OF_ZERO, NotWholeError, differs, distance
 from ...replay.recorded_build import RecordedBuild
 from ...replay.task_replay import Fill, GivenTask, TaskAlone
 from ..experiments.experiment import RunAlone, Steps, Tell
 from .attribution import READS_MORE, Attribution, DivergentTask
 from .kept_state import state_kept
-from .task_class import TaskClass
+from .task_class import TaskClass, told
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,14 +50,19 @@ class KnownInputs:
                 reads = "" if self._error(left.results, expected) else f"; {READS_MORE}"
                 return _verdict(
                     TaskClass.INTRODUCED,
-                    f"alone on the known inputs the kernel misses the known result by {missed:.3g}{reads}",
+                    f"alone on the known inputs the kernel misses the known result by {told(missed)}{reads}",
                 )
             (left,) = yield from RunAlone(tasks=(GivenTask.of(alone, actual.before, Fill.LOW),))
             if self._error(left.results, expected):
-                return _verdict(
-                    TaskClass.INHERITED,
-                    "alone on the known inputs the kernel is right, on those of the run it is not: these bring the "
-                    "error",
+                shared = actual.before.keys() & right.keys()
+                read = [(actual.before[index], right[index]) for index in shared]
+                inputs = max((distance(*pair, signed_zeros=True) for pair in read), default=0.0)
+                return Attribution(
+                    task_class=TaskClass.INHERITED,
+                    distances=None,
+                    reason="alone on the known inputs the kernel is right, on those of the run it is not: these bring "
+                    "the error",
+                    by_sign_of_zero=inputs == SIGN_OF_ZERO,
                 )
             if (kept := (yield from state_kept(self.failing, alone, divergent, Fill.LOW))) is not None:
                 return kept
@@ -76,7 +81,7 @@ class KnownInputs:
         """The largest relative L2 error of a tensor that is off; 0 where none is."""
         return max(
             (
-                distance(results[index], view)
+                distance(results[index], view, signed_zeros=self.tolerance.signed_zeros)
                 for index, view in expected.items()
                 if differs(results[index], view, self.tolerance)
             ),

@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass
 from enum import Enum
 
+from ...replay.comparison import SIGN_OF_ZERO
+
 
 class TaskClass(Enum):
     """Where the error in a task's results comes from."""
@@ -22,6 +24,8 @@ class TaskClass(Enum):
     """It could not be measured."""
 
 
+INHERITING = (TaskClass.INHERITED, TaskClass.AMPLIFIED)
+"""Classes of an error that came with the inputs."""
 AMPLIFICATION = 10.0
 """From this growth of the relative error on, an inherited error is called amplified."""
 
@@ -32,7 +36,8 @@ class Distances:
 
     `out` is d(K(x), r_out) for the inputs x of the failing run, as observed in it; `introduced` is d(K(r_in), r_out)
     and `propagated` d(K*(x), r_out), both by running the task alone; `inputs` is d(x, r_in), and `floor` what changing
-    every input by one unit in the last place does: d(K*(r_in +- ulp), r_out).
+    every input by one unit in the last place does: d(K*(r_in +- ulp), r_out). `inputs` is `SIGN_OF_ZERO` where they
+    differ in the sign of zeros alone, and K*(x) is off by it.
     """
 
     out: float
@@ -53,7 +58,7 @@ def classify(distances: Distances, *, disturbed: bool) -> TaskClass:
     With right inputs every deviation of K(r_in) counts, since the two runs then compute the same; where the inputs
     deviate too, one within the floor is rounding.
     """
-    threshold = distances.floor if distances.inputs > 0 else 0.0
+    threshold = distances.floor if distances.inputs > SIGN_OF_ZERO else 0.0
     if distances.introduced > threshold:
         return TaskClass.INTRODUCED
     explained = distances.propagated + distances.floor
@@ -62,3 +67,8 @@ def classify(distances: Distances, *, disturbed: bool) -> TaskClass:
     if distances.out > AMPLIFICATION * distances.inputs:
         return TaskClass.AMPLIFIED
     return TaskClass.INHERITED
+
+
+def told(error: float) -> str:
+    """A distance in words, as what something is off by."""
+    return "the sign of zeros alone" if error == SIGN_OF_ZERO else f"{error:.3g}"

@@ -14,7 +14,7 @@ from ....runner.tensor.view import TensorView
 from ...graph.alignment import Alignment
 from ...graph.overwritten import intruders, writers_before
 from ...graph.task_list import KernelTask
-from ...replay.comparison import NotWholeError, TaskValues, differs, distance
+from ...replay.comparison import SIGN_OF_ZERO, NotWholeError, TaskValues, differs, distance
 from ...replay.recorded_build import RecordedBuild
 from ...replay.task_replay import Fill, GivenTask, SharedMemoryError, TaskAlone
 from ..experiments.experiment import RunAlone, Steps, Tell
@@ -24,7 +24,7 @@ from ..footprints.writers import harmful_first, writers_into
 from .attribution import READS_MORE, Attribution, DivergentTask
 from .kept_state import state_kept
 from .likeness import Likeness, likeness
-from .task_class import Distances, TaskClass, classify
+from .task_class import INHERITING, Distances, TaskClass, classify, told
 from .ulp import moved_by_one_ulp
 
 _MOST_ALONE = 12
@@ -56,7 +56,7 @@ class TwinKernels:
                 reason = (
                     f"{_MOST_ALONE} other tasks of the kernel were run alone, and none is known to be alike"
                 )
-                known = Attribution(task_class=TaskClass.UNKNOWN, distances=None, reason=reason)
+                known = _unknown(reason)
             if known is not None:
                 verdicts.append(known)
                 continue
@@ -74,20 +74,16 @@ class TwinKernels:
         try:
             return (yield from self._measured(divergent, inputs_diverge=inputs_diverge))
         except (UserError, BuildOutputError, NotWholeError) as error:
-            return Attribution(task_class=TaskClass.UNKNOWN, distances=None, reason=str(error))
+            return _unknown(str(error))
 
     def _measured(self, divergent: DivergentTask, *, inputs_diverge: bool) -> Steps[Attribution]:
         actual, expected = divergent.actual, divergent.expected
         right = expected.before
         failing = TaskAlone.of(self.failing, divergent.task, actual)
         reference = TaskAlone.of(self.reference, _counterpart(divergent), expected)
-        fill, missed = yield from _harmless_fill(reference, expected)
+        fill, missed = yield from self._harmless_fill(reference, expected)
         if missed > 0:
-            return Attribution(
-                task_class=TaskClass.UNKNOWN,
-                distances=None,
-                reason=f"alone, the reference's task misses its own result by {missed:.3g}",
-            )
+            return _unknown(f"alone, the reference's task misses its own result by {missed:.3g}")
 
         shared = actual.before.keys() & right.keys()
         off = [i for i in sorted(shared) if differs(actual.before[i], right[i], self.tolerance)]
@@ -99,15 +95,17 @@ class TwinKernels:
             return Attribution(task_class=TaskClass.INTERACTION, distances=None, reason=reason)
 
         def error_of(alone: TaskAlone, given: Mapping[int, TensorView]) -> Steps[float]:
-            return (yield from _missed(GivenTask.of(alone, given, fill), expected))
+            return (yield from self._missed(GivenTask.of(alone, given, fill), expected))
 
-        inputs = max((distance(actual.before[index], right[index]) for index in shared), default=0.0)
+        read = [(actual.before[index], right[index]) for index in shared]
+        inputs = max((distance(*pair, signed_zeros=True) for pair in read), default=0.0)
+        propagated = (yield from error_of(reference, {**right, **actual.before})) if inputs else 0.0
         moved = {index: moved_by_one_ulp(view) for index, view in right.items()}
         distances = Distances(
-            out=_error(actual.after, expected.after),
+            out=self._error(actual.after, expected.after),
             introduced=(yield from error_of(failing, right)),
-            propagated=(yield from error_of(reference, {**right, **actual.before})) if inputs else 0.0,
-            inputs=inputs,
+            propagated=propagated,
+            inputs=0.0 if inputs == SIGN_OF_ZERO and not propagated else inputs,
             floor=(yield from error_of(reference, moved)),
         )
         surprising = [] if inputs_diverge else off
@@ -115,8 +113,8 @@ class TwinKernels:
         reason = _reason(task_class, distances, inputs_diverge=inputs_diverge)
         if task_class is TaskClass.INTRODUCED and fill is not Fill.ZERO:
             zeroed = GivenTask.of(failing, right, Fill.ZERO)
-            reason += "" if (yield from _missed(zeroed, expected)) else f"; {READS_MORE}"
-        if task_class is TaskClass.INTERACTION and not inputs:
+            reason += "" if (yield from self._missed(zeroed, expected)) else f"; {READS_MORE}"
+        if task_class is TaskClass.INTERACTION and not distances.inputs:
             kept = yield from state_kept(self.failing, failing, divergent, fill)
             if kept is not None:
                 return replace(kept, distances=distances)
@@ -129,7 +127,31 @@ class TwinKernels:
             beside = harmful_first((yield from self._footprints()))
             writers = writers_into(beside, divergent.task)
             reason += f": {writers}" if writers else ""
-        return Attribution(task_class=task_class, distances=distances, reason=reason, writers=beside)
+        return Attribution(
+            task_class=task_class,
+            distances=distances,
+            reason=reason,
+            writers=beside,
+            by_sign_of_zero=distances.inputs == SIGN_OF_ZERO and task_class in INHERITING,
+        )
+
+    def _harmless_fill(self, reference: TaskAlone, expected: TaskValues) -> Steps[tuple[Fill, float]]:
+        """What may lie around the tensors of the reference's task so that it leaves what it left, and by how much it
+        misses that: poison, or zeros where it reads of what it was not given."""
+        missed = yield from self._missed(GivenTask.of(reference, expected.before, Fill.LOW), expected)
+        if missed == 0:
+            return Fill.LOW, missed
+        zeroed = GivenTask.of(reference, expected.before, Fill.ZERO)
+        return Fill.ZERO, (yield from self._missed(zeroed, expected))
+
+    def _missed(self, given: GivenTask, expected: TaskValues) -> Steps[float]:
+        (left,) = yield from RunAlone(tasks=(given,))
+        return self._error(left.results, expected.after)
+
+    def _error(self, results: Mapping[int, TensorView], expected: Mapping[int, TensorView]) -> float:
+        """The largest relative L2 error of a tensor."""
+        signed = self.tolerance.signed_zeros
+        return max(distance(results[index], view, signed_zeros=signed) for index, view in expected.items())
 
     def _footprints(self) -> Steps[Sequence[TaskFootprint]]:
         """Of the failing build, examined once."""
@@ -153,23 +175,9 @@ class TwinKernels:
         return ""
 
 
-def _harmless_fill(reference: TaskAlone, expected: TaskValues) -> Steps[tuple[Fill, float]]:
-    """What may lie around the tensors of the reference's task so that it leaves what it left, and by how much it misses
-    that: poison, or zeros where it reads of what it was not given."""
-    missed = yield from _missed(GivenTask.of(reference, expected.before, Fill.LOW), expected)
-    if missed == 0:
-        return Fill.LOW, missed
-    return Fill.ZERO, (yield from _missed(GivenTask.of(reference, expected.before, Fill.ZERO), expected))
-
-
-def _missed(given: GivenTask, expected: TaskValues) -> Steps[float]:
-    (left,) = yield from RunAlone(tasks=(given,))
-    return _error(left.results, expected.after)
-
-
-def _error(results: Mapping[int, TensorView], expected: Mapping[int, TensorView]) -> float:
-    """The largest relative L2 error of a tensor."""
-    return max(distance(results[index], view) for index, view in expected.items())
+def _unknown(reason: str) -> Attribution:
+    """Of a task that could not be measured."""
+    return Attribution(task_class=TaskClass.UNKNOWN, distances=None, reason=reason)
 
 
 def _counterpart(divergent: DivergentTask) -> KernelTask:
@@ -183,9 +191,9 @@ def _counterpart(divergent: DivergentTask) -> KernelTask:
 def _reason(task_class: TaskClass, distances: Distances, *, inputs_diverge: bool) -> str:
     match task_class:
         case TaskClass.INTRODUCED:
-            small = distances.introduced <= distances.floor
+            small = SIGN_OF_ZERO < distances.introduced <= distances.floor
             return (
-                f"run alone on the reference's inputs, the result of the kernel is off by {distances.introduced:.3g}"
+                f"run alone on the reference's inputs, the result of the kernel is off by {told(distances.introduced)}"
                 + (f"; one ulp of its inputs moves it by as much ({distances.floor:.3g})" if small else "")
             )
         case TaskClass.INTERACTION:
@@ -200,9 +208,9 @@ def _reason(task_class: TaskClass, distances: Distances, *, inputs_diverge: bool
             )
             return f"alone on the reference's inputs the kernel is right; {read}"
         case TaskClass.AMPLIFIED:
+            factor = "" if distances.inputs == SIGN_OF_ZERO else f": {distances.factor:.3g} times as much"
             return (
-                f"its inputs are off by {distances.inputs:.3g}, its result by {distances.out:.3g}: "
-                f"{distances.factor:.3g} times as much"
+                f"its inputs are off by {told(distances.inputs)}, its result by {told(distances.out)}{factor}"
             )
         case _:
-            return f"the reference's kernel makes {distances.propagated:.3g} of its inputs too"
+            return f"the reference's kernel makes {told(distances.propagated)} of its inputs too"

@@ -20,6 +20,7 @@ from ..attribution.attribution import Attribution, Attributor, DivergentTask
 from ..causes.changes import ChangedPart
 from ..causes.explain import explain, explain_ending, judge_of
 from ..causes.explanation import Cause, FailureExplanation
+from ..causes.suspicion import reached_from
 from ..endings.confirmed import confirm_ending
 from ..endings.crash import crashing_task
 from ..endings.stall import examine_stall
@@ -184,11 +185,11 @@ def _localize(
     if expected.complete and harness is not None and attributions and attributed.is_rounding:
         beyond = replace(search, tolerance=harness)
         attributed = yield from _past_rounding(attributed, beyond, expected.attributor(harness))
-    spent = Spent(
-        runs=failing.replayer.runs,
-        reference_runs=expected.runs,
-        bytes_dumped=failing.replayer.dumped_bytes,
-    )
+    if attributed.by_sign_of_zero:
+        search = replace(search, tolerance=replace(search.tolerance, signed_zeros=True))
+        attributor = expected.attributor(search.tolerance)
+        attributed = yield from _before_signs_of_zeros(attributed, search, attributor)
+    spent = _spent(failing, expected)
     below = _chosen_below(attributed.first, search) if expected.complete else ()
     downstream = (yield from _attribute_each(attributor, (yield from search.show(below)))) if below else ()
     # What a change does by itself, in the order in which the good build passes, needs no other order.
@@ -204,6 +205,7 @@ def _localize(
         request=request,
         failing=failing,
         expected=expected,
+        tolerance=search.tolerance,
         schedule=run.schedule,
         attributed=attributed,
         spent=spent,
@@ -223,17 +225,23 @@ def _without_tensors(
         request=request,
         failing=failing,
         expected=expected,
+        tolerance=request.tolerance,
         schedule=run.schedule,
         attributed=AttributedDivergences(first=nothing, attributions=()),
-        spent=Spent(
-            runs=failing.replayer.runs,
-            reference_runs=expected.runs,
-            bytes_dumped=failing.replayer.dumped_bytes,
-        ),
+        spent=_spent(failing, expected),
         downstream=(),
         race=None,
         tried=run.tried,
         in_turns=run.in_turns,
+    )
+
+
+def _spent(failing: RecordedBuild, expected: ExpectedValues) -> Spent:
+    """What the runs of both builds took until now."""
+    return Spent(
+        runs=failing.replayer.runs,
+        reference_runs=expected.runs,
+        bytes_dumped=failing.replayer.dumped_bytes,
     )
 
 
@@ -255,6 +263,24 @@ def _past_rounding(
         rounding=(*(each.task for each in attributed.first.divergent), *attributed.first.not_shown),
     )
     return over_tolerance if over_tolerance.makes_an_error else attributed
+
+
+def _before_signs_of_zeros(
+    attributed: AttributedDivergences, counting: DivergenceSearch, attributor: Attributor
+) -> Steps[AttributedDivergences]:
+    """The first divergent tasks where -0.0 in place of 0.0 counts as a difference, as `counting` has it.
+
+    It matters there: a task was `attributed` that is off by the sign of zeros that it reads, as 1/x is. Tasks that
+    differ in the sign of zeros alone, and whose results do not reach such a one, are left out.
+    """
+    yield from Tell("a task is off by the sign of zeros that it reads: looking for the one that leaves them")
+    reaching = reached_from(
+        counting.failing.tasks, (each.task.ordinal for each in attributed.by_sign_of_zero)
+    )
+    known = attributed.first.ordinals
+    first = (yield from counting.first_divergences()).only(reaching | known)
+    attributions = yield from attributor.attribute_all(first.divergent)
+    return AttributedDivergences(first=first, attributions=attributions, rounding=attributed.rounding)
 
 
 def _chosen_below(first: FirstDivergences, search: DivergenceSearch) -> tuple[int, ...]:

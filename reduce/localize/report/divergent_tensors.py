@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from ....runner.build_output.task_id import format_task_id
 from ....runner.compare.patterns.recognize import recognize
@@ -93,9 +94,10 @@ def _distances(distances: Distances | None) -> TaskDistances | None:
 def best_pattern(
     actual: TensorView, expected: TensorView, tolerance: Tolerance, others: Sequence[TensorView]
 ) -> PatternFit | None:
-    """The kind of wrong that fits best, where one does. `others` may stand in the place of what is expected."""
+    """The kind of wrong that fits best, where one does. `others` may stand in the place of what is expected. Signs of
+    zeros are none."""
     try:
-        findings = recognize(*alike(actual, expected), tolerance, others)
+        findings = recognize(*alike(actual, expected), replace(tolerance, signed_zeros=False), others)
     except IncomparableError:
         return None
     if not findings:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ....runner.build_output.build_directory import BuildDirectory
 from ....runner.build_output.generated_sources import compare_generated
 from ....runner.build_output.task_id import format_task_id
+from ....runner.compare.statistics.statistics import Tolerance
 from ....runner.localization.divergence import Divergence, Generated, NamedTask
 from ....runner.localization.footprints import TaskFootprint
 from ....runner.localization.orders import OrderTrial, Race, UnorderedTasks
@@ -39,11 +40,13 @@ class Spent:
 
 @dataclass(frozen=True, kw_only=True)
 class Findings:
-    """All that was found out of a build that ends. `schedule` is the one that it was dumped under."""
+    """All that was found out of a build that ends. `schedule` is the one that it was dumped under, `tolerance` what was
+    no difference when tensors were compared."""
 
     request: LocalizationRequest
     failing: RecordedBuild
     expected: ExpectedValues
+    tolerance: Tolerance
     schedule: str | None
     attributed: AttributedDivergences
     spent: Spent
@@ -63,7 +66,7 @@ class Findings:
         tensors = tuple(
             entry
             for divergent, attribution in self.attributed.pairs
-            for entry in first_divergent(divergent, attribution, self.failing, request.tolerance)
+            for entry in first_divergent(divergent, attribution, self.failing, self.tolerance)
         )
         return Divergence(
             failing_build=str(request.failing),

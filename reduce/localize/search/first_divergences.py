@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Set
+from dataclasses import dataclass, replace
 
 from ...graph.task_list import KernelTask
 from ..attribution.attribution import Attribution, DivergentTask
@@ -34,6 +34,15 @@ class FirstDivergences:
         """Of the first divergent tasks."""
         return frozenset(task.ordinal for task in (*(each.task for each in self.divergent), *self.not_shown))
 
+    def only(self, ordinals: Set[int]) -> FirstDivergences:
+        """The same without first divergent tasks that are not among some, by ordinal."""
+        return replace(
+            self,
+            divergent=tuple(each for each in self.divergent if each.task.ordinal in ordinals),
+            vanished=tuple(task for task in self.vanished if task.ordinal in ordinals),
+            not_shown=tuple(task for task in self.not_shown if task.ordinal in ordinals),
+        )
+
 
 @dataclass(frozen=True, kw_only=True)
 class AttributedDivergences:
@@ -47,6 +56,11 @@ class AttributedDivergences:
     def pairs(self) -> tuple[tuple[DivergentTask, Attribution], ...]:
         """Each task beside its verdict."""
         return tuple(zip(self.first.divergent, self.attributions, strict=True))
+
+    @property
+    def by_sign_of_zero(self) -> tuple[DivergentTask, ...]:
+        """The tasks that are off by the sign of zeros that they read."""
+        return tuple(divergent for divergent, each in self.pairs if each.by_sign_of_zero)
 
     @property
     def is_rounding(self) -> bool:

@@ -34,7 +34,8 @@ class RunComparison:
         expected = self.dumped.expected.results_of(ordinal)
         if not any(differs(actual[index], view, self.tolerance) for index, view in expected.items()):
             return None
-        return max(distance(actual[index], view) for index, view in expected.items())
+        signed = self.tolerance.signed_zeros
+        return max(distance(actual[index], view, signed_zeros=signed) for index, view in expected.items())
 
     def divergent(self, ordinal: int) -> DivergentTask | None:
         """A task with all its values, where what it left differs; None where nothing does.

@@ -55,12 +55,14 @@ class Pair(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """`torch.isclose`'s arguments, with the arithmetic that its result depends on."""
+    """`torch.isclose`'s arguments, with the arithmetic that its result depends on. With `signed_zeros` -0.0 is not
+    close to 0.0."""
 
     arithmetic: int
     rtol: float
     atol: float
     equal_nan: bool
+    signed_zeros: bool
 
 
 class BlockScratch(NamedTuple):
@@ -73,7 +75,7 @@ class BlockScratch(NamedTuple):
     distance: Array  # uint64, units in the last place; the exact difference of integers
     actual_single: Array  # float32, as torch converts
     expected_single: Array  # float32
-    over: Array  # uint8, 1 where torch.isclose says no
+    over: Array  # uint8, 1 where the rule says no
     wild: Array  # uint8, the flags above
 
 
@@ -108,11 +110,13 @@ def take_apart(pair: Pair, rule: Rule, start: int, count: int, block: BlockScrat
         _over_in_half(pair, rule, start, count, block)
     else:
         _over_in_single(pair, rule, start, count, block)
+    if rule.signed_zeros and rule.arithmetic != _INTEGER:
+        _over_by_sign(pair, start, count, block)
 
 
 @compiled
 def mark_over(pair: Pair, rule: Rule, block: BlockScratch, over: Array) -> None:
-    """Set `over` (bool, one entry an element) where `torch.isclose` says no."""
+    """Set `over` (bool, one entry an element) where the rule says no."""
     for start in range(0, over.size, BLOCK):
         count = min(BLOCK, over.size - start)
         take_apart(pair, rule, start, count, block)
@@ -216,6 +220,14 @@ def _over_in_half(pair: Pair, rule: Rule, start: int, count: int, block: BlockSc
         close |= a == e
         close |= rule.equal_nan & (a != a) & (e != e)
         block.over[i] = not close
+
+
+@compiled
+def _over_by_sign(pair: Pair, start: int, count: int, block: BlockScratch) -> None:
+    for i in range(start, start + count):
+        zeros = (pair.actual[i] == 0) & (pair.expected[i] == 0)
+        if zeros & (pair.actual_bits[i] != pair.expected_bits[i]):
+            block.over[i - start] = 1
 
 
 @compiled

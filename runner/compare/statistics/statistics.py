@@ -40,11 +40,15 @@ class IncomparableError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Tolerance:
-    """Arguments of `torch.isclose`. As they stand, only equal values are close, and NaN equals NaN."""
+    """Arguments of `torch.isclose`. As they stand, only equal values are close, and NaN equals NaN.
+
+    With `signed_zeros`, which torch does not know, -0.0 is not close to 0.0 whatever the others allow.
+    """
 
     rtol: float = 0.0
     atol: float = 0.0
     equal_nan: bool = True
+    signed_zeros: bool = False
 
     def __post_init__(self) -> None:
         if not (self.rtol >= 0 and self.atol >= 0):
@@ -71,7 +75,7 @@ class Wild:
 class Statistics:
     """What is measured. Errors and sums run over the `finite` pairs: those without NaN or Inf on either side.
 
-    `over` counts elements that `torch.isclose` rejects, `unequal` those that differ at all (NaN equals NaN).
+    `over` counts elements that the tolerance rejects, `unequal` those that differ at all (NaN equals NaN).
     Errors are |actual - expected| in float64 (of integers: exact, then rounded once); relative errors are
     divided by |expected|, and infinite for the `without_reference` elements where only expected is 0, which
     `max_relative_error` leaves out. A distance is in units in the last place, exact, and for integers the
@@ -125,7 +129,13 @@ def require_comparable(actual: TensorView, expected: TensorView) -> None:
 
 def rule_for(dtype: DType, tolerance: Tolerance) -> Rule:
     """`tolerance` as compiled loops take it."""
-    return Rule(int(arithmetic_of(dtype)), tolerance.rtol, tolerance.atol, tolerance.equal_nan)
+    return Rule(
+        int(arithmetic_of(dtype)),
+        tolerance.rtol,
+        tolerance.atol,
+        tolerance.equal_nan,
+        tolerance.signed_zeros,
+    )
 
 
 def pair_at(actual: TensorView, expected: TensorView, start: int, stop: int) -> Pair:

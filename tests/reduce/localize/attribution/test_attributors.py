@@ -25,6 +25,7 @@ from precision_bisect.runner.errors import UserError
 from precision_bisect.runner.tensor.view import TensorView
 from tests.reduce.localize.simulated_build import (
     X0,
+    Array,
     SimulatedBuild,
     SimulatedDump,
     SimulatedTask,
@@ -195,6 +196,46 @@ def test_with_known_values_the_failing_kernel_alone_is_run(
     (verdict,) = Verdicts(attributor, tmp_path).attribute_all([divergent(bad, good, 1, right)])
     assert (verdict.task_class, verdict.distances) == (expected, None)
     assert SimulatedTask.runs == runs
+
+
+def reciprocal(values: Array) -> Array:
+    """A kernel to which the sign of a zero matters."""
+    with np.errstate(divide="ignore"):
+        return 1 / values
+
+
+def double_but_negative_zero(values: Array) -> Array:
+    """`double`, but for -0.0 in place of 0.0."""
+    return np.where(values == 0, np.float32(-0.0), 2 * values)
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_the_sign_of_a_zero_that_a_task_reads_makes_its_error(tmp_path: Path, known: bool) -> None:
+    good = SimulatedBuild.of(tmp_path / "divided", {1: reciprocal})
+    bad = SimulatedBuild.of(tmp_path / "negative", {0: double_but_negative_zero, 1: reciprocal})
+    if known:
+        verdicts = Verdicts(KnownInputs(failing=bad.recorded, tolerance=Tolerance()), tmp_path)
+    else:
+        verdicts = twins(bad, good, tmp_path)
+    verdict = verdicts.attribute(divergent(bad, good, 1, {0: view("a", 2 * X0)}))
+    assert verdict.by_sign_of_zero
+    assert verdict.task_class is (TaskClass.INHERITED if known else TaskClass.AMPLIFIED)
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_the_task_that_leaves_negative_zeros_introduces_them_where_they_count(
+    tmp_path: Path, good: SimulatedBuild, known: bool
+) -> None:
+    bad = SimulatedBuild.of(tmp_path / "negative", {0: double_but_negative_zero})
+    counting = Tolerance(signed_zeros=True)
+    if known:
+        attributor = KnownInputs(failing=bad.recorded, tolerance=counting)
+    else:
+        attributor = ReferenceRuns.of(bad.recorded, good.recorded).attributor(counting)
+    verdict = Verdicts(attributor, tmp_path).attribute(divergent(bad, good, 0, {0: view("x0", X0)}))
+    assert verdict.task_class is TaskClass.INTRODUCED
+    assert "off by the sign of zeros alone" in verdict.reason or known
+    assert not verdict.by_sign_of_zero
 
 
 def test_one_unit_in_the_last_place_moves_finite_numbers_alone() -> None:

@@ -229,6 +229,41 @@ def test_a_kernel_beside_rounding(tmp_path: Path, good_trees: Trees, chain: Path
 
 
 @pytest.mark.long
+def test_a_task_that_leaves_negative_zeros_is_named_where_they_matter(
+    tmp_path: Path, good_trees: Trees, chain: Path
+) -> None:
+    """Both builds divide by what it leaves; the first columns are zeros, of which only the first one's sign matters."""
+    zeros = {GROWN: ("row, column), grown_value", "row, column), column < 2 ? 0.0f : grown_value")}
+    divided = {Y: ("row, column), y_value", "row, column), column == 0 ? 1.0f / grown_value : y_value")}
+    good = edited(chain, tmp_path / "good", zeros, divided)
+    found = localized(tmp_path, good, good_trees, {GROWN: ("? 0.0f", "? -0.0f")})
+    (cause,) = found.causes
+    assert (cause.kernel, cause.tensor, cause.task_class, cause.kind) == (
+        "grown",
+        "grown",
+        "introduced",
+        "kernel",
+    )
+    assert {(entry.kernel, entry.task_class) for entry in found.first_divergent} == {("grown", "introduced")}
+    statistics = found.first_divergent[0].statistics
+    assert statistics is not None
+    assert (statistics.different, statistics.worst) == (64, "-0.0 stands for 0.0 or the other way round")
+    assert "off by the sign of zeros alone" in found.first_divergent[0].reason
+    assert [(task.kernel, task.task_class) for task in found.downstream] == [("y", "amplified")]
+
+
+@pytest.mark.long
+def test_negative_zeros_that_do_not_matter_are_not_shown(
+    tmp_path: Path, good_trees: Trees, chain: Path
+) -> None:
+    zeros = {GROWN: ("row, column), grown_value", "row, column), column < 2 ? 0.0f : grown_value")}
+    good = edited(chain, tmp_path / "good", zeros)
+    found = localized(tmp_path, good, good_trees, {GROWN: ("? 0.0f", "? -0.0f")}, WRONG)
+    assert [cause.kernel for cause in found.causes] == ["y"]
+    assert {entry.kernel for entry in found.first_divergent} == {"y"}
+
+
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("old", "new", "what"),
     [

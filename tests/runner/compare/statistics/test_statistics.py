@@ -6,6 +6,7 @@ import math
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -60,6 +61,19 @@ def test_over_equals_torch_isclose(dtype: DType, equal_nan: bool) -> None:
                 view_of(actual), view_of(expected), Tolerance(rtol=rtol, atol=atol, equal_nan=equal_nan)
             )
             assert found.over == int((~close).sum()), (rtol, atol)
+
+
+@pytest.mark.parametrize("dtype", each(DType))
+def test_the_sign_of_a_zero_counts_where_it_is_asked_for(dtype: DType) -> None:
+    kind = getattr(torch, dtype.torch_name)
+    actual, expected = (
+        torch.tensor(values).to(kind) for values in ([-0.0, 0.0, -0.0, 1.0], [0.0, 0.0, -0.0, 1.0])
+    )
+    for tolerance in (Tolerance(), Tolerance(rtol=1, atol=1)):
+        assert measure(view_of(actual), view_of(expected), tolerance).over == 0
+        counting = replace(tolerance, signed_zeros=True)
+        found = measure(view_of(actual), view_of(expected), counting)
+        assert (found.over, found.unequal) == (int(dtype.is_floating), 0)
 
 
 def wide(tensor: torch.Tensor) -> np.ndarray:
