@@ -126,6 +126,8 @@ class Conclusion(Document):
     earlier_failures: tuple[str, ...] = ()
     """Commits that failed before a later one passed: the range broke, was mended, and broke again. Where a
     fix is sought, those that passed before a later one failed."""
+    failures: tuple[str, ...] = ()
+    """How the failing end fails, where what fails otherwise did not count as bad: two failures were told apart."""
     broken_places: tuple[str, ...] = ()
     """The slots of machines that showed the same, whatever commit ran there: what ran there counts for nothing."""
     counterfactuals: tuple[Counterfactual, ...] = ()

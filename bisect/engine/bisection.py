@@ -6,7 +6,7 @@ from typing import TypeAlias
 from ...store.vocabulary import BisectionOutcome, Judgement, Phase
 from ...store.words import plural
 from ..result import Conclusion
-from .error_scale import ErrorScale
+from .failures.error_scale import ErrorScale
 from .history import HistoryAnswer, HistoryQuestion
 from .known import BisectionQuestion, Known
 from .log import ProbeLog

@@ -54,6 +54,8 @@ class BisectionQuestion:
     case: str | None = None
     mismatch: bool = True
     """Whether a mismatch is what counts as bad, so that errors have a size."""
+    by_exit_code: bool = False
+    """Whether a command's exit code says what is bad, so that failures are told apart by it."""
     rates: Rates = _UNKNOWN_RATES
     """What is known of the rates of failing before anything was run."""
     perturbations: tuple[OfferedPerturbation, ...] = ()

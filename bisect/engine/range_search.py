@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ...runner.verdict.compiler_errors import CompilerError
-from ...store.vocabulary import Phase
+from ...store.vocabulary import Judgement, Phase
 from ..commits.perturbed import OfferedPerturbation, range_under
 from ..commits.range import LoadedRange
 from ..search.evidence.belief import Prior
@@ -14,8 +14,10 @@ from ..search.evidence.posterior import Posterior
 from ..search.graph.graph import Floats
 from ..search.model.rates import Rates
 from .evidence import RangeEvidence, failing_end, target_at
+from .failures.exit_codes import Failures, counting_only
 from .history import AskBlamedFile
 from .known import Known
+from .log import ProbeLog
 from .priority.circumstances import Circumstances
 from .priority.forecast import commit_weights, kernels_of, promise_of
 from .priority.promise import Promise
@@ -88,6 +90,8 @@ class RangeSearch:
     case: str | None
     natural: "RangeSearch | None" = None
     """The search of the range as it is, where this one searches it under a perturbation."""
+    failures: Failures | None = None
+    """The failures that are searched for, where others were told from them; None: any."""
     perturbations_tried: bool = False
     """Whether perturbations had their turn."""
     found_under: FoundUnder | None = field(default=None, compare=False)
@@ -98,6 +102,11 @@ class RangeSearch:
     def failing(self) -> Target:
         """The end at which the case fails."""
         return failing_end(self.loaded)
+
+    def log(self, known: Known, *, others: Judgement = Judgement.GOOD) -> ProbeLog:
+        """The probes as this search takes them: those that fail otherwise than what is searched for count as
+        `others`."""
+        return known.log if self.failures is None else counting_only(known.log, self.failures, others=others)
 
     def weights(self, known: Known, around: Circumstances) -> Floats | None:
         """How likely each candidate is to blame beforehand; shape [n]; None if equally. Under a perturbation by what
@@ -160,7 +169,7 @@ class RangeSearch:
             for content in (self._earlier_skips(known) if earlier else ())
             for node in self.evidence.nodes_of(content)
         ]
-        observations += self.evidence.observations(known.log, blamed)
+        observations += self.evidence.observations(self.log(known), blamed)
         return self._cache.after(
             self.loaded,
             observations,
@@ -203,6 +212,10 @@ class RangeSearch:
     def after_perturbations(self, found: FoundUnder | None) -> "RangeSearch":
         """The search of the range as it is, once perturbations had their turn."""
         return replace(self, perturbations_tried=True, found_under=found, _cache=PosteriorCache())
+
+    def of_failures(self, failures: Failures | None) -> "RangeSearch":
+        """The search of the range for some failures alone; None: for any."""
+        return replace(self, failures=failures, _cache=PosteriorCache())
 
     def wanted(self, node: int, phase: Phase) -> WantedProbe:
         """A probe of a candidate, or of the good end."""

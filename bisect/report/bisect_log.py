@@ -1,9 +1,11 @@
 """One searched range as a `git bisect log`, which `git bisect replay` takes to the same answer."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 
-from ...store.vocabulary import Seeks
+from ...store.tables.bisections import ProbeRow
+from ...store.vocabulary import Judgement, Seeks
 from ..commits.range import outcome_of
 from ..search.evidence.knowledge import Outcome
 from .model.standing import Standing
@@ -46,9 +48,10 @@ def bisect_log(
     first_parent: bool,
     also_old: Sequence[str] = (),
     paths: Sequence[str] = (),
+    judgement: Callable[[ProbeRow], Judgement | None] = attrgetter("judgement"),
 ) -> str:
     """The log of one range; `subjects` are its commits' by id, `also_old` what was named beside its old end, `paths`
-    what the search was limited to.
+    what the search was limited to, `judgement` what a probe counts as.
 
     Git takes one verdict a commit as certain, and knows nothing of equal content. So the runs of a commit that may
     fail now and then are told as the answer has them, runs that contradict the answer are left as comments, and a
@@ -65,7 +68,7 @@ def bisect_log(
     ends = " ".join(f"'{sha}'" for sha in (stage.new, stage.old, *also_old))
     limit = "".join(f" {_quoted(word)}" for word in ("--", *(path or "." for path in paths))) if paths else ""
     log.lines.append(f"git bisect start {terms}{follow}{ends}{limit}")
-    verdicts = _verdicts(standing, culprit)
+    verdicts = _verdicts(standing, culprit, judgement)
     cleared = _cleared(standing, verdicts)
     for sha, members in standing.members.items():
         if paths and sha not in standing:
@@ -108,7 +111,9 @@ def _tell_verdicts(
                 pass
 
 
-def _verdicts(standing: Standing, culprit: str | None) -> dict[str, Outcome | None]:
+def _verdicts(
+    standing: Standing, culprit: str | None, judgement: Callable[[ProbeRow], Judgement | None]
+) -> dict[str, Outcome | None]:
     """What is told of each standing commit of the range that was run, in the order of the first runs: `BAD` is what is
     as at the new end.
 
@@ -117,7 +122,11 @@ def _verdicts(standing: Standing, culprit: str | None) -> dict[str, Outcome | No
     verdicts: dict[str, Outcome | None] = dict.fromkeys(standing.untestable, Outcome.SKIP)
     seeks = standing.stage.seeks
     for sha in sorted(standing.runs, key=lambda sha: standing.runs[sha][0].ordinal):
-        found = {outcome_of(probe.judgement, seeks) for probe in standing.runs[sha] if probe.judgement}
+        found = {
+            outcome_of(judged, seeks)
+            for probe in standing.runs[sha]
+            if (judged := judgement(probe)) is not None
+        }
         if sha not in standing:
             continue
         if found == {Outcome.SKIP}:

@@ -81,15 +81,15 @@ def earlier(report: Report) -> str:
 
 def other_failure(failure: OtherFailure) -> str:
     """Where another failure was seen, and since when."""
-    signature = f" ({failure.signature})" if failure.signature else ""
+    how = verdict_words(failure.verdict, failure.signature)
     first, last = (commit.commit[:12] for commit in (failure.first, failure.last))
     where = f"at {first}" if first == last else f"at {failure.commits} commits from {first} to {last}"
     if failure.onset is not None:
         since = f"it came with {first}: {failure.onset.subject or 'no subject'}"
     else:
         since = f"it came with one of {plural(failure.may_have_begun_at, 'candidate')} up to {first}"
-    counted = "counted as bad" if failure.counts_as_bad else "skipped"
-    return f"{failure.first.repository}: {failure.verdict}{signature} {where}, {counted}; {since}"
+    counted = "counted as bad" if failure.counts_as_bad else "not counted as bad"
+    return f"{failure.first.repository}: {how} {where}, {counted}; {since}"
 
 
 def ends(searched: RangeReport) -> tuple[str, str]:

@@ -54,6 +54,7 @@ def _logs(rows: Rows) -> dict[str, str]:
             first_parent=rows.request.first_parent and not index,
             also_old=() if index else rows.request.also_old,
             paths=() if index else rows.request.paths,
+            judgement=rows.judgement,
             suspects=[each.commit for each in _suspects(rows) if each.repository == repository],
         )
     return logs

@@ -335,6 +335,7 @@ def question_of(request: BisectRequest) -> BisectionQuestion:
         measured_in=request.stack.case.repository if request.case and request.stack.case.yardstick else None,
         case=request.case,
         mismatch=request.bad_when is not None and BadWhen.parse(request.bad_when).verdict is Verdict.MISMATCH,
+        by_exit_code=request.bad_when is None,
         rates=request.rates,
         perturbations=offered_perturbations(request),
         end_runs=request.end_runs,

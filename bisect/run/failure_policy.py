@@ -7,7 +7,7 @@ from ...runner.probe.judgement import names_error
 from ...runner.probe.records import ProbeResult
 from ...store.vocabulary import Evidence, Judgement, Phase
 from ..engine.bisection import Bisection
-from ..engine.error_scale import error_size
+from ..engine.failures.error_scale import error_size
 from ..engine.probes import FinishedProbe
 
 _LEAST_TIMEOUT = 60.0

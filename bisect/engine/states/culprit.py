@@ -59,7 +59,7 @@ class TestingPins(OfCulprit):
             AskTarget(repository=repository, commit=commit, held={**held, pin.held_name: pinned})
             for commit, pinned in ((self.culprit.named.commit, pin.old), (parent, pin.new))
         ]
-        judgements = counterfactuals(known, asked, ordinal=self.search.ordinal)
+        judgements = counterfactuals(known, asked, self.search)
         if isinstance(judgements, Wait):
             return judgements
         counterfactual = self._blamed(known, pin, judgements)

@@ -60,7 +60,7 @@ class Descending(OfCulprit):
         outer, named = self.search.loaded.range, self.culprit.named
         held = {**outer.held, self.pin.held_name: base}
         asked = AskTarget(repository=named.repository, commit=named.commit, held=held)
-        judgements = counterfactuals(known, [asked], ordinal=self.search.ordinal)
+        judgements = counterfactuals(known, [asked], self.search)
         return judgements if isinstance(judgements, Wait) else judgements[0]
 
     def _open(self, known: Known, found: Descent) -> Advance:
@@ -74,7 +74,7 @@ class Descending(OfCulprit):
         ends = {found.range.old: GOOD_END, found.range.new: loaded.graph.bad}
         evidence = RangeEvidence.of(loaded).inherit(
             outer.evidence,
-            known.log,
+            outer.log(known),
             culprit=self.culprit.node,
             ends={True: ends.get(self.pin.new), False: ends.get(self.pin.old)},
             flipped=found.range.seeks is not outer.loaded.range.seeks,
@@ -85,6 +85,7 @@ class Descending(OfCulprit):
             evidence=evidence,
             confidence=outer.confidence,
             case=outer.case,
+            failures=outer.failures,
         )
         return Enter(inner, self.culprit.enclosing.within(self._outer_range(found)))
 

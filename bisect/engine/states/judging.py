@@ -11,6 +11,7 @@ from ..known import Known
 from ..log import ProbeLog
 from ..needs import Needs
 from ..probes import FinishedProbe, Target, WantedProbe
+from ..range_search import RangeSearch
 from .state import Wait, load_all
 
 _SURE = 0.99
@@ -48,18 +49,22 @@ def one_probe(known: Known, wanted: WantedProbe) -> Wait:
 
 
 def counterfactuals(
-    known: Known, asked: Sequence[AskTarget], *, ordinal: int
+    known: Known, asked: Sequence[AskTarget], search: RangeSearch
 ) -> tuple[Judgement, ...] | Wait:
-    """What targets are that no commit of the history need be, a skip where one cannot be had; or what has to happen
-    before that is known."""
+    """What targets are that no commit of the history need be, a skip where one cannot be had, or fails otherwise than
+    what is searched for; or what has to happen before that is known."""
     if wait := load_all(known, *asked):
         return wait
     judgements: list[Judgement] = []
     for question in asked:
         target = known.answer(question)
-        judgement = Judgement.SKIP if target is None else judged(known.log, target)
+        judgement = (
+            Judgement.SKIP if target is None else judged(search.log(known, others=Judgement.SKIP), target)
+        )
         if judgement is None and target is not None:
-            return one_probe(known, WantedProbe(target=target, phase=Phase.COUNTERFACTUAL, range=ordinal))
+            return one_probe(
+                known, WantedProbe(target=target, phase=Phase.COUNTERFACTUAL, range=search.ordinal)
+            )
         judgements.append(judgement or Judgement.SKIP)
     return tuple(judgements)
 

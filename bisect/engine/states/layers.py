@@ -34,7 +34,7 @@ class TestingLayers(OfCulprit):
         matrix = LayerMatrix.of((self.culprit.named.repository, *(pin.held_name for pin in self.moved)))
         cells: list[LayerCell] = []
         while (cell := next_cell(matrix)) is not None:
-            judgements = counterfactuals(known, [self._asked(cell)], ordinal=self.search.ordinal)
+            judgements = counterfactuals(known, [self._asked(cell)], self.search)
             if isinstance(judgements, Wait):
                 return judgements
             (judgement,) = judgements

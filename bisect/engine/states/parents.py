@@ -78,7 +78,7 @@ class CheckingParents(OfCulprit):
         if parent.content == loaded.old_content:
             return Outcome.GOOD
         ends = passing_end(loaded).content, failing_end(loaded).content
-        judgement = like_an_end(known.log, parent.content, good=ends[0], bad=ends[1])
+        judgement = like_an_end(self.search.log(known), parent.content, good=ends[0], bad=ends[1])
         return None if judgement is None else outcome_of(judgement, loaded.range.seeks)
 
     def _run(self, known: Known, parent: Target) -> Wait:
@@ -111,6 +111,7 @@ class CheckingParents(OfCulprit):
             evidence=evidence,
             confidence=search.confidence,
             case=search.case,
+            failures=search.failures,
         )
         return Enter(narrower, self.culprit.enclosing, (Notice(text),))
 

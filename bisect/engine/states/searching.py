@@ -13,6 +13,15 @@ from ...search.choose.planner import Found, OnlySkipped
 from ...search.choose.rounds import Answer, Round, next_round
 from ...search.evidence.posterior import Posterior
 from ..earlier_failures import earlier_failures
+from ..failures.apart import (
+    another_failure,
+    first_of_another,
+    has_more_faces,
+    only_of_the_end,
+    others_before,
+    parent_to_run_again,
+    told_of_another,
+)
 from ..known import Known
 from ..needs import Confirming, Narrowed, Needs, Note, Notice
 from ..priority.circumstances import Circumstances
@@ -24,6 +33,7 @@ from .answer.concluding import Concluding, without_culprit
 from .answer.enclosing import Enclosing
 from .answer.naming import ConfirmedCulprit, named_commit
 from .answer.wall import trial_of_mending, wall_between
+from .judging import one_probe
 from .parents import CheckingParents
 from .perturbing import TryingPerturbations, as_it_is, to_try
 from .state import Advance, Enter, Move, OfRange, Wait, load_all
@@ -49,26 +59,69 @@ class Searching(OfRange):
         if wait := load_all(known, *search.blamed_files(known)):
             return wait
         posterior = search.posterior(known, around)
-        if to_try(search, known, posterior):
-            return Wait(Needs()) if known.log.running else Move(TryingPerturbations(search, self.enclosing))
-        if search.natural is not None and posterior.certain is None and not known.log.running:
-            # Under the perturbation, too, it comes and goes.
-            return Enter(as_it_is(search, posterior), self.enclosing)
+        if (elsewhere := self._searched_otherwise(posterior, known, around)) is not None:
+            return elsewhere
         decision = self._decide(posterior, known, around)
         if isinstance(decision, OnlySkipped | Undecided) and search.loaded.earlier_skips:
             # What others could not build may do now, where nothing else is left.
             posterior = search.posterior(known, around, earlier=False)
             decision = self._decide(posterior, known, around)
         numbers = [probe.number for probe in known.log.running]
+        if (apart := self._told_apart(decision, known)) is not None:
+            return Wait(Needs(cancel=tuple(numbers))) if numbers else apart
         if isinstance(decision, Round):
             start = self._start(decision)
             cancel = tuple(numbers[place] for place in decision.cancel)
             return Wait(Needs(start=start, cancel=cancel, notes=(_told(decision, posterior, search),)))
+        if isinstance(decision, Found):
+            parent = parent_to_run_again(search, known, decision.culprit)
+            if parent is not None:
+                return one_probe(known, search.wanted(parent, Phase.CONFIRM))
         if numbers:
             return Wait(Needs(cancel=tuple(numbers)))
         if search.natural is not None:
             culprit = decision.culprit if isinstance(decision, Found) else None
             return Enter(as_it_is(search, posterior, culprit=culprit), self.enclosing)
+        return self._answered(decision, posterior, known)
+
+    def _searched_otherwise(
+        self, posterior: Posterior, known: Known, around: Circumstances
+    ) -> Advance | None:
+        """The range is searched in another way first, by what the runs have shown; None where it is not."""
+        search = self.range_search
+        if posterior.certain is None and (node := first_of_another(search, known, around)) is not None:
+            return self._for_the_end(node, known)
+        if to_try(search, known, posterior):
+            return Wait(Needs()) if known.log.running else Move(TryingPerturbations(search, self.enclosing))
+        if search.natural is not None and posterior.certain is None and not known.log.running:
+            # Under the perturbation, too, it comes and goes.
+            return Enter(as_it_is(search, posterior), self.enclosing)
+        if has_more_faces(search, known):
+            text = "both failures were seen at one commit: they count as one, and any is searched for again"
+            return Enter(search.of_failures(None), self.enclosing, (Notice(text),))
+        return None
+
+    def _told_apart(self, decision: Round | Answer, known: Known) -> Advance | None:
+        """The search goes on for the failing end's own failure, where what would be confirmed or named fails
+        otherwise."""
+        search = self.range_search
+        match decision:
+            case Found(culprit=node) | Round(confirming=int(node)):
+                found: tuple[int, ...] = (node,)
+            case OnlySkipped(candidates=found):
+                pass
+            case _:
+                return None
+        return self._for_the_end(found[-1], known) if another_failure(search, known, found) else None
+
+    def _for_the_end(self, node: int, known: Known) -> Enter:
+        search = self.range_search
+        note = told_of_another(search, known, node)
+        return Enter(only_of_the_end(search, known), self.enclosing, (note,))
+
+    def _answered(self, decision: Answer, posterior: Posterior, known: Known) -> Advance:
+        """Nothing is left to be run here."""
+        search = self.range_search
         if isinstance(decision, OnlySkipped) and (
             wait := load_all(known, *trial_of_mending(search, known, decision.candidates))
         ):
@@ -76,17 +129,18 @@ class Searching(OfRange):
         nodes = search.loaded.collapsed.nodes
         culprit = decision.culprit if isinstance(decision, Found) else None
         earlier = tuple(
-            nodes[node].commit.sha for node in earlier_failures(search.evidence, known.log, culprit=culprit)
+            nodes[node].commit.sha
+            for node in earlier_failures(search.evidence, search.log(known), culprit=culprit)
         )
         if isinstance(decision, Found):
-            return self._confirmed(decision.culprit, posterior, earlier)
+            return self._confirmed(decision.culprit, posterior, known, earlier)
         wall = wall_between(search, known, decision.candidates) if isinstance(decision, OnlySkipped) else ""
         conclusion = without_culprit(
             search.loaded, decision, earlier, posterior=posterior, log=known.log, wall=wall
         )
         return Move(Concluding(search, conclusion, self.enclosing))
 
-    def _confirmed(self, node: int, posterior: Posterior, earlier: tuple[str, ...]) -> Move:
+    def _confirmed(self, node: int, posterior: Posterior, known: Known, earlier: tuple[str, ...]) -> Move:
         search = self.range_search
         named = named_commit(search.loaded, node, float(posterior.belief.commits[node]))
         under, notes = search.found_under, tuple[Notice, ...]()
@@ -97,7 +151,12 @@ class Searching(OfRange):
             text = f"{under.perturbation} shows another fault, since {shown[:12]}: without it the failure is not of it"
             notes = (Notice(text),)
         culprit = ConfirmedCulprit(
-            search=search, enclosing=self.enclosing, node=node, named=named, earlier_failures=earlier
+            search=search,
+            enclosing=self.enclosing,
+            node=node,
+            named=named,
+            earlier_failures=earlier,
+            fails_before=others_before(search, known, node),
         )
         return Move(CheckingParents(culprit), notes)
 

@@ -2,8 +2,10 @@
 
 from collections.abc import Iterable, Sequence
 
+from ....store.tables.bisections import ProbeRow
 from ....store.vocabulary import Judgement, Seeks
 from ....store.words import plural
+from ...engine.failures.exit_codes import failure_of
 from ...run.records import place_of_row
 from .model import ConfidenceBasis, RunCount
 from .rows import Rows
@@ -31,7 +33,7 @@ def confidence_basis(rows: Rows) -> ConfidenceBasis | None:
         for commit, probes in standing.runs.items()
     }
     judged = {
-        commit: [probe.judgement for probe in probes if place_of_row(probe) not in broken]
+        commit: [rows.judgement(probe) for probe in probes if place_of_row(probe) not in broken]
         for commit, probes in seen.items()
     }
     left_out = sum(len(seen[commit]) - len(judged[commit]) for commit in seen)
@@ -67,6 +69,7 @@ def confidence_basis(rows: Rows) -> ConfidenceBasis | None:
         + _not_counted(left_out, broken)
         + _under(named.under)
         + _worse(counts[1], stage.seeks)
+        + _otherwise(rows, [probe for parent in parents for probe in seen.get(parent, [])])
         + _against(against, stage.seeks),
     )
 
@@ -113,6 +116,18 @@ def _worse(parents: RunCount, seeks: Seeks) -> str:
     runs = f"{parents.failures} of {plural(parents.runs, 'run')}"
     return (
         f" Its parents failed too, in {runs}: it fails more often since, and may have begun to fail before."
+    )
+
+
+def _otherwise(rows: Rows, parents: Sequence[ProbeRow]) -> str:
+    """What is said of a culprit whose parents fail otherwise."""
+    others = [probe for probe in parents if probe.judgement is not rows.judgement(probe)]
+    if not others:
+        return ""
+    how = " or ".join(sorted({failure_of(probe.signature) for probe in others}))
+    return (
+        f" Its parents failed otherwise ({how}), which does not count, but may have hidden this failure: it may have "
+        "come before, and shows here first."
     )
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from ....store.tables.bisections import ProbeRow
 from ....store.vocabulary import Judgement, Seeks, Verdict
+from ...engine.failures.exit_codes import with_faces
 from .model import CommitReference, OtherFailure
 from .rows import Rows
 from .standing import Standing
@@ -26,7 +27,10 @@ def met_failures(rows: Rows) -> tuple[OtherFailure, ...]:
 
 
 def _of_range(rows: Rows, standing: Standing) -> Iterator[OtherFailure]:
-    searched = _failures(standing.runs.get(standing.of(_failing(rows, standing)), []))
+    searched = with_faces(
+        _failures(standing.runs.get(standing.of(_failing(rows, standing)), [])),
+        [_failures(runs) for runs in standing.runs.values()],
+    )
     if not searched:
         return
     order = [sha for sha in standing.members if standing.runs.get(sha)]
@@ -49,10 +53,10 @@ def _failing(rows: Rows, standing: Standing) -> str:
     return next((each.commit for each in named if each.commit in standing), stage.new)
 
 
-def _failures(runs: list[ProbeRow]) -> set[_Failure]:
-    return {
+def _failures(runs: list[ProbeRow]) -> frozenset[_Failure]:
+    return frozenset(
         (run.verdict, run.signature) for run in runs if run.verdict is not None and run.verdict in _FAILURES
-    }
+    )
 
 
 def _failure(rows: Rows, standing: Standing, failure: _Failure, commits: list[str]) -> OtherFailure:
@@ -78,7 +82,7 @@ def _failure(rows: Rows, standing: Standing, failure: _Failure, commits: list[st
 
     verdict, signature = failure
     judged = {
-        run.judgement
+        rows.judgement(run)
         for sha in commits
         for run in standing.runs[sha]
         if (run.verdict, run.signature) == failure

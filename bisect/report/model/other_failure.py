@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from ....store.tables.bisections import ProbeRow
 from ....store.vocabulary import Judgement, Seeks
+from ...engine.failures.exit_codes import with_faces
 from .model import Side
 from .rows import Rows
 
@@ -15,7 +16,8 @@ def other_failure(rows: Rows, bad: Side | None) -> str | None:
         return None
     standing = rows.ranges[0]
     end = standing.stage.old if standing.stage.seeks is Seeks.FIX else standing.stage.new
-    at_end = _signatures(standing.runs.get(standing.of(end), []))
+    of_end = _signatures(standing.runs.get(standing.of(end), []))
+    at_end = with_faces(of_end, [_signatures(runs) for runs in standing.runs.values()])
     found = _signatures(probe for probe in rows.probes if probe.ordinal in bad.runs)
     if not at_end or not found or at_end & found:
         return None
@@ -31,5 +33,7 @@ def other_failure(rows: Rows, bad: Side | None) -> str | None:
     )
 
 
-def _signatures(probes: Iterable[ProbeRow]) -> set[str]:
-    return {probe.signature for probe in probes if probe.judgement is Judgement.BAD and probe.signature}
+def _signatures(probes: Iterable[ProbeRow]) -> frozenset[str]:
+    return frozenset(
+        probe.signature for probe in probes if probe.judgement is Judgement.BAD and probe.signature
+    )

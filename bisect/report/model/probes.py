@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from ....runner.workspace.perturbations import perturbation_in
 from ....store.tables.bisections import ProbeRow
 from ....store.vocabulary import Judgement, Phase, Seeks
-from ...engine.error_scale import error_size
+from ...engine.failures.error_scale import error_size
 from .model import EvidenceLine, Metric, PerturbationReport, ProbeReport, RunError, RunReport, SkippedCommit
 from .rows import Rows
 from .standing import Standing

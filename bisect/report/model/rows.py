@@ -10,7 +10,8 @@ from ....runner.errors import UserError
 from ....store.documents.document import read_document
 from ....store.documents.versions import DocumentError
 from ....store.tables.bisections import BisectionRow, CandidateRow, CommitRow, ProbeRow, StageRow
-from ....store.vocabulary import ProbeState
+from ....store.vocabulary import Judgement, ProbeState
+from ...engine.failures.exit_codes import fails_otherwise
 from ...plan.request import BisectRequest
 from ...result import Conclusion
 from .standing import Standing
@@ -27,6 +28,13 @@ class Rows:
     probes: Sequence[ProbeRow]
     commits: Mapping[tuple[str, str], CommitRow]
     """By repository and id: every commit that has a description."""
+
+    def judgement(self, probe: ProbeRow) -> Judgement | None:
+        """What a probe counts as: a failure does as a pass, where it is not the one that the answer is about."""
+        failures = self.conclusion.failures if self.conclusion else ()
+        if failures and fails_otherwise(probe.judgement, probe.signature, failures):
+            return Judgement.GOOD
+        return probe.judgement
 
     def subject(self, repository: str, sha: str) -> str | None:
         """A commit's subject, None where the store does not describe it."""

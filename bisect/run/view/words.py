@@ -9,7 +9,7 @@ from ....runner.probe.records import ProbeResult
 from ....store.vocabulary import BuildSource, Judgement, Phase, Seeks
 from ....store.words import build_words, duration, plural, verdict_words
 from ...engine.bisection import Bisection
-from ...engine.error_scale import error_size
+from ...engine.failures.error_scale import error_size
 from ...engine.known import Known
 from ...engine.needs import Confirming, Narrowed
 from ...engine.probes import WantedProbe

@@ -193,6 +193,7 @@ class SimulatedBisection:
     """What was frozen on the way."""
     times: Callable[[str], ProbeTimes] = equal_times
     errors: Callable[[str], tuple[CompilerError, ...]] = lambda content: ()
+    signature: Callable[[str], str | None] = lambda content: None
     on_needs: Callable[[Needs], None] = ignore
     on_start: Callable[["SimulatedBisection", WantedProbe], None] = lambda simulated, wanted: None
     answers: Mapping[type, Callable[[Any], HistoryAnswer]] = field(default_factory=dict[type, Any])
@@ -276,6 +277,8 @@ class SimulatedBisection:
         times = self.times(wanted.target.content)
         judgement = self.outcome(wanted.target.content)
         probe = simulated_probe(number, wanted.target.content, wanted.phase, judgement, times=times)
+        if judgement is Judgement.BAD:
+            return replace(probe, signature=self.signature(wanted.target.content))
         return replace(
             probe, errors=self.errors(wanted.target.content) if judgement is Judgement.SKIP else ()
         )

@@ -106,3 +106,40 @@ def test_a_command_that_fails_to_compile_where_the_end_does_not_is_no_failure_of
     assert named["commit"] == commits[15]
     assert {each["commit"] for each in report["skipped"]} <= set(commits[4:13])
     assert report["skipped"]
+
+
+@pytest.mark.parametrize(
+    ("mended", "named"), [pytest.param(["exit 0"], 11, id="mended"), pytest.param([], 10, id="turned")]
+)
+def test_the_commit_is_named_that_brought_the_end_s_exit_code(
+    tmp_path: Path, mended: list[str], named: int
+) -> None:
+    """Another exit code in the middle, which halving meets first: mended, or turned into the end's."""
+    tool = TestRepository(tmp_path / "tool")
+    scripts = ["exit 0"] * 5 + ["exit 2"] * 5 + mended + ["exit 1"] * 6
+    commits = [
+        tool.commit(f"commit {n}", {"n": f"{n}", "run.sh": script}) for n, script in enumerate(scripts)
+    ]
+    done = run_program(
+        *("--good", commits[0], "--bad", "HEAD", "-o", str(tmp_path / "out"), "--", "sh", "./run.sh"),
+        cwd=tool.path,
+        environment={**os.environ, "PRECISION_BISECT_HOME": str(tmp_path / "home")},
+    )
+    assert done.returncode == 0, done.stderr
+    report = json.loads((tmp_path / "out" / "report.json").read_text())
+    assert [each["commit"] for each in report["culprits"]] == [commits[named]]
+    (other,) = report["other_failures"]
+    assert (other["signature"], other["counts_as_bad"]) == ("exit code 2", False)
+    assert other["onset"]["commit"] == commits[5]
+    assert f"exit code 2 at {other['commits']} commits from {commits[5][:12]}" in done.stdout
+    assert ("Its parents failed otherwise (exit code 2)" in done.stdout) is (not mended)
+    subprocess.run(
+        ["git", "bisect", "replay", tmp_path / "out" / "bisect.log"],
+        cwd=tool.path,
+        check=True,
+        capture_output=True,
+    )
+    found = subprocess.run(
+        ["git", "bisect", "log"], cwd=tool.path, check=True, capture_output=True, text=True
+    ).stdout
+    assert f"# first bad commit: [{commits[named]}]" in found

@@ -47,6 +47,7 @@ class Concluding(OfRange):
                         _rate(known.log, "bad", self.enclosing.bad),
                     ),
                     "pins": known.answer(asked),
+                    "failures": tuple(sorted(self.range_search.failures or ())),
                 }
             )
         )

@@ -51,7 +51,7 @@ class TestingYardstick(OfCulprit):
             AskTarget(repository=named.repository, commit=commit, held=self.search.loaded.range.held)
             for commit in (moved.new_with_old, moved.old_with_new)
         ]
-        judgements = counterfactuals(known, questions, ordinal=self.search.ordinal)
+        judgements = counterfactuals(known, questions, self.search)
         if isinstance(judgements, Wait):
             return judgements
         seeks = self.search.loaded.range.seeks

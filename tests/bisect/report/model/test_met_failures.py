@@ -40,7 +40,7 @@ def test_the_onset_is_told_where_the_parent_passes(stored: StoredBisection) -> N
     assert found.may_have_begun_at == 0
     told = other_failure(found)
     assert told.startswith("compiler: stall (scheduler timeout, waiting in matmul) at 2 commits from ")
-    assert f", skipped; it came with {sha('c3')[:12]}: " in told
+    assert f", not counted as bad; it came with {sha('c3')[:12]}: " in told
     assert "## Other failures" in render_markdown(report)
 
 
@@ -52,7 +52,7 @@ def test_else_the_candidates_that_it_may_have_come_with_are_counted(stored: Stor
     assert found.onset is None
     assert found.may_have_begun_at == 3
     assert other_failure(found).endswith(
-        f"at {sha('c4')[:12]}, skipped; it came with one of 3 candidates up to {sha('c4')[:12]}"
+        f"at {sha('c4')[:12]}, not counted as bad; it came with one of 3 candidates up to {sha('c4')[:12]}"
     )
 
 

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from precision_bisect.bisect.engine.error_scale import ErrorScale, ErrorSize, error_size
+from precision_bisect.bisect.engine.failures.error_scale import ErrorScale, ErrorSize, error_size
 
 
 def run(value: float, measure: str = "relative_l2") -> dict[str, dict[str, float]]:

@@ -1,0 +1,1 @@
+"""How the failure that is searched for is told from others."""

@@ -1,0 +1,129 @@
+"""Two failures in one range: the commit is named that brought the failing end's."""
+
+import itertools
+import random
+from dataclasses import replace
+
+import pytest
+
+from precision_bisect.bisect.engine.failures.exit_codes import counting_only, failures_at, failures_of_end
+from precision_bisect.bisect.engine.log import ProbeLog
+from precision_bisect.bisect.engine.needs import Needs, Notice
+from precision_bisect.bisect.engine.probes import FinishedProbe
+from precision_bisect.store.vocabulary import BisectionOutcome, Judgement
+from tests.bisect.engine.planted import PlantedStack, drive, planted_task, question
+from tests.bisect.engine.simulated import SimulatedTask
+from tests.bisect.engine.stepping import B, G, about_stack, shown
+
+SIZE, END = 41, "exit code 1"
+
+
+def searched(codes: dict[int, str], *, jobs: int = 1, by_exit_code: bool = True) -> SimulatedTask:
+    """A line whose commits fail with these exit codes, the newest too, and pass elsewhere."""
+    stack = PlantedStack(
+        outcome=lambda line, lib: B if line in codes else G, pins=["lib-0"] * (1 + max(codes))
+    )
+    task = planted_task(stack, question(stack, by_exit_code=by_exit_code), jobs=jobs)
+    task.simulated.signature = lambda content: codes[int(content.split()[0])]
+
+    def keep(needs: Needs) -> None:
+        task.simulated.notices += [note.text for note in needs.notes if isinstance(note, Notice)]
+
+    task.simulated.on_needs = keep
+    return drive(task)
+
+
+def line(first: tuple[int, int], since: int, other: str = "exit code 2") -> dict[int, str]:
+    """Another failure in a stretch, the failing end's from `since` on where the other does not hide it."""
+    return {**dict.fromkeys(range(since, SIZE), END), **dict.fromkeys(range(*first), other)}
+
+
+@pytest.mark.parametrize("jobs", [1, 3])
+@pytest.mark.parametrize(("first", "since"), [((15, 22), 23), ((2, 20), 21), ((15, 22), 40), ((19, 21), 39)])
+def test_the_commit_is_named_that_brought_the_end_s_failure(
+    first: tuple[int, int], since: int, jobs: int
+) -> None:
+    task = searched(line(first, since), jobs=jobs)
+    assert task.culprit == str(since)
+    assert task.conclusion is not None
+    assert task.conclusion.failures == (END,)
+    assert task.conclusion.message == f"line {since} introduced it"
+    assert task.conclusion.earlier_failures == ()
+    (note,) = task.simulated.notices
+    other, _, rest = note.partition(" ")
+    assert int(other) in range(*first)
+    assert rest.startswith("fails with exit code 2, the failing end 40 with exit code 1: ")
+
+
+def test_where_one_turns_into_the_other_both_are_told() -> None:
+    """The parent is run again: one run may have met something else."""
+    task = searched(line((15, 28), 23))
+    assert task.culprit == "28"
+    assert task.conclusion is not None
+    assert task.conclusion.message == (
+        "line 28 introduced it: the first that fails with exit code 1; its parent fails with exit code 2, which may "
+        "have hidden it before"
+    )
+    assert task.simulated.started.count("27 lib-0") >= 2
+    assert [note.partition(" ")[0] for note in task.simulated.notices] == ["15"]
+
+
+def test_another_compiler_message_under_one_exit_code_is_no_second_failure() -> None:
+    task = searched({n: f"{END}: no type" if n < 23 else END for n in range(15, SIZE)})
+    assert task.culprit == "15"
+    assert not task.simulated.notices
+
+
+def test_signatures_of_a_stack_are_not_exit_codes() -> None:
+    assert searched(line((15, 22), 22), by_exit_code=False).culprit == "15"
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_failure_with_two_faces_is_one(seed: int) -> None:
+    """Each run ends with one code or the other: what looked like a second failure is not believed in for long."""
+    chance = random.Random(seed)
+    stack = PlantedStack(outcome=lambda line, lib: B if line >= 15 else G, pins=["lib-0"] * SIZE)
+    task = planted_task(stack, question(stack, by_exit_code=True))
+    task.simulated.signature = lambda content: f"exit code {chance.choice((1, 2))}"
+    drive(task)
+    assert task.culprit == "15"
+    assert task.conclusion is not None
+    assert task.conclusion.outcome is BisectionOutcome.CULPRIT
+
+
+@pytest.mark.parametrize("culprit", [8, 11])
+def test_a_pass_between_two_failures_contradicts_nothing(culprit: int) -> None:
+    """Taken for one failure, it would be one that comes and goes, which takes three times as many runs."""
+    task = searched(
+        {**dict.fromkeys(range(5, culprit - 1), "exit code 2"), **dict.fromkeys(range(culprit, 17), END)}
+    )
+    assert task.culprit == str(culprit)
+    assert len(task.simulated.started) <= 20
+
+
+def test_a_single_failure_takes_no_run_more() -> None:
+    for culprit in (1, 7, 23, 40):
+        codes = dict.fromkeys(range(culprit, SIZE), END)
+        alike, told = (searched(codes, by_exit_code=each).simulated.started for each in (False, True))
+        assert alike == told
+
+
+def test_a_stretch_that_the_search_does_not_meet_costs_nothing() -> None:
+    for first, length in itertools.product((3, 6, 12), (1, 2)):
+        task = searched(line((first, first + length), 30))
+        assert task.culprit == "30"
+
+
+def test_a_log_counts_what_fails_otherwise_as_it_is_told() -> None:
+    stack = PlantedStack(outcome=lambda line, lib: B, pins=["lib-0"] * 3)
+    log = shown(shown(about_stack(stack), "a", B, G), "b", B).log
+    codes = {"a": END, "b": "exit code 2: no type"}
+    log = ProbeLog(tuple(_coded(probe, codes[probe.content]) for probe in log.ended))
+    assert failures_at(log, "b") == {"exit code 2"}
+    assert failures_of_end(log, "a") == {END}
+    counted = counting_only(log, frozenset({END}), others=Judgement.SKIP)
+    assert [probe.judgement for probe in counted.ended] == [B, G, Judgement.SKIP]
+
+
+def _coded(probe: FinishedProbe, signature: str) -> FinishedProbe:
+    return replace(probe, signature=signature)
