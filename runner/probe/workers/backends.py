@@ -14,6 +14,10 @@ from .worker import belong_to
 Backend = Literal["loky", "dask", "ray"]
 
 _MODULES = {"dask": "distributed", "ray": "ray"}
+_STARTS = {
+    "dask": "dask scheduler, dask worker tcp://HOST:8786 on each machine, DASK_SCHEDULER_ADDRESS=tcp://HOST:8786",
+    "ray": "ray start --head, ray start --address=HEAD:6379 on each machine, RAY_ADDRESS=HEAD:6379",
+}
 _ADDRESSES = {"dask": "DASK_SCHEDULER_ADDRESS", "ray": "RAY_ADDRESS"}
 
 
@@ -32,7 +36,8 @@ def check_backend(backend: Backend) -> None:
         )
     if not os.environ.get(_ADDRESSES[backend]):
         raise UsageError(
-            f"--backend {backend}: expected the address of a running cluster in ${_ADDRESSES[backend]}, found none"
+            f"--backend {backend}: expected the address of a running cluster in ${_ADDRESSES[backend]}, found none; "
+            f"start one and set it: {_STARTS[backend]}"
         )
 
 
