@@ -4,7 +4,7 @@ The engine chooses a worker that has the resources, runs a task again whose work
 hosts say to each other. The driver connects to it and is never connected to.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
@@ -72,8 +72,12 @@ class Engine(Protocol):
         task of the same key that is there already is taken up."""
         ...
 
+    def left(self, prefix: str) -> Collection[str]:
+        """The keys of tasks that are there and begin so, whichever driver started them."""
+        ...
+
     def stop(self, key: str) -> None:
-        """Stop a task, wherever it is. Nothing more is told of it."""
+        """Stop a task, wherever it is and whoever started it. Nothing more is told of it."""
         ...
 
     def release(self, key: str) -> None:

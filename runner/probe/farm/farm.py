@@ -111,6 +111,10 @@ class Farm:
         self._sending: set[str] = set()
         self._workers: dict[str, str] = {}
         """The worker that makes the probes of a place, as the engine calls it."""
+        self._bisections: set[str] = set()
+        """What the names of their probes begin with."""
+        self._taken_up: list[str] = []
+        """Those of which a driver that died may have left probes that nobody wants."""
         self._stored: list[str] = []
         """Keys of results that have been handed on."""
 
@@ -145,7 +149,11 @@ class Farm:
     def begin(self, request: ProbeRequest) -> int:
         """Have a probe made; the result is the number by which events name it. Raises `UserError`."""
         parcel = self._parcels.parcel(request)
-        name = _name_of(request, self._stack)
+        bisection = _bisection_of(request)
+        if bisection not in self._bisections:
+            self._bisections.add(bisection)
+            self._taken_up.append(bisection)
+        name = f"{bisection}-{_name_of(request, self._stack)}"
         probe = _Probe(next(self._numbers), parcel, self._new_key(name), self._build_of(request))
         self._probes[probe.key] = probe
         if self._may_begin(probe):
@@ -196,6 +204,7 @@ class Farm:
 
     def _next_event(self, timeout: float | None) -> Activity | Done | MadeAgain | Waits | None:
         self._release_stored()
+        self._stop_unwanted()
         try:
             message = self._inbox.get(timeout=_QUIET if timeout is None else min(timeout, _QUIET))
         except queue.Empty:
@@ -206,6 +215,14 @@ class Farm:
         if isinstance(message, _Arrived) and isinstance(message.result, ArrivedProbe):
             message.result.discard()
         return None
+
+    def _stop_unwanted(self) -> None:
+        """Stop what a driver that died has left of a bisection, unless it is among what is begun first now: it would
+        keep its place for long."""
+        while self._taken_up:
+            left = self._engine.left(self._taken_up.pop())
+            for key in {*left} - self._probes.keys():
+                self._farewells.submit(self._engine.stop, key)
 
     def _waits(self) -> Waits | None:
         """That no worker is there: once, and then once a minute."""
@@ -350,11 +367,15 @@ def _lost_at(where: str) -> str:
     return f"its worker at {where} was lost" if where else "its worker was lost"
 
 
+def _bisection_of(request: ProbeRequest) -> str:
+    """What names the bisection of a probe."""
+    return "probe-" + _digest({"driver": platform.node(), "folder": str(request.directory.parent)})
+
+
 def _name_of(request: ProbeRequest, stack: Stack) -> str:
-    """What names a probe, but for the time that it gets, which depends on the probes before it."""
-    return "probe-" + _digest(
+    """What names a probe of a bisection, but for the time that it gets, which depends on the probes before it."""
+    return _digest(
         {
-            "driver": platform.node(),
             "directory": str(request.directory),
             "stack": stack.model_dump(mode="json"),
             "revisions": dict(request.revisions),

@@ -12,7 +12,7 @@ import os
 import platform
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
@@ -141,6 +141,12 @@ class DaskEngine:
                     f'one where the board is: dask worker ... --resources "{name}=1"'
                 )
             self._checked.add(name)
+
+    def left(self, prefix: str) -> Collection[str]:
+        """The keys of tasks that are there and begin so; none where the scheduler is away, and has forgotten them."""
+        with contextlib.suppress(*self._away):
+            return [key for key in self._client.list_datasets() if key.startswith(prefix)]
+        return []
 
     def stop(self, key: str) -> None:
         """Stop a task, wherever it is. Where the scheduler is gone, there is none."""

@@ -14,8 +14,9 @@ import socket
 import threading
 import time
 import traceback
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 from urllib.parse import urlsplit
 
@@ -89,6 +90,8 @@ class RayEngine:
         self._tell = tell
         self._actors: dict[str, Any] = {}
         """Those of the probes that are wanted, by key."""
+        self._found: dict[str, Any] = {}
+        """Those of drivers before this one."""
         self._questions: dict[Any, _Question] = {}
         """By the reference of the answer."""
         self._elsewhere: dict[str, _Elsewhere] = {}
@@ -310,9 +313,19 @@ class RayEngine:
             if not self._is_possible(elsewhere) and self._elsewhere.pop(key, None) is not None:
                 self._tell(Ended(key, "", None))
 
+    def left(self, prefix: str) -> Collection[str]:
+        """The keys of probes that are there and begin so. Raises `LostEngineError`."""
+        with self._inside():
+            names: list[str] = self._patiently(importlib.import_module("ray.util").list_named_actors)
+            for name in names:
+                if name.startswith(prefix) and name not in self._actors:
+                    with contextlib.suppress(ValueError):  # it has just ended
+                        self._found[name] = self._patiently(partial(self._ray.get_actor, name))
+        return [name for name in names if name.startswith(prefix)]
+
     def stop(self, key: str) -> None:
         """Stop a probe, wherever it is."""
-        self._end(key, patience=_FAREWELL if key in self._places else 0)
+        self._end(key, patience=_FAREWELL if key in self._places or key in self._found else 0)
 
     def release(self, key: str) -> None:
         """Let another probe have the place."""
@@ -321,7 +334,7 @@ class RayEngine:
     def _end(self, key: str, *, patience: float) -> None:
         self._elsewhere.pop(key, None)
         self._places.pop(key, None)
-        actor = self._actors.pop(key, None)
+        actor = self._actors.pop(key, self._found.pop(key, None))
         with contextlib.suppress(LostPlaceError, LostEngineError, self._ray.exceptions.RayError):
             if actor is not None:
                 with self._inside():

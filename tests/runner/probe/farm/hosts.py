@@ -88,6 +88,9 @@ class Hosts:
         os.write(self.stops[key], b".")
         self.tell(Ended(key, place, None))
 
+    def left(self, prefix: str) -> list[str]:
+        return [key for key in self.stops if key.startswith(prefix) and key not in self.stopped]
+
     def stop(self, key: str) -> None:
         self.stopped.add(key)
         with contextlib.suppress(OSError, KeyError):  # it has ended, or never began

@@ -69,6 +69,7 @@ def test_a_task_tells_what_it_does_and_is_found_by_the_driver_that_comes_after(
     first.until(lambda told: isinstance(told, Says) and told.text == "running")
     first.engine.close()
     second = open_driver(address, small)
+    assert (second.engine.left("ke"), second.engine.left("another")) == (["key"], [])
     second.start(small, "key")
     ended = second.until(lambda told: isinstance(told, Ended))
     assert isinstance(ended, Ended)

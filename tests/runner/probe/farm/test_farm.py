@@ -228,6 +228,22 @@ def test_a_stopped_probe_is_not_heard_of_and_leaves_its_host_free(
     assert [*results(workers)[0]] == [second]
 
 
+def test_what_a_driver_that_died_has_left_and_the_next_one_does_not_want_is_stopped(
+    small: SmallStack, farm: Callable[[], Farm], hosts: Hosts
+) -> None:
+    small.case = {"command": ["sleep", "600"]}
+    farm().begin(small.request(directory=small.folder / "probes" / "1"))
+    farm().begin(small.request(directory=small.folder / "of another bisection" / "1"))
+    (left, _), (others, _) = hosts.started
+    small.case = {"command": ["echo", "RIGHT"]}
+    following = farm()
+    number = following.begin(small.request(directory=small.folder / "probes" / "2"))
+    found, _ = results(following)
+    assert found[number].judgement is Judgement.GOOD
+    assert left in hosts.stopped
+    assert others not in hosts.stopped
+
+
 def test_probes_that_were_cancelled_last_are_stopped_all_the_same(
     small: SmallStack, hosts: Hosts, monkeypatch: pytest.MonkeyPatch
 ) -> None:

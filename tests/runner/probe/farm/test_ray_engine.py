@@ -83,6 +83,7 @@ def test_a_probe_tells_what_it_does_and_is_found_by_the_driver_that_comes_after(
     first.until(lambda told: isinstance(told, Says) and told.text == "running")
     first.engine.close()
     second = open_driver()
+    assert (second.engine.left("ke"), second.engine.left("another")) == (["key"], [])
     second.start(small, "key")
     ended = second.until(lambda told: isinstance(told, Ended))
     assert isinstance(ended, Ended)
@@ -97,14 +98,19 @@ def test_a_probe_tells_what_it_does_and_is_found_by_the_driver_that_comes_after(
     second.engine.release("key")
 
 
+@pytest.mark.parametrize("by_another", [False, True], ids=["by its driver", "by the next one"])
 def test_a_stopped_probe_ends_and_is_not_heard_of(
-    open_driver: Callable[[], EngineDriver], small: SmallStack
+    by_another: bool, open_driver: Callable[[], EngineDriver], small: SmallStack
 ) -> None:
     small.case = {"command": ["sleep", "600"]}
     driver = open_driver()
     driver.start(small, "first")
     driver.deliver(small)
     driver.until(lambda told: isinstance(told, Says) and told.text == "running")
+    if by_another:
+        driver.engine.close()
+        driver = open_driver()
+        assert driver.engine.left("first") == ["first"]
     driver.engine.stop("first")
     small.case = {"command": ["echo", "RIGHT"]}
     # There is one processor: the second begins when the first has ended.
