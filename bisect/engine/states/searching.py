@@ -8,7 +8,7 @@ import numpy as np
 from typing_extensions import override
 
 from ....store.vocabulary import Phase
-from ...search.choose.decision import Undecided
+from ...search.choose.decision import EnvironmentMoved, Undecided
 from ...search.choose.planner import Found, OnlySkipped
 from ...search.choose.rounds import Answer, Round, next_round
 from ...search.evidence.posterior import Posterior
@@ -32,6 +32,7 @@ from ..range_search import RangeSearch
 from .answer.concluding import Concluding, without_culprit
 from .answer.enclosing import Enclosing
 from .answer.naming import ConfirmedCulprit, named_commit
+from .answer.turned_end import is_turned_for_good
 from .answer.wall import trial_of_mending, wall_between
 from .judging import one_probe
 from .parents import CheckingParents
@@ -162,6 +163,8 @@ class Searching(OfRange):
 
     def _decide(self, posterior: Posterior, known: Known, around: Circumstances) -> Round | Answer:
         search = self.range_search
+        if is_turned_for_good(search.loaded, search.log(known), workers=around.workers):
+            return EnvironmentMoved()
         return next_round(
             posterior,
             in_flight=search.in_flight(known),

@@ -24,6 +24,7 @@ from ...probes import Target
 from ..state import Advance, Finish, OfRange, load_all
 from .enclosing import Enclosing
 from .naming import named_commit
+from .turned_end import told_of_turned_end
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,7 @@ def without_culprit(
     suspected = {each.commit for each in named}
     return Conclusion(
         outcome=outcome,
-        message=message,
+        message=told_of_turned_end(loaded, log) + message,
         suspects=named,
         earlier_failures=tuple(each for each in earlier_failures if each not in suspected),
     )

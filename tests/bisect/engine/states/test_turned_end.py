@@ -1,0 +1,69 @@
+"""The good end passed at first and has failed ever since: something besides the commits changed."""
+
+import itertools
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from precision_bisect.bisect.engine.log import ProbeLog
+from precision_bisect.bisect.engine.states.answer.turned_end import is_turned_for_good, told_of_turned_end
+from precision_bisect.bisect.search.graph.graph import CommitGraph
+from precision_bisect.store.vocabulary import BisectionOutcome, Judgement
+from tests.bisect.engine.planted import PlantedStack, bisect, broken_line
+from tests.bisect.engine.simulated import loaded_range
+from tests.bisect.engine.stepping import B, G, S, about_stack, shown
+
+LOADED = loaded_range(["1", "2"], CommitGraph([[], [0]]), "0")
+
+
+def log(*at_good: Judgement, then: Sequence[Judgement] = (), places: Sequence[str] = ("slot",)) -> ProbeLog:
+    """Runs of the good end, then of a commit."""
+    stack = broken_line(3, 1)
+    known = shown(shown(about_stack(stack), "0", *at_good), "1", *then)
+    around = itertools.cycle(places)
+    return ProbeLog(tuple(replace(probe, place=next(around)) for probe in known.log.ended))
+
+
+def test_a_search_ends_once_it_is_clear_and_begins_its_answer_with_it() -> None:
+    first = itertools.chain([G], itertools.repeat(B))
+    task = bisect(PlantedStack(outcome=lambda line, lib: next(first), pins=["lib-0"] * 40))
+    assert task.conclusion is not None
+    assert task.conclusion.outcome is BisectionOutcome.NO_CULPRIT
+    assert not task.conclusion.suspects
+    assert re.match(
+        r"the good end 0 passed in run 1 and failed in all 12 runs since: something besides the commits changed; "
+        "the environment moved while it was searched",
+        task.conclusion.message,
+    )
+    assert len(task.simulated.started) <= 45
+
+
+@pytest.mark.parametrize(
+    "judgements",
+    [[G, *[B] * 11], [B, G, *[B] * 12], [G, *[B] * 6, G, *[B] * 12], [B] * 13],
+    ids=["too few", "failed before", "passed between", "never passed"],
+)
+def test_a_failure_that_comes_and_goes_is_no_move(judgements: list[Judgement]) -> None:
+    assert told_of_turned_end(LOADED, log(*judgements)) == ""
+    assert not is_turned_for_good(LOADED, log(*judgements), workers=1)
+
+
+def test_what_could_not_be_judged_is_passed_over() -> None:
+    turned = log(G, G, S, *[B] * 12)
+    assert told_of_turned_end(LOADED, turned).startswith(
+        "the good end 0 passed in run 1, 2 and failed in all 12 runs"
+    )
+    assert is_turned_for_good(LOADED, turned, workers=1)
+
+
+def test_where_anything_passed_since_the_search_goes_on() -> None:
+    turned = log(G, *[B] * 12, then=[B, G])
+    assert told_of_turned_end(LOADED, turned)
+    assert not is_turned_for_good(LOADED, turned, workers=1)
+
+
+@pytest.mark.parametrize(("places", "ends"), [(["a"], False), (["a", "b"], True)])
+def test_one_of_several_places_may_be_broken(places: list[str], ends: bool) -> None:
+    assert is_turned_for_good(LOADED, log(G, *[B] * 12, places=places), workers=2) is ends
