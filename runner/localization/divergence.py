@@ -107,7 +107,8 @@ class Divergence(Document):
     race: Race | None = None
     """Null where nothing points to one, or the harness does not tell what a run put out."""
     tried: tuple[OrderTrial, ...] = ()
-    """Runs under each schedule of the stack file, of a build that passes as it is."""
+    """Runs of a build that passes as it is: under each schedule of the stack file, and further ones as it is, until one
+    fails, where tasks do not wait for each other that do in the reference."""
     in_turns: OrderTrial | None = None
     """Runs in the order in which it fails, in turns with the good build; null where it passes or puts nothing out, and
     in documents that do not tell."""

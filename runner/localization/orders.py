@@ -47,6 +47,12 @@ class OrderTrial(DocumentPart):
         return self.reference_runs > 0 and self.reference_fails is not False
 
     @property
+    def least_rate_shown(self) -> float:
+        """The least share of runs that fail which would have shown in as many as these, with 99 %: r of
+        (1 - r)^runs = 0.01."""
+        return 1 - 0.01 ** (1 / self.runs)
+
+    @property
     def passed(self) -> int:
         """Runs that put out what the reference does."""
         return self.runs - self.failed - self.stopped

@@ -18,7 +18,7 @@ from .rates import passes_that_tell
 class FailingRun:
     """`outputs` are None where no harness tells them. `unordered` says that tasks do not wait for each other, which do
     in the reference; `schedule` is the one of the stack file under which it fails for that, None: as it is. `tried`
-    are runs under each schedule, of a build that passes as it is."""
+    are runs of a build that passes as it is: under each schedule, then more as it is where `unordered`."""
 
     build: RecordedBuild
     judge: OutputJudge
@@ -54,18 +54,26 @@ def failing_run(
     build: RecordedBuild, expected: ExpectedValues, judge: OutputJudge, *, asks_good: bool
 ) -> Steps[FailingRun]:
     """The recorded run. Where tasks do not wait for each other, where it passes, or where the failure comes and goes,
-    one under a schedule that lets it fail. `asks_good` has the good build, where its recorded run is right, run as
-    often as it takes to tell that it does not fail in that order."""
+    one under a schedule that lets it fail; where none does and tasks do not wait, a further one that fails as it is.
+    `asks_good` has the good build, where its recorded run is right, run as often as it takes to tell that it does not
+    fail in that order."""
     unordered = any(
         expected.orders(edge.before.ordinal, edge.after.ordinal) is not False for edge in build.missing_edges
     )
     orders = OrderTrials.of(build, judge.expected, judge.tolerance)
     schedule: str | None = None
+    outputs = build.outputs
     tried: tuple[OrderTrial, ...] = ()
     in_turns: OrderTrial | None = None
     if orders is not None and build.outputs is not None and not judge.failure(build.outputs):
         tried = yield from orders.try_schedules(expected.good)
         schedule = next((trial.schedule for trial in tried if _fails_alone(trial, expected.good)), None)
+        if schedule is None and unordered:
+            again, wrong = yield from orders.repeat()
+            tried = (*tried, again)
+            outputs = wrong or outputs
+            if wrong is not None and expected.good is not None and asks_good:
+                in_turns = yield from orders.beside(expected.good, again)
     elif orders is not None:
         good = expected.good if asks_good and _passes(expected.good, judge) else None
         in_turns = yield from _order_that_fails(orders, good, unordered=unordered)
@@ -75,7 +83,7 @@ def failing_run(
     return FailingRun(
         build=build,
         judge=judge,
-        outputs=provoked or build.outputs,
+        outputs=provoked or outputs,
         orders=orders,
         unordered=unordered,
         schedule=schedule,

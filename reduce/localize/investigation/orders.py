@@ -12,7 +12,7 @@ from ....runner.localization.orders import AS_IT_IS, OrderConfirmation, OrderTri
 from ...replay.comparison import differs
 from ...replay.recorded_build import RecordedBuild
 from ..experiments.experiment import RunInOrder, Steps, Tell
-from .rates import failing_is_next, told_apart
+from .rates import RATE_THAT_SHOWS, failing_is_next, passes_that_show, told_apart
 
 UNDER_LOAD = "under load"
 _REPEATS = 3
@@ -68,7 +68,7 @@ class OrderTrials:
                 found = wrong.pop(0)
                 if good is None:
                     return found
-                found = yield from self._beside(good, found)
+                found = yield from self.beside(good, found)
                 if found.reference_fails is False:
                     return found
         return None
@@ -87,11 +87,23 @@ class OrderTrials:
             trial = yield from self._once(name)
             settled = any(earlier.reference_fails is False for earlier in trials)
             if trial.failed and good is not None and not settled:
-                trial = yield from self._beside(good, trial)
+                trial = yield from self.beside(good, trial)
             trials.append(trial)
         return tuple(trials)
 
-    def _beside(self, good: RecordedBuild, trial: OrderTrial) -> Steps[OrderTrial]:
+    def repeat(self) -> Steps[tuple[OrderTrial, TensorFolder | None]]:
+        """Runs as it is of a build that passes though tasks do not wait for each other, until one fails or so many
+        passed that a failure of `RATE_THAT_SHOWS` would have shown; what the one that fails puts out. No schedule that
+        holds the order fast shows tasks that run at once."""
+        yield from Tell("tasks do not wait for each other: running the failing build again as it is")
+        trial = OrderTrial(schedule=AS_IT_IS, variables={}, runs=0, failed=0, stopped=0)
+        outputs: tuple[TensorFolder | None, ...] = (None,)
+        while trial.passed == trial.runs < passes_that_show(RATE_THAT_SHOWS):
+            outputs = yield from self._run(AS_IT_IS, 1)
+            trial = _sum(trial, self._judged(AS_IT_IS, outputs))
+        return trial, outputs[0] if trial.failed else None
+
+    def beside(self, good: RecordedBuild, trial: OrderTrial) -> Steps[OrderTrial]:
         """A trial of an order that was chosen because the failing build is wrong in it, and fresh runs of both."""
         fresh = yield from self._in_turns(good, trial.model_copy(update=_NO_RUNS))
         return _sum(trial, fresh)
@@ -162,17 +174,25 @@ class OrderTrials:
         return self._first[name]
 
     def _trial(self, name: str, runs: int) -> Steps[OrderTrial]:
-        schedule = _schedule_of(name)
-        outputs = yield from RunInOrder(
-            build=self.failing, schedule=schedule, runs=runs, under_load=name == UNDER_LOAD
+        return self._judged(name, (yield from self._run(name, runs)))
+
+    def _run(self, name: str, runs: int) -> Steps[tuple[TensorFolder | None, ...]]:
+        """What runs of the failing build put out."""
+        return (
+            yield from RunInOrder(
+                build=self.failing, schedule=_schedule_of(name), runs=runs, under_load=name == UNDER_LOAD
+            )
         )
+
+    def _judged(self, name: str, outputs: tuple[TensorFolder | None, ...]) -> OrderTrial:
+        schedule = _schedule_of(name)
         if schedule is not None and outputs and outputs[0] is not None:
             self._outputs.setdefault(schedule, outputs[0])
         outcomes = [None if each is None else self._fails(each) for each in outputs]
         return OrderTrial(
             schedule=name,
             variables=self.schedules[schedule] if schedule else {},
-            runs=runs,
+            runs=len(outputs),
             failed=outcomes.count(True),
             stopped=outcomes.count(None),
         )

@@ -7,6 +7,8 @@ import math
 
 NOT_BY_CHANCE = 0.01
 """What a build that fails as often as the failing one may have for a chance to pass in all of its runs."""
+RATE_THAT_SHOWS = 0.25
+"""The least rate of a failure that a build which passes is run for, where its tasks do not wait for each other."""
 _ALWAYS = 3
 """Runs of a build that failed in each of them after which a run of the other one tells as much."""
 
@@ -52,3 +54,13 @@ def told_apart(*, failed: int, runs: int, passes: int) -> bool:
     (False, True)
     """
     return chance_of_silence(failed=failed, runs=runs, passes=passes) <= NOT_BY_CHANCE
+
+
+def passes_that_show(rate: float) -> int:
+    """How often a build has to pass so that a failure in this share of its runs would hardly have stayed hidden: the
+    least n for which (1 - rate)^n is at most `NOT_BY_CHANCE`.
+
+    >>> passes_that_show(0.25), passes_that_show(0.5)
+    (17, 7)
+    """
+    return math.ceil(math.log(NOT_BY_CHANCE) / math.log1p(-rate))

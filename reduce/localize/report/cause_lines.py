@@ -68,9 +68,17 @@ def _print_tried(tried: Sequence[OrderTrial], line: SummaryLines) -> None:
     """In which other orders of its tasks a build passes."""
     if not tried:
         line("in the order in which its tasks ran: the stack file names no schedules to try others", "dim")
-    if right := [trial.schedule for trial in tried if trial.passed and not trial.failed]:
+    in_order = [trial for trial in tried if trial.schedule != AS_IT_IS]
+    if right := [trial.schedule for trial in in_order if trial.passed and not trial.failed]:
         line(f"so are they under schedule {', '.join(right)}", "dim")
     for trial in tried:
+        if trial.schedule == AS_IT_IS and trial.passed == trial.runs:
+            line(
+                f"and in {plural(trial.runs, 'further run')} as it is, for tasks do not wait for each other: a failure "
+                f"in {trial.least_rate_shown:.0%} of its runs would have shown with 99%",
+                "dim",
+            )
+    for trial in in_order:
         if trial.failed:
             line(f"under schedule {trial.schedule} they are not{_beside_the_good_build(trial)}", "yellow")
         if trial.stopped:

@@ -8,13 +8,18 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
 import torch
 
 from precision_bisect.reduce.localize import executor
+from precision_bisect.reduce.localize.causes.failure import OutputJudge
+from precision_bisect.reduce.localize.investigation.failing_run import FailingRun, failing_run
 from precision_bisect.reduce.localize.investigation.orders import REPEATS_TO_CONFIRM, UNDER_LOAD, OrderTrials
+from precision_bisect.reduce.localize.investigation.rates import RATE_THAT_SHOWS, passes_that_show
+from precision_bisect.reduce.localize.references.reference import ExpectedValues
 from precision_bisect.reduce.replay.recorded_build import RecordedBuild
 from precision_bisect.reduce.replay.replay import ReplayError
 from precision_bisect.runner.build_output.golden_data import TensorFolder
@@ -233,3 +238,48 @@ def test_a_failure_that_is_rare_as_it_is_cannot_be_told_from_the_good_build(tmp_
     trial = found.as_it_is(FakeBuild(tmp_path, lambda _order: False))
     assert trial.reference_fails is None
     assert trial.may_be_of_both
+
+
+def unordered_run(build: FakeBuild, folder: Path, good: FakeBuild | None, *, waits: bool) -> FailingRun:
+    """What is looked into of a build that passed when it was recorded; in the reference its tasks wait."""
+    stack = SimpleNamespace(schedules={name: SimpleNamespace(variables={}) for name in ORDERS})
+    task = SimpleNamespace(ordinal=0)
+    recorded = SimpleNamespace(
+        outputs=saved(folder, 1.0),
+        missing_edges=() if waits else (SimpleNamespace(before=task, after=task),),
+        replayer=SimpleNamespace(toolchain=SimpleNamespace(stack=stack)),
+        restore=build.restore,
+        run=build.run,
+    )
+    expected = SimpleNamespace(good=good, orders=lambda _before, _after: True)
+    judge = OutputJudge(expected=saved(folder, 1.0), tolerance=Tolerance(), told=True)
+    steps = failing_run(
+        cast("RecordedBuild", recorded), cast("ExpectedValues", expected), judge, asks_good=True
+    )
+    return executor_in(folder).execute(steps)
+
+
+def test_a_build_that_passes_though_tasks_do_not_wait_is_run_until_it_fails(tmp_path: Path) -> None:
+    """The fifth run as it is fails, and all behind it; in an order that is held fast none does."""
+    build = FakeBuild(tmp_path, lambda order: order is None and build.runs[None] >= 5)
+    good = FakeBuild(tmp_path, lambda _order: False)
+    run = unordered_run(build, tmp_path, good, waits=False)
+    assert run.outputs is not None
+    assert run.judge.failure(run.outputs)
+    assert [(trial.schedule, trial.runs, trial.failed) for trial in run.tried][-1] == ("as it is", 5, 1)
+    assert run.in_turns is not None
+    assert (run.in_turns.reference_fails, run.in_turns.reference_runs) == (False, good.runs[None])
+    assert (run.in_turns.runs, run.in_turns.failed) == (build.runs[None], build.runs[None] - 4)
+    assert not run.hides_a_failure
+
+
+@pytest.mark.parametrize(("waits", "runs"), [(False, passes_that_show(RATE_THAT_SHOWS)), (True, 0)])
+def test_a_build_that_never_fails_is_run_as_often_as_a_failure_would_take_to_show(
+    tmp_path: Path, waits: bool, runs: int
+) -> None:
+    build = FakeBuild(tmp_path, lambda _order: False)
+    run = unordered_run(build, tmp_path, None, waits=waits)
+    assert run.outputs is not None
+    assert not run.judge.failure(run.outputs)
+    assert build.runs[None] == runs
+    assert run.in_turns is None
