@@ -1,15 +1,23 @@
 """The text of an issue about what a bisection found: for the one who wrote the change, without this tool's terms."""
 
 import shlex
+from collections.abc import Iterable
+from pathlib import Path
 
 from sqlalchemy.orm import Session
 
+from ...runner.stack.templates import unfilled
 from ...store.vocabulary import Seeks
 from ..plan.predicate import NOTHING_TO_RUN
 from ..plan.request import BisectRequest
 from .markdown import render
 from .model.build import report_of_rows
 from .model.rows import load_rows
+
+_SYSTEM = ("/usr", "/bin", "/opt", "/dev")
+"""Where programs lie that others have too."""
+_MOST_BYTES = 4000
+"""Of a script that is shown whole."""
 
 
 def issue_text(session: Session, name: str) -> str:
@@ -18,7 +26,38 @@ def issue_text(session: Session, name: str) -> str:
     Raises `UserError` where there is no such bisection.
     """
     rows = load_rows(session, name)
-    return render("issue.md.j2", report_of_rows(rows), search=search_command(rows.request))
+    report, files = report_of_rows(rows), _own_files(rows.request)
+    return render(
+        "issue.md.j2",
+        report,
+        title=_with_files_in(report.case, files, ""),
+        search=_with_files_in(search_command(rows.request), files, "../"),
+        scripts={file.name: _lines_of(file) for file in files},
+    )
+
+
+def _own_files(request: BisectRequest) -> list[Path]:
+    """The files of a command that are the asker's own, and nobody else has: those it names in full."""
+    if request.case is not None or request.runtime_dir is not None:
+        return []
+    words = (Path(unfilled(word)) for word in request.stack.case.command)
+    return [word for word in words if word.is_absolute() and not any(map(word.is_relative_to, _SYSTEM))]
+
+
+def _with_files_in(text: str, files: Iterable[Path], folder: str) -> str:
+    """A text in which such files lie in a folder that others have too."""
+    for file in files:
+        text = text.replace(str(file), f"{folder}{file.name}")
+    return text
+
+
+def _lines_of(file: Path) -> list[str]:
+    """What a script holds; nothing of one that is long, gone or no text."""
+    try:
+        lines = file.read_text("utf-8").splitlines() if file.stat().st_size <= _MOST_BYTES else []
+    except (OSError, UnicodeDecodeError):
+        return []
+    return lines
 
 
 def search_command(request: BisectRequest) -> str:

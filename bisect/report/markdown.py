@@ -1,7 +1,7 @@
 """The report as Markdown, for people and for issues. Whatever others wrote is shown as text, and nothing else."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import resources
 
 from jinja2 import Environment, StrictUndefined
@@ -37,8 +37,9 @@ def render_markdown(report: Report) -> str:
     return render("report.md.j2", report)
 
 
-def render(template: str, report: Report, **values: str) -> str:
-    """A text about a report by a template of this room; `values` are lines of ours or of others."""
+def render(template: str, report: Report, **values: str | Mapping[str, Sequence[str]]) -> str:
+    """A text about a report by a template of this room; `values` are lines of ours or of others,
+    or such by name."""
     environment = Environment(
         finalize=_finalize,
         undefined=StrictUndefined,

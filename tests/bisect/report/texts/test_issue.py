@@ -1,11 +1,16 @@
 """The text of an issue, of every kind of bisection, and the command that repeats a search."""
 
 import shlex
+from pathlib import Path
 
 import pytest
+from sqlalchemy import select
 
 from precision_bisect.bisect.commands.history import print_issue
 from precision_bisect.bisect.report.issue import issue_text, search_command
+from precision_bisect.runner.stack.parts import Case
+from precision_bisect.store.documents.document import write_document
+from precision_bisect.store.tables.bisections import BisectionRow
 from precision_bisect.store.vocabulary import Seeks
 from tests.bisect.report.stored_bisection import StoredBisection, sha
 
@@ -59,3 +64,28 @@ def test_a_search_that_a_person_judges_is_repeated_with_one(culprit: StoredBisec
     )
     assert shlex.split(search_command(alone))[-1] == "--interactive"
     assert alone.case_text == "what a person runs"
+
+
+def test_a_script_of_one_s_own_is_shown_and_no_folder_of_one_s_own(
+    culprit: StoredBisection, tmp_path: Path
+) -> None:
+    """Short ones whole; of a long one, and one that is gone, that it is to be put there."""
+    short, long, gone = tmp_path / "check.sh", tmp_path / "long.sh", tmp_path / "gone.sh"
+    short.write_text("test -f broken && exit 1\nexit 0\n")
+    long.write_text("true\n" * 2000)
+    command = ("/bin/sh", str(short), str(long), str(gone))
+    case = Case(repository="compiler", command=command, cwd="{compiler}", harness=False)
+    stack = culprit.request.stack.model_copy(update={"case": case})
+    request = culprit.request.model_copy(update={"stack": stack, "case": None})
+    with culprit.sessions.begin() as session:
+        row = session.scalars(select(BisectionRow)).one()
+        row.request = write_document(request)
+    with culprit.sessions() as session:
+        text = issue_text(session, culprit.name)
+    assert text.startswith("# /bin/sh check.sh long.sh gone.sh fails on ")
+    assert "-- /bin/sh ../check.sh ../long.sh ../gone.sh\n" in text
+    assert "check.sh is:\n\n```text\ntest -f broken && exit 1\nexit 0\n```\n" in text
+    for name in ("long.sh", "gone.sh"):
+        assert f"{name} is the asker's own, and to be put here." in text
+    assert "sh is:" not in text.replace("check.sh is:", "")
+    assert "\n\n\n\n" not in text
