@@ -19,7 +19,7 @@ from .progress import StartedProbe
 
 STYLES: Mapping[Judgement, str] = {Judgement.GOOD: "green", Judgement.BAD: "red", Judgement.SKIP: "yellow"}
 
-CANCELLED = "stopped: its result has become worthless"
+CANCELLED = "stopped: its result is not waited for any more"
 
 
 @dataclass(frozen=True, kw_only=True)

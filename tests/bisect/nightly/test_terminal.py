@@ -188,7 +188,7 @@ def test_a_name_is_written_again_whenever_another_bisection_has_spoken() -> None
         "  note: [bold]mind[/bold]",
         "second",
         "  run 7   search    tool 0123456789ab",
-        "          stopped: its result has become worthless",
+        "          stopped: its result is not waited for any more",
         "first",
         "  1 commit left, about 1 step",
     ]

@@ -51,7 +51,7 @@ def test_a_run_that_has_lost_its_value_is_stopped(make: Callable[..., SlowLine])
     states = [(line.shas.index(probe.commit), probe.state) for probe in line.check()]
     cancelled = [number for number, state in states if state is ProbeState.CANCELLED]
     assert [number for number in cancelled if 30 <= number < 60]
-    assert "stopped: its result has become worthless" in done.stderr
+    assert "stopped: its result is not waited for any more" in done.stderr
 
 
 @pytest.mark.long

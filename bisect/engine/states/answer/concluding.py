@@ -138,9 +138,13 @@ def budget_spent(loaded: LoadedRange, posterior: Posterior, *, confidence: float
     reached = np.cumsum(chances[order]) >= confidence
     credible = order[: int(np.argmax(reached)) + 1] if reached.any() else order
     suspects = tuple(named_commit(loaded, int(node), float(chances[node])) for node in credible)
-    left = "is left" if len(suspects) == 1 else "are left"
+    certain = posterior.certain
+    left = len(suspects) if certain is None else int(certain.suspects.sum())
+    message = f"{plural(left, 'commit')} of {loaded.range.repository} {'is' if left == 1 else 'are'} left"
+    if left < len(suspects):
+        message += f" if no run was by chance, {len(suspects)} hold the change with {confidence:.0%}"
     return Conclusion(
         outcome=BisectionOutcome.BUDGET,
-        message=f"{plural(len(suspects), 'commit')} of {loaded.range.repository} {left}: {why}",
+        message=f"{message}: {why}",
         suspects=suspects,
     )

@@ -276,3 +276,22 @@ def test_where_all_between_the_ends_are_skips_the_suspects_are_concluded() -> No
     assert isinstance(advance, Move)
     assert isinstance(advance.state, Concluding)
     assert {suspect.commit for suspect in advance.state.inner.suspects} == {"1", "2", "3"}
+
+
+def test_a_spent_budget_leaves_as_many_commits_as_the_search_told_last() -> None:
+    """And says how many hold the change as surely as was asked, if some run was by chance."""
+    task = planted_task(broken_line(33, 20), most=6)
+    told: list[int] = []
+    task.simulated.on_needs = lambda needs: told.extend(
+        note.candidates for note in needs.notes if isinstance(note, Narrowed)
+    )
+    drive(task)
+    assert task.conclusion is not None
+    assert task.conclusion.outcome is BisectionOutcome.BUDGET
+    left = re.match(
+        r"(\d+) commits of line are left if no run was by chance, (\d+) hold the change with 99%: enough$",
+        task.conclusion.message,
+    )
+    assert left is not None
+    assert [int(left[1]), int(left[2])] == [told[-1], len(task.conclusion.suspects)]
+    assert int(left[1]) < int(left[2])

@@ -88,7 +88,7 @@ def test_verdicts_stay_above_it_whole_and_within_the_width(width: int) -> None:
         "bad: mismatch (out: 3/512 differ), built in 2.0 s, run 0.5 s (again: to be sure that it fails)"
         in text
     )
-    assert "stopped: its result has become worthless" in text
+    assert "stopped: its result is not waited for any more" in text
     assert "note: [bold]mind[/bold] this" in text
     assert lines[0].startswith("run 7   search    tool 0123456789ab 2026-03-31")
 

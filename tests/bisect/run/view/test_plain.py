@@ -34,7 +34,7 @@ def test_a_line_an_event_however_long_and_markup_is_text() -> None:
         TITLE,
         f"        bad: mismatch ([red]out[/red] {'x' * 80}), built in 2.0 s, run 0.5 s",
         f"run 8   confirm   tool {COMMIT[:12]} 2026-03-31 {SUBJECT} (again: to be sure)",
-        "        stopped: its result has become worthless",
+        "        stopped: its result is not waited for any more",
         "1 commit left, confirming it beside its parent: confidence 0.9877, asked 0.99",
         "note: [bold]mind[/bold] this",
     ]
