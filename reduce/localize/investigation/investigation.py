@@ -28,6 +28,7 @@ from ..experiments.experiment import Record, Steps, Tell
 from ..footprints.writers import writing_beside
 from ..references.reference import ExpectedValues
 from ..references.request import LocalizationRequest
+from ..report.cause_document import what_changed
 from ..report.ending import EndingFindings
 from ..report.explained import ExplainedFindings
 from ..report.findings import Findings, Spent, StallFindings
@@ -120,6 +121,10 @@ def _localize_causes(
 ) -> Steps[tuple[Findings, ...]]:
     """What each of the causes does by itself."""
     failing, parts = run.build, list[Findings]()
+    # The tensors may take long: what is known is told before.
+    for number, cause in enumerate(explanation.causes[:_MOST_CAUSES], start=1):
+        told = what_changed(cause, (), identical=explanation.identical)
+        yield from Tell(f"cause {number}, {cause.effect:.0%} of what is wrong: {told}")
     # What no task writes is wrong though no task is: it need not be looked for again and again.
     attempts = 1 if explanation.unwritten else None
     for cause in explanation.causes[:_MOST_CAUSES]:

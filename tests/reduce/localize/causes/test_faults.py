@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -82,6 +82,7 @@ def localized(
     trees: Trees,
     *edits: Mapping[str, tuple[str, str]],
     variables: Mapping[str, str] | None = None,
+    on_progress: Callable[[str], None] = lambda _text: None,
 ) -> Divergence:
     """What is found in a copy of the good build with some texts replaced, both run with `variables`."""
     bad = edited(good, folder / "bad", *edits)
@@ -94,7 +95,7 @@ def localized(
         harness=Tolerance(rtol=1e-5, atol=1e-5),
         attempts=1,
     )
-    return localize(request, on_progress=lambda _text: None)
+    return localize(request, on_progress=on_progress)
 
 
 @pytest.mark.long
@@ -291,7 +292,10 @@ def test_a_submission_that_changed(
 
 @pytest.mark.long
 def test_two_faults_at_once_are_two_causes(tmp_path: Path, good_trees: Trees, chain: Path) -> None:
-    found = localized(tmp_path, chain, good_trees, WRONG, BOUND)
+    lines: list[str] = []
+    found = localized(tmp_path, chain, good_trees, WRONG, BOUND, on_progress=lines.append)
+    known = lines.index("cause 1, 100% of what is wrong: the source of kernel y")
+    assert known < lines.index("running y alone")
     assert [cause.kernel for cause in found.causes] == ["y", "y"]
     assert [round(cause.effect, 2) for cause in found.causes] == [1.0, 0.25]
     assert {entry.cause for entry in found.first_divergent} == {1}
