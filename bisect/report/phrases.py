@@ -3,8 +3,9 @@
 import math
 from datetime import datetime
 
+from ...runner.verdict.bad_when import SKIP_CODE
 from ...store.vocabulary import BisectionOutcome, Seeks
-from ...store.words import plural, verdict_words
+from ...store.words import exit_code, plural, verdict_words
 from ..result import MovedLayers, PinRecord, YardstickTest
 from .model.model import (
     AnswerCommit,
@@ -15,6 +16,7 @@ from .model.model import (
     Report,
     RunReport,
     Side,
+    SkippedCommit,
 )
 
 OUTCOMES = {
@@ -142,6 +144,13 @@ def side_verdict(side: Side) -> str:
     """What the runs of a side showed."""
     runs = len(side.runs)
     return f"{verdict_words(side.verdict, side.signature)}, {side.failures} of {plural(runs, 'run')} failed"
+
+
+def skip_verdict(commit: SkippedCommit) -> str:
+    """Why a commit was skipped, in a word or a few."""
+    if commit.reason == exit_code(SKIP_CODE):
+        return "skipped by the command"
+    return commit.verdict or "not run"
 
 
 def pin_state(pin: PinRecord) -> str:

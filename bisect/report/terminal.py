@@ -34,6 +34,7 @@ from .phrases import (
     runs_in_order,
     shown_run,
     side_verdict,
+    skip_verdict,
     stopped_runs,
     yardstick,
 )
@@ -219,7 +220,7 @@ def _skipped(report: Report) -> list[Entry]:
         (
             "",
             _reference(commit).append(
-                shortened(f": {commit.verdict or 'not run'}, {commit.reason}", _LONGEST), "yellow"
+                shortened(f": {skip_verdict(commit)}, {commit.reason}", _LONGEST), "yellow"
             ),
         )
         for commit in _few(report.skipped)

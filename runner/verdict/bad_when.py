@@ -11,6 +11,8 @@ from .output_lines import plain_texts
 from .verdict import Classification
 
 _SAYS_NOTHING_OF_THE_COMMIT = frozenset({Verdict.ENVIRONMENT_ERROR})
+SKIP_CODE = 125
+"""With which a predicate says that it cannot judge a commit."""
 NOT_RUN: Mapping[int, str] = {126: "cannot be run", 127: "was not found"}
 """What a shell says of a command by its exit code."""
 _NEVER_BAD = frozenset({Verdict.PASS, Verdict.ENVIRONMENT_ERROR, Verdict.UNKNOWN})
@@ -90,7 +92,7 @@ def judge_exit_code(exit_code: int) -> Judgement:
             "bisection; no verdict was recorded: mend the command and resume, or, where this is the failure, have it "
             "count as bad: -- sh -c 'COMMAND || exit 1'"
         )
-    if exit_code == 125 or exit_code in NOT_RUN:
+    if exit_code == SKIP_CODE or exit_code in NOT_RUN:
         return Judgement.SKIP
     return Judgement.GOOD if exit_code == 0 else Judgement.BAD
 

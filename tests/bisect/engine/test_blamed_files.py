@@ -84,9 +84,9 @@ def test_a_wall_that_holds_the_culprit_is_told_and_not_tried_to_its_end(culprit:
     assert task.conclusion.outcome is BisectionOutcome.ONLY_SKIPPED
     assert [int(suspect.commit) for suspect in task.conclusion.suspects] == [*WALL, 90]
     assert task.conclusion.message == (
-        "the culprit is one of 71 commits of line, of which too few could be tested: 70 of them hold what the 3 that "
-        "were tried do not compile for (src/a.hpp:7: ambiguous), which 90 mends; to test them with its change, add "
-        "--cherry-pick 90@19..89"
+        "the culprit is one of 71 commits of line, 20 to 90, of which too few could be tested: 70 of them hold what "
+        "the 3 that were tried do not compile for (src/a.hpp:7: ambiguous), which 90 mends; to test them with its "
+        "change, add --cherry-pick 90@19..89"
     )
 
 

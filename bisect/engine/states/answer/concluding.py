@@ -64,6 +64,7 @@ def _rate(log: ProbeLog, end: Literal["good", "bad"], target: Target) -> EndRate
     )
 
 
+_SHORT = 12
 _MANY_ALIKE = 20
 """So many runs in a row with one outcome are told of, where no commit is named."""
 _HOW_TO_TEST = "; --cherry-pick, --overlay and --adapt make commits testable"
@@ -96,7 +97,8 @@ def without_culprit(
             message = f"no commit of {repository} in the range explains the runs{lately}"
         case OnlySkipped(candidates=suspects):
             outcome = BisectionOutcome.ONLY_SKIPPED
-            among = f"one of {plural(len(suspects), 'commit')} of {repository}"
+            named_ends = [loaded.candidates[node][:_SHORT] for node in (suspects[0], suspects[-1])]
+            among = f"one of {plural(len(suspects), 'commit')} of {repository}, {' to '.join(named_ends)}"
             left_out = sum(loaded.candidates[node] in loaded.range.skip for node in suspects)
             why = f"; --skip leaves out {left_out} of them" if left_out and not wall else wall or _HOW_TO_TEST
             message = f"the {what} is {among}, of which too few could be tested{why}"

@@ -4,9 +4,9 @@ import pytest
 
 from precision_bisect.bisect.report import phrases
 from precision_bisect.bisect.report.markdown import render_markdown
-from precision_bisect.bisect.report.model.model import UNFINISHED, RunError
+from precision_bisect.bisect.report.model.model import UNFINISHED, RunError, SkippedCommit
 from precision_bisect.bisect.result import LayerCell, MovedLayers, PinRecord
-from precision_bisect.store.vocabulary import BisectionOutcome, Judgement, Seeks
+from precision_bisect.store.vocabulary import BisectionOutcome, Judgement, Seeks, Verdict
 from tests.bisect.report.stored_bisection import StoredBisection, sha
 
 
@@ -132,3 +132,16 @@ def test_layers_are_told_with_what_was_run() -> None:
     assert phrases.least_layers(tested) == told
     assert phrases.least_layers(tested.model_copy(update={"proven": False})).startswith(f"{told}; ")
     assert phrases.layer_rows(tested) == [["new", "new", "old", "skip"], ["old", "old", "new", "bad"]]
+
+
+@pytest.mark.parametrize(
+    ("verdict", "reason", "told"),
+    [
+        (Verdict.UNKNOWN, "exit code 125", "skipped by the command"),
+        (Verdict.UNKNOWN, "exit code 127: the command was not found at this commit", "unknown"),
+        (None, "it pins no commit of a submodule", "not run"),
+    ],
+)
+def test_a_skip_is_told_by_who_skipped(verdict: Verdict | None, reason: str, told: str) -> None:
+    commit = SkippedCommit(repository="line", commit=sha("c1"), subject=None, verdict=verdict, reason=reason)
+    assert phrases.skip_verdict(commit) == told
