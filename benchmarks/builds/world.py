@@ -125,7 +125,7 @@ class BuildingSlots(Slots):
             first = min(begins, key=lambda each: (begins[each], each))
             self.clock = begins[first]
             self.told.add(first)
-            return Activity(first, self.slots[first], RUNNING)
+            return Activity(first, f"slot {self.slots[first]}", RUNNING)
         self.flying.remove(number)
         self.clock = self.due[number]
         self.there.append(self.truth.node_of_content[self.wanted[number].target.content])

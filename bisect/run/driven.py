@@ -223,9 +223,9 @@ class DrivenBisection:
         self._progress.probe_cancelled(number)
         self.bisection = self.bisection.after(ProbesCancelled((number,)))
 
-    def activity(self, planned: PlannedProbe, slot: int, text: str) -> None:
+    def activity(self, planned: PlannedProbe, where: str, text: str) -> None:
         """Show what a worker does for a probe."""
-        self._progress.activity(planned.running.number, slot, text)
+        self._progress.activity(planned.running.number, where, text)
 
     def notice(self, text: str) -> None:
         """Keep a sentence for the report, and show it."""

@@ -115,7 +115,7 @@ class Driven(Protocol):
         """Note that a probe was stopped, for it had lost its value. It never counts."""
         ...
 
-    def activity(self, planned: PlannedProbe, slot: int, text: str) -> None:
+    def activity(self, planned: PlannedProbe, where: str, text: str) -> None:
         """Show what a worker does for a probe."""
         ...
 
@@ -314,8 +314,8 @@ class Loop:
     def _hear(self, each: _Open, event: Event) -> None:
         """Take note of news of one of its probes."""
         match event:
-            case Activity(number=number, slot=slot, text=text):
-                each.driven.activity(each.probes[number], slot, text)
+            case Activity(number=number, where=where, text=text):
+                each.driven.activity(each.probes[number], where, text)
                 if text == RUNNING:
                     self._at_case.add(number)
                 self._look_ahead(each)

@@ -42,7 +42,7 @@ _INDENT = 8
 class _Run:
     probe: StartedProbe
     begun: float
-    slot: int | None = None
+    where: str | None = None
     activity: str = "waiting for a worker"
 
 
@@ -85,9 +85,9 @@ class LiveProgress(Progress):
         coming = [] if self._estimate is None else [describe_estimate(self._estimate)]
         yield from _texts("; ".join([*coming, f"{duration(time.monotonic() - self._begun)} so far"]), width)
         for run in [*self._runs.values()]:
-            slot = "" if run.slot is None else f"slot {run.slot}: "
+            where = "" if run.where is None else f"{run.where}: "
             elapsed = duration(time.monotonic() - run.begun)
-            yield from _texts(f"{slot}{describe_run(run.probe)}, {run.activity}, {elapsed}", width)
+            yield from _texts(f"{where}{describe_run(run.probe)}, {run.activity}, {elapsed}", width)
             if told := f"{describe_again(run.probe)} {describe_commit(run.probe)}".strip():
                 yield Text(" " * _INDENT + first_words(told, width - _INDENT), style="dim", no_wrap=True)
 
@@ -121,8 +121,8 @@ class LiveProgress(Progress):
         self._runs[probe.ordinal] = _Run(probe, begun=time.monotonic())
 
     @override
-    def activity(self, ordinal: int, slot: int, text: str) -> None:
-        self._runs[ordinal].slot = slot
+    def activity(self, ordinal: int, where: str, text: str) -> None:
+        self._runs[ordinal].where = where
         self._runs[ordinal].activity = text
 
     @override

@@ -120,7 +120,7 @@ class PlainProgress(Progress):
         self._last = probe.ordinal
 
     @override
-    def activity(self, ordinal: int, slot: int, text: str) -> None:
+    def activity(self, ordinal: int, where: str, text: str) -> None:
         self._runs[ordinal].activity = text
 
     @override

@@ -46,8 +46,8 @@ class Progress(Protocol):
         """A probe starts."""
         ...
 
-    def activity(self, ordinal: int, slot: int, text: str) -> None:
-        """What is done for a probe now, and in which slot."""
+    def activity(self, ordinal: int, where: str, text: str) -> None:
+        """What is done for a probe now, and where: in which slot, on a farm of which machine."""
         ...
 
     def probe_finished(self, ordinal: int, result: ProbeResult) -> None:

@@ -239,10 +239,10 @@ class Farm:
                 return self._began(probe, place)
             case Lacks(place=place):
                 self._send(probe, place)
-            case Says(slot=slot, text=text):
+            case Says(place=place, slot=slot, text=text):
                 if text == RUNNING:
                     self._begin_those(self._turns.built(probe.number))
-                return Activity(probe.number, slot, text)
+                return Activity(probe.number, f"{self._names.of(place)}, slot {slot}", text)
             case Ended(place=place, made=made):
                 if not isinstance(made, MadeProbe):
                     return self._again(probe, place, made)

@@ -63,10 +63,10 @@ class Stop:
 
 @dataclass(frozen=True)
 class Activity:
-    """Tells the driver what is done now for a probe, and in which slot."""
+    """Tells the driver what is done now for a probe, and where, in words."""
 
     number: int
-    slot: int
+    where: str
     text: str
 
 
@@ -113,7 +113,7 @@ def _serve(connection: "Connection[Any, Any]") -> None:
     number = 0
 
     def tell(text: str) -> None:
-        connection.send(Activity(number, prober.slot.index, text))
+        connection.send(Activity(number, f"slot {prober.slot.index}", text))
 
     try:
         workspace = Workspace(setup.stack, setup.home)

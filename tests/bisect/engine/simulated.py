@@ -286,7 +286,7 @@ class SimulatedBisection:
     def cancel(self, planned: PlannedProbe) -> None:
         self.bisection = self.bisection.after(ProbesCancelled((planned.running.number,)))
 
-    def activity(self, planned: PlannedProbe, slot: int, text: str) -> None:
+    def activity(self, planned: PlannedProbe, where: str, text: str) -> None:
         return None
 
 

@@ -36,7 +36,7 @@ class TellingMachine(Machine):
         for number in self.flying:
             if number not in self.told:
                 self.told.add(number)
-                return Activity(number, 0, RUNNING)
+                return Activity(number, "slot 0", RUNNING)
         return super().next_event(timeout=timeout)
 
 

@@ -53,8 +53,8 @@ class ToldProgress(Progress):
         self.told.append(f"{probe.ordinal} starts")
 
     @override
-    def activity(self, ordinal: int, slot: int, text: str) -> None:
-        self.told.append(f"{ordinal} {text} in slot {slot}")
+    def activity(self, ordinal: int, where: str, text: str) -> None:
+        self.told.append(f"{ordinal} {text} in {where}")
 
     @override
     def probe_finished(self, ordinal: int, result: ProbeResult) -> None:

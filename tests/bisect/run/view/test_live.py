@@ -56,7 +56,7 @@ def test_the_picture_shows_the_range_what_is_to_come_and_what_each_slot_does(
     progress.standing(bisection(200))
     progress.remaining(Narrowed(80, 6.3))
     progress.probe_started(started(7, again="again: to be sure that it fails"))
-    progress.activity(7, 1, "building runtime")
+    progress.activity(7, "slot 1", "building runtime")
     lines = picture(progress, width)
     assert all(len(line) <= width for line in lines)
     text = " ".join(" ".join(lines).split())

@@ -22,7 +22,7 @@ def test_a_line_an_event_however_long_and_markup_is_text() -> None:
         progress.stage("tool", commits=9, candidates=4)
         progress.remaining(Narrowed(4, 2.0))
         progress.probe_started(started(7))
-        progress.activity(7, 0, "builds")
+        progress.activity(7, "slot 0", "builds")
         progress.probe_finished(7, result(signature="[red]out[/red] " + "x" * 80))
         progress.probe_started(started(8, phase=Phase.CONFIRM, again="again: to be sure"))
         progress.probe_cancelled(8)
@@ -56,7 +56,7 @@ def test_a_build_that_goes_on_is_told_of_once_a_minute() -> None:
     written = io.StringIO()
     progress = PlainProgress(console_to(written))
     progress.probe_started(started(7))
-    progress.activity(7, 0, "building runtime")
+    progress.activity(7, "slot 0", "building runtime")
     begun = progress._runs[7].begun
     for seconds in (EVERY - 1, EVERY + 1, EVERY + 30, 2 * EVERY + 2):
         progress.tell_of_running(begun + seconds)
