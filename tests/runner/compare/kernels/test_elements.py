@@ -25,8 +25,8 @@ def apart(actual: torch.Tensor, expected: torch.Tensor, rule: Rule) -> BlockScra
     return block
 
 
-def rule(rtol: float, atol: float, *, equal_nan: bool = False) -> Rule:
-    return Rule(int(Arithmetic.FLOAT32), rtol, atol, equal_nan)
+def rule(rtol: float, atol: float, *, equal_nan: bool = False, signed_zeros: bool = False) -> Rule:
+    return Rule(int(Arithmetic.FLOAT32), rtol, atol, equal_nan, signed_zeros)
 
 
 @pytest.mark.parametrize(("rtol", "atol"), [(0.0, 0.0), (1e-3, 0.0), (0.0, 0.01), (1e-5, 1e-5)])
@@ -62,3 +62,9 @@ def test_a_nan_equals_a_nan_only_where_it_is_asked_for() -> None:
     nan = torch.tensor([float("nan")])
     assert apart(nan, nan, rule(0, 0)).over[0] == 1
     assert apart(nan, nan, rule(0, 0, equal_nan=True)).over[0] == 0
+
+
+def test_zeros_of_other_signs_are_told_apart_only_where_that_is_asked_for() -> None:
+    actual, expected = torch.tensor([-0.0, -0.0, 0.0]), torch.tensor([0.0, -0.0, 0.0])
+    assert apart(actual, expected, rule(0, 1)).over[:3].tolist() == [0, 0, 0]
+    assert apart(actual, expected, rule(0, 1, signed_zeros=True)).over[:3].tolist() == [1, 0, 0]
