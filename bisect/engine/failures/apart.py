@@ -18,18 +18,27 @@ def another_failure(search: RangeSearch, known: Known, nodes: Iterable[int]) -> 
     """How some candidates fail, of which none fails as the failing end does; empty where one does, or none fails, that
     is not known, or failures were told apart already. Where a fix is sought, the first commit that passes is the
     answer, whatever failed before."""
+    if not _can_tell_apart(search, known):
+        return Failures()
     found = Failures().union(*(_failures_at(search, known, node) for node in nodes))
     at_end = failures_of_end(known.log, search.failing.content)
-    return found if _can_tell_apart(search, known) and at_end and not found & at_end else Failures()
+    return found if at_end and not found & at_end else Failures()
 
 
 def first_of_another(search: RangeSearch, known: Known, around: Circumstances) -> int | None:
     """Of runs that contradict each other, but do not where what fails otherwise than the failing end is another
     failure: the first candidate that does. None where that is not so."""
-    others = (node for node in range(len(search.loaded.candidates)) if another_failure(search, known, [node]))
-    first = next(others, None)
-    explains = only_of_the_end(search, known).posterior(known, around).certain is not None
-    return first if first is not None and explains else None
+    if not _can_tell_apart(search, known):
+        return None
+    at_end = failures_of_end(known.log, search.failing.content)
+    failures = (_failures_at(search, known, node) for node in range(len(search.loaded.candidates)))
+    first = next(
+        (node for node, found in enumerate(failures) if found and at_end and not found & at_end), None
+    )
+    # Last, for the runs are read anew for it.
+    if first is None or only_of_the_end(search, known).posterior(known, around).certain is None:
+        return None
+    return first
 
 
 def _can_tell_apart(search: RangeSearch, known: Known) -> bool:

@@ -11,6 +11,8 @@ from ..probes import FinishedProbe
 _T = TypeVar("_T")
 Failures = frozenset[str]
 """Exit codes, as signatures begin with them."""
+_TOO_MANY = 3
+"""So many exit codes are a count of what failed, or chance: they tell no failures apart."""
 
 
 def failures_at(log: ProbeLog, content: str) -> Failures:
@@ -19,9 +21,10 @@ def failures_at(log: ProbeLog, content: str) -> Failures:
 
 
 def failures_of_end(log: ProbeLog, end: str) -> Failures:
-    """How the failing end fails, in all its faces."""
-    contents = {probe.content for probe in log.ended}
-    return with_faces(failures_at(log, end), [failures_at(log, content) for content in contents])
+    """How the failing end fails, in all its faces; every way in which anything does where these are too many."""
+    everywhere = [failures_at(log, content) for content in {probe.content for probe in log.ended}]
+    every = Failures().union(*everywhere)
+    return every if len(every) >= _TOO_MANY else with_faces(failures_at(log, end), everywhere)
 
 
 def with_faces(failures: frozenset[_T], at_commits: Collection[frozenset[_T]]) -> frozenset[_T]:

@@ -98,7 +98,10 @@ class Searching(OfRange):
             # Under the perturbation, too, it comes and goes.
             return Enter(as_it_is(search, posterior), self.enclosing)
         if has_more_faces(search, known):
-            text = "both failures were seen at one commit: they count as one, and any is searched for again"
+            text = (
+                "exit codes do not tell failures apart here, as one commit shows two, or commits show three: all count "
+                "as one, and any is searched for again"
+            )
             return Enter(search.of_failures(None), self.enclosing, (Notice(text),))
         return None
 
@@ -194,7 +197,7 @@ def _told(decision: Round, posterior: Posterior, search: RangeSearch) -> Note:
 
 def _runs_to_come(least: float | None) -> tuple[int, int] | None:
     """Between which numbers of runs a search mostly ends whose runs contradict each other."""
-    return None if least is None else (ceil(_SHORTER * least), ceil(_LONGER * least))
+    return None if least is None else (max(1, ceil(_SHORTER * least)), max(1, ceil(_LONGER * least)))
 
 
 def _in_play(posterior: Posterior) -> int:

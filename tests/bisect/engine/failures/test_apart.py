@@ -91,6 +91,17 @@ def test_a_failure_with_two_faces_is_one(seed: int) -> None:
     assert task.conclusion.outcome is BisectionOutcome.CULPRIT
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_exit_codes_that_count_failures_tell_none_apart(seed: int) -> None:
+    """Each commit has a code of its own, the same in each run."""
+    chance = random.Random(seed)
+    task = searched({n: f"exit code {chance.randint(1, 5)}" for n in range(22, SIZE)})
+    assert task.culprit == "22"
+    assert task.conclusion is not None
+    assert task.conclusion.failures == ()
+    assert len(task.simulated.started) <= 20
+
+
 @pytest.mark.parametrize("culprit", [8, 11])
 def test_a_pass_between_two_failures_contradicts_nothing(culprit: int) -> None:
     """Taken for one failure, it would be one that comes and goes, which takes three times as many runs."""
