@@ -21,8 +21,7 @@ def another_failure(search: RangeSearch, known: Known, nodes: Iterable[int]) -> 
     if not _can_tell_apart(search, known):
         return Failures()
     found = Failures().union(*(_failures_at(search, known, node) for node in nodes))
-    at_end = failures_of_end(known.log, search.failing.content)
-    return found if at_end and not found & at_end else Failures()
+    return found if _is_another(found, failures_of_end(known.log, search.failing.content)) else Failures()
 
 
 def first_of_another(search: RangeSearch, known: Known, around: Circumstances) -> int | None:
@@ -31,10 +30,8 @@ def first_of_another(search: RangeSearch, known: Known, around: Circumstances) -
     if not _can_tell_apart(search, known):
         return None
     at_end = failures_of_end(known.log, search.failing.content)
-    failures = (_failures_at(search, known, node) for node in range(len(search.loaded.candidates)))
-    first = next(
-        (node for node, found in enumerate(failures) if found and at_end and not found & at_end), None
-    )
+    nodes = range(len(search.loaded.candidates))
+    first = next((node for node in nodes if _is_another(_failures_at(search, known, node), at_end)), None)
     # Last, for the runs are read anew for it.
     if first is None or only_of_the_end(search, known).posterior(known, around).certain is None:
         return None
@@ -44,6 +41,10 @@ def first_of_another(search: RangeSearch, known: Known, around: Circumstances) -
 def _can_tell_apart(search: RangeSearch, known: Known) -> bool:
     is_as_asked = search.natural is None and search.loaded.range.seeks is Seeks.REGRESSION
     return known.question.by_exit_code and search.failures is None and is_as_asked
+
+
+def _is_another(found: Failures, at_end: Failures) -> bool:
+    return bool(found and at_end) and not found & at_end
 
 
 def _failures_at(search: RangeSearch, known: Known, node: int) -> Failures:
@@ -57,7 +58,8 @@ def only_of_the_end(search: RangeSearch, known: Known) -> RangeSearch:
 
 
 def has_more_faces(search: RangeSearch, known: Known) -> bool:
-    """Whether runs since have shown that the failing end's failure is another one too, by both at one commit."""
+    """Whether runs since have shown that the failing end's failure is another one too: by both at one
+    commit, or by too many exit codes."""
     return search.failures is not None and not (
         failures_of_end(known.log, search.failing.content) <= search.failures
     )

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from precision_bisect.bisect.engine.failures.apart import named
 from precision_bisect.bisect.engine.failures.exit_codes import counting_only, failures_at, failures_of_end
 from precision_bisect.bisect.engine.log import ProbeLog
 from precision_bisect.bisect.engine.needs import Needs, Notice
@@ -123,6 +124,10 @@ def test_a_stretch_that_the_search_does_not_meet_costs_nothing() -> None:
     for first, length in itertools.product((3, 6, 12), (1, 2)):
         task = searched(line((first, first + length), 30))
         assert task.culprit == "30"
+
+
+def test_failures_are_named_in_one_order() -> None:
+    assert named(frozenset({"exit code 2", END})) == "exit code 1 or exit code 2"
 
 
 def test_a_log_counts_what_fails_otherwise_as_it_is_told() -> None:
