@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import ClassVar
 
@@ -23,8 +24,12 @@ _PROGRAM = (sys.executable, "-m")
 _SETTLE = "mount --make-rprivate / && ip link set lo up"
 
 
-def absent() -> str | None:
-    """Why namespaces cannot be made here."""
+def absent(package: str) -> str | None:
+    """Why no hosts can be made here whose scheduler is of a package. Ray is not imported: it would take no token then
+    from the tests of its engine, which come later in this process.
+    """
+    if find_spec(package) is None:
+        return f"{package} is not installed"
     try:
         made = subprocess.run(
             [

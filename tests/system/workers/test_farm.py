@@ -23,8 +23,7 @@ ON_RAY = pytest.param(("ray", RayFarm), id="ray", marks=pytest.mark.xdist_group(
 @pytest.fixture(name="open_farm", params=[ON_DASK, ON_RAY])
 def make_open_farm(tmp_path: Path, request: pytest.FixtureRequest) -> Callable[..., Farm]:
     package, kind = request.param
-    pytest.importorskip(package)
-    if (why := absent()) is not None:
+    if (why := absent(package)) is not None:
         pytest.skip(why)
     return lambda **options: kind(tmp_path, ("a", "b", "c"), **options)
 

@@ -66,8 +66,7 @@ def run_of(line: SlowLine, probe: ProbeRow) -> str:
 def test_faults_lose_nothing_and_nothing_counts_twice(
     package: str, kind: type[namespaces.Farm], bisection: int, tmp_path: Path
 ) -> None:
-    pytest.importorskip(package)
-    if (why := namespaces.absent()) is not None:
+    if (why := namespaces.absent(package)) is not None:
         pytest.skip(why)
     chance = random.Random(f"{SEED or 7} {bisection}")
     line = telling_line(tmp_path, chance)

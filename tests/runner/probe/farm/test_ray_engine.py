@@ -33,14 +33,16 @@ pytestmark = [
 
 ELSEWHERE = "away " + "0f" * 28
 """A place that there is not."""
+TOKEN = secrets.token_hex(32)
+"""One for as long as this process lives: tests of other files may come between these, which start the node anew."""
 
 
 @pytest.fixture(name="token", scope="module", autouse=True)
 def make_token() -> Generator[None]:
-    """Ray takes the user's where it finds no other when it is first imported."""
+    """Ray takes the user's where it finds no other when it is first imported, and keeps what it took."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_AUTH_MODE", "token")
-        patch.setenv("RAY_AUTH_TOKEN", secrets.token_hex(32))
+        patch.setenv("RAY_AUTH_TOKEN", TOKEN)
         yield
 
 
