@@ -8,7 +8,8 @@ from ...runner.build_output.orchestration.model import BlockKind, Submit, Submit
 from ...runner.build_output.orchestration.orchestration import Orchestration
 from ...runner.errors import UserError
 
-_COUNTER = "precision_bisect_submitted"
+SUBMITTED = "precision_bisect_submitted"
+"""The variable of the entry function that counts its tasks."""
 
 
 class FirstSubmitsError(UserError):
@@ -40,10 +41,10 @@ def with_first_submits(
                 f"{orchestration.text(submit.statement)[:80]!r} elsewhere"
             )
     places = [
-        (submit.statement.start, f"if ({_COUNTER}++ >= {count - (submit in one_less)}) return; ".encode())
+        (submit.statement.start, f"if ({SUBMITTED}++ >= {count - (submit in one_less)}) return; ".encode())
         for submit in submits
     ]
-    places.append((orchestration.entry.start + 1, f" int {_COUNTER} = 0;".encode()))
+    places.append((orchestration.entry.start + 1, f" int {SUBMITTED} = 0;".encode()))
     source = orchestration.source
     for place, text in sorted(places, reverse=True):
         source = source[:place] + text + source[place:]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,13 +11,16 @@ from ....runner.build_output.files.errors import BuildOutputError
 from ....runner.build_output.orchestration.model import Submit, Usage
 from ....runner.build_output.orchestration.orchestration import Orchestration
 from ....runner.errors import UserError
-from ....runner.localization.crash import CrashedTask
+from ....runner.localization.crash import CrashedTask, Fault
 from ....store.vocabulary import Verdict
 from ...graph.tensor_names import submit_lines, tensor_name
+from ...replay.replay import Ran
 from ...replay.runnable_build import RunnableBuild
 from ...replay.working_copy import WorkingCopy
+from ...rewrite.fault_address import read_fault, with_fault_address
 from ...rewrite.first_submits import submits_of_kernels, with_first_submits
 from ..experiments.experiment import MakeBuild, RunOnce, Steps, Tell
+from .fault import fault_by_buffers, fault_in_words
 
 _MOST_TASKS = 2**16
 """With so many of its tasks a build that crashes does so, or it comes and goes."""
@@ -37,6 +40,7 @@ class CrashingTask:
         return (
             f"it crashes once task {task.position}{named} is submitted (line {task.orchestration_line} of the "
             "orchestration), and not with the tasks before it alone"
+            + ("" if task.fault is None else f"; it touches {fault_in_words(task.fault)}")
         )
 
 
@@ -67,7 +71,9 @@ def crashing_task(failing: RunnableBuild) -> Steps[CrashingTask | None]:
             some, others = suspected[: len(suspected) // 2], suspected[len(suspected) // 2 :]
             runs += 1
             suspected = others if (yield from _crashes(failing, crashes, some)) else some
-        return CrashingTask(task=_told(build, suspected[0], passes), runs=runs)
+        task = _told(build, suspected[0], passes)
+        fault = yield from _fault(failing, task, orchestration)
+        return CrashingTask(task=task.model_copy(update={"fault": fault}), runs=runs + 1)
     except (UserError, BuildOutputError) as error:
         yield from Tell(f"the task that crashes is not known: {error}")
         return None
@@ -106,14 +112,31 @@ def _crashes(failing: RunnableBuild, count: int, one_less: Sequence[Submit] = ()
     name = f"crash/first-{count}" + "".join(f"-{submit.statement.start}" for submit in one_less[:1])
     name += f"-{len(one_less)}" if one_less else ""
 
-    def make(folder: Path) -> RunnableBuild:
-        copy = WorkingCopy.of(failing.path, folder)
-        copy.write_orchestration(with_first_submits(copy.orchestration(), count, one_less=one_less))
-        return RunnableBuild(path=copy.path, toolchain=failing.toolchain)
-
-    build = yield from MakeBuild(make=make, name=f"{name}/made")
-    ran = yield from RunOnce(build=build, name=f"{name}/run")
+    ran = yield from _run(
+        failing, name, lambda original: with_first_submits(original, count, one_less=one_less)
+    )
     verdict = ran.classification.verdict
     if verdict not in (Verdict.CRASH, Verdict.PASS, Verdict.MISMATCH):
         raise _NotToldError(f"expected its first {count} tasks to crash or to end, found {verdict.value}")
     return verdict is Verdict.CRASH
+
+
+def _fault(failing: RunnableBuild, task: CrashedTask, orchestration: Orchestration) -> Steps[Fault | None]:
+    """The address at which it crashes with its tasks up to that one; None where the run does not tell it."""
+    yield from Tell("it crashed: running it with a handler that tells the address")
+    count = task.position + 1
+    ran = yield from _run(failing, "crash/address", lambda original: with_fault_address(original, count))
+    told = read_fault(ran.lines()) if ran.classification.verdict is Verdict.CRASH else None
+    return None if told is None else fault_by_buffers(told, task.position, orchestration)
+
+
+def _run(failing: RunnableBuild, name: str, edited: Callable[[Orchestration], bytes]) -> Steps[Ran]:
+    """Run it with its orchestration edited."""
+
+    def make(folder: Path) -> RunnableBuild:
+        copy = WorkingCopy.of(failing.path, folder)
+        copy.write_orchestration(edited(copy.orchestration()))
+        return RunnableBuild(path=copy.path, toolchain=failing.toolchain)
+
+    build = yield from MakeBuild(make=make, name=f"{name}/made")
+    return (yield from RunOnce(build=build, name=f"{name}/run"))

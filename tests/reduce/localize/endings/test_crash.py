@@ -28,6 +28,8 @@ from tests.reduce.localize.simulated_build import TASKS, executor_in
 from tests.reduce.small_builds import CRASH, SHIFT, small_build
 
 GUARD = "if (precision_bisect_submitted++ >= "
+FAR = 1 << 46
+"""An address far from all tensors."""
 MIDDLE = 1
 """The place in the text of the one submit of `middle`."""
 
@@ -48,7 +50,8 @@ def found(
     def run(_self: object, experiment: RunOnce) -> Any:
         asked.append(submitted(experiment.build.path))
         verdict = Verdict.CRASH if asked[-1] >= crashes_from else ends
-        return SimpleNamespace(classification=SimpleNamespace(verdict=verdict))
+        lines = [f"precision-bisect: fault at {FAR}"]
+        return SimpleNamespace(classification=SimpleNamespace(verdict=verdict), lines=lambda: lines)
 
     monkeypatch.setattr(Executor, "_run_once", run)
     runnable = RunnableBuild(path=small_build(folder / "build", SHIFT), toolchain=cast("Any", None))
@@ -63,7 +66,8 @@ def test_the_first_task_that_crashes_is_named_with_its_line(
     assert crashing is not None
     task = crashing.task
     assert (task.position, task.kernel) == (ordinal, "middle" if ordinal == MIDDLE else "scale")
-    assert crashing.runs == asked <= 10
+    assert crashing.runs == asked <= 11
+    assert crashing.in_words().endswith(f"it touches address {FAR:#x}, far from all of its tensors")
     assert task.tensor == ("a", "b", "x1", "c", "x2")[ordinal]
     source = (tmp_path / "build" / task.orchestration_source).read_text()
     assert f", p{ordinal});" in source.splitlines()[task.orchestration_line - 1]
@@ -88,10 +92,28 @@ def test_a_crash_is_told_without_a_good_build(tmp_path: Path, good_trees: Trees)
     assert (divergence.crash.position, divergence.crash.kernel, divergence.crash.tensor) == (1, "middle", "b")
     assert divergence.explained
     assert (divergence.causes, divergence.reference_runs) == ((), 0)
+    assert divergence.crash.fault is not None
+    assert divergence.crash.fault.address == "0x0"
     printed = io.StringIO()
     print_summary(divergence, SummaryLines(console=Console(file=printed, width=200)))
     assert "it crashes once task 1 middle is submitted" in printed.getvalue()
     assert "no task was seen" not in printed.getvalue()
+
+
+def test_a_write_far_past_a_tensor_is_told_with_that_tensor(tmp_path: Path, good_trees: Trees) -> None:
+    beyond = 3 << 30
+    bad = small_build(
+        tmp_path / "bad", f"store(1, i, load(0, i)); store_f32(args.tensors[1], {beyond}, 1.0f);"
+    )
+    twins = Twins(good=bad, bad=bad, good_trees=good_trees, bad_trees=good_trees)
+    request = replace(twins.request(tmp_path / "out"), reference=GoldenOutputs(folder=bad / "data"))
+    crash = localize(request, on_progress=lambda _text: None).crash
+    assert crash is not None
+    assert crash.fault is not None
+    by_name = {buffer.tensor: buffer for buffer in crash.fault.buffers}
+    assert set(by_name) == {"a", "b"}
+    assert (by_name["b"].offset, by_name["b"].size, by_name["b"].tasks) == (4 * beyond, 32, (1,))
+    assert by_name["a"].tasks == (0, 1)
 
 
 @pytest.mark.long
