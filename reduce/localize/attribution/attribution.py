@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from ....runner.compare.statistics.statistics import Tolerance
 from ....runner.localization.footprints import TaskFootprint
 from ....runner.tensor.view import TensorView
 from ...graph.task_list import KernelTask
-from ...replay.comparison import TaskValues, values_of
+from ...replay.comparison import TaskValues, differs, distance, values_of
 from ..experiments.experiment import Dumped, Steps
 from .task_class import Distances, TaskClass
 
@@ -47,6 +48,28 @@ class DivergentTask:
         return self.dumped.expected.inputs_of(self.task.ordinal)
 
 
+def distance_of_inputs(actual: Mapping[int, TensorView], right: Mapping[int, TensorView]) -> float:
+    """The largest relative L2 error of a tensor that a task read, of those that are in both; signs of zeros count."""
+    read = [(actual[index], right[index]) for index in actual.keys() & right.keys()]
+    return max((distance(*pair, signed_zeros=True) for pair in read), default=0.0)
+
+
+def largest_error(
+    results: Mapping[int, TensorView],
+    expected: Mapping[int, TensorView],
+    tolerance: Tolerance,
+    *,
+    beyond: bool = False,
+) -> float:
+    """The largest relative L2 error of a tensor; with `beyond`, of those that are beyond the tolerance."""
+    errors = (
+        distance(results[index], view, signed_zeros=tolerance.signed_zeros)
+        for index, view in expected.items()
+        if not beyond or differs(results[index], view, tolerance)
+    )
+    return max(errors, default=0.0)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Attribution:
     """The class of a task, the distances behind it (None where they could not be measured), and why in words.
@@ -60,6 +83,11 @@ class Attribution:
     reason: str
     writers: tuple[TaskFootprint, ...] = ()
     by_sign_of_zero: bool = False
+
+    @classmethod
+    def without_distances(cls, task_class: TaskClass, reason: str) -> Attribution:
+        """Of a task of which distances were not, or could not be, measured."""
+        return cls(task_class=task_class, distances=None, reason=reason)
 
     @property
     def above_floor(self) -> bool | None:

@@ -9,11 +9,11 @@ from ....runner.build_output.files.errors import BuildOutputError
 from ....runner.compare.statistics.statistics import Tolerance
 from ....runner.errors import UserError
 from ....runner.tensor.view import TensorView
-from ...replay.comparison import SIGN_OF_ZERO, NotWholeError, differs, distance
+from ...replay.comparison import SIGN_OF_ZERO, NotWholeError
 from ...replay.recorded_build import RecordedBuild
 from ...replay.task_replay import Fill, GivenTask, TaskAlone
 from ..experiments.experiment import RunAlone, Steps, Tell
-from .attribution import READS_MORE, Attribution, DivergentTask
+from .attribution import READS_MORE, Attribution, DivergentTask, distance_of_inputs, largest_error
 from .kept_state import state_kept
 from .task_class import TaskClass, told
 
@@ -36,7 +36,7 @@ class KnownInputs:
         """Measure a task in runs of it alone, two where it is right; unknown where its right inputs are."""
         right = divergent.right_inputs
         if right is None:
-            return _verdict(
+            return Attribution.without_distances(
                 TaskClass.UNKNOWN,
                 "not all values that it should read are known: the error may have come with them",
             )
@@ -48,46 +48,32 @@ class KnownInputs:
             if missed := self._error(left.results, expected):
                 (left,) = yield from RunAlone(tasks=(GivenTask.of(alone, right, Fill.ZERO),))
                 reads = "" if self._error(left.results, expected) else f"; {READS_MORE}"
-                return _verdict(
+                return Attribution.without_distances(
                     TaskClass.INTRODUCED,
                     f"alone on the known inputs the kernel misses the known result by {told(missed)}{reads}",
                 )
             (left,) = yield from RunAlone(tasks=(GivenTask.of(alone, actual.before, Fill.LOW),))
             if self._error(left.results, expected):
-                shared = actual.before.keys() & right.keys()
-                read = [(actual.before[index], right[index]) for index in shared]
-                inputs = max((distance(*pair, signed_zeros=True) for pair in read), default=0.0)
                 return Attribution(
                     task_class=TaskClass.INHERITED,
                     distances=None,
                     reason="alone on the known inputs the kernel is right, on those of the run it is not: these bring "
                     "the error",
-                    by_sign_of_zero=inputs == SIGN_OF_ZERO,
+                    by_sign_of_zero=distance_of_inputs(actual.before, right) == SIGN_OF_ZERO,
                 )
             if (kept := (yield from state_kept(self.failing, alone, divergent, Fill.LOW))) is not None:
                 return kept
         except (UserError, BuildOutputError, NotWholeError) as error:
-            return _verdict(TaskClass.UNKNOWN, str(error))
+            return Attribution.without_distances(TaskClass.UNKNOWN, str(error))
         if alone.placement.inexact:
-            return _verdict(
+            return Attribution.without_distances(
                 TaskClass.UNKNOWN,
                 f"alone the kernel is right, but not where its tensors lay: {alone.placement.inexact}",
             )
-        return _verdict(
+        return Attribution.without_distances(
             TaskClass.INTERACTION, "alone the kernel is right, on the known inputs and on those of the run"
         )
 
     def _error(self, results: Mapping[int, TensorView], expected: Mapping[int, TensorView]) -> float:
         """The largest relative L2 error of a tensor that is off; 0 where none is."""
-        return max(
-            (
-                distance(results[index], view, signed_zeros=self.tolerance.signed_zeros)
-                for index, view in expected.items()
-                if differs(results[index], view, self.tolerance)
-            ),
-            default=0.0,
-        )
-
-
-def _verdict(task_class: TaskClass, reason: str) -> Attribution:
-    return Attribution(task_class=task_class, distances=None, reason=reason)
+        return largest_error(results, expected, self.tolerance, beyond=True)

@@ -14,14 +14,14 @@ from ....runner.tensor.view import TensorView
 from ...graph.alignment import Alignment
 from ...graph.overwritten import intruders, writers_before
 from ...graph.task_list import KernelTask
-from ...replay.comparison import SIGN_OF_ZERO, NotWholeError, TaskValues, differs, distance
+from ...replay.comparison import SIGN_OF_ZERO, NotWholeError, TaskValues, differs
 from ...replay.recorded_build import RecordedBuild
 from ...replay.task_replay import Fill, GivenTask, SharedMemoryError, TaskAlone
 from ..experiments.experiment import RunAlone, Steps, Tell
 from ..footprints.choice import representatives
 from ..footprints.examine import Examination, examine
 from ..footprints.writers import harmful_first, writers_into
-from .attribution import READS_MORE, Attribution, DivergentTask
+from .attribution import READS_MORE, Attribution, DivergentTask, distance_of_inputs, largest_error
 from .kept_state import state_kept
 from .likeness import Likeness, likeness
 from .task_class import INHERITING, Distances, TaskClass, classify, told
@@ -56,7 +56,7 @@ class TwinKernels:
                 reason = (
                     f"{_MOST_ALONE} other tasks of the kernel were run alone, and none is known to be alike"
                 )
-                known = _unknown(reason)
+                known = Attribution.without_distances(TaskClass.UNKNOWN, reason)
             if known is not None:
                 verdicts.append(known)
                 continue
@@ -74,7 +74,7 @@ class TwinKernels:
         try:
             return (yield from self._measured(divergent, inputs_diverge=inputs_diverge))
         except (UserError, BuildOutputError, NotWholeError) as error:
-            return _unknown(str(error))
+            return Attribution.without_distances(TaskClass.UNKNOWN, str(error))
 
     def _measured(self, divergent: DivergentTask, *, inputs_diverge: bool) -> Steps[Attribution]:
         actual, expected = divergent.actual, divergent.expected
@@ -83,7 +83,9 @@ class TwinKernels:
         reference = TaskAlone.of(self.reference, _counterpart(divergent), expected)
         fill, missed = yield from self._harmless_fill(reference, expected)
         if missed > 0:
-            return _unknown(f"alone, the reference's task misses its own result by {missed:.3g}")
+            return Attribution.without_distances(
+                TaskClass.UNKNOWN, f"alone, the reference's task misses its own result by {missed:.3g}"
+            )
 
         shared = actual.before.keys() & right.keys()
         off = [i for i in sorted(shared) if differs(actual.before[i], right[i], self.tolerance)]
@@ -92,13 +94,12 @@ class TwinKernels:
         except SharedMemoryError as error:
             # The reference's kernel would do no better there: it is not the kernel's error.
             reason = f"{error}{self._overwriters(divergent.task, off)}"
-            return Attribution(task_class=TaskClass.INTERACTION, distances=None, reason=reason)
+            return Attribution.without_distances(TaskClass.INTERACTION, reason)
 
         def error_of(alone: TaskAlone, given: Mapping[int, TensorView]) -> Steps[float]:
             return (yield from self._missed(GivenTask.of(alone, given, fill), expected))
 
-        read = [(actual.before[index], right[index]) for index in shared]
-        inputs = max((distance(*pair, signed_zeros=True) for pair in read), default=0.0)
+        inputs = distance_of_inputs(actual.before, right)
         propagated = (yield from error_of(reference, {**right, **actual.before})) if inputs else 0.0
         moved = {index: moved_by_one_ulp(view) for index, view in right.items()}
         distances = Distances(
@@ -150,8 +151,7 @@ class TwinKernels:
 
     def _error(self, results: Mapping[int, TensorView], expected: Mapping[int, TensorView]) -> float:
         """The largest relative L2 error of a tensor."""
-        signed = self.tolerance.signed_zeros
-        return max(distance(results[index], view, signed_zeros=signed) for index, view in expected.items())
+        return largest_error(results, expected, self.tolerance)
 
     def _footprints(self) -> Steps[Sequence[TaskFootprint]]:
         """Of the failing build, examined once."""
@@ -173,11 +173,6 @@ class TwinKernels:
             if not writers_before(self.failing.tasks, task, argument):
                 return f": argument {argument} was so before any task wrote it: the harness's fault, or the runtime's"
         return ""
-
-
-def _unknown(reason: str) -> Attribution:
-    """Of a task that could not be measured."""
-    return Attribution(task_class=TaskClass.UNKNOWN, distances=None, reason=reason)
 
 
 def _counterpart(divergent: DivergentTask) -> KernelTask:

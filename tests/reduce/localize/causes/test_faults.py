@@ -215,17 +215,18 @@ def test_a_failure_that_comes_and_goes_in_the_good_build_too_blames_nobody(
     assert found.generated is None or found.generated.origin is None
 
 
+def assert_only_introduced_by(found: Divergence, kernel: str) -> None:
+    """The only cause is the source of a kernel, and tasks of that alone diverge first."""
+    (cause,) = found.causes
+    assert (cause.what, cause.kind) == (f"the source of kernel {kernel}", "kernel")
+    assert (cause.kernel, cause.tensor, cause.task_class) == (kernel, kernel, "introduced")
+    assert {(entry.kernel, entry.task_class) for entry in found.first_divergent} == {(kernel, "introduced")}
+
+
 @pytest.mark.long
 def test_a_kernel_beside_rounding(tmp_path: Path, good_trees: Trees, chain: Path) -> None:
     found = localized(tmp_path, chain, good_trees, WRONG, ROUNDED)
-    (cause,) = found.causes
-    assert (cause.what, cause.kernel, cause.tensor, cause.task_class) == (
-        "the source of kernel y",
-        "y",
-        "y",
-        "introduced",
-    )
-    assert {entry.kernel for entry in found.first_divergent} == {"y"}
+    assert_only_introduced_by(found, "y")
     assert found.runs <= 6
 
 
@@ -238,14 +239,7 @@ def test_a_task_that_leaves_negative_zeros_is_named_where_they_matter(
     divided = {Y: ("row, column), y_value", "row, column), column == 0 ? 1.0f / grown_value : y_value")}
     good = edited(chain, tmp_path / "good", zeros, divided)
     found = localized(tmp_path, good, good_trees, {GROWN: ("? 0.0f", "? -0.0f")})
-    (cause,) = found.causes
-    assert (cause.kernel, cause.tensor, cause.task_class, cause.kind) == (
-        "grown",
-        "grown",
-        "introduced",
-        "kernel",
-    )
-    assert {(entry.kernel, entry.task_class) for entry in found.first_divergent} == {("grown", "introduced")}
+    assert_only_introduced_by(found, "grown")
     statistics = found.first_divergent[0].statistics
     assert statistics is not None
     assert (statistics.different, statistics.worst) == (64, "-0.0 stands for 0.0 or the other way round")
