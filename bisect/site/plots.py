@@ -9,7 +9,7 @@ from ...store.vocabulary import Judgement
 
 WIDTH, HEIGHT = 720, 170
 _MARGIN = 10
-_TICKS = 72
+_TICKS = 96
 """Left of a curve, for the numbers of its scale."""
 _MOST_BARS = 180
 _VISIBLE = 0.01

@@ -4,6 +4,7 @@ keys in grids, or on the queue's page for what its server tells."""
 import base64
 import hashlib
 import posixpath
+import re
 from collections.abc import Mapping
 from functools import cache
 from importlib import resources
@@ -60,6 +61,7 @@ def _environment() -> Environment:
     )
     words: dict[str, Any] = {
         "addresses": addresses,
+        "breakable": _breakable,
         "day": day,
         "duration": duration,
         "evidence_texts": evidence_texts,
@@ -136,6 +138,11 @@ def _style() -> str:
 @cache
 def _script(name: str) -> str:
     return resources.files(_PACKAGE).joinpath("static", name).read_text(encoding="utf-8").strip()
+
+
+def _breakable(text: str, most: int) -> Markup:
+    """A path or a name, at most `most` characters of it, that a narrow place breaks behind "/" and "_" first."""
+    return Markup("<wbr>").join(re.split(r"(?<=[/_])", shortened(text, most)))
 
 
 def _heat_svg(heat: ErrorMap, name: str) -> Markup:

@@ -139,6 +139,18 @@ def test_pictures_and_task_graphs_are_pages_like_the_others(
     browser.size(DESKTOP)
 
 
+def test_a_task_graph_is_zoomed_without_a_wheel_or_keys(browser: Browser, tmp_path: Path) -> None:
+    browser.size(PHONE)
+    browser.open(a_task_graph(tmp_path))
+    press = "document.getElementById(arguments[0]).click(); return scale"
+    first = browser.ask("return scale")
+    assert browser.ask(press, "closer") > first
+    assert browser.ask(press, "farther") == pytest.approx(first)
+    browser.ask(press, "farther")
+    assert browser.ask(press, "all") == pytest.approx(first)
+    browser.size(DESKTOP)
+
+
 @pytest.mark.long
 def test_the_keyboard_reaches_everything_in_a_sensible_order(browser: Browser, site: Path) -> None:
     browser.open(site / "index.html")

@@ -32,6 +32,7 @@ EVIL = (
 _ELEMENTS = """
 html head meta title link style body a header strong nav main p span h1 h2 h3 dl div dt dd b details summary ul ol li
 pre code figure figcaption abbr svg g line rect path circle polyline text script table thead tbody tr th td footer
+wbr
 """
 ELEMENTS = frozenset(_ELEMENTS.split())
 

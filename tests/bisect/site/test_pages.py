@@ -70,6 +70,12 @@ def test_an_unreadable_bisection_says_so_and_leaves_the_others(
     assert culprit.name in text(session, addresses.BISECTIONS)
 
 
+def test_a_path_breaks_behind_its_slashes_and_underscores(culprit: StoredBisection, session: Session) -> None:  # noqa: F811
+    pieces = (culprit.request.case or "").replace("/", "/<wbr>").replace("_", "_<wbr>")
+    assert "<wbr>" in pieces
+    assert f"<dt>Case</dt><dd>{pieces}</dd>" in text(session, addresses.bisection(culprit.name))
+
+
 def test_a_side_that_no_run_showed_has_a_script_that_fails(nothing_run: StoredBisection) -> None:  # noqa: F811
     with nothing_run.sessions() as session:
         script = text(session, addresses.script(nothing_run.name, "good"))
