@@ -31,7 +31,7 @@ def write_table(rows: Sequence[Row], path: Path) -> None:
     families = list(dict.fromkeys(row["family"] for row in rows))
     lines = [f"| {' | '.join(_COLUMNS)} |", f"| --- |{' ---: |' * (len(_COLUMNS) - 1)}"]
     lines += [_line(name, [row for row in rows if row["family"] == name]) for name in sorted(families)]
-    lines += [_line("all", rows), "", *_kinds(rows)]
+    lines += [_line("all", rows), *_kinds(rows)]
     path.write_text("\n".join(lines) + "\n")
 
 
@@ -60,9 +60,9 @@ def _line(name: str, rows: Sequence[Row]) -> str:
 
 
 def _kinds(rows: Sequence[Row]) -> list[str]:
-    """What went otherwise, by kind: the grades, and the case and number of each."""
+    """What went otherwise, by kind: the grades, and the case and number of each; no line where nothing did."""
     fine = (Grade.FIRST.value, Grade.CLEARED.value)
-    lines = ["| kind | right | otherwise |", "| --- | ---: | --- |"]
+    lines: list[str] = []
     for kind in sorted({row["kind"] for row in rows}):
         here = [row for row in rows if row["kind"] == kind]
         failed = [row for row in here if row["grade"] not in fine]
@@ -71,4 +71,4 @@ def _kinds(rows: Sequence[Row]) -> list[str]:
                 f"{row['grade']} ({row['case']}, {row['seed']}:{row['number']})" for row in failed
             )
             lines.append(f"| {kind} | {len(here) - len(failed)}/{len(here)} | {told} |")
-    return lines
+    return ["", "| kind | right | otherwise |", "| --- | ---: | --- |", *lines] if lines else []
