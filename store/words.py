@@ -1,5 +1,7 @@
 """Counts and times as people say them, for everything that is printed."""
 
+import math
+
 from .vocabulary import BuildSource
 
 _BUILDS = {
@@ -22,6 +24,15 @@ def plural(count: int, noun: str) -> str:
     if count == 1:
         return f"{count} {noun}"
     return f"{count} {noun}{'es' if noun.endswith('s') else 's'}"
+
+
+def percent(probability: float) -> str:
+    """A probability, or a share, as people read it, never rounded up to certainty.
+
+    >>> percent(0.99), percent(0.99996)
+    ('99 %', '99.99 %')
+    """
+    return f"{math.floor(probability * 10_000 + 1e-6) / 100:g} %"
 
 
 def exit_code(code: int) -> str:

@@ -173,7 +173,8 @@ def resume_command(options: BisectOptions, name: str) -> str:
 
 
 def resume_words(options: BisectOptions, name: str) -> list[str]:
-    """What stands behind the program and its store, to go on with the bisection `name` as it was begun."""
+    """What stands behind the program and its store, to go on with the bisection `name` as it was begun: with a budget
+    of the same size, where it had one."""
     words: list[str] = []
     if options.jobs > 1:
         words += ["--jobs", str(options.jobs)]
@@ -187,6 +188,10 @@ def resume_words(options: BisectOptions, name: str) -> list[str]:
         words.append("--reduce")
     if options.notify is not None:
         words += ["--notify", options.notify]
+    if options.budget is not None:
+        words += ["--budget", f"{options.budget:.15g}s"]
+    if options.budget_runs is not None:
+        words += ["--budget-runs", str(options.budget_runs)]
     return [*words, "--resume", name]
 
 

@@ -3,8 +3,8 @@
 import json
 from collections import Counter
 
+from ...store.words import percent
 from ..report.markdown import escape
-from ..report.phrases import percent
 from .outcome import could_not_run, failing_first, night_line
 from .summary import IncidentReport, NightReport
 

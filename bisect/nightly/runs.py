@@ -1,5 +1,6 @@
 """Single runs of the matrix, noted in the store as soon as they are finished."""
 
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,7 +11,7 @@ from ...runner.probe.probe import Prober
 from ...runner.probe.records import ProbeRequest
 from ...runner.stack.stack import Stack
 from ...runner.verdict.bad_when import BadWhen
-from ...runner.verdict.compiler_errors import compiler_error
+from ...runner.verdict.verdict import OF_A_COMPILER, OF_AN_EXCEPTION
 from ...runner.workspace.content import StackContent
 from ...runner.workspace.environment import EnvironmentReader, fingerprint
 from ...runner.workspace.workspace import Workspace
@@ -39,6 +40,8 @@ FAILING = frozenset(
 OF_THE_DEVICE = frozenset({Verdict.DEVICE_ERROR, Verdict.ENVIRONMENT_ERROR, Verdict.TIMEOUT})
 """Says nothing of a case that was never seen to pass on the device."""
 _EVIDENCE_LINES = 20
+_POINTS_ELSEWHERE = re.compile(r"\s*(?:(?:hint|note): |╰─> See above)")
+"""What pip prints last where a build fails: the cause stands before it."""
 
 
 class CaseRunner:
@@ -130,12 +133,14 @@ class CaseRunner:
 
 def evidence_texts(evidence: Sequence[Evidence]) -> list[str]:
     """The lines that a run of the matrix keeps. Where nothing but its end decided, the first says what it printed too:
-    the first error of a compiler, else its last line."""
+    the first error of a compiler, else the exception that ended it, else its last line that tells something."""
     texts = [line.text for line in evidence[:_EVIDENCE_LINES]]
     printed = [line for line in evidence[1:] if line.stream not in ("ending", "outcome")]
     if printed and evidence[0].stream == "ending":
-        errors = [line for line in printed if compiler_error(line.text) is not None]
-        texts[0] = f"{texts[0]}, it printed: {(errors[0] if errors else printed[-1]).text.strip()}"
+        causes = [line for line in printed if line.why in (OF_A_COMPILER, OF_AN_EXCEPTION)]
+        telling = [line for line in printed if not _POINTS_ELSEWHERE.match(line.text)]
+        line = causes[0] if causes else (telling or printed)[-1]
+        texts[0] = f"{texts[0]}, it printed: {line.text.strip()}"
     return texts
 
 

@@ -9,9 +9,8 @@ from typing_extensions import override
 
 from ...runner.probe.records import ProbeResult
 from ...store.vocabulary import CaseStatus
-from ...store.words import plural
+from ...store.words import percent, plural
 from ..engine.needs import Narrowed
-from ..report.phrases import percent
 from ..report.plain_text import shortened
 from ..run.view.plain import PlainProgress
 from ..run.view.words import STYLES, describe_remaining, describe_result

@@ -29,13 +29,13 @@ from .cherry_picks import parse_cherry_picks
 from .ends.command import check_command
 from .ends.find import Ends, find_ends
 from .ends.paths import paths_of_tree, told_of_paths
-from .ends.skips import parse_skips, told_of_skips
+from .ends.skips import held_skips, skipped_commits, told_of_skips
 from .ends.variables import variables_read
 from .lacks import check_lacks, lacking_submodules
 from .pins import frozen_values
 from .question import Plan, Question, views
 from .request import BisectRequest
-from .typed import with_ends_held
+from .typed import with_commits_held
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,6 +167,8 @@ def _request(
 ) -> BisectRequest:
     stack, searched = given.stack, given.repository
     fixed = fixed_revisions(stack, workspace.repositories, searched=searched)
+    repository = workspace.repositories[searched]
+    skips = held_skips(question.skip, repository)
     return BisectRequest(
         stack=stack,
         repository=searched,
@@ -178,11 +180,9 @@ def _request(
         bad=ends.bad,
         also_old=ends.also_old,
         parted=ends.parted,
-        paths=paths_of_tree(question.path, checkout=workspace.repositories[searched].path, here=Path.cwd()),
-        skip=parse_skips(question.skip, workspace.repositories[searched]),
-        cherry_picks=parse_cherry_picks(
-            question.cherry_picks, stack, searched, workspace.repositories[searched]
-        ),
+        paths=paths_of_tree(question.path, checkout=repository.path, here=Path.cwd()),
+        skip=skipped_commits(skips, repository),
+        cherry_picks=parse_cherry_picks(question.cherry_picks, stack, searched, repository),
         seeks=question.seeks,
         gallop=None if question.good else question.gallop,
         case=None if question.case is None else str(CaseName.parse(question.case, stack)),
@@ -193,7 +193,7 @@ def _request(
         runtime_dir=given.runtime_dir,
         frozen_runtime_dir=home.bisections / name / "runtime-dir" if given.runtime_dir else None,
         interactive=question.interactive,
-        typed=with_ends_held(question.typed, ends.named),
+        typed=with_commits_held(question.typed, {"--good": ends.named, "--bad": ends.named, "--skip": skips}),
         folder=Path.cwd(),
         first_parent=question.first_parent,
         commit_pages=_commit_pages(workspace),

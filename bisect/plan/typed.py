@@ -8,16 +8,17 @@ from sqlalchemy.exc import ArgumentError
 
 from ...runner.workspace.home import command_line
 
-_ENDS = ("--good", "--bad")
 _STORE = "--store"
 _NAME = "--name"
 
 
-def with_ends_held(words: Sequence[str], ends: Mapping[str, str]) -> tuple[str, ...]:
-    """The words of a command with the commits that its ends were at the time in place of names, which may move on,
-    and without the name that it gave, which is taken. A password in the store's URL is `***`.
+HeldCommits = Mapping[str, Mapping[str, str]]
+"""By option: what each of its values was at the time, in commit ids."""
 
-    ends: the commit of each end as it was typed."""
+
+def with_commits_held(words: Sequence[str], commits: HeldCommits) -> tuple[str, ...]:
+    """The words of a command with commit ids in place of names of commits, which may move on, and without the name
+    that it gave, which is taken. A password in the store's URL is `***`."""
     last = list(words).index("--") if "--" in words else len(words)
     held: list[str] = []
     for place, word in enumerate(words[:last]):
@@ -25,16 +26,16 @@ def with_ends_held(words: Sequence[str], ends: Mapping[str, str]) -> tuple[str, 
         before = words[place - 1] if place else ""
         if _NAME in (name, before):
             continue
-        if equals and name in (*_ENDS, _STORE):
-            held.append(f"{name}={_held(name, value, ends)}")
+        if equals and name in (*commits, _STORE):
+            held.append(f"{name}={_held(name, value, commits)}")
         else:
-            held.append(_held(before, word, ends))
+            held.append(_held(before, word, commits))
     return (*held, *words[last:])
 
 
-def _held(option: str, value: str, ends: Mapping[str, str]) -> str:
-    if option in _ENDS:
-        return ends.get(value, value)
+def _held(option: str, value: str, commits: HeldCommits) -> str:
+    if option in commits:
+        return commits[option].get(value, value)
     if option != _STORE:
         return value
     try:

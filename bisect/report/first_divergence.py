@@ -7,7 +7,7 @@ from ...runner.localization.causes import FailureCause
 from ...runner.localization.divergence import Divergence
 from ...runner.localization.stall import Stall
 from ...runner.localization.tensors import FirstDivergent
-from ...store.words import plural
+from ...store.words import percent, plural
 
 _MOST = 4
 """Tensors, and missing edges, that are told of; divergence.json has all."""
@@ -74,7 +74,7 @@ def _tensors(found: Divergence) -> Iterator[tuple[str, str]]:
 
 def _cause(cause: FailureCause) -> Iterator[tuple[str, str]]:
     """What changed, and the lines of the first place."""
-    share = f"; alone it makes {cause.effect:.0%} of the wrong elements wrong" if cause.confirmed else ""
+    share = f"; alone it makes {percent(cause.effect)} of the wrong elements wrong" if cause.confirmed else ""
     yield "cause" if cause.confirmed else "candidate", f"{cause.what}{share}"
     for change in cause.changes[:1]:
         place = f"{change.file or change.part}{'' if change.line is None else f':{change.line}'}"
@@ -131,7 +131,7 @@ def _tensor(each: FirstDivergent, *, others: int) -> Iterator[tuple[str, str]]:
         )
     yield "class", f"{each.task_class}: {each.reason}"
     if each.pattern is not None:
-        yield "pattern", f"{each.pattern.name} ({each.pattern.confidence:.0%}): {each.pattern.evidence}"
+        yield "pattern", f"{each.pattern.name} ({percent(each.pattern.confidence)}): {each.pattern.evidence}"
     if (found := each.statistics) is not None:
         ulps = f", by at most {found.max_ulps} ulp" if found.max_ulps else ""
         differ = "differs" if found.elements == 1 else "differ"

@@ -6,7 +6,7 @@ from importlib import resources
 
 from jinja2 import Environment, StrictUndefined
 
-from ...store.words import build_words, duration, plural, verdict_words
+from ...store.words import build_words, duration, percent, plural, verdict_words
 from . import phrases
 from .first_divergence import localization_lines
 from .model.model import AnswerCommit, Report
@@ -59,7 +59,7 @@ def render(template: str, report: Report, **values: str | Mapping[str, Sequence[
         id=_id,
         linked=_linked,
         localization_lines=localization_lines,
-        percent=phrases.percent,
+        percent=percent,
         phrases=phrases,
         pin_state=phrases.pin_state,
         plural=plural,

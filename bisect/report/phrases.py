@@ -1,11 +1,10 @@
 """Phrases that the Markdown report and the terminal share."""
 
-import math
 from datetime import datetime
 
 from ...runner.verdict.bad_when import SKIP_CODE
 from ...store.vocabulary import BisectionOutcome, Seeks
-from ...store.words import exit_code, plural, verdict_words
+from ...store.words import exit_code, percent, plural, verdict_words
 from ..result import MovedLayers, PinRecord, YardstickTest
 from .model.model import (
     AnswerCommit,
@@ -118,15 +117,6 @@ def comes_and_goes(report: Report) -> str | None:
         return None
     did = "passed" if report.seeks is Seeks.REGRESSION else "failed"
     return f"The failure may come and go (what builds on the culprit {did} too): run a script more than once."
-
-
-def percent(probability: float) -> str:
-    """A probability as people read it, never rounded up to certainty.
-
-    >>> percent(0.99), percent(0.99996)
-    ('99 %', '99.99 %')
-    """
-    return f"{math.floor(probability * 10_000 + 1e-6) / 100:g} %"
 
 
 def confidence(commit: AnswerCommit, asked: float) -> str:

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ...store.vocabulary import Judgement, Seeks
-from ...store.words import build_words, duration, plural, verdict_words
+from ...store.words import build_words, duration, percent, plural, verdict_words
 from ..result import Conclusion
 from ..run.view.words import STYLES
 from .first_divergence import localization_lines
@@ -28,7 +28,6 @@ from .phrases import (
     lost,
     other_failure,
     outcome,
-    percent,
     perturbation,
     pin_state,
     runs_in_order,

@@ -19,9 +19,9 @@ from ...runner.compare.report.heat_svg import HeatPicture, heat_svg
 from ...runner.localization.tensors import ErrorMap
 from ...store.clock import now
 from ...store.vocabulary import CaseStatus, Judgement
-from ...store.words import duration, plural, verdict_words
+from ...store.words import duration, percent, plural, verdict_words
 from ..report import phrases
-from ..report.phrases import OUTCOMES, day, evidence_texts, percent, pin_state, side_verdict
+from ..report.phrases import OUTCOMES, day, evidence_texts, pin_state, side_verdict
 from ..report.plain_text import one_line, shortened
 from . import addresses, plots
 from .views.queue import command_text, state_text, submission_tone

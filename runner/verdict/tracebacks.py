@@ -23,6 +23,8 @@ _MOVES = (
 class _Followed:
     """A traceback of one stream, of which more lines may come."""
 
+    indent: str
+    """What stands before its first line, and its last: pip shows what a failed build printed that way."""
     innermost: str = ""
 
 
@@ -47,9 +49,9 @@ class Tracebacks:
     def feed(self, stream: str, text: str) -> str | None:
         """Take a line. Where it ends a traceback: the file of its innermost frame, empty where it has no frame."""
         if text.endswith(_BEGINS) and text.lstrip() == _BEGINS:
-            self._open[stream] = _Followed()
+            self._open[stream] = _Followed(indent=text.removesuffix(_BEGINS))
             return None
-        if text in _GOES_ON:
+        if text.lstrip() in _GOES_ON:
             self._chained.add(stream)
             return None
         followed = self._open.get(stream)
@@ -57,10 +59,10 @@ class Tracebacks:
             return None
         if (frame := _FRAME.match(text)) is not None:
             followed.innermost = frame["path"]
-        elif _EXCEPTION.match(text):
+        elif _EXCEPTION.match(line := text.removeprefix(followed.indent)):
             del self._open[stream]
             if self._exception is None or stream in self._chained:
-                self._exception = text
+                self._exception = line
             self._chained.discard(stream)
             return followed.innermost
         return None

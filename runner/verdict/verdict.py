@@ -21,6 +21,8 @@ EVIDENCE_PER_RULE = 4
 LAST_LINES = 5
 MAX_CALLS_SHOWN = 16
 
+OF_A_COMPILER, OF_AN_EXCEPTION = "what a compiler says", "an exception that it printed"
+"""Why lines are evidence that name the cause, where no rule does."""
 _READ_WITHOUT_RULES = (b"error: ", b"\x1b")
 """What a line has that a compiler's error may be read from; in one that is coloured no text may stand as it is."""
 _SKIMMED = 4 * LAST_LINES
@@ -102,6 +104,7 @@ class Classifier:
         """One of these is in each text that a rule may match, or that begins a traceback; None: that is not known."""
         self._last_lines: deque[tuple[Stream, int, str]] = deque(maxlen=LAST_LINES)
         self._compiler_errors: list[Evidence] = []
+        self._exception: Evidence | None = None
         self._printed = MismatchReport()
         self._returned = MismatchReport()
         self._open_rule: dict[str, VerdictRule] = {}
@@ -123,8 +126,9 @@ class Classifier:
             if stream != "outcome":
                 self._last_lines.append((stream, number, text))
                 if len(self._compiler_errors) < EVIDENCE_PER_RULE and compiler_error(text) is not None:
-                    why = "what a compiler says"
-                    self._compiler_errors.append(Evidence(stream=stream, line=number, text=text, why=why))
+                    self._compiler_errors.append(
+                        Evidence(stream=stream, line=number, text=text, why=OF_A_COMPILER)
+                    )
             if self._may_tell(stream, text):
                 self._match(stream, number, text)
 
@@ -218,7 +222,7 @@ class Classifier:
 
     def _match(self, stream: Stream, number: int, text: str) -> None:
         self._texts += 1
-        raised_in = self._tracebacks.feed(stream, text)
+        raised_in = self._raised_in(stream, number, text)
         for hits in self._hits:
             match = hits.feed(stream, number, text, place=self._texts, raised_in=raised_in)
             if match is None:
@@ -235,6 +239,14 @@ class Classifier:
             for detail in open_rule.details:
                 if (match := search(detail, text)) is not None:
                     self._report(stream).add_detail(match)
+
+    def _raised_in(self, stream: Stream, number: int, text: str) -> str | None:
+        """Follow tracebacks; the file of the innermost frame where the line ends one."""
+        known = self._tracebacks.exception
+        raised_in = self._tracebacks.feed(stream, text)
+        if self._tracebacks.exception is not known:
+            self._exception = Evidence(stream=stream, line=number, text=text, why=OF_AN_EXCEPTION)
+        return raised_in
 
     def _report(self, stream: Stream) -> MismatchReport:
         return self._returned if stream == "outcome" else self._printed
@@ -301,9 +313,13 @@ class Classifier:
                 yield replace(first, why=f"{first.why}, but does not decide")
         if decisive is None and verdict not in SUCCESSES:
             yield from self._compiler_errors
+            raised = self._exception
+            if raised is not None:
+                yield raised
             for stream, number, text in self._last_lines:
-                why = "among the last lines before the end"
-                yield Evidence(stream=stream, line=number, text=text, why=why)
+                if raised is None or (stream, number, text) != (raised.stream, raised.line, raised.text):
+                    why = "among the last lines before the end"
+                    yield Evidence(stream=stream, line=number, text=text, why=why)
 
 
 def classify_build_failure(lines: Iterable[tuple[int, str]], ending: Ending) -> Classification:

@@ -336,7 +336,8 @@ class BisectOptions:
             group=OptionGroup.RESOURCES,
             metavar="N",
             type=_RUNS,
-            help="Start at most this many runs, then report what is known; --resume goes on with as many again.",
+            help="Start at most this many runs, then report what is known; the line that is printed then goes on with "
+            "as many again.",
         ),
     ]
     no_localize: Annotated[

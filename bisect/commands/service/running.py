@@ -107,9 +107,7 @@ class SubmissionRunner:
         if outcome not in (None, BisectionOutcome.BUDGET):
             return _Call(words=["report", row.bisection], code=EXIT_CODES[outcome])
         options = parsed_words(row.words).options
-        limits = [] if options.budget is None else ["--budget", f"{options.budget}s"]
-        limits += [] if options.budget_runs is None else ["--budget-runs", str(options.budget_runs)]
-        return _Call(words=[*limits, *resume_words(options, row.bisection)])
+        return _Call(words=resume_words(options, row.bisection))
 
     def _start(self, words: Sequence[str], row: SubmissionRow, log: BinaryIO) -> Supervised:
         return Supervised.start(

@@ -51,9 +51,14 @@ def commit_of_date(
         return None
     commit = repository.last_before(when, line)
     if commit is None:
+        hint = (
+            f"a shallow clone ends there; run: git -C {repository.path} fetch --unshallow, or --shallow-since=DATE "
+            "with an older date"  # that of the end would fetch what follows it, and not the commit before
+            if repository.boundary
+            else f"name a commit, see git -C {repository.path} log --first-parent"
+        )
         raise UserError(
-            f"{option} {text}: expected a commit before that among the first parents of {line[:12]}, found none; "
-            f"name a commit, see git -C {repository.path} log --first-parent"
+            f"{option} {text}: expected a commit before that among the first parents of {line[:12]}, found none; {hint}"
         )
     taken = repository.commit(commit)
     return Dated(

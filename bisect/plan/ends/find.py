@@ -44,7 +44,9 @@ def find_ends(question: Question, repository: GitRepository) -> Ends:
 
     new = resolve(newer, _NEWER[seeks], "HEAD", f"on {repository.branch or 'HEAD'}, which is checked out")
     if not older:
-        return Ends(good=_furthest_good_end(repository, new), bad=new, named=named, notices=tuple(notices))
+        root = _furthest_good_end(repository, new)
+        notices += _end_of_clone(repository, root)
+        return Ends(good=root, bad=new, named=named, notices=tuple(notices))
     olds = tuple(dict.fromkeys(resolve(text, _OLDER[seeks], new, "behind the later end") for text in older))
     if new in olds:
         raise _same_ends(new, question.bad, named, notices)
@@ -71,6 +73,16 @@ def _furthest_good_end(repository: GitRepository, bad: str) -> str:
         )
         raise EndsError(f"expected commits before bad {bad[:12]} to look for a good end, found none: {why}")
     return root
+
+
+def _end_of_clone(repository: GitRepository, furthest: str) -> list[str]:
+    """That the commits before are not looked at, because they are not here."""
+    if furthest not in repository.boundary:
+        return []
+    return [
+        f"a good end is looked for back to {furthest[:12]} of {repository.commit(furthest).date:%Y-%m-%d}, where this "
+        f"shallow clone ends; for more: {repository.deepen}"
+    ]
 
 
 def _same_ends(sha: str, bad: str, named: Mapping[str, str], dated: Sequence[str]) -> EndsError:

@@ -189,7 +189,7 @@ def _reason(task_class: TaskClass, distances: Distances, *, inputs_diverge: bool
             small = SIGN_OF_ZERO < distances.introduced <= distances.floor
             return (
                 f"run alone on the reference's inputs, the result of the kernel is off by {told(distances.introduced)}"
-                + (f"; one ulp of its inputs moves it by as much ({distances.floor:.3g})" if small else "")
+                + (f"; one ulp of its inputs moves it by up to {distances.floor:.3g}" if small else "")
             )
         case TaskClass.INTERACTION:
             read = (

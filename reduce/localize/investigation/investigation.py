@@ -12,6 +12,7 @@ from ....runner.build_output.files.errors import BuildOutputError
 from ....runner.errors import UserError
 from ....runner.localization.footprints import TaskFootprint
 from ....store.vocabulary import Verdict
+from ....store.words import percent
 from ...graph.task_list import KernelTask
 from ...replay.recorded_build import RecordedBuild
 from ...replay.replay import ReplayError
@@ -124,7 +125,7 @@ def _localize_causes(
     # The tensors may take long: what is known is told before.
     for number, cause in enumerate(explanation.causes[:_MOST_CAUSES], start=1):
         told = what_changed(cause, (), identical=explanation.identical)
-        yield from Tell(f"cause {number}, {cause.effect:.0%} of what is wrong: {told}")
+        yield from Tell(f"cause {number}, {percent(cause.effect)} of what is wrong: {told}")
     # What no task writes is wrong though no task is: it need not be looked for again and again.
     attempts = 1 if explanation.unwritten else None
     for cause in explanation.causes[:_MOST_CAUSES]:

@@ -8,7 +8,7 @@ from ....runner.compare.report.summary_lines import SummaryLines
 from ....runner.localization.causes import BuildChange, CaseFailure, ColumnRun, FailureCause, RowRun
 from ....runner.localization.divergence import Divergence
 from ....runner.localization.orders import AS_IT_IS, OrderTrial
-from ....store.words import plural
+from ....store.words import percent, plural
 
 _MOST = 4
 _MOST_LINES = 6
@@ -142,10 +142,10 @@ def _shown(cause: FailureCause) -> str:
         return "a candidate: runs do not tell it apart"
     if len(cause.changes) > 1:
         return (
-            f"in the good build, these {len(cause.changes)} changes together make {cause.effect:.0%} of what is wrong; "
-            "fewer of them do not make it fail"
+            f"in the good build, these {len(cause.changes)} changes together make {percent(cause.effect)} of what is "
+            "wrong; fewer of them do not make it fail"
         )
-    return f"alone in the good build, it makes {cause.effect:.0%} of what is wrong"
+    return f"alone in the good build, it makes {percent(cause.effect)} of what is wrong"
 
 
 def _cleared_name(change: BuildChange, blamed: Collection[str]) -> str:

@@ -7,7 +7,7 @@ from ....runner.localization.divergence import Divergence, Generated, ReferenceU
 from ....runner.localization.orders import Race, UnorderedTasks
 from ....runner.localization.stall import Stall
 from ....runner.localization.tensors import FirstDivergent
-from ....store.words import plural
+from ....store.words import percent, plural
 from .cause_lines import print_causes
 
 _SHOWN = 8
@@ -105,7 +105,7 @@ def _print_first(entry: FirstDivergent, line: SummaryLines) -> None:
             f"{plural(statistics.rows, 'row')}, {statistics.worst}, at most {statistics.max_ulps} ulp"
         )
     if entry.pattern is not None:
-        line(f"  {entry.pattern.name} ({entry.pattern.confidence:.0%}): {entry.pattern.evidence}")
+        line(f"  {entry.pattern.name} ({percent(entry.pattern.confidence)}): {entry.pattern.evidence}")
 
 
 def _print_stall(stall: Stall, line: SummaryLines) -> None:

@@ -264,6 +264,8 @@ def test_no_question_at_all_prints_the_help() -> None:
         (["--build-store", "/shared"], "bisect-precision --build-store /shared --resume x"),
         (["--no-localize"], "bisect-precision --no-localize --resume x"),
         (["--reduce"], "bisect-precision --reduce --resume x"),
+        (["--budget", "1.5h"], "bisect-precision --budget 5400s --resume x"),
+        (["--budget-runs", "40"], "bisect-precision --budget-runs 40 --resume x"),
         (
             ["--store", "postgresql://me:secret@host/db"],
             "bisect-precision --store 'postgresql://me:***@host/db' --resume x",

@@ -2,26 +2,33 @@
 
 import pytest
 
-from precision_bisect.bisect.plan.typed import repeating, with_ends_held
+from precision_bisect.bisect.plan.typed import repeating, with_commits_held
 
 ENDS = {"main": "b" * 40, "@{2 weeks ago}": "a" * 40}
+HELD = {"--good": ENDS, "--bad": ENDS, "--skip": {"main~3..main": f"{'c' * 40}..{'b' * 40}"}}
 
 
 def test_ends_are_held_and_the_rest_is_as_it_was_typed() -> None:
     words = ("--good", "@{2 weeks ago}", "--bad=main", "--case", "main", "--", "sh", "--bad", "main")
-    assert with_ends_held(words, ENDS) == (
+    assert with_commits_held(words, HELD) == (
         "--good", "a" * 40, f"--bad={'b' * 40}", "--case", "main", "--", "sh", "--bad", "main",
     )  # fmt: skip
 
 
+def test_what_is_skipped_is_held_too() -> None:
+    words = ("--skip", "main~3..main", "--skip=main~3..main", "--path", "main~3..main")
+    held = f"{'c' * 40}..{'b' * 40}"
+    assert with_commits_held(words, HELD) == ("--skip", held, f"--skip={held}", "--path", "main~3..main")
+
+
 def test_the_name_is_not_given_twice() -> None:
     words = ("--name", "mine", "--bad", "b", "--name=other", "--", "sh", "--name", "x")
-    assert with_ends_held(words, {}) == ("--bad", "b", "--", "sh", "--name", "x")
+    assert with_commits_held(words, {}) == ("--bad", "b", "--", "sh", "--name", "x")
 
 
 def test_a_password_is_not_kept() -> None:
     words = ("--store", "postgresql://me:secret@host/db", "--store=sqlite:///x", "--store", "what")
-    assert with_ends_held(words, {}) == (
+    assert with_commits_held(words, {}) == (
         "--store", "postgresql://me:***@host/db", "--store=sqlite:///x", "--store", "what",
     )  # fmt: skip
 

@@ -105,7 +105,7 @@ def test_a_tensor_tells_its_task_sources_class_pattern_and_error() -> None:
         ("tensor", "b of task r0t1, kernel middle"),
         ("source", "middle.cpp, submitted at main.cpp:7, 9"),
         ("class", "introduced: the kernel alone is wrong"),
-        ("pattern", "offset (90%): all by 0.5"),
+        ("pattern", "offset (90 %): all by 0.5"),
         ("worst", "error 0.5 at [1, 2]; 2 of 6 elements differ, by at most 9 ulp"),
     ]
 

@@ -41,6 +41,11 @@ def test_the_first_traceback_counts_and_of_a_chain_the_last() -> None:
     assert fed(*one, "", during, "", *two).exception == "ValueError: 2"
 
 
+def test_a_traceback_may_be_indented_as_pip_shows_it() -> None:
+    indented = [f"      {line}" for line in (HEAD, *FRAMES, "ModuleNotFoundError: No module named 'x'")]
+    assert fed(*indented, "hint: See above").exception == "ModuleNotFoundError: No module named 'x'"
+
+
 def test_no_traceback_is_no_exception() -> None:
     assert fed("KeyError: 1", *FRAMES).exception is None
     assert fed(HEAD, *FRAMES).exception is None

@@ -60,6 +60,10 @@ def test_what_is_not_there_is_asked_for(repository: TestRepository, line: list[s
         (error,) = [text for text in done.stderr.splitlines() if text.startswith("error: ")]
         assert says in error
         assert "fetch --deepen=200, or --unshallow" in error
+    dated = run(clone, tmp_path / "home", "--good", "2001-01-01", "--bad", "main", *CHECK)
+    assert "a shallow clone ends there; run: git -C " in dated.stderr, dated.stderr
+    plan = run(clone, tmp_path / "home", "--bad", "main", "--dry-run", *CHECK)
+    assert "where this shallow clone ends; for more: git -C " in plan.stdout, plan.stderr
     never = run(clone, tmp_path / "home", "--bad", "main", "--", "false")
     assert never.returncode == 4
     assert "found none back to the end of a shallow clone" in never.stderr

@@ -43,7 +43,7 @@ def test_what_is_skipped_is_never_run_and_is_told(
     ends = f"--good {line[0]} --bad {line[11]}"
     program = f"PRECISION_BISECT_HOME={tmp_path / 'home'} bisect-precision"
     assert report["repeat"].startswith(f"cd {repository.path} && {program} {ends} -o ")
-    assert report["repeat"].endswith(f"--skip {line[8]}..main --skip {line[3]} -- grep -q fine state")
+    assert report["repeat"].endswith(f"--skip {line[8]}..{line[-1]} --skip {line[3]} -- grep -q fine state")
     replayed = repository.git("bisect", "replay", str(tmp_path / "out" / "bisect.log"))
     assert f"{line[BROKEN_FROM]} is the first bad commit" in replayed
 

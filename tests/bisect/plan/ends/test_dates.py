@@ -97,6 +97,18 @@ def test_a_date_that_names_no_commit(
     assert says in str(raised.value)
 
 
+def test_a_date_before_the_end_of_a_shallow_clone(repository: TestRepository, june: list[str]) -> None:
+    (repository.path / ".git" / "shallow").write_text(f"{june[4]}\n")
+    with pytest.raises(UserError) as raised:
+        commit_of_date(
+            GitRepository(repository.path), "2026-06-03", option="--good", line="main", where="on main"
+        )
+    assert str(raised.value).endswith(
+        f"found none; a shallow clone ends there; run: git -C {repository.path} fetch --unshallow, or "
+        "--shallow-since=DATE with an older date"
+    )
+
+
 def test_a_tag_that_looks_like_a_date_is_a_tag(repository: TestRepository, june: list[str]) -> None:
     repository.git("tag", "2026-06-05", june[6])
     assert (

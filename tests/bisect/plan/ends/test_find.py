@@ -107,6 +107,16 @@ def test_where_a_shallow_clone_ends_nothing_is_said_of_a_root(
         ends(repository, (), commits["two"])
 
 
+def test_where_a_good_end_is_looked_for_the_end_of_a_shallow_clone_is_said(
+    repository: TestRepository, commits: dict[str, str]
+) -> None:
+    assert not ends(repository, (), commits["two"]).notices
+    (repository.path / ".git" / "shallow").write_text(f"{commits['one']}\n")
+    (notice,) = ends(repository, (), commits["two"]).notices
+    assert notice.startswith(f"a good end is looked for back to {commits['one'][:12]} of ")
+    assert notice.endswith(f"for more: git -C {repository.path} fetch --deepen=200, or --unshallow")
+
+
 @pytest.mark.parametrize(
     ("words", "folder", "lacking"),
     [

@@ -288,7 +288,7 @@ def test_a_submission_that_changed(
 def test_two_faults_at_once_are_two_causes(tmp_path: Path, good_trees: Trees, chain: Path) -> None:
     lines: list[str] = []
     found = localized(tmp_path, chain, good_trees, WRONG, BOUND, on_progress=lines.append)
-    known = lines.index("cause 1, 100% of what is wrong: the source of kernel y")
+    known = lines.index("cause 1, 100 % of what is wrong: the source of kernel y")
     assert known < lines.index("running y alone")
     assert [cause.kernel for cause in found.causes] == ["y", "y"]
     assert [round(cause.effect, 2) for cause in found.causes] == [1.0, 0.25]

@@ -129,8 +129,8 @@ def test_lines_that_were_moved_are_shown_once() -> None:
 
 
 def test_changes_that_fail_together_are_said_to() -> None:
-    assert "  alone in the good build, it makes 100% of what is wrong" in told_of_a_cause(changes=(LISTED,))
+    assert "  alone in the good build, it makes 100 % of what is wrong" in told_of_a_cause(changes=(LISTED,))
     assert (
-        "  in the good build, these 2 changes together make 100% of what is wrong; fewer of them do not make it fail"
+        "  in the good build, these 2 changes together make 100 % of what is wrong; fewer of them do not make it fail"
         in told_of_a_cause(changes=(LISTED, DEAD))
     )
