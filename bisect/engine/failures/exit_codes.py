@@ -21,10 +21,15 @@ def failures_at(log: ProbeLog, content: str) -> Failures:
 
 
 def failures_of_end(log: ProbeLog, end: str) -> Failures:
-    """How the failing end fails, in all its faces; every way in which anything does where these are too many."""
-    everywhere = [failures_at(log, content) for content in {probe.content for probe in log.ended}]
-    every = Failures().union(*everywhere)
-    return every if len(every) >= _TOO_MANY else with_faces(failures_at(log, end), everywhere)
+    """How the failing end fails; every way in which anything does where these are too many.
+
+    A commit in between that fails in two ways tells nothing of the end: two faults may meet there, of which one was
+    mended before the end.
+    """
+    every = Failures().union(
+        *(failures_at(log, content) for content in {probe.content for probe in log.ended})
+    )
+    return every if len(every) >= _TOO_MANY else failures_at(log, end)
 
 
 def with_faces(failures: frozenset[_T], at_commits: Collection[frozenset[_T]]) -> frozenset[_T]:

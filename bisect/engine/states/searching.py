@@ -15,8 +15,9 @@ from ...search.evidence.posterior import Posterior
 from ..earlier_failures import earlier_failures
 from ..failures.apart import (
     another_failure,
-    first_of_another,
+    contradicts_only_another,
     has_more_faces,
+    is_end_seldom_seen,
     only_of_the_end,
     others_before,
     parent_to_run_again,
@@ -68,8 +69,8 @@ class Searching(OfRange):
             posterior = search.posterior(known, around, earlier=False)
             decision = self._decide(posterior, known, around)
         numbers = [probe.number for probe in known.log.running]
-        if (apart := self._told_apart(decision, known)) is not None:
-            return Wait(Needs(cancel=tuple(numbers))) if numbers else apart
+        if self._is_answer(decision) and (apart := self._for_the_end(known)) is not None:
+            return apart
         if isinstance(decision, Round):
             start = self._start(decision)
             cancel = tuple(numbers[place] for place in decision.cancel)
@@ -90,8 +91,12 @@ class Searching(OfRange):
     ) -> Advance | None:
         """The range is searched in another way first, by what the runs have shown; None where it is not."""
         search = self.range_search
-        if posterior.certain is None and (node := first_of_another(search, known, around)) is not None:
-            return self._for_the_end(node, known)
+        if (
+            posterior.certain is None
+            and another_failure(search, known) is not None
+            and contradicts_only_another(search, known, around)
+        ):
+            return self._for_the_end(known)
         if to_try(search, known, posterior):
             return Wait(Needs()) if known.log.running else Move(TryingPerturbations(search, self.enclosing))
         if search.natural is not None and posterior.certain is None and not known.log.running:
@@ -99,27 +104,30 @@ class Searching(OfRange):
             return Enter(as_it_is(search, posterior), self.enclosing)
         if has_more_faces(search, known):
             text = (
-                "exit codes do not tell failures apart here, as one commit shows two, or commits show three: all count "
-                "as one, and any is searched for again"
+                "exit codes do not tell failures apart here, as the failing end shows two, or commits show three: all "
+                "count as one, and any is searched for again"
             )
             return Enter(search.of_failures(None), self.enclosing, (Notice(text),))
         return None
 
-    def _told_apart(self, decision: Round | Answer, known: Known) -> Advance | None:
-        """The search goes on for the failing end's own failure, where what would be confirmed or named fails
-        otherwise."""
-        search = self.range_search
-        match decision:
-            case Found(culprit=node) | Round(confirming=int(node)):
-                found: tuple[int, ...] = (node,)
-            case OnlySkipped(candidates=found):
-                pass
-            case _:
-                return None
-        return self._for_the_end(found[-1], known) if another_failure(search, known, found) else None
+    @staticmethod
+    def _is_answer(decision: Round | Answer) -> bool:
+        """Whether a commit, or commits that cannot be tested, would be confirmed or named."""
+        return isinstance(decision, Found | OnlySkipped) or (
+            isinstance(decision, Round) and decision.confirming is not None
+        )
 
-    def _for_the_end(self, node: int, known: Known) -> Enter:
+    def _for_the_end(self, known: Known) -> Advance | None:
+        """The search goes on for the failing end's own failure, where something fails otherwise; before that the end is
+        run until it is known in how many ways it fails. None where nothing does."""
         search = self.range_search
+        node = another_failure(search, known)
+        if node is None:
+            return None
+        if is_end_seldom_seen(search, known):
+            return one_probe(known, search.wanted(search.loaded.graph.bad, Phase.CONFIRM))
+        if known.log.running:
+            return Wait(Needs(cancel=tuple(probe.number for probe in known.log.running)))
         note = told_of_another(search, known, node)
         return Enter(only_of_the_end(search, known), self.enclosing, (note,))
 

@@ -1,10 +1,10 @@
 """Failures that are not the one that is searched for: where they were seen, and since when, as far as the runs tell."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from ....store.tables.bisections import ProbeRow
 from ....store.vocabulary import Judgement, Seeks, Verdict
-from ...engine.failures.exit_codes import with_faces
+from ...engine.failures.exit_codes import failure_of, with_faces
 from .model import CommitReference, OtherFailure
 from .rows import Rows
 from .standing import Standing
@@ -21,27 +21,40 @@ _Failure = tuple[Verdict, str | None]
 
 
 def met_failures(rows: Rows) -> tuple[OtherFailure, ...]:
-    """Of each range, the failures that were not seen at its culprit, or its failing end where there is none, nor at a
-    commit that shows what is seen there too: runs of one commit may differ."""
+    """Of each range, the failures that the search told from its own; where it told none apart, those that were not seen
+    at its culprit, or its failing end where there is none, nor at a commit that shows what is seen there too: runs of
+    one commit may differ."""
     return tuple(failure for standing in rows.ranges for failure in _of_range(rows, standing))
 
 
 def _of_range(rows: Rows, standing: Standing) -> Iterator[OtherFailure]:
-    searched = with_faces(
-        _failures(standing.runs.get(standing.of(_failing(rows, standing)), [])),
-        [_failures(runs) for runs in standing.runs.values()],
+    shown_by_commit = {sha: _failures(runs) for sha, runs in standing.runs.items()}
+    told_apart = _told_apart(rows, shown_by_commit.values())
+    searched = told_apart or with_faces(
+        shown_by_commit.get(standing.of(_failing(rows, standing)), frozenset()), [*shown_by_commit.values()]
     )
     if not searched:
         return
-    order = [sha for sha in standing.members if standing.runs.get(sha)]
     seen: dict[_Failure, list[str]] = {}
-    for sha in order:
-        shown = _failures(standing.runs[sha])
-        if not shown & searched:
-            for failure in sorted(shown, key=str):
+    for sha in (sha for sha in standing.members if standing.runs.get(sha)):
+        shown = shown_by_commit[sha]
+        # What was not told apart counts as one failure, if a commit shows both.
+        if told_apart or not shown & searched:
+            for failure in sorted(shown - searched, key=str):
                 seen.setdefault(failure, []).append(sha)
     for failure, commits in seen.items():
         yield _failure(rows, standing, failure, commits)
+
+
+def _told_apart(rows: Rows, shown_by_commit: Iterable[frozenset[_Failure]]) -> frozenset[_Failure]:
+    """What the search went for, where it told failures apart by their exit codes."""
+    codes = rows.conclusion.failures if rows.conclusion else ()
+    return frozenset(
+        (verdict, signature)
+        for shown in shown_by_commit
+        for verdict, signature in shown
+        if failure_of(signature) in codes
+    )
 
 
 def _failing(rows: Rows, standing: Standing) -> str:

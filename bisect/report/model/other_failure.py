@@ -17,6 +17,9 @@ def other_failure(rows: Rows, bad: Side | None) -> str | None:
     standing = rows.ranges[0]
     end = standing.stage.old if standing.stage.seeks is Seeks.FIX else standing.stage.new
     of_end = _signatures(standing.runs.get(standing.of(end), []))
+    if rows.conclusion.failures:
+        # The search told failures apart: what it names shows one of those that it went for.
+        return None
     at_end = with_faces(of_end, [_signatures(runs) for runs in standing.runs.values()])
     found = _signatures(probe for probe in rows.probes if probe.ordinal in bad.runs)
     if not at_end or not found or at_end & found:

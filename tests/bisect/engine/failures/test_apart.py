@@ -92,6 +92,37 @@ def test_a_failure_with_two_faces_is_one(seed: int) -> None:
     assert task.conclusion.outcome is BisectionOutcome.CULPRIT
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_two_faults_that_meet_at_commits_are_two(seed: int) -> None:
+    """Another fault, which comes and goes, begins before the failing end's and is mended behind its commit: commits
+    between fail with either code. It was named, with the end's failure as its other face."""
+    chance = random.Random(seed)
+    culprit = chance.randrange(14, 20)
+    begins, mended = chance.randrange(8, culprit), chance.randrange(culprit + 3, 30)
+    shown: dict[int, str] = {}
+
+    def outcome(line: int, lib: str) -> Judgement:
+        faults = ["exit code 2"] * (begins <= line < mended and chance.random() < 0.5)
+        faults += [END] * (line >= culprit and chance.random() < 0.8)
+        shown[line] = chance.choice(faults) if faults else ""
+        return B if faults else G
+
+    stack = PlantedStack(outcome=outcome, pins=["lib-0"] * SIZE)
+    task = planted_task(stack, question(stack, by_exit_code=True))
+    task.simulated.signature = lambda content: shown[int(content.split()[0])]
+    drive(task)
+    assert task.conclusion is not None
+    if task.conclusion.outcome is BisectionOutcome.CULPRIT:
+        assert task.culprit == str(culprit)
+    else:
+        assert str(culprit) in [each.commit for each in task.conclusion.suspects]
+
+
+def test_the_end_is_run_until_its_codes_are_known_before_failures_are_told_apart() -> None:
+    task = searched(line((15, 22), 23))
+    assert task.simulated.started.count("40 lib-0") == 6
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_exit_codes_that_count_failures_tell_none_apart(seed: int) -> None:
     """Each commit has a code of its own, the same in each run."""

@@ -5,8 +5,11 @@ from pathlib import Path
 import pytest
 
 from precision_bisect.bisect.report.markdown import render_markdown
+from precision_bisect.bisect.report.model.met_failures import met_failures
+from precision_bisect.bisect.report.model.rows import load_rows
 from precision_bisect.bisect.report.phrases import other_failure
-from precision_bisect.store.vocabulary import Judgement, Phase, Verdict
+from precision_bisect.bisect.result import Conclusion
+from precision_bisect.store.vocabulary import BisectionOutcome, Judgement, Phase, Verdict
 from tests.bisect.report.stored_bisection import StoredBisection, described, sha
 
 LINE = [f"c{number}" for number in range(1, 9)]
@@ -66,6 +69,16 @@ def test_what_one_commit_shows_beside_the_searched_failure_is_its_own(stored: St
     stored.probe(1, sha("c6"), Verdict.MISMATCH)
     stall(stored, "c6")
     assert stored.report().other_failures == ()
+
+
+def test_a_failure_that_was_told_apart_is_one_though_a_commit_shows_both(stored: StoredBisection) -> None:
+    for name, code in (("c3", 2), ("c5", 2), ("c5", 1), ("c7", 1)):
+        stored.probe(1, sha(name), Verdict.MISMATCH, signature=f"exit code {code}")
+    stored.conclude(Conclusion(outcome=BisectionOutcome.NO_CULPRIT, message="", failures=("exit code 1",)))
+    with stored.sessions() as session:
+        found = {each.signature: each for each in met_failures(load_rows(session, stored.name))}
+    assert (found["exit code 2"].first.commit, found["exit code 2"].last.commit) == (sha("c3"), sha("c5"))
+    assert "exit code 1" not in found
 
 
 def test_a_machine_s_fault_or_a_broken_build_is_none(stored: StoredBisection) -> None:
