@@ -1,5 +1,6 @@
 """The text of an issue about what a bisection found: for the one who wrote the change, without this tool's terms."""
 
+import re
 import shlex
 from collections.abc import Iterable
 from pathlib import Path
@@ -16,6 +17,11 @@ from .model.rows import load_rows
 
 _SYSTEM = ("/usr", "/bin", "/opt", "/dev")
 """Where programs lie that others have too."""
+_OWN_FOLDERS = (
+    re.compile(r"(?<![\w.-])/[^\s'\",:()]*/slots/[^\s/]+/\d+/"),
+    re.compile(r"(?<![\w.-])/[^\s'\",:()]*/bisections/[^\s/]+/"),
+)
+"""Folders of this tool, on whichever machine: a slot of a worker, and what a bisection keeps."""
 _MOST_BYTES = 4000
 """Of a script that is shown whole."""
 
@@ -30,6 +36,7 @@ def issue_text(session: Session, name: str) -> str:
     return render(
         "issue.md.j2",
         report,
+        reword=lambda text: _without_places(_with_files_in(text, files, ""), rows.request),
         title=_with_files_in(report.case, files, ""),
         search=_with_files_in(search_command(rows.request), files, "../"),
         scripts={file.name: _lines_of(file) for file in files},
@@ -48,6 +55,23 @@ def _with_files_in(text: str, files: Iterable[Path], folder: str) -> str:
     """A text in which such files lie in a folder that others have too."""
     for file in files:
         text = text.replace(str(file), f"{folder}{file.name}")
+    return text
+
+
+def _without_places(text: str, request: BisectRequest) -> str:
+    """A text with paths as they are at others too: from the slot in which it ran, the bisection or a repository on."""
+    for place in _OWN_FOLDERS:
+        text = place.sub("", text)
+    folders = {
+        **({} if request.folder is None else {request.folder: "."}),
+        **{repository.path: name for name, repository in request.stack.repositories.items()},
+        request.output: request.output.name,
+        Path.home(): "~",
+    }
+    for folder, name in sorted(folders.items(), key=lambda each: -len(str(each[0]))):
+        if folder == Path(folder.anchor):
+            continue
+        text = re.sub(rf"(?<![\w.-]){re.escape(str(folder))}(?![\w.-])", lambda _, name=name: name, text)
     return text
 
 

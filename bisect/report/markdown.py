@@ -1,7 +1,7 @@
 """The report as Markdown, for people and for issues. Whatever others wrote is shown as text, and nothing else."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import resources
 
 from jinja2 import Environment, StrictUndefined
@@ -37,11 +37,24 @@ def render_markdown(report: Report) -> str:
     return render("report.md.j2", report)
 
 
-def render(template: str, report: Report, **values: str | Mapping[str, Sequence[str]]) -> str:
-    """A text about a report by a template of this room; `values` are lines of ours or of others,
-    or such by name."""
+def render(
+    template: str,
+    report: Report,
+    *,
+    reword: Callable[[str], str] = str,
+    **values: str | Mapping[str, Sequence[str]],
+) -> str:
+    """A text about a report by a template of this room; `values` are lines of ours or of others, or such by name.
+    `reword` is given whatever of the report is shown, before it is escaped."""
+
+    def finalize(value: object) -> str:
+        return value if isinstance(value, Markdown) else escape(reword(str(value)))
+
+    def reworded_block(lines: Iterable[str]) -> Markdown:
+        return block(map(reword, lines))
+
     environment = Environment(
-        finalize=_finalize,
+        finalize=finalize,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -51,7 +64,7 @@ def render(template: str, report: Report, **values: str | Mapping[str, Sequence[
     source = resources.files(_PACKAGE).joinpath("templates", template).read_text(encoding="utf-8")
     return environment.from_string(source).render(
         report=report,
-        block=block,
+        block=reworded_block,
         confidence=phrases.confidence,
         day=phrases.day,
         duration=duration,
@@ -93,10 +106,6 @@ def block(lines: Iterable[str], *, longest: int = _LONGEST) -> Markdown:
     ticks = max((len(run) for line in shown for run in re.findall("`+", line)), default=0)
     fence = "`" * max(3, ticks + 1)
     return Markdown("\n".join((f"{fence}text", *shown, fence)))
-
-
-def _finalize(value: object) -> str:
-    return value if isinstance(value, Markdown) else escape(str(value))
 
 
 def _id(sha: str) -> Markdown:

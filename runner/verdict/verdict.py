@@ -313,13 +313,19 @@ class Classifier:
                 yield replace(first, why=f"{first.why}, but does not decide")
         if decisive is None and verdict not in SUCCESSES:
             yield from self._compiler_errors
-            raised = self._exception
-            if raised is not None:
-                yield raised
-            for stream, number, text in self._last_lines:
-                if raised is None or (stream, number, text) != (raised.stream, raised.line, raised.text):
-                    why = "among the last lines before the end"
-                    yield Evidence(stream=stream, line=number, text=text, why=why)
+            last = [
+                Evidence(stream=stream, line=number, text=text, why=self._why_shown(number, text))
+                for stream, number, text in self._last_lines
+            ]
+            if self._exception is not None and self._exception not in last:
+                yield self._exception
+            yield from last
+
+    def _why_shown(self, number: int, text: str) -> str:
+        """Why one of the last lines is evidence."""
+        raised = self._exception
+        is_raised = raised is not None and (raised.line, raised.text) == (number, text)
+        return OF_AN_EXCEPTION if is_raised else "among the last lines before the end"
 
 
 def classify_build_failure(lines: Iterable[tuple[int, str]], ending: Ending) -> Classification:

@@ -66,6 +66,23 @@ def test_a_search_that_a_person_judges_is_repeated_with_one(culprit: StoredBisec
     assert alone.case_text == "what a person runs"
 
 
+def test_no_folder_of_this_machine_is_in_an_issue(culprit: StoredBisection) -> None:
+    checkout = culprit.request.stack.repositories["compiler"].path
+    kept = "/var/lib/me/state/bisections/20261124-0a1b/probes/0003/build"
+    code = f"cat /var/me/slots/example-0a1b/0/compiler/a {kept}/b {Path.home()}/c {checkout}/d {checkout}-other/e"
+    case = Case(repository="compiler", command=("sh", "-c", code), cwd="{compiler}", harness=False)
+    stack = culprit.request.stack.model_copy(update={"case": case})
+    request = culprit.request.model_copy(update={"stack": stack, "case": None, "runtime_dir": None})
+    with culprit.sessions.begin() as session:
+        session.scalars(select(BisectionRow)).one().request = write_document(request)
+    with culprit.sessions() as session:
+        text = issue_text(session, culprit.name)
+    told = f"cat compiler/a probes/0003/build/b ~/c compiler/d {checkout}-other/e"
+    assert text.count(told) == 1, text  # in the search; the title escapes what Markdown reads
+    for private in ("/var/me", "/var/lib/me", f"{checkout}/"):
+        assert private not in text
+
+
 def test_a_script_of_one_s_own_is_shown_and_no_folder_of_one_s_own(
     culprit: StoredBisection, tmp_path: Path
 ) -> None:
