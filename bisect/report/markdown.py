@@ -50,8 +50,8 @@ def render(
     def finalize(value: object) -> str:
         return value if isinstance(value, Markdown) else escape(reword(str(value)))
 
-    def reworded_block(lines: Iterable[str]) -> Markdown:
-        return block(map(reword, lines))
+    def reworded_block(lines: Iterable[str], *, longest: int = _LONGEST) -> Markdown:
+        return block(map(reword, lines), longest=longest)
 
     environment = Environment(
         finalize=finalize,

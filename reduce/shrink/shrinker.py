@@ -28,6 +28,10 @@ from .oracle.oracle import Oracle
 from .program.candidate import Candidate
 
 FIRST_RUNS, MOST_RUNS = 2, 8
+_COUNTERS = (
+    "a test is one run of a smaller program: cached, where its outcome was known; invalid, where it could not be built "
+    "or judged; another failure, where it fails, but not as the whole build"
+)
 
 
 @dataclass(kw_only=True)
@@ -113,6 +117,7 @@ class Shrinker:
         Raises:
             UserError: the oracle cannot judge.
         """
+        self.on_progress(_COUNTERS)
         schedule = EditSchedule(len(kinds) + (external is not None))
         while not schedule.done and not self.stopped:
             before = self.best

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ import jsonschema
 import pytest
 from markdown_it import MarkdownIt
 
-from precision_bisect.bisect.report.markdown import block, escape
+from precision_bisect.bisect.report.markdown import block, escape, render_markdown
 from precision_bisect.bisect.report.model.model import Report
 from precision_bisect.bisect.report.model.schema import schema_text
 from precision_bisect.bisect.report.write import write_report
@@ -202,3 +203,13 @@ def test_reports_import_no_torch() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert done.stdout.strip() == "False"
+
+
+def test_a_report_repeats_the_search_in_a_line_that_is_not_cut(culprit: StoredBisection) -> None:
+    words = ("--good", "a" * 40, "--bad", "b" * 40, "--", "sh", "-c", "x" * 2000)
+    report = culprit.report().model_copy(
+        update={"repeat": shlex.join(words), "reduce": "reduce --bisection x"}
+    )
+    text = render_markdown(report)
+    assert f"```text\n{shlex.join(words)}\n```" in text
+    assert "```text\nreduce --bisection x\n```" in text

@@ -71,6 +71,8 @@ def test_every_success_is_on_disk_before_the_next_test(
     journal = (tmp_path / "out" / "tests.jsonl").read_text().splitlines()
     assert len(journal) == len({(one["candidate"], one["run"]) for one in map(json.loads, journal)})
     assert len(journal) == found.oracle_calls
+    told = next(line for line in said if line.startswith("a test is one run of a smaller program"))
+    assert said.index(told) < next(n for n, line in enumerate(said) if " invalid, " in line and line != told)
     assert any(line.startswith("shapes: 1 task left") for line in said)
 
 
