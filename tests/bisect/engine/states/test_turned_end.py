@@ -1,4 +1,4 @@
-"""The good end passed at first and has failed ever since: something besides the commits changed."""
+"""An end showed at first what it stands for, and the other ever since: something besides the commits changed."""
 
 import itertools
 import re
@@ -10,8 +10,8 @@ import pytest
 from precision_bisect.bisect.engine.log import ProbeLog
 from precision_bisect.bisect.engine.states.answer.turned_end import is_turned_for_good, told_of_turned_end
 from precision_bisect.bisect.search.graph.graph import CommitGraph
-from precision_bisect.store.vocabulary import BisectionOutcome, Judgement
-from tests.bisect.engine.planted import PlantedStack, bisect, broken_line
+from precision_bisect.store.vocabulary import BisectionOutcome, Judgement, Seeks
+from tests.bisect.engine.planted import PlantedStack, bisect, broken_line, question
 from tests.bisect.engine.simulated import loaded_range
 from tests.bisect.engine.stepping import B, G, S, about_stack, shown
 
@@ -38,6 +38,44 @@ def test_a_search_ends_once_it_is_clear_and_begins_its_answer_with_it() -> None:
         task.conclusion.message,
     )
     assert len(task.simulated.started) <= 45
+
+
+@pytest.mark.parametrize("seeks", [Seeks.REGRESSION, Seeks.FIX])
+@pytest.mark.parametrize("since", [3, 6, 9])
+def test_a_search_ends_whose_commits_all_fail_from_a_run_on(seeks: Seeks, since: int) -> None:
+    """Others passed after the passing end did."""
+    runs = itertools.count(1)
+    stack = PlantedStack(
+        outcome=lambda line, lib: (
+            B if next(runs) > since or (line >= 28) is (seeks is Seeks.REGRESSION) else G
+        ),
+        pins=["lib-0"] * 40,
+    )
+    task = bisect(stack, question(stack, range=stack.range(seeks=seeks)))
+    assert task.conclusion is not None
+    assert task.conclusion.outcome is BisectionOutcome.NO_CULPRIT
+    assert "the environment moved while it was searched" in task.conclusion.message
+    assert len(task.simulated.started) <= 60
+
+
+def of_bad_end(*judgements: Judgement) -> ProbeLog:
+    """Runs of the bad end, behind one of the good end."""
+    return shown(shown(about_stack(broken_line(3, 1)), "0", G), "2", *judgements).log
+
+
+def test_a_failing_end_that_passes_for_good_has_turned_too() -> None:
+    healed = of_bad_end(B, B, B, *[G] * 20)
+    assert told_of_turned_end(LOADED, healed) == (
+        "the bad end 2 failed in run 2, 3, 4 and passed in all 20 runs since: something besides the commits changed; "
+    )
+    assert is_turned_for_good(LOADED, healed, workers=1)
+    assert not is_turned_for_good(LOADED, healed, workers=2)
+
+
+@pytest.mark.parametrize("judgements", [[B, *[G] * 60], [B, B, *[G] * 20, B, *[G] * 20], [B] * 30, [G] * 30])
+def test_a_failure_that_is_rare_has_not_turned(judgements: list[Judgement]) -> None:
+    assert not is_turned_for_good(LOADED, of_bad_end(*judgements), workers=1)
+    assert told_of_turned_end(LOADED, of_bad_end(*judgements)) == ""
 
 
 @pytest.mark.parametrize(
