@@ -176,8 +176,8 @@ def stopped_runs(report: Report) -> str | None:
     return f"stopped before their end, and count for nothing: {', '.join(map(str, stopped))}"
 
 
-def shown_run(report: Report, side: Side) -> RunReport:
-    """The run of a side whose evidence is shown."""
+def shown_run(report: Report, side: Side | OtherFailure) -> RunReport:
+    """The run of a side, or of another failure, whose evidence is shown."""
     return next(run for probe in report.probes for run in probe.runs if run.ordinal == side.shown)
 
 

@@ -16,7 +16,7 @@ from ...store.words import build_words, duration, percent, plural, verdict_words
 from ..result import Conclusion
 from ..run.view.words import STYLES
 from .first_divergence import localization_lines
-from .model.model import AnswerCommit, CommitReference, ProbeReport, Report, RunReport, Side
+from .model.model import AnswerCommit, CommitReference, OtherFailure, ProbeReport, Report, RunReport, Side
 from .phrases import (
     comes_and_goes,
     confidence,
@@ -44,6 +44,7 @@ _LABEL_WIDTH = 10
 _FEW_FILES = 4
 _FEW_COMMITS = 8
 _FEW_LINES = 3
+_FEW_FAILURES = 2
 _LONGEST = 200
 """Characters of a line of somebody else's."""
 _FOUND = {"culprit": "bold green", "suspect": "bold yellow"}
@@ -183,19 +184,39 @@ def _description(commit: AnswerCommit) -> Iterable[Entry]:
 
 def _evidence(report: Report) -> list[Entry]:
     entries: list[Entry] = []
-    for word, side in (("bad", report.reproduce.bad), ("good", report.reproduce.good)):
-        if side is None:
-            continue
-        style = STYLES[Judgement(word)]
-        entries.append((word, Text.assemble((_side_commit(side), style), f" {_side_verdict(side)}")))
-        shown = shown_run(report, side)
-        # What a command says of its failure comes last; the harness says first what failed.
-        texts = evidence_texts(shown)
-        few = texts[:_FEW_LINES] if report.bad_when else texts[-_FEW_LINES:]
-        entries.extend(("", _text(text, style="dim")) for text in few)
-        if shown.log is not None:
-            entries.append(("", Path(shown.log)))
+    bad, good = report.reproduce.bad, report.reproduce.good
+    if bad is not None:
+        entries += _shown_side(report, "bad", bad)
+        entries += [
+            entry
+            for failure in report.other_failures[:_FEW_FAILURES]
+            if failure.shown is not None
+            for entry in _shown_failure(report, failure)
+        ]
+    if good is not None:
+        entries += _shown_side(report, "good", good)
     return entries
+
+
+def _shown_side(report: Report, word: str, side: Side) -> Iterable[Entry]:
+    yield word, Text.assemble((_side_commit(side), STYLES[Judgement(word)]), f" {_side_verdict(side)}")
+    yield from _shown_lines(report, shown_run(report, side))
+
+
+def _shown_failure(report: Report, failure: OtherFailure) -> Iterable[Entry]:
+    """What shows another failure, beside what was searched for: the reader sees why they are told apart."""
+    how = shortened(verdict_words(failure.verdict, failure.signature), _LONGEST)
+    yield "other", Text(f"{failure.first.repository} {failure.first.commit[:12]} {how}")
+    yield from _shown_lines(report, shown_run(report, failure))
+
+
+def _shown_lines(report: Report, run: RunReport) -> Iterable[Entry]:
+    # What a command says of its failure comes last; the harness says first what failed.
+    texts = evidence_texts(run)
+    few = texts[:_FEW_LINES] if report.bad_when else texts[-_FEW_LINES:]
+    yield from (("", _text(text, style="dim")) for text in few)
+    if run.log is not None:
+        yield "", Path(run.log)
 
 
 def _localization(report: Report) -> list[Entry]:

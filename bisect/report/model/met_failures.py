@@ -109,4 +109,7 @@ def _failure(rows: Rows, standing: Standing, failure: _Failure, commits: list[st
         counts_as_bad=Judgement.BAD in judged,
         onset=reference(first) if known else None,
         may_have_begun_at=0 if known else len(open_commits),
+        shown=next(
+            run.ordinal for run in reversed(standing.runs[first]) if (run.verdict, run.signature) == failure
+        ),
     )

@@ -97,6 +97,8 @@ class OtherFailure(Model):
     """The commit that it came with: it shows there, and each parent passes. None where the runs do not tell."""
     may_have_begun_at: int
     """Of how many candidates it may be any that it came with, where `onset` is not known; else 0."""
+    shown: int | None = None
+    """The run of `first` whose evidence shows it."""
 
 
 class CollapsedCommit(CommitReference):

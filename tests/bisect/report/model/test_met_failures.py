@@ -1,13 +1,16 @@
 """Failures that are not the one that is searched for, with their onset where the runs tell it."""
 
+from io import StringIO
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from precision_bisect.bisect.report.markdown import render_markdown
 from precision_bisect.bisect.report.model.met_failures import met_failures
 from precision_bisect.bisect.report.model.rows import load_rows
 from precision_bisect.bisect.report.phrases import other_failure
+from precision_bisect.bisect.report.terminal import print_report
 from precision_bisect.bisect.result import Conclusion
 from precision_bisect.store.vocabulary import BisectionOutcome, Judgement, Phase, Verdict
 from tests.bisect.report.stored_bisection import StoredBisection, described, sha
@@ -45,6 +48,25 @@ def test_the_onset_is_told_where_the_parent_passes(stored: StoredBisection) -> N
     assert told.startswith("compiler: stall (scheduler timeout, waiting in matmul) at 2 commits from ")
     assert f", not counted as bad; it came with {sha('c3')[:12]}: " in told
     assert "## Other failures" in render_markdown(report)
+
+
+def test_what_shows_it_stands_beside_what_shows_the_failing_end(
+    stored: StoredBisection, tmp_path: Path
+) -> None:
+    stall(stored, "c3")
+    report = stored.report()
+    text = render_markdown(report)
+    searched = text.index(
+        f"What was searched for, mismatch (out: 3/512 differ) at `{sha('c8')[:12]}`:\n\n```text\n[RUN] mismatch"
+    )
+    how = f"stall (scheduler timeout, waiting in matmul) at `{sha('c3')[:12]}`"
+    assert searched < text.index(f"Beside it, {how}:\n\n```text\n[RUN] stall")
+    printed = StringIO()
+    print_report(report, tmp_path, Console(file=printed, width=200))
+    lines = [" ".join(line.split()) for line in printed.getvalue().splitlines()]
+    begin = lines.index(f"other compiler {sha('c3')[:12]} stall (scheduler timeout, waiting in matmul)")
+    assert lines[begin + 1] == "[RUN] stall"
+    assert "[RUN] mismatch" in lines[lines.index("evidence") : begin]
 
 
 def test_else_the_candidates_that_it_may_have_come_with_are_counted(stored: StoredBisection) -> None:
