@@ -45,6 +45,9 @@ from .merge_base import merge_base_finding, untold_by_merge_base
 from .person import PersonWorkers, ask_at_terminal
 from .view.progress import Progress
 
+_GOES_ON = (None, BisectionOutcome.BUDGET)
+"""Outcomes of a bisection that can be resumed."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class DriveOptions:
@@ -79,10 +82,12 @@ class StoredBisection:
     @classmethod
     def begin(cls, plan: Plan, *, sessions: sessionmaker[DatabaseSession], home: Home) -> "StoredBisection":
         """Note a new one, with what the store knows of its case. Raises `UserError` where its name is taken."""
-        if BisectionJournal.find(sessions, plan.name) is not None:
+        if (other := BisectionJournal.find(sessions, plan.name)) is not None:
+            may_go_on = other.row().outcome in _GOES_ON
+            hint = f"go on with that: --resume {plan.name}" if may_go_on else f"see that: report {plan.name}"
             raise UserError(
                 f"--name {plan.name}: expected a name of its own, found a bisection of that name in the store; take "
-                f"another one, or go on with that: --resume {plan.name}"
+                f"another one, or {hint}"
             )
         earlier = earlier_runs(plan.request, EarlierRunJournal(sessions))
         request = plan.request.model_copy(update={"earlier_runs": earlier})
@@ -107,7 +112,7 @@ class StoredBisection:
                 f"--resume {name}: expected a bisection in the store, found none; see bisect-precision history"
             )
         row = journal.row()
-        if row.outcome not in (None, BisectionOutcome.BUDGET):
+        if row.outcome not in _GOES_ON:
             raise UserError(
                 f"--resume {row.name}: expected an unfinished bisection, found one that ended ({row.outcome}); "
                 f"see bisect-precision report {row.name}"

@@ -97,6 +97,17 @@ def test_one_that_is_not_there_or_has_ended_is_refused(
         StoredBisection.find("first", sessions=sessions, home=home)
 
 
+def test_a_name_that_is_taken_says_what_can_be_done_with_the_other(
+    plan: Plan, sessions: sessionmaker[Session], home: Home
+) -> None:
+    begun = StoredBisection.begin(plan, sessions=sessions, home=home)
+    with pytest.raises(UserError, match=f"or go on with that: --resume {plan.name}$"):
+        StoredBisection.begin(plan, sessions=sessions, home=home)
+    begun.conclude(concluded(BisectionOutcome.CULPRIT))
+    with pytest.raises(UserError, match=f"or see that: report {plan.name}$"):
+        StoredBisection.begin(plan, sessions=sessions, home=home)
+
+
 def test_a_second_driver_is_refused_until_the_first_has_gone(
     plan: Plan, sessions: sessionmaker[Session], home: Home
 ) -> None:
