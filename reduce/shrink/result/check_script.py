@@ -15,18 +15,17 @@ _Z = 1.2816
 """Of the normal distribution: 90 % lie below."""
 
 
-def runs_to_show(verified: Verified, *, always: bool) -> int:
-    """Runs in which a build fails at least once with a chance of 99 %, by those that verified it.
+def runs_to_show(verified: Verified) -> int:
+    """Runs in which a build fails at least once with a chance of 99 %, by those that verified it. A program of which
+    it is a part may have failed each time, where this one does not: its fault may need what was dropped.
 
-    The rate is Wilson's lower bound at 90 % (E. B. Wilson, 1927), or 1 where it is known to fail `always`.
+    The rate is Wilson's lower bound at 90 % (E. B. Wilson, 1927).
 
-    >>> runs_to_show(Verified(runs=2, failures=2, passes=2), always=True)
-    1
-    >>> runs_to_show(Verified(runs=13, failures=5, passes=13), always=False)
+    >>> runs_to_show(Verified(runs=4, failures=4, passes=4))
+    4
+    >>> runs_to_show(Verified(runs=13, failures=5, passes=13))
     18
     """
-    if always and verified.failures == verified.runs:
-        return 1
     share, z2 = verified.failures / verified.runs, _Z * _Z / verified.runs
     half = _Z * ((share * (1 - share) + z2 / 4) / verified.runs) ** 0.5
     rate = (share + z2 / 2 - half) / (1 + z2)

@@ -118,11 +118,10 @@ class Reproducer:
             why += ["", "Worst rows (the last axis), in a run of the result:", "", *_table(worst)]
         (failing.path.parent / "why.md").write_text("\n".join(why) + "\n", encoding="utf-8")
 
-    def tell_rate(self, failing: MadeBuild, verified: Verified, *, always: bool) -> None:
-        """Has `check.sh` beside the failing build run it as often as it takes, and says so there; `always` says that it
-        is not known to pass."""
+    def tell_rate(self, failing: MadeBuild, verified: Verified) -> None:
+        """Has `check.sh` beside the failing build run it as often as it takes, and says so there."""
         folder = failing.path.parent
-        runs = runs_to_show(verified, always=always)
+        runs = runs_to_show(verified)
         _script(folder / "check.sh", *self._check.lines(runs=runs))
         with (folder / "README.md").open("a", encoding="utf-8") as readme:
             readme.write(

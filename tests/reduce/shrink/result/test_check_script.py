@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
+from math import comb
 from pathlib import Path
 
 import pytest
@@ -15,15 +16,25 @@ from precision_bisect.reduce.shrink.result.check_script import CheckScript, runs
 from precision_bisect.reduce.shrink.result.reduction import Verified
 
 
-@pytest.mark.parametrize(
-    ("runs", "failures", "always", "expected"),
-    [(1, 1, True, 1), (1, 1, False, 10), (2, 2, False, 6), (13, 5, False, 18), (13, 5, True, 18)],
-)
+@pytest.mark.parametrize(("runs", "failures", "expected"), [(1, 1, 10), (2, 2, 6), (4, 4, 4), (13, 5, 18)])
 def test_a_check_shows_the_failure_with_a_chance_of_99_percent(
-    runs: int, failures: int, always: bool, expected: int
+    runs: int, failures: int, expected: int
 ) -> None:
-    verified = Verified(runs=runs, failures=failures, passes=runs)
-    assert runs_to_show(verified, always=always) == expected
+    assert runs_to_show(Verified(runs=runs, failures=failures, passes=runs)) == expected
+
+
+@pytest.mark.parametrize("rate", [0.3, 0.4, 0.5, 0.7, 0.95, 1.0])
+def test_whatever_was_measured_a_check_that_misses_a_failure_is_rare(rate: float) -> None:
+    """Over all outcomes of four runs that verify a result, of which at least one fails."""
+    chances = {
+        failures: comb(4, failures) * rate**failures * (1 - rate) ** (4 - failures)
+        for failures in range(1, 5)
+    }
+    missed = sum(
+        chance * (1 - rate) ** runs_to_show(Verified(runs=4, failures=failures, passes=4))
+        for failures, chance in chances.items()
+    )
+    assert missed / sum(chances.values()) <= 0.01
 
 
 def _result(folder: Path, *, fails_in: int) -> None:
