@@ -36,6 +36,7 @@ from ..engine.log import ProbeLog
 from ..engine.needs import Confirming, GivenData, GoodEnd, Narrowed, Needs, Note, Notice, SavedData
 from ..engine.priority.circumstances import Circumstances
 from ..engine.probes import FinishedProbe, RunningProbe, Target, WantedProbe
+from ..engine.states.answer.judged_no_more import judged_no_more
 from ..plan.question import views
 from ..plan.request import BisectRequest
 from ..result import Conclusion
@@ -93,9 +94,11 @@ class DrivenBisection:
         )
         self._golden: FrozenGolden | None = earlier_golden(journal.row().golden, home.golden)
         ended = [self._finished(probe) for probe in in_order_of_ends(stored) if still_counts(probe)]
+        # What ended an earlier start may be mended.
+        unjudged = {probe.number for probe in judged_no_more(ended)}
         self.bisection = Bisection.start(
             question_of(request),
-            log=ProbeLog(tuple(ended)),
+            log=ProbeLog(tuple(probe for probe in ended if probe.number not in unjudged)),
             frozen=self._golden is not None,
         )
         self._note_picked_commits()

@@ -1,5 +1,7 @@
 """A search goes on for the failing end's own failure, where what it came upon fails otherwise: two failures."""
 
+from itertools import groupby
+
 from ....store.vocabulary import Judgement, Seeks
 from ..evidence import target_at
 from ..known import Known
@@ -8,9 +10,10 @@ from ..priority.circumstances import Circumstances
 from ..range_search import RangeSearch
 from .exit_codes import Failures, failures_at, failures_of_end
 
-_FAILURES_OF_END, _RUNS_OF_END = 6, 24
+_SEEN_FAILURES, _MOST_RUNS = 6, 24
 """So often the failing end has to fail, or so many runs are made of it at most: of a failure that ends with either of
 two exit codes as often, 6 runs show both with 97 %."""
+_STRETCHES = 3
 _SEEN_OTHERWISE = 2
 """Runs of a parent that fails otherwise, at least: one may have met something else."""
 
@@ -33,8 +36,32 @@ def contradicts_only_another(search: RangeSearch, known: Known, around: Circumst
 
 def is_end_seldom_seen(search: RangeSearch, known: Known) -> bool:
     """Whether the failing end did not fail often enough to know in how many ways it does."""
-    tally = known.log.tally(search.failing.content)
-    return tally[Judgement.BAD] < _FAILURES_OF_END and tally.total() < _RUNS_OF_END
+    return _is_seldom_seen(known, search.failing.content)
+
+
+def _is_seldom_seen(known: Known, content: str) -> bool:
+    tally = known.log.tally(content)
+    return tally[Judgement.BAD] < _SEEN_FAILURES and tally.total() < _MOST_RUNS
+
+
+def fails_as_the_end_never_does(search: RangeSearch, known: Known, node: int) -> Failures:
+    """How a candidate fails, where the failing end was not seen to fail so though three exit codes count as one
+    failure, and each was seen in a stretch of its own: these may be three. Codes that come and go, or are still more,
+    count what failed, or are chance. Empty where that is not so."""
+    if not _can_tell_apart(search, known):
+        return Failures()
+    found, at_end = _failures_at(search, known, node), failures_at(known.log, search.failing.content)
+    return found if at_end and not found & at_end and _are_three_stretches(search, known) else Failures()
+
+
+def _are_three_stretches(search: RangeSearch, known: Known) -> bool:
+    shown = [_failures_at(search, known, each) for each in range(len(search.loaded.candidates))]
+    stretches = [codes for codes, _ in groupby(filter(None, shown))]
+    return (
+        len(stretches) == _STRETCHES
+        and all(len(codes) == 1 for codes in stretches)
+        and len({*stretches}) == _STRETCHES
+    )
 
 
 def _can_tell_apart(search: RangeSearch, known: Known) -> bool:
@@ -82,17 +109,19 @@ def others_before(search: RangeSearch, known: Known, node: int) -> Failures:
     )
 
 
-def parent_to_run_again(search: RangeSearch, known: Known, node: int) -> int | None:
-    """A parent of a candidate that failed otherwise, and too seldom to know that it always does; None without one."""
-    return next(
-        (
-            parent
-            for parent in search.loaded.graph.parents[node]
-            if _others_at(search, known, parent)
-            and len(known.log.of(target_at(search.loaded, parent).content)) < _SEEN_OTHERWISE
-        ),
-        None,
-    )
+def to_run_again(search: RangeSearch, known: Known, node: int) -> int | None:
+    """What has to be run again before a candidate is named: a parent that failed otherwise, and too seldom to know that
+    it always does; the failing end, or the candidate, that did not fail in the other's way, and too seldom for that.
+    None without one."""
+    for parent in search.loaded.graph.parents[node]:
+        runs = known.log.of(target_at(search.loaded, parent).content)
+        if _others_at(search, known, parent) and len(runs) < _SEEN_OTHERWISE:
+            return parent
+    if fails_as_the_end_never_does(search, known, node):
+        for each in (search.loaded.graph.bad, node):
+            if _is_seldom_seen(known, target_at(search.loaded, each).content):
+                return each
+    return None
 
 
 def _others_at(search: RangeSearch, known: Known, node: int) -> Failures:

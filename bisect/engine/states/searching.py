@@ -7,22 +7,26 @@ from math import ceil
 import numpy as np
 from typing_extensions import override
 
+from ....runner.errors import UserError
 from ....store.vocabulary import Phase
 from ...search.choose.decision import EnvironmentMoved, Undecided
 from ...search.choose.planner import Found, OnlySkipped
 from ...search.choose.rounds import Answer, Round, next_round
 from ...search.evidence.posterior import Posterior
 from ..earlier_failures import earlier_failures
+from ..evidence import passing_end
 from ..failures.apart import (
     another_failure,
     contradicts_only_another,
+    fails_as_the_end_never_does,
     has_more_faces,
     is_end_seldom_seen,
     only_of_the_end,
     others_before,
-    parent_to_run_again,
+    to_run_again,
     told_of_another,
 )
+from ..failures.exit_codes import failures_at
 from ..known import Known
 from ..needs import Confirming, Narrowed, Needs, Note, Notice
 from ..priority.circumstances import Circumstances
@@ -30,8 +34,10 @@ from ..priority.costs import costs_beside
 from ..priority.promise import Promise
 from ..probes import WantedProbe
 from ..range_search import RangeSearch
-from .answer.concluding import Concluding, without_culprit
+from .answer.concluding import Concluding, of_other_codes, without_culprit
 from .answer.enclosing import Enclosing
+from .answer.judged_no_more import judged_no_more, may_judge_no_more
+from .answer.judged_no_more import told as told_of_unjudged
 from .answer.naming import ConfirmedCulprit, named_commit
 from .answer.turned_end import is_turned_for_good
 from .answer.wall import trial_of_mending, wall_between
@@ -76,9 +82,9 @@ class Searching(OfRange):
             cancel = tuple(numbers[place] for place in decision.cancel)
             return Wait(Needs(start=start, cancel=cancel, notes=(_told(decision, posterior, search),)))
         if isinstance(decision, Found):
-            parent = parent_to_run_again(search, known, decision.culprit)
-            if parent is not None:
-                return one_probe(known, search.wanted(parent, Phase.CONFIRM))
+            again = to_run_again(search, known, decision.culprit)
+            if again is not None:
+                return one_probe(known, search.wanted(again, Phase.CONFIRM))
         if numbers:
             return Wait(Needs(cancel=tuple(numbers)))
         if search.natural is not None:
@@ -86,11 +92,24 @@ class Searching(OfRange):
             return Enter(as_it_is(search, posterior, culprit=culprit), self.enclosing)
         return self._answered(decision, posterior, known)
 
+    def _judged_before(self, known: Known, *, is_answer: bool = False) -> Wait | None:
+        """What passed is run again where nothing can be judged any more. Raises `UserError` where it cannot either."""
+        if unjudged := judged_no_more(known.log.ended):
+            raise UserError(told_of_unjudged(unjudged))
+        if not may_judge_no_more(known.log, is_answer=is_answer):
+            return None
+        passing = passing_end(self.range_search.loaded)
+        return one_probe(
+            known, WantedProbe(target=passing, phase=Phase.SEARCH, range=self.range_search.ordinal)
+        )
+
     def _searched_otherwise(
         self, posterior: Posterior, known: Known, around: Circumstances
     ) -> Advance | None:
         """The range is searched in another way first, by what the runs have shown; None where it is not."""
         search = self.range_search
+        if (again := self._judged_before(known)) is not None:
+            return again
         if (
             posterior.certain is None
             and another_failure(search, known) is not None
@@ -132,8 +151,10 @@ class Searching(OfRange):
         return Enter(only_of_the_end(search, known), self.enclosing, (note,))
 
     def _answered(self, decision: Answer, posterior: Posterior, known: Known) -> Advance:
-        """Nothing is left to be run here."""
+        """Nothing is left to be run here, but what was judged before, where suspects could not be."""
         search = self.range_search
+        if isinstance(decision, OnlySkipped) and (again := self._judged_before(known, is_answer=True)):
+            return again
         if isinstance(decision, OnlySkipped) and (
             wait := load_all(known, *trial_of_mending(search, known, decision.candidates))
         ):
@@ -145,6 +166,13 @@ class Searching(OfRange):
             for node in earlier_failures(search.evidence, search.log(known), culprit=culprit)
         )
         if isinstance(decision, Found):
+            if found := fails_as_the_end_never_does(search, known, decision.culprit):
+                at_end = failures_at(known.log, search.failing.content)
+                confidence = float(posterior.belief.commits[decision.culprit])
+                conclusion = of_other_codes(
+                    search.loaded, decision.culprit, confidence, found=found, at_end=at_end, earlier=earlier
+                )
+                return Move(Concluding(search, conclusion, self.enclosing))
             return self._confirmed(decision.culprit, posterior, known, earlier)
         wall = wall_between(search, known, decision.candidates) if isinstance(decision, OnlySkipped) else ""
         conclusion = without_culprit(

@@ -58,6 +58,25 @@ def test_it_finds_what_git_bisect_run_finds(
     assert f"{history[BROKEN_FROM]} is the first bad commit" in output
 
 
+def test_a_tool_that_goes_away_ends_the_search_and_a_resume_runs_again_what_it_spoilt(
+    repository: TestRepository, history: list[str], tmp_path: Path
+) -> None:
+    tool, runs, home, output = (tmp_path / name for name in ("tool", "runs", "home", "out"))
+    tool.touch()
+    runs.write_text("")
+    check = f"echo >>{runs}; [ $(wc -l <{runs}) != 5 ] || rm {tool}; [ -e {tool} ] || exit 127; {CHECK}"
+    options = ("--good", history[0], "--bad", "main", "--name", "gone", "-o", str(output))
+    done = run(repository.path, home, *options, "--", "sh", "-c", check)
+    assert done.returncode == 1, done.stderr
+    assert "runs 5 to " in done.stderr
+    assert "something besides the commits changed; mend it, then resume" in done.stderr
+    assert len(runs.read_text()) <= 16
+    tool.touch()
+    done = run(repository.path, home, "--resume", "gone")
+    assert done.returncode == 0, done.stderr
+    assert found(output) == history[BROKEN_FROM]
+
+
 @pytest.mark.parametrize("words", quick_first([["--json"], []]))
 def test_a_reader_that_has_seen_enough_costs_no_answer(
     repository: TestRepository, history: list[str], tmp_path: Path, words: list[str]

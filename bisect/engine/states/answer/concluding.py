@@ -16,6 +16,7 @@ from ....search.choose.decision import EnvironmentMoved, NoCulprit, Undecided
 from ....search.choose.planner import OnlySkipped
 from ....search.evidence.knowledge import Observation, Outcome
 from ....search.evidence.posterior import Posterior
+from ...failures.exit_codes import Failures
 from ...history import AskPins
 from ...known import Known
 from ...log import ProbeLog
@@ -114,6 +115,30 @@ def without_culprit(
         message=told_of_turned_end(loaded, log) + message,
         suspects=named,
         earlier_failures=tuple(each for each in earlier_failures if each not in suspected),
+    )
+
+
+def of_other_codes(
+    loaded: LoadedRange,
+    node: int,
+    confidence: float,
+    *,
+    found: Failures,
+    at_end: Failures,
+    earlier: tuple[str, ...],
+) -> Conclusion:
+    """What is said of a commit since which the case fails, where it and the failing end share no exit code."""
+    named = named_commit(loaded, node, confidence)
+    codes = (" or ".join(sorted(failures)) for failures in (found, at_end))
+    return Conclusion(
+        outcome=BisectionOutcome.SUSPECT,
+        message=(
+            "commits fail with three exit codes, each in a stretch of its own, which may be one failure or three: "
+            "since {} it fails, there with {}, at the failing end with {}; if all are one, let the command exit with "
+            "one code for them, else with 125 for the others"
+        ).format(named.commit[:12], *codes),
+        suspects=(named,),
+        earlier_failures=earlier,
     )
 
 

@@ -134,6 +134,19 @@ def test_exit_codes_that_count_failures_tell_none_apart(seed: int) -> None:
     assert len(task.simulated.started) <= 20
 
 
+@pytest.mark.parametrize(("second", "third"), [(25, 45), (15, 30), (35, 50)])
+def test_three_codes_in_stretches_may_be_three_failures(second: int, third: int) -> None:
+    """One that is not the failing end's was named."""
+    codes = {n: f"exit code {1 + (n >= second) + (n >= third)}" for n in range(10, 61)}
+    task = searched(codes)
+    assert task.conclusion is not None
+    assert task.conclusion.outcome is BisectionOutcome.SUSPECT
+    assert [each.commit for each in task.conclusion.suspects] == ["10"]
+    assert "since 10 it fails, there with exit code 1, at the failing end with exit code 3; " in (
+        task.conclusion.message
+    )
+
+
 @pytest.mark.parametrize("culprit", [8, 11])
 def test_a_pass_between_two_failures_contradicts_nothing(culprit: int) -> None:
     """Taken for one failure, it would be one that comes and goes, which takes three times as many runs."""
