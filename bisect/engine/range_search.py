@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ...runner.verdict.compiler_errors import CompilerError
-from ...store.vocabulary import Judgement, Phase
+from ...store.vocabulary import Phase
 from ..commits.perturbed import OfferedPerturbation, range_under
 from ..commits.range import LoadedRange
 from ..search.evidence.belief import Prior
@@ -103,10 +103,9 @@ class RangeSearch:
         """The end at which the case fails."""
         return failing_end(self.loaded)
 
-    def log(self, known: Known, *, others: Judgement = Judgement.GOOD) -> ProbeLog:
-        """The probes as this search takes them: those that fail otherwise than what is searched for count as
-        `others`."""
-        return known.log if self.failures is None else counting_only(known.log, self.failures, others=others)
+    def log(self, known: Known) -> ProbeLog:
+        """The probes as this search takes them: those that fail otherwise than what is searched for tell nothing."""
+        return known.log if self.failures is None else counting_only(known.log, self.failures)
 
     def weights(self, known: Known, around: Circumstances) -> Floats | None:
         """How likely each candidate is to blame beforehand; shape [n]; None if equally. Under a perturbation by what

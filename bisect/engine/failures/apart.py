@@ -14,8 +14,6 @@ _SEEN_FAILURES, _MOST_RUNS = 6, 24
 """So often the failing end has to fail, or so many runs are made of it at most: of a failure that ends with either of
 two exit codes as often, 6 runs show both with 97 %."""
 _STRETCHES = 3
-_SEEN_OTHERWISE = 2
-"""Runs of a parent that fails otherwise, at least: one may have met something else."""
 
 
 def another_failure(search: RangeSearch, known: Known) -> int | None:
@@ -102,27 +100,16 @@ def named(failures: Failures) -> str:
     return " or ".join(sorted(failures))
 
 
-def others_before(search: RangeSearch, known: Known, node: int) -> Failures:
-    """How the parents of a candidate fail, of what is not searched for."""
-    return Failures().union(
-        *(_others_at(search, known, parent) for parent in search.loaded.graph.parents[node])
-    )
-
-
 def to_run_again(search: RangeSearch, known: Known, node: int) -> int | None:
-    """What has to be run again before a candidate is named: a parent that failed otherwise, and too seldom to know that
-    it always does; the failing end, or the candidate, that did not fail in the other's way, and too seldom for that.
-    None without one."""
-    for parent in search.loaded.graph.parents[node]:
-        runs = known.log.of(target_at(search.loaded, parent).content)
-        if _others_at(search, known, parent) and len(runs) < _SEEN_OTHERWISE:
-            return parent
-    if fails_as_the_end_never_does(search, known, node):
-        for each in (search.loaded.graph.bad, node):
-            if _is_seldom_seen(known, target_at(search.loaded, each).content):
-                return each
-    return None
-
-
-def _others_at(search: RangeSearch, known: Known, node: int) -> Failures:
-    return Failures() if search.failures is None else _failures_at(search, known, node) - search.failures
+    """What has to be run again before a candidate is named that fails as the failing end never did: that end, or the
+    candidate, which did not fail often enough to know that. None where nothing has."""
+    if not fails_as_the_end_never_does(search, known, node):
+        return None
+    return next(
+        (
+            each
+            for each in (search.loaded.graph.bad, node)
+            if _is_seldom_seen(known, target_at(search.loaded, each).content)
+        ),
+        None,
+    )

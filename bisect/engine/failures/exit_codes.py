@@ -45,10 +45,10 @@ def with_faces(failures: frozenset[_T], at_commits: Collection[frozenset[_T]]) -
     return failures
 
 
-def counting_only(log: ProbeLog, failures: Failures, *, others: Judgement) -> ProbeLog:
-    """The log, in which runs that fail otherwise count as `others`."""
+def counting_only(log: ProbeLog, failures: Failures) -> ProbeLog:
+    """The log, in which runs that fail otherwise tell nothing: what they failed for may hide these failures."""
     ended = (
-        replace(probe, judgement=others)
+        replace(probe, judgement=Judgement.SKIP)
         if fails_otherwise(probe.judgement, probe.signature, failures)
         else probe
         for probe in log.ended

@@ -58,9 +58,7 @@ def counterfactuals(
     judgements: list[Judgement] = []
     for question in asked:
         target = known.answer(question)
-        judgement = (
-            Judgement.SKIP if target is None else judged(search.log(known, others=Judgement.SKIP), target)
-        )
+        judgement = Judgement.SKIP if target is None else judged(search.log(known), target)
         if judgement is None and target is not None:
             return one_probe(
                 known, WantedProbe(target=target, phase=Phase.COUNTERFACTUAL, range=search.ordinal)

@@ -22,7 +22,6 @@ from ..failures.apart import (
     has_more_faces,
     is_end_seldom_seen,
     only_of_the_end,
-    others_before,
     to_run_again,
     told_of_another,
 )
@@ -196,7 +195,6 @@ class Searching(OfRange):
             node=node,
             named=named,
             earlier_failures=earlier,
-            fails_before=others_before(search, known, node),
         )
         return Move(CheckingParents(culprit), notes)
 

@@ -1,6 +1,6 @@
 """On what the confidence in a culprit rests: which runs, which prior, and what is taken for granted."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from ....store.tables.bisections import ProbeRow
 from ....store.vocabulary import Judgement, Seeks
@@ -32,11 +32,8 @@ def confidence_basis(rows: Rows) -> ConfidenceBasis | None:
         commit: [probe for probe in probes if probe.judgement in (Judgement.GOOD, Judgement.BAD)]
         for commit, probes in standing.runs.items()
     }
-    judged = {
-        commit: [rows.judgement(probe) for probe in probes if place_of_row(probe) not in broken]
-        for commit, probes in seen.items()
-    }
-    left_out = sum(len(seen[commit]) - len(judged[commit]) for commit in seen)
+    judged = {commit: _judgements(rows, probes, broken) for commit, probes in seen.items()}
+    left_out = sum(place_of_row(probe) in broken for probes in seen.values() for probe in probes)
     others = [
         commit
         for commit, judgements in judged.items()
@@ -72,6 +69,12 @@ def confidence_basis(rows: Rows) -> ConfidenceBasis | None:
         + _otherwise(rows, [probe for parent in parents for probe in seen.get(parent, [])])
         + _against(against, stage.seeks),
     )
+
+
+def _judgements(rows: Rows, probes: Iterable[ProbeRow], broken: Collection[str]) -> list[Judgement | None]:
+    """What runs in places that are not broken count as, those that tell nothing left out."""
+    judged = (rows.judgement(probe) for probe in probes if place_of_row(probe) not in broken)
+    return [judgement for judgement in judged if judgement is not Judgement.SKIP]
 
 
 def _text(

@@ -30,10 +30,10 @@ class Rows:
     """By repository and id: every commit that has a description."""
 
     def judgement(self, probe: ProbeRow) -> Judgement | None:
-        """What a probe counts as: a failure does as a pass, where it is not the one that the answer is about."""
+        """What a probe counts as: a failure that is not the one that the answer is about tells nothing."""
         failures = self.conclusion.failures if self.conclusion else ()
         if failures and fails_otherwise(probe.judgement, probe.signature, failures):
-            return Judgement.GOOD
+            return Judgement.SKIP
         return probe.judgement
 
     def subject(self, repository: str, sha: str) -> str | None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from ....store.vocabulary import Judgement, Seeks
+from ....store.vocabulary import Seeks
 from ...commits.lines import candidates_on_line
 from ...commits.range import outcome_of
 from ...engine.evidence import RangeEvidence
@@ -38,7 +38,7 @@ def range_beliefs(rows: Rows) -> tuple[RangeBelief | None, ...]:
     """One for each range; None where no commit can differ, or it was made in a way this graph cannot hold."""
     log = ProbeLog(tuple(map(finished_probe, in_order_of_ends(rows.probes))))
     if rows.conclusion is not None and rows.conclusion.failures:
-        log = counting_only(log, frozenset(rows.conclusion.failures), others=Judgement.GOOD)
+        log = counting_only(log, frozenset(rows.conclusion.failures))
     beliefs: list[RangeBelief | None] = []
     outer: _StoredRange | None = None
     for standing in rows.ranges:

@@ -108,38 +108,50 @@ def test_a_command_that_fails_to_compile_where_the_end_does_not_is_no_failure_of
     assert report["skipped"]
 
 
-@pytest.mark.parametrize(
-    ("mended", "named"), [pytest.param(["exit 0"], 11, id="mended"), pytest.param([], 10, id="turned")]
-)
-def test_the_commit_is_named_that_brought_the_end_s_exit_code(
-    tmp_path: Path, mended: list[str], named: int
-) -> None:
+def two_exit_codes(
+    folder: Path, *, mended: bool
+) -> tuple[list[str], "subprocess.CompletedProcess[str]", dict[str, Any]]:
     """Another exit code in the middle, which halving meets first: mended, or turned into the end's."""
-    tool = TestRepository(tmp_path / "tool")
-    scripts = ["exit 0"] * 5 + ["exit 2"] * 5 + mended + ["exit 1"] * 6
+    tool = TestRepository(folder / "tool")
+    scripts = ["exit 0"] * 5 + ["exit 2"] * 5 + ["exit 0"] * mended + ["exit 1"] * 6
     commits = [
         tool.commit(f"commit {n}", {"n": f"{n}", "run.sh": script}) for n, script in enumerate(scripts)
     ]
     done = run_program(
-        *("--good", commits[0], "--bad", "HEAD", "-o", str(tmp_path / "out"), "--", "sh", "./run.sh"),
+        *("--good", commits[0], "--bad", "HEAD", "-o", str(folder / "out"), "--", "sh", "./run.sh"),
         cwd=tool.path,
-        environment={**os.environ, "PRECISION_BISECT_HOME": str(tmp_path / "home")},
+        environment={**os.environ, "PRECISION_BISECT_HOME": str(folder / "home")},
     )
-    assert done.returncode == 0, done.stderr
-    report = json.loads((tmp_path / "out" / "report.json").read_text())
-    assert [each["commit"] for each in report["culprits"]] == [commits[named]]
+    report = json.loads((folder / "out" / "report.json").read_text())
     (other,) = report["other_failures"]
     assert (other["signature"], other["counts_as_bad"]) == ("exit code 2", False)
     assert other["onset"]["commit"] == commits[5]
     assert f"exit code 2 at {other['commits']} commits from {commits[5][:12]}" in done.stdout
-    assert ("Its parents failed otherwise (exit code 2)" in done.stdout) is (not mended)
+    return commits, done, report
+
+
+def test_the_commit_is_named_that_brought_the_end_s_exit_code(tmp_path: Path) -> None:
+    commits, done, report = two_exit_codes(tmp_path, mended=True)
+    assert done.returncode == 0, done.stderr
+    assert [each["commit"] for each in report["culprits"]] == [commits[11]]
+    log = (tmp_path / "out" / "bisect.log").read_text()
+    assert not [sha for sha in commits[5:10] if f"git bisect good {sha}" in log]
+    tool = tmp_path / "tool"
     subprocess.run(
         ["git", "bisect", "replay", tmp_path / "out" / "bisect.log"],
-        cwd=tool.path,
+        cwd=tool,
         check=True,
         capture_output=True,
     )
     found = subprocess.run(
-        ["git", "bisect", "log"], cwd=tool.path, check=True, capture_output=True, text=True
+        ["git", "bisect", "log"], cwd=tool, check=True, capture_output=True, text=True
     ).stdout
-    assert f"# first bad commit: [{commits[named]}]" in found
+    assert f"# first bad commit: [{commits[11]}]" in found
+
+
+def test_where_another_exit_code_may_hide_the_end_s_no_commit_is_named(tmp_path: Path) -> None:
+    """The first one that ends with the bad end's may only have mended the other failure."""
+    commits, done, report = two_exit_codes(tmp_path, mended=False)
+    assert done.returncode == 3, done.stderr
+    assert report["culprits"] == []
+    assert [each["commit"] for each in report["suspects"]] == commits[5:11]

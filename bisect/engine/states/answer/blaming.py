@@ -6,8 +6,6 @@ from .....store.commit import Commit
 from .....store.vocabulary import BisectionOutcome
 from ....commits.range import LoadedRange
 from ....result import Conclusion, NamedCommit, YardstickTest
-from ...failures.apart import named as named_failures
-from ...failures.exit_codes import Failures
 from ...history import AskPatches, AskSameChange
 from ...known import Known
 from ...needs import Notice
@@ -43,7 +41,7 @@ def blame(
         notes += _made_again([each for each in alike if each.sha in known.answer(twins)])
     conclusion = Conclusion(
         outcome=BisectionOutcome.CULPRIT,
-        message=f"{what_it_did(named, loaded.range.seeks)}{how}{_in_place_of_another(culprit)}",
+        message=f"{what_it_did(named, loaded.range.seeks)}{how}",
         culprits=(named,),
         earlier_failures=culprit.earlier_failures,
         counterfactuals=culprit.tested,
@@ -51,16 +49,6 @@ def blame(
         yardstick=yardstick,
     )
     return Move(Concluding(culprit.search, conclusion, culprit.enclosing), notes)
-
-
-def _in_place_of_another(culprit: ConfirmedCulprit) -> str:
-    """That the failure may have been there before, behind another one."""
-    if not culprit.fails_before:
-        return ""
-    here, before = named_failures(culprit.search.failures or Failures()), named_failures(culprit.fails_before)
-    return (
-        f": the first that fails with {here}; its parent fails with {before}, which may have hidden it before"
-    )
 
 
 def _doubted(named: NamedCommit, patches: Sequence[tuple[str, ...]]) -> tuple[Notice, ...]:

@@ -4,7 +4,6 @@ from dataclasses import dataclass, field
 
 from ....commits.range import LoadedRange
 from ....result import Counterfactual, MovedLayers, NamedCommit
-from ...failures.exit_codes import Failures
 from ...range_search import RangeSearch
 from .enclosing import Enclosing
 
@@ -21,8 +20,6 @@ class ConfirmedCulprit:
     earlier_failures: tuple[str, ...]
     tested: tuple[Counterfactual, ...] = field(default=())
     layers: tuple[MovedLayers, ...] = field(default=())
-    fails_before: Failures = field(default=Failures())
-    """How its parents fail, where that is another failure than the one that is searched for, and may have hidden it."""
 
 
 def named_commit(loaded: LoadedRange, node: int, confidence: float | None) -> NamedCommit:

@@ -272,7 +272,10 @@ def test_a_confirmed_culprit_goes_on_to_its_parents() -> None:
 def test_where_all_between_the_ends_are_skips_the_suspects_are_concluded() -> None:
     stack = broken_line(4, 2, skips={1, 2})
     known = shown(shown(measured(stack), "1 lib-0", S), "2 lib-0", S)
-    advance = after(stack, known)
+    again = after(stack, known)
+    assert isinstance(again, Wait)
+    assert [wanted.target.content for wanted in again.needs.start] == ["0 lib-0"]
+    advance = after(stack, shown(known, "0 lib-0", G))
     assert isinstance(advance, Move)
     assert isinstance(advance.state, Concluding)
     assert {suspect.commit for suspect in advance.state.inner.suspects} == {"1", "2", "3"}
