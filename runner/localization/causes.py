@@ -106,7 +106,8 @@ class FailureCause(DocumentPart):
     kernel: str | None = None
     """The kernel that is at fault, or whose task is submitted otherwise; null where no task is."""
     position: int | None = None
-    """Of its first task that is seen to go wrong, in submission order; where none is, of the first that differs."""
+    """Of its first task that is seen to go wrong, in submission order; of the first that writes elsewhere than in the
+    good build, where none of that kernel is seen to; where no task at all is, of the first that differs."""
     task_class: str | None = None
     tensor: str | None = None
     """What that task leaves wrong, is given otherwise, or crashes before it has written; null where the text does not

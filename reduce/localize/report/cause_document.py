@@ -117,6 +117,13 @@ def told_cause(
         if in_tasks is not None
         else next((change.kernel for change in cause.changes if change.kernel), None)
     )
+    elsewhere = _writing_elsewhere(kernel, differences, shown)
+    if elsewhere is not None:
+        position, task_class, tensor = _position([elsewhere]), "introduced", elsewhere.tensor
+    elif first is not None:
+        position, task_class, tensor = first.position, first.task_class, _tensor(differences, first)
+    else:
+        position, task_class, tensor = _position(differences), None, _tensor(differences, None)
     return FailureCause(
         what=what_changed(cause, differences, identical=identical),
         kind=_kind(cause, differences, shown),
@@ -125,9 +132,9 @@ def told_cause(
         changes=tuple(changed_part(change) for change in cause.changes),
         differences=tuple(each.text for each in differences[:_MOST_DIFFERENCES]),
         kernel=kernel or (first.kernel if first is not None else None),
-        position=_position(differences) if first is None else first.position,
-        task_class=None if first is None else first.task_class,
-        tensor=_tensor(differences, first),
+        position=position,
+        task_class=task_class,
+        tensor=tensor,
     )
 
 
@@ -145,6 +152,25 @@ def _writing_beside(cause: Cause, beside: Sequence[TaskFootprint], *, identical:
         position=first.position,
         task_class="introduced",
         tensor=first.writes[0].tensor,
+    )
+
+
+def _writing_elsewhere(
+    kernel: str | None, differences: Sequence[TaskDifference], shown: Sequence[FirstDivergent]
+) -> TaskDifference | None:
+    """Of the kernel's tasks the first that writes another part of its tensor than in the good build. What it leaves
+    cannot be compared, so that only readers of the tensor diverge; None where a task of the kernel was seen to."""
+    if any(tensor.kernel == kernel for tensor in shown):
+        return None
+    return next((each for each in differences if each.kernel == kernel and _writes_elsewhere(each)), None)
+
+
+def _writes_elsewhere(difference: TaskDifference) -> bool:
+    task = difference.task
+    return (
+        difference.kind is DifferenceKind.REGION
+        and task is not None
+        and any(each.type.may_write for each in task.task.arguments if each.index == difference.argument)
     )
 
 

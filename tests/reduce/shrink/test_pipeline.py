@@ -137,7 +137,7 @@ def test_a_reduction_that_is_stopped_by_its_tests_leaves_the_best_so_far(
     found = json.loads((asked.output / "reduction.json").read_text())
     assert (found["stopped"], found["oracle_calls"], found["kept_tasks"]) == ("budget", 4, ["1: middle"])
     check = subprocess.run([asked.output / "result" / "check.sh"], capture_output=True, text=True)
-    assert check.stdout == "reproduced in run 1 of up to 1\n"
+    assert check.stdout == "reproduced in run 1 of up to 4\n"
 
 
 def test_a_folder_with_other_things_in_it_is_left_alone(tmp_path: Path) -> None:
