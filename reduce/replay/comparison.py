@@ -11,8 +11,9 @@ import numpy as np
 from ...runner.build_output.args.dump import ArgsDump
 from ...runner.build_output.args.records import DumpStage, Kind
 from ...runner.build_output.files.errors import RecordNotWholeError
+from ...runner.build_output.golden_data import TensorFolder
 from ...runner.compare.statistics.statistics import IncomparableError, Tolerance, measure
-from ...runner.tensor.chunks import decode
+from ...runner.tensor.chunks import decode, raw_run, spans
 from ...runner.tensor.view import DType, Storage, TensorView
 from ..graph.task_list import KernelTask
 
@@ -76,6 +77,22 @@ def _values(dump: ArgsDump, task: KernelTask, stage: DumpStage) -> dict[int, Ten
             f"arguments {sorted(wanted - values.keys())} of task {task.ordinal} ({task.name})"
         )
     return values
+
+
+def same_outputs(first: TensorFolder | None, second: TensorFolder | None) -> bool:
+    """Whether two runs have put out the same bits; false where one of them does not tell."""
+    return (
+        first is not None
+        and second is not None
+        and first.names == second.names
+        and all(_same_bits(first.tensor(name), second.tensor(name)) for name in first.names)
+    )
+
+
+def _same_bits(first: TensorView, second: TensorView) -> bool:
+    return (first.dtype, first.shape) == (second.dtype, second.shape) and all(
+        raw_run(first, *span).tobytes() == raw_run(second, *span).tobytes() for span in spans(first.numel)
+    )
 
 
 def differs(actual: TensorView, expected: TensorView, tolerance: Tolerance) -> bool:

@@ -9,11 +9,10 @@ from dataclasses import dataclass, field, replace
 from ....runner.build_output.files.errors import BuildOutputError
 from ....runner.build_output.golden_data import TensorFolder
 from ....runner.errors import UserError
-from ....runner.tensor.chunks import raw_run, spans
-from ....runner.tensor.view import TensorView
 from ....store.vocabulary import Verdict
 from ....store.words import plural
 from ...graph.static_difference.of_both import is_of_both
+from ...replay.comparison import same_outputs
 from ...replay.recorded_build import RecordedBuild
 from ...replay.replay import ReplayError
 from ..experiments.experiment import MakeBuild, Record, RunInOrder, Steps, Tell
@@ -140,7 +139,11 @@ class OnOutputs(Interventions):
     def _adds_nothing(self, chosen: frozenset[Change]) -> bool:
         # The other changes alone have left the very outputs of the failing build.
         others = self.made.get(frozenset(self.changes.changes) - chosen)
-        return others is not None and others.build is not None and _same(others.build.outputs, self.outputs)
+        return (
+            others is not None
+            and others.build is not None
+            and same_outputs(others.build.outputs, self.outputs)
+        )
 
 
 @dataclass(kw_only=True)
@@ -175,18 +178,3 @@ def _named(chosen: frozenset[Change]) -> str:
         change.kernel if change.part is ChangedPart.KERNEL else change.part.value for change in chosen
     )
     return f"{plural(len(chosen), 'change')} ({', '.join(dict.fromkeys(names))})"
-
-
-def _same(first: TensorFolder | None, second: TensorFolder) -> bool:
-    """Whether two runs have put out the same bits."""
-    return (
-        first is not None
-        and first.names == second.names
-        and all(_same_bits(first.tensor(name), second.tensor(name)) for name in first.names)
-    )
-
-
-def _same_bits(first: TensorView, second: TensorView) -> bool:
-    return (first.dtype, first.shape) == (second.dtype, second.shape) and all(
-        raw_run(first, *span).tobytes() == raw_run(second, *span).tobytes() for span in spans(first.numel)
-    )

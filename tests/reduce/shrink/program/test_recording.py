@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -86,3 +87,35 @@ def test_what_was_recorded_is_opened_again_and_what_did_not_end_is_refused(
     with pytest.raises(UserError, match="expected its outputs compared, found crash"):
         once.record()
     assert log.stat().st_mtime_ns == before
+
+
+ONCE = """
+    std::FILE* mark = i == 0 ? std::fopen("MARK", "a+") : nullptr;
+    float added = 1.0f;
+    if (mark != nullptr) {
+        std::fseek(mark, 0, SEEK_END);
+        if (std::ftell(mark) MET) { added = 1.5f; }
+        std::fputc('x', mark);
+        std::fclose(mark);
+    }
+    store(1, i, load(0, i) + added);
+"""
+"""As SHIFT; the first element is wrong in the runs whose number MET holds for."""
+
+
+@pytest.mark.parametrize(
+    ("met", "verdicts", "taken"),
+    [("== 0", ["mismatch", "pass"], 1), (">= 0", ["mismatch", "mismatch"], 0)],
+    ids=["by chance", "each time"],
+)
+def test_a_good_build_that_misses_its_golden_data_is_run_again(
+    met: str, verdicts: list[str], taken: int, tmp_path: Path, good_trees: Trees
+) -> None:
+    body = " ".join(ONCE.replace("MARK", str(tmp_path / "mark")).replace("MET", met).split())
+    good = recorder(tmp_path, good_trees, body)
+    (source,) = (good.build / "kernels").rglob("middle.cpp")
+    source.write_text("#include <cstdio>\n" + source.read_text())
+    recording = good.record()
+    folders = sorted((tmp_path / "work").glob("recorded-*"))
+    assert [json.loads((folder / "ended.json").read_text())[0] for folder in folders] == verdicts
+    assert recording.outputs == good.attempt(taken).recording.outputs  # pyright: ignore

@@ -24,8 +24,8 @@ _MASKED = """
 """Writes what p1 writes again, before anything reads it."""
 
 
-def reduced(folder: Path, trees: Trees, bad: Path, good: Path) -> dict[str, Any]:
-    arguments = [str(bad), "--reference", str(good), "--stack", str(trees.stack_file), "-o", str(folder)]
+def reduced(folder: Path, stack_file: Path, bad: Path, good: Path) -> dict[str, Any]:
+    arguments = [str(bad), "--reference", str(good), "--stack", str(stack_file), "-o", str(folder)]
     with quick_runs():
         done = CliRunner().invoke(main, [*arguments, "--jobs", "1", "--quiet"])
     assert done.exit_code == 0, done.output
@@ -46,7 +46,7 @@ def test_a_task_that_is_not_submitted(
 ) -> None:
     good = small_build(tmp_path / "good", SHIFT)
     bad = small_build(tmp_path / "bad", SHIFT, body=BODY.replace(submission, ""))
-    found = reduced(tmp_path / "out", good_trees, bad, good)
+    found = reduced(tmp_path / "out", good_trees.stack_file, bad, good)
     assert (found["missing_tasks"], found["kept_tasks"]) == ([missing], [kept])
     assert checked(tmp_path / "out")["tasks"] == {"before": 4, "after": 1}
     result = tmp_path / "out" / "result"
@@ -61,7 +61,7 @@ def test_a_task_that_is_not_submitted(
 def test_a_task_that_leaves_its_result_elsewhere_is_left_alone(tmp_path: Path, good_trees: Trees) -> None:
     good = small_build(tmp_path / "good", SHIFT)
     bad = small_build(tmp_path / "bad", SHIFT, body=BODY.replace("p4.add_output(x2)", "p4.add_output(x1)"))
-    found = reduced(tmp_path / "out", good_trees, bad, good)
+    found = reduced(tmp_path / "out", good_trees.stack_file, bad, good)
     assert (found["missing_tasks"], found["kept_tasks"]) == ([], ["4: scale"])
     checked(tmp_path / "out")
     why = (tmp_path / "out" / "result" / "why.md").read_text()
@@ -72,5 +72,11 @@ def test_a_task_that_leaves_its_result_elsewhere_is_left_alone(tmp_path: Path, g
 def test_a_missing_task_that_changes_nothing_is_no_cause(tmp_path: Path, good_trees: Trees) -> None:
     good = small_build(tmp_path / "good", SHIFT, body=BODY.replace("\n    CoreTaskArgs p1;", _MASKED))
     bad = small_build(tmp_path / "bad", WRONG)
-    found = reduced(tmp_path / "out", good_trees, bad, good)
+    variables = "[environment.variables]\n"
+    text = good_trees.stack_file.read_text()
+    assert text.count(variables) == 1
+    serial = tmp_path / "serial.toml"
+    # The two that write the same do not wait for each other.
+    serial.write_text(text.replace(variables, f'{variables}MINIRT_ORDER = "serial"\n'))
+    found = reduced(tmp_path / "out", serial, bad, good)
     assert (found["missing_tasks"], found["kept_tasks"]) == ([], ["1: middle"])
