@@ -2,17 +2,18 @@
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rich.console import Console
-from sqlalchemy import make_url
+from sqlalchemy import func, make_url, select
 from sqlalchemy.orm import Session, sessionmaker
 
 from ...runner.errors import EndsError, UserError
 from ...runner.workspace.home import Home, command_line
 from ...store.documents.document import write_document
 from ...store.options import STORE_VARIABLE
-from ...store.vocabulary import BisectionOutcome
+from ...store.tables.bisections import BisectionRow, ProbeRow
+from ...store.vocabulary import BisectionOutcome, ProbeState
 from ..after.hand_over import localize_culprit
 from ..after.notify import notify
 from ..after.reducible import leave_builds
@@ -58,6 +59,7 @@ def drive(
     bisection = open_bisection(sessions)
     start.end()
     resume = resume_command(options, bisection.name)
+    ended_before = _ended_runs(sessions, bisection.name)
     ending = _Ending(sessions=sessions, bisection=bisection, options=options)
     with bisection.lock(), terminated_like_interrupted():
         try:
@@ -83,13 +85,11 @@ def drive(
             raise
         written = ending.write()
         ending.attempt(lambda: leave_builds(sessions, bisection.name, home))
-        # A command of the user's own leaves no tensors.
-        localizes = not options.no_localize and bisection.request.bad_when is not None
-        if conclusion.outcome is BisectionOutcome.CULPRIT and localizes:
+        if conclusion.outcome is BisectionOutcome.CULPRIT and _localizes(bisection, options):
             _localize(bisection, options, sessions, home=home)
             written = ending.write()
     if conclusion.outcome is BisectionOutcome.BUDGET:
-        _say_command("the budget is spent; to resume:", resume)
+        _tell_of_budget(options, bisection.name, ran=_ended_runs(sessions, bisection.name) > ended_before)
     shown = ending.show(conclusion)
     if conclusion.outcome is BisectionOutcome.ONLY_SKIPPED:
         ending.attempt(lambda: _tell_of_skips(sessions, bisection.name))
@@ -144,6 +144,26 @@ class _Ending:
             _say(f"error: {error if isinstance(error, UserError) else repr(error)}")
             return False
         return True
+
+
+def _tell_of_budget(options: BisectOptions, name: str, *, ran: bool) -> None:
+    """Print how to go on. `ran`: a run came to its end within the budget."""
+    if ran or options.budget is None:
+        _say_command("the budget is spent; to resume:", resume_command(options, name))
+        return
+    # The same budget would be spent in vain again.
+    more = replace(options, budget=2 * options.budget)
+    _say_command(
+        "the budget is spent, and no run came to its end; to resume with a larger one:",
+        resume_command(more, name),
+    )
+
+
+def _ended_runs(sessions: sessionmaker[Session], name: str) -> int:
+    """How many runs of a bisection came to their ends so far."""
+    with sessions() as session:
+        ended = select(func.count(ProbeRow.id)).join(BisectionRow).where(BisectionRow.name == name)
+        return session.scalar(ended.where(ProbeRow.state == ProbeState.FINISHED)) or 0
 
 
 def _tell_of_ends(sessions: sessionmaker[Session], name: str, *, always: bool = False) -> None:
@@ -208,6 +228,11 @@ def _conclude(bisection: StoredBisection, options: BisectOptions) -> Conclusion:
     builds = bool(bisection.request.stack.steps)
     with LiveProgress(err, builds=builds) if live else PlainProgress(err, builds=builds) as progress:
         return bisection.drive(progress, drive_options)
+
+
+def _localizes(bisection: StoredBisection, options: BisectOptions) -> bool:
+    """Whether a culprit is to be localized. A command of the user's own leaves no tensors."""
+    return not options.no_localize and bisection.request.bad_when is not None
 
 
 def _localize(

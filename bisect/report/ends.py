@@ -128,8 +128,22 @@ def _of_command(request: BisectRequest, good: Sequence[ProbeRow], bad: Sequence[
         )
     if any(probe.judgement is Judgement.BAD for probe in good):
         yield "the good end fails: name an older --good, or none, and one is looked for behind the bad end"
-    if any(probe.judgement is Judgement.SKIP for probe in (*good, *bad)):
+    codes = [{run.exit_code for run in runs if run.judgement is Judgement.BAD} for runs in (good, bad)]
+    if all(codes) and codes[0].isdisjoint(codes[1]):
+        yield (
+            "the good end fails otherwise than the bad one: if that failure is another, a command that exits with 0 "
+            "for it asks for the bad end's alone"
+        )
+    skipped = [probe for probe in (*good, *bad) if probe.judgement is Judgement.SKIP]
+    if skipped:
         yield "an end was skipped: can the command be found, and run, at that commit?"
+    if any(_is_shell_line(probe.command or ()) for probe in skipped):
+        yield "a line for a shell is no program: say -- sh -c 'LINE'"
+
+
+def _is_shell_line(command: Sequence[str]) -> bool:
+    """Whether a command is one word with blanks in it that names no file: a shell would take it apart."""
+    return len(command) == 1 and " " in command[0].strip() and not Path(command[0]).is_file()
 
 
 def _runs_of(rows: Rows, sha: str) -> list[ProbeRow]:

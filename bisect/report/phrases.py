@@ -130,10 +130,15 @@ def day(moment: datetime) -> str:
     return f"{moment:%Y-%m-%d}"
 
 
-def side_verdict(side: Side) -> str:
-    """What the runs of a side showed."""
+def side_verdict(report: Report, side: Side) -> str:
+    """What the runs of a side showed; told is where an end of the range stands in for the culprit's parent."""
     runs = len(side.runs)
-    return f"{verdict_words(side.verdict, side.signature)}, {side.failures} of {plural(runs, 'run')} failed"
+    how = f"{verdict_words(side.verdict, side.signature)}, {side.failures} of {plural(runs, 'run')} failed"
+    named = [*report.culprits[:1], *filter(None, [report.through])]
+    beside = {commit.commit for commit in named} | {each.parent for each in report.culprits[:1]}
+    if not report.culprits or side.repository != report.culprits[0].repository or side.commit in beside:
+        return how
+    return f"{how}; this is an end of the range, as no run of the culprit's parent shows it"
 
 
 def skip_verdict(commit: SkippedCommit) -> str:

@@ -199,7 +199,10 @@ def _evidence(report: Report) -> list[Entry]:
 
 
 def _shown_side(report: Report, word: str, side: Side) -> Iterable[Entry]:
-    yield word, Text.assemble((_side_commit(side), STYLES[Judgement(word)]), f" {_side_verdict(side)}")
+    yield (
+        word,
+        Text.assemble((_side_commit(side), STYLES[Judgement(word)]), f" {_side_verdict(report, side)}"),
+    )
     yield from _shown_lines(report, shown_run(report, side))
 
 
@@ -230,9 +233,9 @@ def _side_commit(side: Side) -> str:
     return f"{side.repository} {side.commit[:12]}"
 
 
-def _side_verdict(side: Side) -> str:
+def _side_verdict(report: Report, side: Side) -> str:
     """What its runs showed, safe to print."""
-    return shortened(side_verdict(side), _LONGEST)
+    return shortened(side_verdict(report, side), _LONGEST)
 
 
 def _skipped(report: Report) -> list[Entry]:

@@ -247,7 +247,7 @@ class BisectOptions:
             group=OptionGroup.RESOURCES,
             metavar="SECONDS",
             type=_SECONDS,
-            help="Stop a run after this many seconds; the default is ten times what the ends took.",
+            help="Stop a run after this many seconds; the default is ten times what the ends took, and 60 at least.",
         ),
     ]
     confidence: Annotated[

@@ -24,7 +24,7 @@ def probe_reports(rows: Rows) -> tuple[ProbeReport, ...]:
 
 def _probe_report(rows: Rows, stored: Sequence[ProbeRow]) -> ProbeReport:
     first = stored[0]
-    runs = tuple(_run_report(probe) for probe in stored)
+    runs = tuple(_run_report(rows, probe) for probe in stored)
     by_weight = (Judgement.BAD, Judgement.GOOD, Judgement.SKIP)
     deciding = min(runs, key=lambda run: by_weight.index(run.judgement))
     return ProbeReport(
@@ -42,16 +42,17 @@ def _probe_report(rows: Rows, stored: Sequence[ProbeRow]) -> ProbeReport:
     )
 
 
-def _run_report(probe: ProbeRow) -> RunReport:
+def _run_report(rows: Rows, probe: ProbeRow) -> RunReport:
+    judgement = rows.judgement(probe)
     assert probe.finished is not None
     assert probe.verdict is not None
-    assert probe.judgement is not None
+    assert judgement is not None
     assert probe.build_source is not None
     artifacts = {artifact.kind: artifact.path for artifact in probe.artifacts}
     return RunReport(
         ordinal=probe.ordinal,
         verdict=probe.verdict,
-        judgement=probe.judgement,
+        judgement=judgement,
         signature=probe.signature,
         metrics=_metrics(probe.metrics or {}),
         error=_error(probe),

@@ -33,7 +33,7 @@ def both_sides(rows: Rows) -> Reproduction:
 def _side(rows: Rows, standing: Standing, sha: str, wanted: Judgement) -> Side | None:
     """A commit that was found so at least once, in runs of its own or of equal content."""
     runs = standing.runs.get(standing.of(sha), [])
-    fitting = [probe for probe in runs if probe.judgement is wanted]
+    fitting = [probe for probe in runs if rows.judgement(probe) is wanted]
     if not fitting:
         return None
     # The newest run that shows it, of the very commit if there is one.
@@ -51,8 +51,8 @@ def _side(rows: Rows, standing: Standing, sha: str, wanted: Judgement) -> Side |
         revisions=revisions,
         verdict=shown.verdict,
         signature=shown.signature,
-        runs=tuple(probe.ordinal for probe in runs if probe.judgement is not Judgement.SKIP),
-        failures=sum(probe.judgement is Judgement.BAD for probe in runs),
+        runs=tuple(probe.ordinal for probe in runs if rows.judgement(probe) is not Judgement.SKIP),
+        failures=sum(rows.judgement(probe) is Judgement.BAD for probe in runs),
         shown=shown.ordinal,
         script=reproduction_script(
             rows.request,

@@ -22,12 +22,12 @@ _MOST_CURVES = 6
 
 @dataclass(frozen=True, kw_only=True)
 class TestedCommit:
-    """A row of the grid: a commit (or the good end) with all runs that speak for it."""
+    """A row of the grid: a commit (or the good end) with all runs that speak for it, and what each counts as."""
 
     repository: str
     commit: str
     subject: str | None
-    runs: Sequence[ProbeRow]
+    runs: Sequence[tuple[ProbeRow, Judgement]]
     named: bool
     """It is a culprit, or the commit that brought one in, or what a culprit took away."""
 
@@ -110,17 +110,17 @@ def _range(rows: Rows, standing: Standing, belief: RangeBelief | None, named: se
                 repository=stage.repository,
                 commit=sha,
                 subject=rows.subject(stage.repository, sha),
-                runs=standing.runs[sha],
+                runs=tuple((probe, rows.judgement(probe) or Judgement.SKIP) for probe in standing.runs[sha]),
                 named=sha in named,
             )
             for sha in tested
         ),
         most_runs=max((len(standing.runs[sha]) for sha in tested), default=0),
-        curves=_curves(standing, index_of),
+        curves=_curves(rows, standing, index_of),
     )
 
 
-def _curves(standing: Standing, index_of: dict[str, int]) -> tuple[plots.Curve, ...]:
+def _curves(rows: Rows, standing: Standing, index_of: dict[str, int]) -> tuple[plots.Curve, ...]:
     """Each measured number that is not the same in all runs, over the commits of a range; what moved most first."""
     points: dict[tuple[str, str], list[plots.Point]] = {}
     for sha, probes in standing.runs.items():
@@ -133,7 +133,7 @@ def _curves(standing: Standing, index_of: dict[str, int]) -> tuple[plots.Curve, 
                         plots.Point(
                             index=index_of[sha],
                             commit=sha,
-                            judgement=probe.judgement or Judgement.SKIP,
+                            judgement=rows.judgement(probe) or Judgement.SKIP,
                             value=float(value),
                         )
                     )

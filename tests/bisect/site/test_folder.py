@@ -107,6 +107,14 @@ def test_the_page_says_what_broke_and_how_sure(culprit: StoredBisection, tmp_pat
     assert "runtime: no rule to make target" in page
 
 
+def test_the_page_says_on_what_the_answer_rests(culprit: StoredBisection, tmp_path: Path) -> None:  # noqa: F811
+    write_site(culprit.sessions, tmp_path / "site")
+    page = next((tmp_path / "site/bisections").glob("*.html")).read_text(encoding="utf-8")
+    basis = culprit.report().confidence_basis
+    assert basis is not None
+    assert f"The answer rests on {basis.text.partition('.')[0]}" in page
+
+
 def test_a_narrow_screen_shows_how_probable_suspects_are(
     only_skipped: StoredBisection,  # noqa: F811
     tmp_path: Path,

@@ -78,6 +78,22 @@ def test_a_command_that_exits_alike_shows_what_it_printed_and_where(small: Small
 
 
 @pytest.mark.long
+def test_ends_that_fail_by_different_exit_codes_are_told_so(small: Small) -> None:
+    ends = small.ends("exit 2\n", "exit 1\n")
+    done = small.run(*ends, "--repository", f"tool={small.tool.path}", "--", "sh", "case.sh")
+    assert done.returncode == 4, done.stderr
+    assert "  - the good end fails otherwise than the bad one: " in done.stderr
+
+
+@pytest.mark.long
+def test_a_line_for_a_shell_is_told_to_name_one(small: Small) -> None:
+    ends = small.ends("exit 0\n", "exit 1\n")
+    done = small.run(*ends, "--repository", f"tool={small.tool.path}", "--", "sh case.sh && true")
+    assert done.returncode == 1, done.stderr
+    assert "  - a line for a shell is no program: say -- sh -c 'LINE'" in done.stderr
+
+
+@pytest.mark.long
 def test_a_case_that_fails_otherwise_is_told_what_would_count(small: Small) -> None:
     ends = small.ends("echo RIGHT\n", "echo broken; exit 3\n")
     done = small.run(*ends, "--case", "case.sh")

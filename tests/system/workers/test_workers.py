@@ -131,8 +131,8 @@ def test_a_budget_ends_with_what_is_known(make: Callable[..., SlowLine]) -> None
     process.communicate()
     spent = line.run("--resume", "--jobs", "2", "--budget", "0.01s")
     assert spent.returncode == 6, spent.stderr
-    assert "the budget is spent; to resume" in spent.stderr
-    assert "--jobs 2 --budget 0.01s --resume " in spent.stderr
+    assert "the budget is spent, and no run came to its end; to resume with a larger one:" in spent.stderr
+    assert "--jobs 2 --budget 0.02s --resume " in spent.stderr, "the same would be spent in vain again"
     report = line.report()
     assert report["outcome"] == "budget"
     suspects = [suspect["commit"] for suspect in report["suspects"]]

@@ -101,6 +101,11 @@ def test_a_failure_that_was_told_apart_is_one_though_a_commit_shows_both(stored:
         found = {each.signature: each for each in met_failures(load_rows(session, stored.name))}
     assert (found["exit code 2"].first.commit, found["exit code 2"].last.commit) == (sha("c3"), sha("c5"))
     assert "exit code 1" not in found
+    runs = [run for probe in stored.report().probes for run in probe.runs]
+    counted = {
+        (run.signature, run.judgement) for run in runs if run.signature and "exit code" in run.signature
+    }
+    assert counted == {("exit code 1", Judgement.BAD), ("exit code 2", Judgement.SKIP)}
 
 
 def test_a_machine_s_fault_or_a_broken_build_is_none(stored: StoredBisection) -> None:

@@ -78,11 +78,17 @@ def test_a_confidence_is_told_with_what_was_asked(culprit: StoredBisection) -> N
 
 
 def test_a_side_tells_its_verdict_and_how_many_of_its_runs_failed(culprit: StoredBisection) -> None:
-    bad = culprit.report().reproduce.bad
+    found = culprit.report()
+    bad = found.reproduce.bad
     assert bad is not None
-    assert phrases.side_verdict(bad) == "mismatch (out: 3/512 differ), 3 of 3 runs failed"
+    assert phrases.side_verdict(found, bad) == "mismatch (out: 3/512 differ), 3 of 3 runs failed"
     once = bad.model_copy(update={"runs": bad.runs[:1], "failures": 1, "signature": None})
-    assert phrases.side_verdict(once) == "mismatch, 1 of 1 run failed"
+    assert phrases.side_verdict(found, once) == "mismatch, 1 of 1 run failed"
+    end = once.model_copy(update={"commit": found.good})
+    told = (
+        "mismatch, 1 of 1 run failed; this is an end of the range, as no run of the culprit's parent shows it"
+    )
+    assert phrases.side_verdict(found, end) == told
 
 
 @pytest.mark.parametrize(

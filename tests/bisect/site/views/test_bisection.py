@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from precision_bisect.bisect.report.model.rows import load_rows
+from precision_bisect.bisect.result import Conclusion
 from precision_bisect.bisect.site.views.bisection import BisectionView, bisection_view
-from precision_bisect.store.vocabulary import Judgement, Phase, Verdict
+from precision_bisect.store.vocabulary import BisectionOutcome, Judgement, Phase, Verdict
 from tests.bisect.report.conftest import culprit, interrupted, nothing_run, submodule_culprit  # noqa: F401
 from tests.bisect.report.stored_bisection import StoredBisection, described, sha
 
@@ -86,6 +87,20 @@ def test_counterfactuals_draw_no_point(measured: tuple[StoredBisection, int]) ->
     assert [searched.curves for searched in view_of(stored).ranges] == [()]
 
 
+def test_a_failure_other_than_the_one_asked_for_counts_as_not_judged(
+    measured: tuple[StoredBisection, int],
+) -> None:
+    stored, stage = measured
+    for name, code in (("c1", 2), ("c2", 1)):
+        stored.probe(stage, sha(name), Verdict.MISMATCH, signature=f"exit code {code}")
+    stored.conclude(Conclusion(outcome=BisectionOutcome.NO_CULPRIT, message="", failures=("exit code 1",)))
+    (searched,) = view_of(stored).ranges
+    assert [[judgement for _, judgement in each.runs] for each in searched.tested] == [
+        [Judgement.SKIP],
+        [Judgement.BAD],
+    ]
+
+
 def test_at_most_six_curves_are_drawn(measured: tuple[StoredBisection, int]) -> None:
     stored, stage = measured
     for name, value in (("c0", 1.0), ("c1", 2.0)):
@@ -98,5 +113,5 @@ def test_at_most_six_curves_are_drawn(measured: tuple[StoredBisection, int]) -> 
 def test_a_run_that_has_not_ended_is_not_shown(interrupted: StoredBisection) -> None:  # noqa: F811
     (searched,) = view_of(interrupted).ranges
     assert sha("c5") not in [each.commit for each in searched.tested]
-    judged = {run.judgement for each in searched.tested for run in each.runs}
+    judged = {judgement for each in searched.tested for _, judgement in each.runs}
     assert judged == {Judgement.GOOD, Judgement.BAD}
