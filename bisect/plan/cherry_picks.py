@@ -13,6 +13,11 @@ def parse_cherry_picks(
     return tuple(_parse(text, stack, repository, git) for text in texts)
 
 
+def held_cherry_picks(texts: tuple[str, ...], picks: tuple[CherryPick, ...]) -> dict[str, str]:
+    """What each `REV@A..B` stands for, in commit ids."""
+    return {text: f"{pick.commit}@{pick.old}..{pick.new}" for text, pick in zip(texts, picks, strict=True)}
+
+
 def _parse(text: str, stack: Stack, repository: str, git: GitRepository) -> CherryPick:
     option = f"--cherry-pick {text}"
     revision, _, stretch = text.rpartition("@")

@@ -1,7 +1,7 @@
 """A question is checked against the checkouts, before anything is written."""
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -25,7 +25,7 @@ from ...store.vocabulary import Seeks
 from ..commits.load import load_range
 from ..commits.range import LoadedRange
 from .checks import check_checkouts, check_histories, checked_runtime_dir, told_of_renames
-from .cherry_picks import parse_cherry_picks
+from .cherry_picks import held_cherry_picks, parse_cherry_picks
 from .ends.command import check_command
 from .ends.find import Ends, find_ends
 from .ends.paths import paths_of_tree, told_of_paths
@@ -58,9 +58,11 @@ def prepare(question: Question, home: Home, *, step: Callable[[str], None] = lam
     given = _given(question)
     given = replace(given, stack=with_releases(given.stack, home.releases))
     workspace = Workspace(given.stack, home)
+    overlaid = dict[str, str]()
     if question.overlays:
         reader = OverlayReader(given.stack, workspace.repositories, workspace.clones, Path.cwd())
         given = replace(given, stack=reader.laid_over(question.overlays))
+        overlaid = reader.held(question.overlays)
     given = replace(given, stack=with_renames(given.stack, question.adapt, workspace.repositories))
     check_histories(workspace, searched=given.repository)
     ends = find_ends(question, workspace.repositories[given.repository])
@@ -69,7 +71,7 @@ def prepare(question: Question, home: Home, *, step: Callable[[str], None] = lam
     overlays = given.stack.repositories[given.repository].overlays
     told_of_command = check_command(question, ends, workspace.repositories[given.repository], overlays)
     name = question.name or f"{now():%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
-    request = _request(question, given, workspace, ends=ends, name=name, home=home)
+    request = _request(question, given, workspace, ends=ends, overlaid=overlaid, name=name, home=home)
     step("reading the commits between the ends")
     loaded = _loaded(request, workspace)
     request = request.model_copy(update={"inherited": variables_read(request, workspace)})
@@ -163,12 +165,21 @@ def _with_submodules(
 
 
 def _request(
-    question: Question, given: _Given, workspace: Workspace, *, ends: Ends, name: str, home: Home
+    question: Question,
+    given: _Given,
+    workspace: Workspace,
+    *,
+    ends: Ends,
+    overlaid: Mapping[str, str],
+    name: str,
+    home: Home,
 ) -> BisectRequest:
+    """`overlaid`: what each `--overlay` with a revision stands for, in commit ids."""
     stack, searched = given.stack, given.repository
     fixed = fixed_revisions(stack, workspace.repositories, searched=searched)
     repository = workspace.repositories[searched]
     skips = held_skips(question.skip, repository)
+    picks = parse_cherry_picks(question.cherry_picks, stack, searched, repository)
     return BisectRequest(
         stack=stack,
         repository=searched,
@@ -182,7 +193,7 @@ def _request(
         parted=ends.parted,
         paths=paths_of_tree(question.path, checkout=repository.path, here=Path.cwd()),
         skip=skipped_commits(skips, repository),
-        cherry_picks=parse_cherry_picks(question.cherry_picks, stack, searched, repository),
+        cherry_picks=picks,
         seeks=question.seeks,
         gallop=None if question.good else question.gallop,
         case=None if question.case is None else str(CaseName.parse(question.case, stack)),
@@ -193,7 +204,16 @@ def _request(
         runtime_dir=given.runtime_dir,
         frozen_runtime_dir=home.bisections / name / "runtime-dir" if given.runtime_dir else None,
         interactive=question.interactive,
-        typed=with_commits_held(question.typed, {"--good": ends.named, "--bad": ends.named, "--skip": skips}),
+        typed=with_commits_held(
+            question.typed,
+            {
+                "--good": ends.named,
+                "--bad": ends.named,
+                "--skip": skips,
+                "--cherry-pick": held_cherry_picks(question.cherry_picks, picks),
+                "--overlay": overlaid,
+            },
+        ),
         folder=Path.cwd(),
         first_parent=question.first_parent,
         commit_pages=_commit_pages(workspace),

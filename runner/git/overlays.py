@@ -38,6 +38,17 @@ class OverlayReader:
             repositories[name] = repository.model_copy(update={"overlays": overlays})
         return self._stack.model_copy(update={"repositories": repositories})
 
+    def held(self, texts: Sequence[str]) -> dict[str, str]:
+        """What each `PATH@REV` stands for now, with a commit id. Raises `UserError`."""
+        held: dict[str, str] = {}
+        for text in texts:
+            typed, at, revision = text.partition("@")
+            if at:
+                option = f"--overlay {text}"
+                name, _ = self._place(typed, option)
+                held[text] = f"{typed}@{self._repositories[name].resolve(revision, option=option)}"
+        return held
+
     def _read(self, text: str) -> tuple[str, Overlay]:
         option = f"--overlay {text}"
         typed, at, revision = text.partition("@")

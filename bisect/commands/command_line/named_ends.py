@@ -22,6 +22,8 @@ def named_ends(options: BisectOptions, log: BisectLog | None) -> NamedEnds:
     Raises `UsageError` where one is missing, or they contradict each other.
     """
     olds, news = (tuple(log.olds), log.news[-1:]) if log else ((), [])
+    if options.bad == "":
+        raise UsageError("--bad: expected a commit, found an empty word")
     good, bad, also_old = options.good, options.bad, tuple[str, ...]()
     if options.find_fix:
         good = good or tuple(news)

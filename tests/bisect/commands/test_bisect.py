@@ -88,6 +88,11 @@ def test_a_script_that_git_does_not_track_is_named_by_its_full_path(
     ("words", "predicate", "message"),
     [
         (["--good", "a", "--case", "case.sh"], None, "found no --bad"),
+        (
+            ["--good", "a", "--bad", "", "--case", "case.sh"],
+            None,
+            "--bad: expected a commit, found an empty word",
+        ),
         (["--bad", "b", "--find-fix", "--case", "case.sh"], None, "expected both ends"),
         (["--good", "a", "--bad", "b", "--gallop", "days"], None, "--gallop days: expected no --good"),
         (["--good", "a", "--bad", "b"], None, "expected a case, found none"),

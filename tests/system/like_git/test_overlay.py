@@ -1,5 +1,6 @@
 """`--overlay`: a check that is younger than the range is laid over every commit."""
 
+import json
 from pathlib import Path
 
 from tests.conftest import TestRepository
@@ -29,3 +30,21 @@ def test_a_check_that_is_younger_than_the_range(repository: TestRepository, tmp_
     assert told in (tmp_path / "out" / "report.md").read_text()
     assert repository.git("rev-parse", "main~1") not in ran(tmp_path), "what lies under it is no candidate"
     assert repository.git("status", "--porcelain").strip() == "M check.sh"
+
+
+def test_what_is_laid_over_is_held_in_the_line_that_searches_again(
+    repository: TestRepository, tmp_path: Path
+) -> None:
+    commits = [repository.commit(f"commit {n}", {"state": "fine", "n": str(n)}) for n in range(3)]
+    repository.commit("breaks", {"state": "broken"})
+    repository.git("branch", "checks", commits[0])
+    repository.git("checkout", "--quiet", "checks")
+    check = repository.commit("check", {"check.sh": "! grep -q broken state\n"})
+    repository.git("checkout", "--quiet", "main")
+    done = run(
+        repository.path, tmp_path / "home", "--good", commits[0], "--bad", "main", "--overlay", "check.sh@checks",
+        "-o", str(tmp_path / "out"), "--", "sh", "check.sh",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    report = json.loads((tmp_path / "out" / "report.json").read_text())
+    assert f" --overlay check.sh@{check} " in report["repeat"]

@@ -52,6 +52,8 @@ def test_it_is_found_in_the_stretch(repository: TestRepository, tmp_path: Path) 
     assert (patch["commit"], patch["old"], patch["new"]) == (
         commits[MENDED], commits[BROKEN - 1], commits[MENDED - 1]
     )  # fmt: skip
+    held = f"--cherry-pick {commits[MENDED]}@{commits[BROKEN - 1]}..{commits[MENDED - 1]} "
+    assert held in report["repeat"], "names may mean other commits by then"
     assert {commits[WRONG_FROM], commits[WRONG_FROM - 1]} <= set(patch["used_at"])
     assert set(patch["used_at"]) <= set(commits[BROKEN:MENDED])
     assert f"with       repository {commits[MENDED][:12]}" in done.stdout
