@@ -25,7 +25,8 @@ def plan_lines(plan: Plan) -> Iterator[str]:
     captured = "captured at the good end" if request.captures_golden else "none"
     yield f"golden:    {request.golden_data or captured}"
     yield from _probes(plan)
-    yield f"report to: {request.output}"
+    made = "" if plan.is_named else "; a new name is made when it is begun, or name it with --output"
+    yield f"report to: {request.output}{made}"
     for notice in plan.notices:
         yield f"note: {notice}"
 
@@ -46,7 +47,7 @@ def plan_json(plan: Plan) -> str:
             "candidates": len(loaded.collapsed.nodes) if loaded is not None else None,
             "bad_when": request.bad_when,
             "frozen": dict(request.frozen),
-            "output": str(request.output),
+            "output": str(request.output) if plan.is_named else None,
             "notices": plan.notices,
         },
         indent=2,

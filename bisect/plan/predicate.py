@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 from ...runner.errors import UsageError
 from ...runner.git.repository import GitError, GitRepository
 from ...runner.stack.parts import Case, Platform, Repository
-from ...runner.stack.stack import Stack, is_plain_name
+from ...runner.stack.stack import RESERVED_NAMES, Stack, is_plain_name
 from ...runner.stack.templates import literal
 
 NOTHING_TO_RUN = ("true",)
@@ -18,6 +18,7 @@ NOTHING_TO_RUN = ("true",)
 PREDICATE_PLATFORM = "host"
 BAD_EXIT_CODES = "the command exits with 1-124"
 _INTERPRETER = re.compile(r"(ba|da|k|z)?sh|python[0-9.]*|perl|ruby|node")
+_UNPLAIN = re.compile("[^A-Za-z0-9_-]+")
 _CODE = re.compile(r"-[a-z]*c|-m")
 _CODE_OF_OTHERS = re.compile(r"-[a-z]*[eE]|-p|--eval|--print")
 """The options of `perl`, `ruby` and `node` that code stands behind; of a shell `-e` is another."""
@@ -85,8 +86,8 @@ class Predicate:
 
 def predicate_stack(checkout: Path, *, name: str | None = None) -> Stack:
     """A stack of one repository, with nothing to build and no case yet."""
-    own = checkout.name.removesuffix(".git")
-    name = name or (own if is_plain_name(own) else "repository")
+    own = _UNPLAIN.sub("-", checkout.name.removesuffix(".git")).strip("-")
+    name = name or (own if is_plain_name(own) and own not in RESERVED_NAMES else "repository")
     return Stack(
         name="predicate",
         searched=name,

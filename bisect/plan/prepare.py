@@ -106,7 +106,8 @@ def prepare(question: Question, home: Home, *, step: Callable[[str], None] = lam
         )
     if request.replays:
         notices.append("outputs are compared with the tolerance that the harness takes by default")
-    return Plan(name=name, request=request, range=loaded, notices=tuple(notices))
+    is_named = question.name is not None or question.output is not None
+    return Plan(name=name, is_named=is_named, request=request, range=loaded, notices=tuple(notices))
 
 
 def _given(question: Question) -> _Given:

@@ -67,6 +67,8 @@ class Plan:
     """A question that can be asked, what it ranges over, and what the user should know before it starts."""
 
     name: str
+    is_named: bool
+    """Whether the user named the bisection, or its folder: else each plan of the question makes other names."""
     request: BisectRequest
     range: LoadedRange | None
     """None where the good end has to be found first."""

@@ -45,8 +45,15 @@ def repository_stack(overrides: Mapping[str, Path]) -> Stack:
     try:
         root = GitRepository(Path.cwd()).root
     except GitError as error:
+        here = Path.cwd()
+        if (
+            git_folder := next((each for each in (here, *here.parents) if each.name == ".git"), None)
+        ) is not None:
+            raise UsageError(
+                f"expected a git checkout, found the inside of {git_folder}: begin in {git_folder.parent}"
+            ) from error
         raise UsageError(
-            f"expected a git checkout, found none around {Path.cwd()}: begin in one, or name a stack with --stack, or "
+            f"expected a git checkout, found none around {here}: begin in one, or name a stack with --stack, or "
             "one repository with --repository NAME=PATH"
         ) from error
     return predicate_stack(root)

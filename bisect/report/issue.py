@@ -7,6 +7,7 @@ from pathlib import Path
 
 from sqlalchemy.orm import Session
 
+from ...runner.stack.file import named_stacks
 from ...runner.stack.templates import unfilled
 from ...store.vocabulary import Seeks
 from ..plan.predicate import NOTHING_TO_RUN
@@ -40,7 +41,14 @@ def issue_text(session: Session, name: str) -> str:
         title=_with_files_in(report.case, files, ""),
         search=_with_files_in(search_command(rows.request), files, "../"),
         scripts={file.name: _lines_of(file) for file in files},
+        own_stack=_own_stack(rows.request) or "",
     )
+
+
+def _own_stack(request: BisectRequest) -> str | None:
+    """The stack file, where it is the asker's own; None where others have the stack too, or it takes none."""
+    alone = request.case is None and request.runtime_dir is None
+    return None if alone or request.stack.name in named_stacks() else f"{request.stack.name}.toml"
 
 
 def _own_files(request: BisectRequest) -> list[Path]:
@@ -89,7 +97,7 @@ def search_command(request: BisectRequest) -> str:
     words = ["bisect-precision"]
     command_alone = request.case is None and request.runtime_dir is None
     if not command_alone:
-        words += ["--stack", request.stack.name]
+        words += ["--stack", _own_stack(request) or request.stack.name]
     if request.repository != request.stack.searched:
         words += ["--repo", request.repository]
     words += ["--good", request.good, "--bad", request.bad]

@@ -41,6 +41,8 @@ from .plain_text import one_line, shortened
 from .write import BAD_SCRIPT, GOOD_SCRIPT
 
 _LABEL_WIDTH = 10
+_LEAST_WIDTH = _LABEL_WIDTH + 1 + 40
+"""Of two columns: git's longest names of commits are 40 letters."""
 _FEW_FILES = 4
 _FEW_COMMITS = 8
 _FEW_LINES = 3
@@ -332,17 +334,19 @@ def _heading(title: str, console: Console) -> None:
 
 
 def _print_entries(console: Console, entries: Iterable[Entry]) -> None:
-    """On a terminal labels and texts in two columns; in a pipe a line each, neither padded nor wrapped."""
+    """On a terminal labels and texts in two columns, if a commit fits into the second; in a pipe a line each, neither
+    padded nor wrapped."""
+    columns = console.is_terminal and console.width >= _LEAST_WIDTH
     for is_path, group in groupby(entries, key=lambda entry: isinstance(entry[1], Path)):
         rows = [*group]
-        if console.is_terminal and not is_path:
+        if columns and not is_path:
             console.print(_two_columns(rows))
             continue
         for label, content in rows:
             start = "" if is_path else f"{label:<{_LABEL_WIDTH}} "
             line = Text(start).append_text(content) if isinstance(content, Text) else Text(str(content))
             line.rstrip()
-            console.print(line, soft_wrap=True)
+            console.print(line, soft_wrap=is_path or not console.is_terminal)
 
 
 def _two_columns(entries: Iterable[Entry]) -> Table:

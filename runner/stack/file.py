@@ -45,6 +45,10 @@ def _named_text(name: str) -> str:
             "--stack DIR/stack.toml"
         )
     known = named_stacks()
+    if name not in known and Path(name).is_dir():
+        files = [*Path(name).glob("*.toml")]
+        hint = f"; name the file in it: --stack {files[0]}" if len(files) == 1 else ""
+        raise UsageError(f"--stack {name}: expected a stack file, found a folder{hint}")
     if name not in known:
         hint = suggestion(name, known) or f"; expected a stack file or one of {', '.join(known)}"
         raise UsageError(f"--stack {name}: no such stack{hint}")

@@ -33,11 +33,20 @@ _UNREAD = """\
 
 _PREPARE = """\
 set -eu
-root=${1:-$(mktemp -d "${TMPDIR:-/tmp}/reproduce-XXXXXX")}
-mkdir -p "$root"
+if [ $# -gt 0 ]; then
+    root=$1
+    mkdir -p "$root"
+    echo "working in $root" >&2
+else
+    root=$(mktemp -d "${TMPDIR:-/tmp}/reproduce-XXXXXX")
+    trap 'chmod -R u+w "$root"; rm -rf "$root"' EXIT
+    trap 'exit 129' HUP
+    trap 'exit 130' INT
+    trap 'exit 143' TERM
+    echo "working in $root, which is removed at the end; to keep it, name a folder: sh $0 DIR" >&2
+fi
 root=$(cd "$root" && pwd)
 jobs=$(getconf _NPROCESSORS_ONLN)
-echo "working in $root" >&2
 unset GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE
 
 check_out() {
@@ -105,7 +114,7 @@ def reproduction_script(
     lines = [
         "#!/bin/sh",
         f"# {one_line(about)}",
-        "# Works in the folder given, or in a new temporary one.",
+        "# Works in the folder given, and leaves it; else in a temporary one, and removes it.",
         _PREPARE,
     ]
     repositories = revisions.keys() & stack.repositories.keys()

@@ -1,5 +1,6 @@
 """From typed options to a question: which stack it is about, and which options contradict each other."""
 
+import json
 import re
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from precision_bisect.bisect.cli import main
 from precision_bisect.bisect.commands.bisect import bisect, question_of
 from precision_bisect.bisect.commands.command_line.bisect_options import BisectOptions
 from precision_bisect.bisect.commands.command_line.slow_start import SlowStart
-from precision_bisect.bisect.commands.plan_text import plan_lines
+from precision_bisect.bisect.commands.plan_text import plan_json, plan_lines
 from precision_bisect.bisect.plan.prepare import prepare
 from precision_bisect.runner.errors import UsageError, UserError
 from precision_bisect.runner.workspace.home import Home
@@ -144,6 +145,10 @@ def test_a_predicate_of_a_repository_that_is_named(
     ):
         with pytest.raises(UserError, match=message):
             question_of(options("--bad", "b", *more, predicate=("true",)))
+    monkeypatch.chdir(tool.path / ".git" / "refs")
+    inside = f"expected a git checkout, found the inside of {tool.path}/.git: begin in {tool.path}"
+    with pytest.raises(UserError, match=f"{re.escape(inside)}$"):
+        question_of(options("--bad", "b", predicate=("true",)))
 
 
 @pytest.mark.usefixtures("home")
@@ -208,6 +213,16 @@ def test_the_lines_of_a_plan(tool: TestRepository, home: Home) -> None:
         lines[probes + 2],
     )
     assert lines[probes + 3] == "           until a confidence of 0.99"
+    made = [line for line in lines if line.startswith("report to:")]
+    assert made == [
+        f"report to: {with_range.request.output}; a new name is made when it is begun, or name it with --output"
+    ]
+    assert json.loads(plan_json(with_range))["output"] is None
+    named = prepare(
+        question_of(options("--good", good, "--bad", bad, "--case", "case.sh", "-o", "here")), home
+    )
+    assert f"report to: {Path.cwd() / 'here'}" in list(plan_lines(named))
+    assert json.loads(plan_json(named))["output"] == str(Path.cwd() / "here")
     without = list(plan_lines(prepare(question_of(options("--bad", bad, "--case", "case.sh")), home)))
     assert without[3:5] == [
         f"range:     tool ..{bad[:12]}",

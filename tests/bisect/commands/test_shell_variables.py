@@ -31,6 +31,10 @@ def test_its_scripts_show_it_in_any_shell(repository: TestRepository, tmp_path: 
         for side in ("bad", "good")
     ]
     assert codes == [1, 0]
+    assert not [*tmp_path.glob("reproduce-*")]
+    kept = tmp_path / "kept"
+    subprocess.run(["sh", str(out / "reproduce-bad.sh"), str(kept)], env=bare, capture_output=True)
+    assert [folder.name for folder in kept.iterdir()] == ["repository"]
     text = (out / "reproduce-bad.sh").read_text()
     assert "export PERTURB=165\n" in text
     assert "# MY_TOKEN was set too" in text

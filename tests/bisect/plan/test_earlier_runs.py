@@ -160,7 +160,7 @@ def test_a_bisection_keeps_what_was_remembered_as_it_began_and_a_resume_searches
     tmp_path: Path, home: Home
 ) -> None:
     stored = bisection(tmp_path)
-    plan = Plan(name="new", request=stored.request, range=None, notices=())
+    plan = Plan(name="new", is_named=True, request=stored.request, range=None, notices=())
     begun = session.StoredBisection.begin(plan, sessions=stored.sessions, home=home)
     bisection(tmp_path, "meanwhile")
     found = session.StoredBisection.find("new", sessions=stored.sessions, home=home)

@@ -100,3 +100,12 @@ def test_braces_are_no_placeholders(checkout: TestRepository) -> None:
 def test_a_name_of_one_s_own(checkout: TestRepository) -> None:
     assert list(predicate_stack(checkout.path).repositories) == ["checkout"]
     assert list(predicate_stack(checkout.path, name="other").repositories) == ["other"]
+
+
+@pytest.mark.parametrize(
+    ("folder", "name"),
+    [("my repo", "my-repo"), ("tool.git", "tool"), ("проект", "repository"), ("python", "repository")],
+)
+def test_a_checkout_s_name_becomes_a_plain_one(tmp_path: Path, folder: str, name: str) -> None:
+    """Not one that means something else in a stack file."""
+    assert list(predicate_stack(tmp_path / folder).repositories) == [name]

@@ -117,6 +117,12 @@ def test_narrow_or_wide_no_word_is_lost(culprit: StoredBisection) -> None:
     assert sorted(letters[0]) == sorted(letters[1])
 
 
+@pytest.mark.parametrize("width", [40, 50, 51, 60])
+def test_a_commit_is_whole_on_a_narrow_terminal(culprit: StoredBisection, width: int) -> None:
+    (named,) = culprit.report().culprits
+    assert named.commit in printed(culprit, width=width, terminal=True)
+
+
 def test_commands_are_printed_unwrapped(culprit: StoredBisection) -> None:
     lines = printed(culprit, width=40).splitlines()
     assert f"sh {culprit.folder}/report/reproduce-bad.sh" in lines

@@ -161,7 +161,11 @@ def test_the_bad_end_is_built_while_the_good_end_runs(small: SmallStack) -> None
     good = small.tool.git("rev-parse", "HEAD")
     bad = small.tool.commit("fault", {"tool.txt": "wrong\n"})
     plan = Plan(
-        name="ahead", request=small_request(small, small.workspace(), good, bad), range=None, notices=()
+        name="ahead",
+        is_named=True,
+        request=small_request(small, small.workspace(), good, bad),
+        range=None,
+        notices=(),
     )
     bisection = StoredBisection.begin(
         plan, sessions=new_store(small.folder / "store.sqlite"), home=small.home

@@ -33,7 +33,7 @@ def plan(small: SmallStack) -> Plan:
     good = small.tool.git("rev-parse", "HEAD")
     bad = small.tool.commit("fault", {"tool.txt": "wrong\n"})
     request = small_request(small, small.workspace(), good, bad)
-    return Plan(name="first", request=request, range=None, notices=("mind this",))
+    return Plan(name="first", is_named=True, request=request, range=None, notices=("mind this",))
 
 
 def concluded(outcome: BisectionOutcome) -> Conclusion:

@@ -208,6 +208,13 @@ def test_a_type_that_no_one_can_read(tmp_path: Path) -> None:
         load_stack("pyto")
     with pytest.raises(UsageError, match=r"bisect-precision demo DIR, then name --stack DIR/stack.toml"):
         load_stack("demo")
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    with pytest.raises(UsageError, match=f"--stack {folder}: expected a stack file, found a folder$"):
+        load_stack(str(folder))
+    (folder / "mine.toml").touch()
+    with pytest.raises(UsageError, match=f"found a folder; name the file in it: --stack {folder}/mine.toml"):
+        load_stack(str(folder))
 
 
 def test_a_file_that_extends_a_stack_says_what_is_other(tmp_path: Path) -> None:

@@ -160,13 +160,41 @@ def test_a_quote_in_any_path_stays_a_quote(tmp_path: Path, shell: str) -> None:
     assert f"{python} -m venv" in (root / "good's side" / "venv" / "pyvenv.cfg").read_text()
 
 
-def test_without_a_folder_a_temporary_one_is_made(
+def test_without_a_folder_a_temporary_one_is_made_and_removed(
     built: BuiltStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "temporary").mkdir()
-    monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
-    assert run(built.script(built.new), tmp_path).returncode == 1
-    assert len(list((tmp_path / "temporary").glob("reproduce-*/compiler"))) == 1
+    """The case ran there, as it would elsewhere; what it may not write is removed too."""
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    steps = {
+        **built.stack.steps,
+        "lock": Step(command=("chmod", "-R", "a-w", "{compiler}/out"), inputs=("compiler",)),
+    }
+    built.stack = built.stack.model_copy(update={"steps": steps})
+    done = run(built.script(built.new), tmp_path)
+    assert (done.returncode, done.stdout) == (1, "bad ['-d', '3'] sim $HOME `id` my c++\n"), done.stderr
+    assert f"working in {temporary}/reproduce-" in done.stderr
+    assert "to keep it, name a folder: sh " in done.stderr
+    assert not [*temporary.iterdir()]
+
+
+def test_a_script_that_is_interrupted_leaves_nothing(
+    built: BuiltStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    ctrl_c = Step(command=("sh", "-c", "kill -INT 0"), inputs=("compiler",))
+    built.stack = built.stack.model_copy(update={"steps": {**built.stack.steps, "ctrl-c": ctrl_c}})
+    file = tmp_path / "script.sh"
+    file.write_text(built.script(built.new))
+    done = subprocess.run(
+        ["sh", str(file)], start_new_session=True, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 130, done.stderr
+    assert "working in" in done.stderr
+    assert not [*temporary.iterdir()]
 
 
 def test_a_failing_step_ends_the_script(built: BuiltStack, tmp_path: Path) -> None:

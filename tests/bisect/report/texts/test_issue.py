@@ -25,7 +25,7 @@ def test_an_issue_has_a_title_a_culprit_what_is_seen_and_the_search(
     assert lines[2] == f"Culprit: compiler {sha('c5')} by Ada Example, 2026-03-04"
     assert lines[4] == "Confidence: 99.93 % (99 % was asked)"
     assert text.index("## What is seen: mismatch") < text.index("## What is expected: pass")
-    assert f"bisect-precision --stack example --good {sha('c0')} --bad {sha('c6')}" in text
+    assert f"bisect-precision --stack example.toml --good {sha('c0')} --bad {sha('c6')}" in text
     assert f"| bad | runtime | {sha('pinned')} |" in lines
 
 
@@ -33,7 +33,8 @@ def test_every_kind_of_bisection_has_one(any_kind: StoredBisection) -> None:
     with any_kind.sessions() as session:
         text = issue_text(session, any_kind.name)
     assert text.startswith("# ")
-    assert "bisect-precision --stack example --" in text
+    assert "bisect-precision --stack example.toml --" in text
+    assert "\nexample.toml is the asker's own stack file" in text
     assert "\n\n\n\n" not in text
 
 
@@ -49,9 +50,11 @@ def test_the_search_is_repeated_as_it_was_asked(culprit: StoredBisection) -> Non
         update={"seeks": Seeks.FIX, "first_parent": True, "repository": "runtime", "case": "a.py --rows 2"}
     )
     words = shlex.split(search_command(request))
-    assert words[:5] == ["bisect-precision", "--stack", "example", "--repo", "runtime"]
+    assert words[:5] == ["bisect-precision", "--stack", "example.toml", "--repo", "runtime"]
     assert {"--find-fix", "--first-parent"} <= {*words}
     assert words[words.index("--case") + 1] == "a.py --rows 2"
+    shipped = request.model_copy(update={"stack": request.stack.model_copy(update={"name": "pypto"})})
+    assert shlex.split(search_command(shipped))[:3] == ["bisect-precision", "--stack", "pypto"]
 
 
 def test_a_search_that_a_person_judges_is_repeated_with_one(culprit: StoredBisection) -> None:
