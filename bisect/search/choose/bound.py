@@ -39,16 +39,15 @@ def runs_left(posterior: Posterior, *, confidence: float = 0.99) -> int:
     return most_runs(posterior, confidence=confidence) - judged - posterior.lost_reruns.total()
 
 
-def worth_waiting(posterior: Posterior, *, good: bool, bad: bool, for_failure: bool) -> bool:
-    """Whether to wait for the good end to show what it stands for, for the bad one, or for both. Each must have run.
+def worth_waiting(posterior: Posterior, *, bad: bool, for_failure: bool) -> bool:
+    """Whether to wait for the bad end to show what it stands for, else for the good one. Each must have run.
     for_failure: whether a failure is waited for; a pass, else.
 
     Where the bad end fails in the next run with chance p, 1 / p runs are expected until it does. With every pass it
     becomes less likely that the failure is one that comes and goes, and that there is one at all. As long as it is
-    likelier than not that there is, a failure is waited for to the bound of the search. Where both ends show the
-    opposite, they are swapped.
+    likelier than not that there is, a failure is waited for to the bound of the search.
     """
-    if (good and bad) or runs_left(posterior) < 1:
+    if runs_left(posterior) < 1:
         return False
     belief = posterior.belief
     if for_failure and belief.commits.sum() > belief.no_culprit + belief.environment:

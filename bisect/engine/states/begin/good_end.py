@@ -118,7 +118,7 @@ def _require_worth(known: Known, bad: Target) -> None:
         require_judged(probe, bad)
     passes = [Observation(GOOD_END, Outcome.GOOD), *[Observation(0, Outcome.GOOD)] * len(probes)]
     posterior = Posterior.start(CommitGraph([[]]), known.question.rates, observations=passes)
-    if probes and not worth_waiting(posterior, good=False, bad=True, for_failure=True):
+    if probes and not worth_waiting(posterior, bad=True, for_failure=True):
         raise never_shown(bad, Judgement.BAD, len(probes))
 
 

@@ -81,6 +81,35 @@ def test_swapped_ends_are_told_with_the_call_that_is_meant(seeks: Seeks, asked: 
     task = bisect(planted, question(planted, range=planted.range(seeks=seeks)), jobs=jobs)
     assert isinstance(task.error, EndsError)
     assert asked in str(task.error)
+    assert len(task.simulated.started) <= 3 + jobs
+
+
+def test_ends_that_show_the_opposite_in_one_place_are_run_in_another() -> None:
+    planted = stack(lambda line: BAD if line < 5 else GOOD)
+    known = about_stack(planted)
+    state = MeasuringEnds(range_search=search_of(planted.load(known.question.range)), before=0)
+    known = shown_at(known, "0 lib-0", BAD, BAD, place="slot 0")
+    known = shown_at(known, "8 lib-0", GOOD, GOOD, place="slot 0")
+    advance = state.advance(known, Circumstances(workers=4))
+    assert {(each.target.commit, each.avoid) for each in started(advance)} == {
+        ("0", frozenset({"slot 0"})),
+        ("8", frozenset({"slot 0"})),
+    }
+    with pytest.raises(EndsError, match="did you mean --find-fix"):
+        state.advance(known, Circumstances(workers=1))
+
+
+def test_ends_that_show_the_opposite_once_each_are_no_swapped_ones() -> None:
+    """Runs that come and go do so too."""
+    planted = stack(lambda line: BAD if line < 5 else GOOD)
+    known = about_stack(planted)
+    state = MeasuringEnds(range_search=search_of(planted.load(known.question.range)), before=0)
+    known = shown_at(shown_at(known, "0 lib-0", BAD, place="slot 0"), "8 lib-0", GOOD, place="slot 0")
+    advance = state.advance(known, Circumstances(workers=1))
+    assert [each.target.commit for each in started(advance)] == ["0"]
+    known = shown_at(known, "0 lib-0", GOOD, place="slot 0")
+    advance = state.advance(known, Circumstances(workers=1))
+    assert [each.target.commit for each in started(advance)] == ["8"]
 
 
 @pytest.mark.parametrize("jobs", [1, 4])

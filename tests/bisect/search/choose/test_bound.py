@@ -74,7 +74,7 @@ def test_a_bad_end_is_waited_for_as_long_as_the_ends_probably_differ() -> None:
     posterior = posterior.observe(Observation(GOOD_END, Outcome.GOOD))
     for _ in range(100):
         posterior = posterior.observe(Observation(15, Outcome.GOOD))
-        if not worth_waiting(posterior, good=False, bad=True, for_failure=True):
+        if not worth_waiting(posterior, bad=True, for_failure=True):
             break
     assert posterior.belief.commits.sum() < 0.5 < posterior.belief.no_culprit + posterior.belief.environment
     # A failure in one of 10 runs is missed by so many passes with 12 % at most, and no search's worth of runs is spent.
@@ -88,7 +88,7 @@ def test_a_good_end_that_fails_is_waited_for_for_three_runs_and_longer_where_the
             posterior = posterior.observe(Observation(15, outcome))
         for count in range(1, 50):
             posterior = posterior.observe(Observation(GOOD_END, Outcome.BAD))
-            if not worth_waiting(posterior, good=True, bad=False, for_failure=False):
+            if not worth_waiting(posterior, bad=False, for_failure=False):
                 return count
         return 50
 
