@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 
+from ..engine.bisection import Bisection
 from ..plan.pins import told_value
 from ..plan.predicate import BAD_EXIT_CODES
 from ..plan.question import Plan
@@ -10,7 +11,7 @@ from ..plan.request import BisectRequest
 from ..run.driven import question_of
 from ..run.view.ends_in_vain import describe_waits
 from ..run.view.estimate import estimate_of, opened
-from ..run.view.words import describe_estimate, describe_stage
+from ..run.view.words import Estimate, describe_estimate, describe_stage
 
 
 def plan_lines(plan: Plan) -> Iterator[str]:
@@ -34,6 +35,7 @@ def plan_lines(plan: Plan) -> Iterator[str]:
 def plan_json(plan: Plan) -> str:
     """The plan for machines."""
     request, loaded = plan.request, plan.range
+    _, estimate = _estimated(plan)
     return json.dumps(
         {
             "stack": request.stack.name,
@@ -45,7 +47,9 @@ def plan_json(plan: Plan) -> str:
             "bad": request.bad,
             "commits": len(loaded.commits) if loaded is not None else None,
             "candidates": len(loaded.collapsed.nodes) if loaded is not None else None,
-            "bad_when": request.bad_when,
+            "bad_when": request.says_bad or BAD_EXIT_CODES,
+            "confidence": request.confidence,
+            "runs": None if estimate is None else estimate.runs,
             "frozen": dict(request.frozen),
             "output": str(request.output) if plan.is_named else None,
             "notices": plan.notices,
@@ -77,9 +81,7 @@ def _probes(plan: Plan) -> Iterator[str]:
     if plan.range is None:
         yield "runs:      to find the good end, then as many as its range takes"
         return
-    builds = bool(plan.request.stack.steps)
-    bisection = opened(question_of(plan.request), plan.range)
-    estimate = None if bisection is None else estimate_of(bisection, builds=builds)
+    bisection, estimate = _estimated(plan)
     if bisection is not None and estimate is not None:
         yield f"runs:      {describe_estimate(estimate)}"
         yield "           where every run of a commit tells the same; more where not"
@@ -89,3 +91,10 @@ def _probes(plan: Plan) -> Iterator[str]:
         if waits := describe_waits(bisection):
             yield f"           {waits}"
     yield f"           until a confidence of {plan.request.confidence:g}"
+
+
+def _estimated(plan: Plan) -> tuple[Bisection | None, Estimate | None]:
+    """The bisection as it begins, and what is to come of it; None as far as that cannot be said yet."""
+    bisection = None if plan.range is None else opened(question_of(plan.request), plan.range)
+    builds = bool(plan.request.stack.steps)
+    return bisection, None if bisection is None else estimate_of(bisection, builds=builds)

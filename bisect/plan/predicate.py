@@ -60,18 +60,20 @@ class Predicate:
                 continue
             if not file.exists():
                 raise UsageError(f"-- {file}: expected a file to run, found none; name one that is there")
+            if index == 0 and file.is_dir():
+                raise UsageError(f"-- {file}: expected a file to run, found a folder; name the file")
             if index == 0 and not (file.is_file() and os.access(file, os.X_OK)):
                 raise UsageError(
                     f"-- {file}: expected a file that may be executed, found one that may not; run: chmod +x {file}"
                 )
 
-    def own_files(self) -> Iterator[PurePosixPath]:
-        """What is run and belongs to each commit itself, as its tree names it."""
+    def own_files(self) -> Iterator[tuple[str, PurePosixPath]]:
+        """What is run and belongs to each commit itself: as it was typed, and as its tree names it."""
         script = _script(self.words)
         for index in (0,) if script is None or _is_code(self.words, script) else (0, script):
             word = self.words[index]
             if not word.startswith("/") and ("/" in word or index == script):
-                yield PurePosixPath(posixpath.normpath(self.folder / word))
+                yield word, PurePosixPath(posixpath.normpath(self.folder / word))
 
     def in_place_of_case(self, stack: Stack, repository: str) -> Stack:
         """The stack with this command, run in a repository's worktree, as its case."""

@@ -293,7 +293,7 @@ def _print_reproduction(report: Report, directory: Path, console: Console) -> No
         # Unwrapped, so that it can be copied.
         console.print(Text(shlex.join(["sh", str(script)])), soft_wrap=True)
     if written and (told := comes_and_goes(report)):
-        console.print(Text(told, style="yellow"))
+        console.print(Text(told, style="yellow"), soft_wrap=not console.is_terminal)
 
 
 def _print_places(report: Report, directory: Path, console: Console) -> None:
@@ -334,19 +334,19 @@ def _heading(title: str, console: Console) -> None:
 
 
 def _print_entries(console: Console, entries: Iterable[Entry]) -> None:
-    """On a terminal labels and texts in two columns, if a commit fits into the second; in a pipe a line each, neither
-    padded nor wrapped."""
-    columns = console.is_terminal and console.width >= _LEAST_WIDTH
+    """On a terminal labels and texts in two columns, or texts below their labels where a commit does not fit into the
+    second; in a pipe a line each, neither padded nor wrapped."""
+    arrange = _two_columns if console.width >= _LEAST_WIDTH else _one_column
     for is_path, group in groupby(entries, key=lambda entry: isinstance(entry[1], Path)):
         rows = [*group]
-        if columns and not is_path:
-            console.print(_two_columns(rows))
+        if console.is_terminal and not is_path:
+            console.print(arrange(rows))
             continue
         for label, content in rows:
             start = "" if is_path else f"{label:<{_LABEL_WIDTH}} "
             line = Text(start).append_text(content) if isinstance(content, Text) else Text(str(content))
             line.rstrip()
-            console.print(line, soft_wrap=is_path or not console.is_terminal)
+            console.print(line, soft_wrap=True)
 
 
 def _two_columns(entries: Iterable[Entry]) -> Table:
@@ -355,4 +355,14 @@ def _two_columns(entries: Iterable[Entry]) -> Table:
     table.add_column(overflow="fold")
     for label, content in entries:
         table.add_row(Text(label), content if isinstance(content, Text) else Text(str(content)))
+    return table
+
+
+def _one_column(entries: Iterable[Entry]) -> Table:
+    table = Table.grid()
+    table.add_column(overflow="fold")
+    for label, content in entries:
+        if label:
+            table.add_row(Text(label, style="dim"))
+        table.add_row(content if isinstance(content, Text) else Text(str(content)))
     return table

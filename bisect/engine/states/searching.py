@@ -224,14 +224,17 @@ def _told(decision: Round, posterior: Posterior, search: RangeSearch) -> Note:
             commit=search.loaded.collapsed.nodes[node].commit.sha,
             confidence=float(posterior.belief.commits[node]),
             wanted=search.confidence,
-            runs=_runs_to_come(decision.least_runs),
+            runs=_runs_to_come(decision.least_runs, least=1),
         )
     return Narrowed(_in_play(posterior), decision.expected_steps, _runs_to_come(decision.least_runs))
 
 
-def _runs_to_come(least: float | None) -> tuple[int, int] | None:
-    """Between which numbers of runs a search mostly ends whose runs contradict each other."""
-    return None if least is None else (max(1, ceil(_SHORTER * least)), max(1, ceil(_LONGER * least)))
+def _runs_to_come(steps: float | None, *, least: int | None = None) -> tuple[int, int] | None:
+    """Between which numbers of runs a search mostly ends whose runs contradict each other; `least`, if so few
+    may be enough."""
+    if steps is None:
+        return None
+    return least or max(1, ceil(_SHORTER * steps)), max(1, ceil(_LONGER * steps))
 
 
 def _in_play(posterior: Posterior) -> int:

@@ -21,20 +21,22 @@ def check_command(
     named = {"good": ends.good, "bad": ends.bad} if question.good else {"bad": ends.bad}
     if question.command is None:
         return notices
-    for file in question.command.own_files():
+    for word, file in question.command.own_files():
+        if word == question.command.words[0] and (repository.path / file).is_dir():
+            raise UsageError(f"-- {word}: expected a file to run, found a folder; name the file")
         if any(overlay.covers(str(file)) for overlay in overlays):
             continue
         there = {end: _has(repository, sha, file) for end, sha in named.items()}
         lacking = next((end for end, is_there in there.items() if not is_there), None)
         if lacking is not None and (any(there.values()) or (repository.path / file).exists()):
             raise UsageError(
-                f"-- {file}: expected it at both ends, for git tracks it and each commit runs its own, found none at "
+                f"-- {word}: expected it at both ends, for git tracks it and each commit runs its own, found none at "
                 f"{lacking} {named[lacking][:12]}; lay it over every commit with --overlay, or "
                 "name a copy outside of the repository"
             )
         if lacking is not None:
             notices.append(
-                f"-- {file}: neither an end nor the checkout has it; where no build step makes it, no commit can be "
+                f"-- {word}: neither an end nor the checkout has it; where no build step makes it, no commit can be "
                 "judged"
             )
     _check_folder(question.command.folder, named, repository, overlays, made=bool(question.stack.steps))

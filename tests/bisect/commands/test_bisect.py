@@ -217,7 +217,9 @@ def test_the_lines_of_a_plan(tool: TestRepository, home: Home) -> None:
     assert made == [
         f"report to: {with_range.request.output}; a new name is made when it is begun, or name it with --output"
     ]
-    assert json.loads(plan_json(with_range))["output"] is None
+    told = json.loads(plan_json(with_range))
+    assert (told["output"], told["bad_when"], told["confidence"]) == (None, "mismatch", 0.99)
+    assert f"about {told['runs']} runs to come" in lines[probes]
     named = prepare(
         question_of(options("--good", good, "--bad", bad, "--case", "case.sh", "-o", "here")), home
     )

@@ -69,6 +69,7 @@ def test_a_file_of_the_user_s_that_cannot_be_run_is_refused(checkout: TestReposi
         ((gone,), f"-- {gone}: expected a file to run, found none"),
         (("sh", "-e", gone), f"-- {gone}: expected a file to run, found none"),
         ((beside,), f"-- {beside}: expected a file that may be executed"),
+        ((str(checkout.path.parent),), "expected a file to run, found a folder"),
     ):
         with pytest.raises(UsageError, match=message):
             Predicate(words=words, folder=PurePosixPath()).check_runnable()

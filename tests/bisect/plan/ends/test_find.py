@@ -141,7 +141,7 @@ def test_a_script_that_git_tracks_is_at_both_ends(
     if lacking is None:
         notices = check_command(asked, find_ends(asked, git), git, ())
         assert [notice.partition(";")[0] for notice in notices] == (
-            ["-- made: neither an end nor the checkout has it"] if words == ("./made",) else []
+            ["-- ./made: neither an end nor the checkout has it"] if words == ("./made",) else []
         )
         return
     sha = {"good": good, "bad": bad}[lacking][:12]
@@ -149,9 +149,22 @@ def test_a_script_that_git_tracks_is_at_both_ends(
         UsageError, match=f"each commit runs its own, found none at {lacking} {sha}; lay it over"
     ):
         check_command(asked, find_ends(asked, git), git, ())
-    file = next(str(file) for file in asked.command.own_files()) if asked.command else ""
+    file = next(str(file) for _, file in asked.command.own_files()) if asked.command else ""
     laid_over = Overlay(path=file, commit=good, object=good, revision="main")
     check_command(asked, find_ends(asked, git), git, (laid_over,))
+
+
+def test_a_folder_is_no_command(repository: TestRepository) -> None:
+    """An interpreter may be given one: `python3 package`."""
+    good = repository.commit("before", {"package/__main__.py": "1"})
+    bad = repository.commit("after", {"package/__main__.py": "2"})
+    git = GitRepository(repository.path)
+    plain = asking(repository, (good,), bad)
+    asked = replace(plain, command=Predicate(words=("../package",), folder=PurePosixPath("package")))
+    with pytest.raises(UsageError, match=r"-- ../package: expected a file to run, found a folder"):
+        check_command(asked, find_ends(asked, git), git, ())
+    asked = replace(plain, command=Predicate(words=("python3", "package"), folder=PurePosixPath()))
+    assert not check_command(asked, find_ends(asked, git), git, ())
 
 
 def test_dates_that_stand_for_one_commit_say_which_one(
