@@ -9,6 +9,7 @@ from rich.text import Text
 
 from ...runner.case.case import CaseName
 from ...runner.case.lacks import may_install
+from ...runner.git.overlays import read_laid_over
 from ...runner.git.releases import with_releases
 from ...runner.git.revisions import Revisions, fixed_revisions
 from ...runner.stack.overrides import read_overrides
@@ -52,7 +53,7 @@ def examine(
 
 
 def _imports(stack: Stack, case: str, revision: str) -> MachineFinding:
-    """Whether the slots' interpreter has what a case imports at a commit of the searched repository."""
+    """Whether a case is there at a commit, and the slots' interpreter has what it imports."""
     home = user_home()
     stack = with_releases(stack, home.releases)
     workspace = Workspace(stack, home)
@@ -60,8 +61,16 @@ def _imports(stack: Stack, case: str, revision: str) -> MachineFinding:
     sha = workspace.repositories[searched].resolve(revision, option="--at")
     fixed = fixed_revisions(stack, workspace.repositories, searched=searched)
     complete = Revisions(stack, workspace.clones, fixed).complete({searched: sha})
-    lack = lack_of(stack, workspace, CaseName.parse(case, stack), complete)
-    subject = f"case at {sha[:12]}"
+    script, subject = CaseName.parse(case, stack), f"case at {sha[:12]}"
+    name = stack.case.repository
+    overlays = stack.repositories[name].overlays
+    if (
+        not script.path.is_absolute()
+        and read_laid_over(workspace.clones[name], overlays, complete[name], str(script.path)) is None
+    ):
+        hint = f"expected a file of {name} at {complete[name][:12]}, found none"
+        return MachineFinding(state="missing", subject=subject, found=case, hint=hint)
+    lack = lack_of(stack, workspace, script, complete)
     if lack is None:
         return MachineFinding(state="ok", subject=subject, found=case)
     state = "warning" if may_install(stack) else "missing"

@@ -1,5 +1,6 @@
 """An end that lacks a module or a tool, and a checkout that lacks a submodule, say so before minutes of building."""
 
+import os
 from collections.abc import Iterator, Mapping
 from itertools import product
 
@@ -20,8 +21,12 @@ from .request import BisectRequest
 def check_lacks(request: BisectRequest, workspace: Workspace, revisions: Revisions) -> list[str]:
     """What may be missing at an end, a sentence each. Raises `UserError` where something is for certain."""
     _check_tools(request.stack)
+    sentences = [
+        f"platform {request.platform} needs {name}, which is not set here: where it is not set, no run can be judged"
+        for name in request.stack.platforms[request.platform].needs
+        if not os.environ.get(name)
+    ]
     ends = {"bad": request.bad} if request.gallop is not None else {"good": request.good, "bad": request.bad}
-    sentences: list[str] = []
     if request.case is None:
         return sentences
     scripts = (*predecessors(request.stack), CaseName.parse(request.case, request.stack))

@@ -54,7 +54,9 @@ class BisectLog:
                     f"{number}: {line.strip()[:100]}"
                 )
         if not log.news:
-            raise UsageError(f"--replay {file}: expected a bad end in it, found none")
+            raise UsageError(
+                f"--replay {file}: expected a log of git bisect that names a bad end, found none in it"
+            )
         return log
 
     def _take(self, words: Sequence[str]) -> bool:

@@ -46,9 +46,10 @@ def load_rows(session: Session, name: str) -> Rows:
     """Read a bisection by its name. Raises `UserError`."""
     bisection = session.scalar(select(BisectionRow).where(BisectionRow.name == name))
     if bisection is None:
-        raise UserError(
-            f"expected a bisection of the store, found none by the name {name}; see bisect-precision history"
-        )
+        begins = BisectionRow.name.startswith(name, autoescape=True)
+        longer = session.scalars(select(BisectionRow.name).where(begins).limit(1)).first()
+        hint = "; see bisect-precision history" if longer is None else f": did you mean {longer}?"
+        raise UserError(f"expected a bisection of the store, found none by the name {name}{hint}")
     try:
         request = read_document(BisectRequest, bisection.request)
         conclusion = read_document(Conclusion, bisection.conclusion) if bisection.conclusion else None

@@ -90,7 +90,7 @@ def breakdown(
         grid, at = CellGrid(columns, max(length, 1), step, max(columns, 1)), None
     else:
         if not -len(shape) <= axis < len(shape):
-            raise IndexError(f"axis {axis} of a tensor of {len(shape)} dimensions")
+            raise IndexError(f"expected an axis of {-len(shape)} to {len(shape) - 1}, found {axis}")
         at = axis % len(shape)
         length, inner = shape[at], math.prod(shape[at + 1 :])
         step = _step(length, MAX_SLICES)

@@ -153,3 +153,24 @@ def test_doctor_looks_for_what_a_case_imports(tmp_path: Path, monkeypatch: pytes
     assert done.exit_code == 1
     assert "no_such_module" in done.stdout
     assert typed(tmp_path, *words).exit_code == 1
+    gone = typed(tmp_path, "doctor", "--stack", "stack.toml", "--case", "gone.py", "--at", good)
+    assert gone.exit_code == 1
+    assert (
+        f"missing  case at {good[:12]}  gone.py  expected a file of tool at {good[:12]}, found none"
+        in gone.stdout
+    )
+
+
+def test_what_a_platform_needs_is_said_before_it_is_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good, bad = commits(tmp_path, step='["pip", "install", "."]')
+    monkeypatch.chdir(tmp_path)
+    with Path("stack.toml").open("a") as file:
+        file.write('\n[platforms.board]\nneeds = ["OF_A_BOARD"]\n')
+    words = ["--good", good, "--bad", bad, "--case", "case.py", "--platform", "board", "--dry-run"]
+    note = "note: platform board needs OF_A_BOARD, which is not set here"
+    monkeypatch.setenv("OF_A_BOARD", "1")
+    assert note not in typed(tmp_path, *words).stdout
+    monkeypatch.delenv("OF_A_BOARD")
+    assert note in typed(tmp_path, *words).stdout

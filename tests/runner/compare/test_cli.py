@@ -351,6 +351,11 @@ def test_options_that_make_no_sense(tmp_path: Path, arguments: list[str]) -> Non
     assert run(*pair, *arguments).exit_code == 2
 
 
+def test_an_axis_that_is_not_there_is_told_with_those_that_are(tmp_path: Path) -> None:
+    pair = save(tmp_path / "a.pt", torch.zeros(3, 3)), save(tmp_path / "b.pt", torch.ones(3, 3))
+    assert "error: expected an axis of -2 to 1, found 7" in run(*pair, "--axis", "7").output
+
+
 def test_preflight_speaks_first(tmp_path: Path) -> None:
     a, b = golden(tmp_path / "a", y=torch.ones(3).half()), golden(tmp_path / "b", y=torch.ones(3).half())
     save(a / "in" / "x.pt", torch.randn(12))

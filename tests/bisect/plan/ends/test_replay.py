@@ -45,7 +45,10 @@ def test_a_log_that_somebody_wrote(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("git bisect start\ngit bisect good a\n", "expected a bad end in it, found none"),
+        (
+            "git bisect start\ngit bisect good a\n",
+            "expected a log of git bisect that names a bad end, found none in it",
+        ),
         ("git bisect bad a\nrm -rf x\n", "found in line 2: rm -rf x"),
         ("git bisect bad\n", "found in line 1: git bisect bad"),
         ("git bisect fast a\n", "found in line 1: git bisect fast a"),

@@ -42,7 +42,9 @@ def test_a_name_that_is_not_there_is_an_error_line(
     culprit: StoredBisection, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert print_issue("gone", store=culprit.url) == 1
-    assert "found none by the name gone" in capsys.readouterr().err
+    assert "found none by the name gone; see bisect-precision history" in capsys.readouterr().err
+    assert print_issue(culprit.name[:-2], store=culprit.url) == 1
+    assert f"by the name {culprit.name[:-2]}: did you mean {culprit.name}?" in capsys.readouterr().err
 
 
 def test_the_search_is_repeated_as_it_was_asked(culprit: StoredBisection) -> None:
