@@ -18,6 +18,7 @@ NOTHING_TO_RUN = ("true",)
 PREDICATE_PLATFORM = "host"
 BAD_EXIT_CODES = "the command exits with 1-124"
 _INTERPRETER = re.compile(r"(ba|da|k|z)?sh|python[0-9.]*|perl|ruby|node")
+_LONGEST_FIRST_LINE = 256
 _UNPLAIN = re.compile("[^A-Za-z0-9_-]+")
 _CODE = re.compile(r"-[a-z]*c|-m")
 _CODE_OF_OTHERS = re.compile(r"-[a-z]*[eE]|-p|--eval|--print")
@@ -66,6 +67,8 @@ class Predicate:
                 raise UsageError(
                     f"-- {file}: expected a file that may be executed, found one that may not; run: chmod +x {file}"
                 )
+            if index == 0:
+                _check_first_line(file)
 
     def own_files(self) -> Iterator[tuple[str, PurePosixPath]]:
         """What is run and belongs to each commit itself: as it was typed, and as its tree names it."""
@@ -97,6 +100,30 @@ def predicate_stack(checkout: Path, *, name: str | None = None) -> Stack:
         case=Case(repository=name, command=NOTHING_TO_RUN, cwd=f"{{{name}}}", harness=False),
         platforms={PREDICATE_PLATFORM: Platform()},
     )
+
+
+def _check_first_line(file: Path) -> None:
+    """Raises `UsageError` where the file is a script that no system can start."""
+    with file.open("rb") as script:
+        line = script.readline(_LONGEST_FIRST_LINE)
+    if b"\0" in line or not line.isascii():
+        return  # a program
+    words = line[2:].split() if line.startswith(b"#!") else []
+    if not words:
+        raise UsageError(
+            f"-- {file}: expected a program, or a script whose first line is #! and its interpreter, found neither; "
+            f"name the interpreter: -- sh {file}"
+        )
+    if line.endswith(b"\r\n"):
+        raise UsageError(
+            f"-- {file}: expected lines that end as on this system, found \\r\\n, which counts to the interpreter's "
+            f"name; run: sed -i 's/\\r$//' {file}"
+        )
+    interpreter = Path(os.fsdecode(words[0]))
+    if interpreter.is_absolute() and not interpreter.exists():
+        raise UsageError(
+            f"-- {file}: expected the interpreter {interpreter} that its first line names, found none"
+        )
 
 
 def _root_of(folder: Path) -> Path | None:

@@ -80,11 +80,19 @@ def what_to_check(request: BisectRequest, good: Sequence[ProbeRow], bad: Sequenc
                 yield "inputs are drawn at the good end: if only some data fail, name them with --golden-data DIR"
             else:
                 yield "does the failure show on the frozen data, or did it need other inputs?"
-    if any(probe.judgement is Judgement.BAD for probe in good):
+    if _good_end_fails(good, bad):
         yield "the good end fails: name an older --good, or none, and one is looked for behind the bad end"
         if request.golden_data is not None:
             yield f"were the data in {request.golden_data} made by a revision that was right?"
     yield from _of_kind(request)
+
+
+def _good_end_fails(good: Sequence[ProbeRow], bad: Sequence[ProbeRow]) -> bool:
+    """Whether it does, and the ends are not just swapped."""
+    swapped = {run.judgement for run in good} == {Judgement.BAD} and {run.judgement for run in bad} == {
+        Judgement.GOOD
+    }
+    return not swapped and any(run.judgement is Judgement.BAD for run in good)
 
 
 def _of_kind(request: BisectRequest) -> Iterator[str]:
@@ -126,7 +134,7 @@ def _of_command(request: BisectRequest, good: Sequence[ProbeRow], bad: Sequence[
             f"both ends exit with {good[-1].exit_code}: does the command build what it tests? It runs {where} of "
             "each commit, without files that git does not track"
         )
-    if any(probe.judgement is Judgement.BAD for probe in good):
+    if _good_end_fails(good, bad):
         yield "the good end fails: name an older --good, or none, and one is looked for behind the bad end"
     codes = [{run.exit_code for run in runs if run.judgement is Judgement.BAD} for runs in (good, bad)]
     if all(codes) and codes[0].isdisjoint(codes[1]):
@@ -137,13 +145,6 @@ def _of_command(request: BisectRequest, good: Sequence[ProbeRow], bad: Sequence[
     skipped = [probe for probe in (*good, *bad) if probe.judgement is Judgement.SKIP]
     if skipped:
         yield "an end was skipped: can the command be found, and run, at that commit?"
-    if any(_is_shell_line(probe.command or ()) for probe in skipped):
-        yield "a line for a shell is no program: say -- sh -c 'LINE'"
-
-
-def _is_shell_line(command: Sequence[str]) -> bool:
-    """Whether a command is one word with blanks in it that names no file: a shell would take it apart."""
-    return len(command) == 1 and " " in command[0].strip() and not Path(command[0]).is_file()
 
 
 def _runs_of(rows: Rows, sha: str) -> list[ProbeRow]:

@@ -52,6 +52,7 @@ class PlainProgress(Progress):
         self._runs: dict[int, _Run] = {}
         self._last: int | None = None
         self._standing: Bisection | None = None
+        self._left: Narrowed | None = None
         self._over = threading.Event()
         self._ticker: threading.Thread | None = None
 
@@ -98,6 +99,9 @@ class PlainProgress(Progress):
 
     @override
     def remaining(self, left: Narrowed) -> None:
+        if left == self._left:
+            return  # nothing ended since
+        self._left = left
         self._print(describe_remaining(left))
         search = None if self._standing is None else self._standing.state.search
         if self._standing is None or search is None:
@@ -125,6 +129,7 @@ class PlainProgress(Progress):
 
     @override
     def probe_finished(self, ordinal: int, result: ProbeResult) -> None:
+        self._left = None
         run = self._runs.pop(ordinal)
         self._print_about(ordinal, describe_result(result))
         for line in told_of_end(self._standing, run.probe, result):

@@ -1,5 +1,6 @@
 """A command as it was typed in a checkout, and what a worktree of another commit runs for it."""
 
+import sys
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -74,7 +75,38 @@ def test_a_file_of_the_user_s_that_cannot_be_run_is_refused(checkout: TestReposi
         with pytest.raises(UsageError, match=message):
             Predicate(words=words, folder=PurePosixPath()).check_runnable()
     Predicate(words=("sh", beside), folder=PurePosixPath()).check_runnable()
+    Predicate(words=(sys.executable,), folder=PurePosixPath()).check_runnable()
     Predicate(words=("./gone.sh",), folder=PurePosixPath()).check_runnable()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "exit 0\n",
+            "a script whose first line is #! and its interpreter, found neither; name the interpreter: -- sh",
+        ),
+        ("", "found neither"),
+        ("#!\n", "found neither"),
+        ("#!/bin/sh\r\nexit 0\r\n", r"expected lines that end as on this system, found \\r\\n"),
+        (
+            "#!/nowhere/python3 -u\n",
+            "expected the interpreter /nowhere/python3 that its first line names, found none",
+        ),
+        ("#!/bin/sh -e\n", None),
+        ("#! /usr/bin/env python3\n", None),
+    ],
+)
+def test_a_script_that_no_system_starts_is_refused(tmp_path: Path, text: str, message: str | None) -> None:
+    script = tmp_path / "check.sh"
+    script.write_bytes(text.encode())
+    script.chmod(0o755)
+    command = Predicate(words=(str(script),), folder=PurePosixPath())
+    if message is None:
+        command.check_runnable()
+        return
+    with pytest.raises(UsageError, match=message):
+        command.check_runnable()
 
 
 def test_other_words_stay_as_they_were_typed(checkout: TestRepository) -> None:

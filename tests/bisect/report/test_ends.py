@@ -56,6 +56,12 @@ def test_what_to_check_follows_from_what_was_shown(stored: StoredBisection) -> N
     assert "then name that case with --after CASE" in text
 
 
+def test_swapped_ends_need_no_older_good_one(stored: StoredBisection) -> None:
+    stored.probe(1, sha("c0"), Verdict.MISMATCH, phase=Phase.ENDPOINT)
+    stored.probe(1, sha("c1"), Verdict.PASS, phase=Phase.ENDPOINT)
+    assert "the good end fails" not in "\n".join(end_lines(rows(stored)))
+
+
 def test_what_runs_before_the_case_is_named_in_place_of_the_advice_to_name_it(tmp_path: Path) -> None:
     stack = two_repositories(tmp_path)
     after = stack.case.model_copy(update={"after": ("examples/exp.py", "examples/log.py")})

@@ -89,8 +89,11 @@ def test_ends_that_fail_by_different_exit_codes_are_told_so(small: Small) -> Non
 def test_a_line_for_a_shell_is_told_to_name_one(small: Small) -> None:
     ends = small.ends("exit 0\n", "exit 1\n")
     done = small.run(*ends, "--repository", f"tool={small.tool.path}", "--", "sh case.sh && true")
-    assert done.returncode == 1, done.stderr
-    assert "  - a line for a shell is no program: say -- sh -c 'LINE'" in done.stderr
+    assert done.returncode == 2, done.stderr
+    assert done.stderr == (
+        "error: -- 'sh case.sh && true': expected a program and its arguments as words of their own, found one word; "
+        "leave out the quotes, or for a line of a shell say: -- sh -c 'LINE'\n"
+    )
 
 
 @pytest.mark.long

@@ -154,6 +154,41 @@ def test_a_script_that_git_tracks_is_at_both_ends(
     check_command(asked, find_ends(asked, git), git, (laid_over,))
 
 
+def test_a_test_that_one_end_lacks_is_told_with_what_lays_it_over_every_commit(
+    repository: TestRepository,
+) -> None:
+    good = repository.commit("before", {"sub/f": "1"})
+    bad = repository.commit("with its test", {"tests/test_n.py": "1"})
+    git = GitRepository(repository.path)
+
+    def told(*words: str, folder: str = ".", overlays: tuple[Overlay, ...] = ()) -> list[str]:
+        command = Predicate(words=words, folder=PurePosixPath(folder))
+        asked = replace(asking(repository, (good,), bad), command=command)
+        return check_command(asked, find_ends(asked, git), git, overlays)
+
+    told_of = f"is not at the good end; lay the bad end's over every commit with --overlay tests/test_n.py@{bad[:12]}"
+    (note,) = told("python3", "-m", "pytest", "tests/test_n.py")
+    assert note.startswith(f"tests/test_n.py {told_of}")
+    (note,) = told("make", "../tests/test_n.py", folder="sub")
+    assert note.startswith(f"../tests/test_n.py {told_of}")
+    laid_over = Overlay(path="tests/test_n.py", commit=bad, object=bad, revision="main")
+    assert not told("make", "tests/test_n.py", overlays=(laid_over,))
+    assert not told("make", "sub/f", "gone/f", "--x=tests/test_n.py", "../tests/test_n.py")
+
+
+@pytest.mark.parametrize("line", ["../check.sh --x", "make && ./check"])
+def test_one_word_that_a_shell_would_take_apart_is_refused(repository: TestRepository, line: str) -> None:
+    good = repository.commit("before", {"f": "1", "with a blank.sh": "exit 0"})
+    bad = repository.commit("after", {"f": "2"})
+    git = GitRepository(repository.path)
+    plain = asking(repository, (good,), bad)
+    asked = replace(plain, command=Predicate(words=(line,), folder=PurePosixPath()))
+    with pytest.raises(UsageError, match="as words of their own, found one word; leave out the quotes"):
+        check_command(asked, find_ends(asked, git), git, ())
+    asked = replace(plain, command=Predicate(words=("./with a blank.sh",), folder=PurePosixPath()))
+    assert not check_command(asked, find_ends(asked, git), git, ())
+
+
 def test_a_folder_is_no_command(repository: TestRepository) -> None:
     """An interpreter may be given one: `python3 package`."""
     good = repository.commit("before", {"package/__main__.py": "1"})

@@ -21,6 +21,7 @@ def test_a_line_an_event_however_long_and_markup_is_text() -> None:
     with PlainProgress(console_to(written)) as progress:
         progress.stage("tool", commits=9, candidates=4)
         progress.remaining(Narrowed(4, 2.0))
+        progress.remaining(Narrowed(4, 2.0))
         progress.probe_started(started(7))
         progress.activity(7, "slot 0", "builds")
         progress.probe_finished(7, result(signature="[red]out[/red] " + "x" * 80))
