@@ -46,8 +46,8 @@ def load_tensors(folder: Folder, relative: PurePath | str) -> FileContents:
     """All tensors in the file `relative` to `folder`.
 
     Raises:
-        BuildOutputError: the file is missing, outside of the folder, cut short, or holds anything but tensors, plain
-            values, and lists and dictionaries of them.
+        BuildOutputError: the file is missing, outside of the folder, cut short, or holds anything but a tensor, or
+            lists and dictionaries of tensors and plain values.
     """
     name = PurePath(relative)
     if name.suffix == ".npy":
@@ -59,8 +59,8 @@ def load_tensors(folder: Folder, relative: PurePath | str) -> FileContents:
     tensors: dict[str, TensorView] = {}
     scalars: dict[str, Scalar] = {}
     for key, value in _leaves(path, loaded):
-        if value is None or isinstance(value, int | float | bool | str):
-            scalars[key or name.stem] = value
+        if key and (value is None or isinstance(value, int | float | bool | str)):
+            scalars[key] = value
         else:
             tensors[key or name.stem] = _real_view(path, key or name.stem, dense(path, value))
     return FileContents(tensors=tensors, scalars=scalars)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import warnings
 import zipfile
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, cast
@@ -100,12 +101,15 @@ def _load(path: Path, *, mapped: bool) -> object:
     import torch
 
     try:
-        return cast(
-            object,
-            torch.load(  # pyright: ignore[reportUnknownMemberType]
-                path, map_location="cpu", weights_only=True, mmap=mapped
-            ),
-        )
+        with warnings.catch_warnings():
+            # What is wrong with a file is told in a line of its own.
+            warnings.simplefilter("ignore", UserWarning)
+            return cast(
+                object,
+                torch.load(  # pyright: ignore[reportUnknownMemberType]
+                    path, map_location="cpu", weights_only=True, mmap=mapped
+                ),
+            )
     # torch reports a bad file by whatever its parser stumbles over.
     except Exception as error:
         raise MalformedFileError(path=path, expected=_WHAT, found=_reason(error), remedy=_RESAVE) from error

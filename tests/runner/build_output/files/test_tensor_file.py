@@ -1,5 +1,6 @@
 """Files of several tensors, and of types that only a comparison reads."""
 
+import warnings
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,22 @@ def test_names_of_a_state_dict_are_dotted_and_in_order(tmp_path: Path) -> None:
 
 def test_one_tensor_has_the_name_of_its_file(tmp_path: Path) -> None:
     assert list(load_tensors(folder(tmp_path, torch.ones(2)), "t.pt").tensors) == ["t"]
+
+
+@pytest.mark.parametrize("content", ["text", 7, None])
+def test_a_plain_value_alone_is_no_tensor(tmp_path: Path, content: object) -> None:
+    with pytest.raises(MalformedFileError, match=f"found {type(content).__name__}"):
+        load_tensors(folder(tmp_path, content), "t.pt")
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_what_torch_warns_of_is_told_once_as_the_error(tmp_path: Path) -> None:
+    files = folder(tmp_path, torch.quantize_per_tensor(torch.ones(4), 0.1, 0, torch.qint8))
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        with pytest.raises(MalformedFileError, match="found a quantized"):
+            load_tensors(files, "t.pt")
+    assert not told
 
 
 def test_float8_keeps_every_value(tmp_path: Path) -> None:
