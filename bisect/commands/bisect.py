@@ -5,6 +5,7 @@ import sys
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 from sqlalchemy.orm import Session, sessionmaker
@@ -167,7 +168,19 @@ def _found(
             )
             bisection.journal.add_notice(notice)
             print(f"note: {notice}", file=sys.stderr)
+    begun = bisection.journal.row().created
+    if edited := [file for file in request.own_files if _is_newer(file, begun)]:
+        notice = f"{', '.join(map(str, edited))}: changed after the bisection began; what it showed before still counts"
+        bisection.journal.add_notice(notice)
+        print(f"note: {notice}; to count only what it shows now, ask anew", file=sys.stderr)
     return bisection
+
+
+def _is_newer(file: Path, time: datetime) -> bool:
+    try:
+        return datetime.fromtimestamp(file.stat().st_mtime, UTC) > time
+    except OSError:
+        return False  # what is gone is told when it is run
 
 
 @contextmanager

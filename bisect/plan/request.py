@@ -19,6 +19,8 @@ from ..search.model.learned_rates import EarlierRuns, learned_rates
 from ..search.model.rates import Rates
 from .predicate import NOTHING_TO_RUN
 
+_SYSTEM = ("/usr", "/bin", "/opt", "/dev")
+"""Where programs lie that others have too."""
 _RATES_OF_A_PERSON = Rates.known(good=0.0, bad=1.0)
 """What a person says is taken as certain."""
 
@@ -126,6 +128,14 @@ class BisectRequest(Document):
     def case_text(self) -> str:
         """How the case is named: a script with its arguments, a build directory, a command, or a person's judgement."""
         return case_text(self.case, self.runtime_dir, self.stack.case.command, interactive=self.interactive)
+
+    @property
+    def own_files(self) -> list[Path]:
+        """The files of a command that are the asker's own, and nobody else has: those it names in full."""
+        if self.case is not None or self.runtime_dir is not None:
+            return []
+        words = (Path(unfilled(word)) for word in self.stack.case.command)
+        return [word for word in words if word.is_absolute() and not any(map(word.is_relative_to, _SYSTEM))]
 
     @property
     def script(self) -> CaseName | None:

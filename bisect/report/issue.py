@@ -8,7 +8,6 @@ from pathlib import Path
 from sqlalchemy.orm import Session
 
 from ...runner.stack.file import named_stacks
-from ...runner.stack.templates import unfilled
 from ...store.vocabulary import Seeks
 from ..plan.predicate import NOTHING_TO_RUN
 from ..plan.request import BisectRequest
@@ -16,8 +15,6 @@ from .markdown import render
 from .model.build import report_of_rows
 from .model.rows import load_rows
 
-_SYSTEM = ("/usr", "/bin", "/opt", "/dev")
-"""Where programs lie that others have too."""
 _OWN_FOLDERS = (
     re.compile(r"(?<![\w.-])/[^\s'\",:()]*/slots/[^\s/]+/\d+/"),
     re.compile(r"(?<![\w.-])/[^\s'\",:()]*/bisections/[^\s/]+/"),
@@ -33,7 +30,7 @@ def issue_text(session: Session, name: str) -> str:
     Raises `UserError` where there is no such bisection.
     """
     rows = load_rows(session, name)
-    report, files = report_of_rows(rows), _own_files(rows.request)
+    report, files = report_of_rows(rows), rows.request.own_files
     return render(
         "issue.md.j2",
         report,
@@ -49,14 +46,6 @@ def _own_stack(request: BisectRequest) -> str | None:
     """The stack file, where it is the asker's own; None where others have the stack too, or it takes none."""
     alone = request.case is None and request.runtime_dir is None
     return None if alone or request.stack.name in named_stacks() else f"{request.stack.name}.toml"
-
-
-def _own_files(request: BisectRequest) -> list[Path]:
-    """The files of a command that are the asker's own, and nobody else has: those it names in full."""
-    if request.case is not None or request.runtime_dir is not None:
-        return []
-    words = (Path(unfilled(word)) for word in request.stack.case.command)
-    return [word for word in words if word.is_absolute() and not any(map(word.is_relative_to, _SYSTEM))]
 
 
 def _with_files_in(text: str, files: Iterable[Path], folder: str) -> str:

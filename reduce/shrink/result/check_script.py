@@ -32,6 +32,18 @@ def runs_to_show(verified: Verified) -> int:
     return max(1, ceil(log(_MISSED) / log(1 - rate)))
 
 
+def interpreter_lines(python: Path) -> list[str]:
+    """Of a shell script that needs an interpreter with the case's stack: it may be a slot's, which is gone by then.
+    Each build has its own, so that no one variable names another."""
+    return [
+        f"python={shlex.quote(str(python))}",
+        'command -v "$python" >/dev/null || {',
+        '    echo "$0: expected the interpreter $python with the case\'s stack, found none; name another there" >&2',
+        "    exit 2",
+        "}",
+    ]
+
+
 @dataclass(frozen=True, kw_only=True)
 class CheckScript:
     """What a check runs: `python` judges the failing run's log, or the user's `script` the build. `timeout` is seconds
@@ -45,20 +57,20 @@ class CheckScript:
     def lines(self, *, runs: int) -> list[str]:
         """Of a shell script that exits with 0 where one of up to `runs` runs shows the failure."""
         limit = f"timeout {self.timeout:g}"
-        python = shlex.quote(str(self.python))
         twin = [
             f"{limit} ./passing/run.sh >passing.log 2>&1 || {{ echo 'the twin does not pass: passing.log'; exit 2; }}"
         ]
         once = [
             f"{limit} ./failing/run.sh >failing.log 2>&1; code=$?",
             "[ $code != 0 ] || return 1",
-            f"{python} failing/debug/same_failure.py failing.log $code || "
+            '"$python" failing/debug/same_failure.py failing.log $code || '
             "{ echo 'another failure: failing.log'; exit 2; }",
         ]
         if self.script is not None:
             once = [f"(cd failing && {shlex.quote(str(self.script))}) >failing.log 2>&1"]
         said = "passed: not reproduced" if self.script is None else "not interesting: failing.log"
         return [
+            *interpreter_lines(self.python),
             'cd "$(dirname "$0")" || exit',
             *(twin if self.has_twin and self.script is None else ()),
             "fails() {",

@@ -22,7 +22,7 @@ from ..oracle.maker import Maker
 from ..program.candidate import Candidate
 from ..program.made_build import MadeBuild
 from ..program.pair import BuildPair
-from .check_script import CheckScript, runs_to_show
+from .check_script import CheckScript, interpreter_lines, runs_to_show
 from .reduction import Verified
 from .worst_rows import WorstRow
 
@@ -154,12 +154,13 @@ class Reproducer:
         ]
         command = shlex.join(
             [
-                *(str(toolchain.python), "debug/run.py", "--standalone", "-p", toolchain.platform),
+                *("debug/run.py", "--standalone", "-p", toolchain.platform),
                 *("-d", str(toolchain.device)),
                 *("--rtol", repr(self.tolerance.rtol), "--atol", repr(self.tolerance.atol)),
             ]
         )
-        _script(made.path / "run.sh", 'cd "$(dirname "$0")" || exit', *exports, f"exec {command}")
+        lines = [*interpreter_lines(toolchain.python), 'cd "$(dirname "$0")" || exit', *exports]
+        _script(made.path / "run.sh", *lines, f'exec "$python" {command}')
         write_scene_test(made.path, made.arguments, self.tolerance, data=None)
 
     def _texts(self, folder: Path) -> None:

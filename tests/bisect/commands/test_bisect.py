@@ -77,7 +77,7 @@ def test_a_script_that_git_does_not_track_is_named_by_its_full_path(
     tool: TestRepository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tool.path)
-    (tool.path / "mine.sh").write_text("exit 0\n")
+    (tool.path / "mine.sh").write_text("#!/bin/sh\nexit 0\n")
     (tool.path / "mine.sh").chmod(0o755)
     own = question_of(options("--bad", "b", predicate=("./mine.sh", "word"))).stack.case.command
     assert own == (str(tool.path / "mine.sh"), "word")

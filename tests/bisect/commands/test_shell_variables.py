@@ -75,3 +75,22 @@ def test_a_resume_names_what_is_not_set_any_more(repository: TestRepository, tmp
     says = "variables of the shell are not as they were when the bisection began: PERTURB was 165, is not set"
     assert f"note: {says}" in resumed.stderr.splitlines()
     assert says in (tmp_path / "out" / "report.json").read_text()
+
+
+@pytest.mark.long
+def test_a_resume_says_that_the_script_was_changed(repository: TestRepository, tmp_path: Path) -> None:
+    """What it showed before is kept: whoever mends a script knows whether that still holds."""
+    for state in ("fine", "fine", "broken"):
+        repository.commit(state, {"state": state, "n": str(len(state))})
+    home, words = tmp_path / "home", ["--good", "main~2", "--bad", "main", "-o", str(tmp_path / "out")]
+    check = tmp_path / "check.sh"
+    check.write_text("#!/bin/sh\nexit 200\n")
+    check.chmod(0o755)
+    assert run(repository.path, home, *words, "--", str(check)).returncode == 1
+    same = run(repository.path, home, "--resume")
+    assert "changed after" not in same.stderr
+    check.write_text("#!/bin/sh\ngrep -q fine state\n")
+    resumed = run(repository.path, home, "--resume")
+    assert resumed.returncode == 0, resumed.stderr
+    assert f"note: {check}: changed after the bisection began" in resumed.stderr
+    assert f"{check}: changed after the bisection began" in (tmp_path / "out" / "report.json").read_text()

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from precision_bisect.reduce.shrink.result import same_failure
-from precision_bisect.reduce.shrink.result.check_script import CheckScript, runs_to_show
+from precision_bisect.reduce.shrink.result.check_script import CheckScript, interpreter_lines, runs_to_show
 from precision_bisect.reduce.shrink.result.reduction import Verified
 
 
@@ -71,3 +71,16 @@ def test_a_failure_that_does_not_show_in_every_run_is_run_again(
     _result(tmp_path, fails_in=fails_in)
     ran = subprocess.run(["sh", tmp_path / "check.sh"], capture_output=True, text=True)
     assert (ran.returncode, ran.stdout) == (code, said)
+
+
+def test_an_interpreter_that_is_gone_is_named(tmp_path: Path) -> None:
+    script = tmp_path / "run.sh"
+    gone = tmp_path / "it's gone" / "python"
+    script.write_text("\n".join([*interpreter_lines(gone), "echo ran"]))
+    ran = subprocess.run(["sh", script], capture_output=True, text=True)
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert ran.stderr.startswith(
+        f"{script}: expected the interpreter {gone} with the case's stack, found none"
+    )
+    script.write_text("\n".join([*interpreter_lines(Path(sys.executable)), "echo ran"]))
+    assert subprocess.run(["sh", script], capture_output=True, text=True).stdout == "ran\n"
