@@ -1,6 +1,7 @@
 """`bisect-precision` itself: from its options to a bisection that is driven, or to a plan that is printed."""
 
 import re
+import shlex
 import sys
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager, suppress
@@ -260,7 +261,8 @@ def check_name(name: str) -> None:
     """Raises `UsageError` where a bisection cannot be called so, for folders and files are too."""
     if not re.fullmatch(rf"[A-Za-z0-9][A-Za-z0-9_-]{{0,{LONGEST_NAME - 1}}}", name):
         raise UsageError(
-            f"--name {name}: expected at most {LONGEST_NAME} letters, digits, - and _, with a letter or digit first"
+            f"--name {shlex.quote(name)}: expected at most {LONGEST_NAME} letters, digits, - and _, with a letter or "
+            "digit first"
         )
 
 

@@ -10,7 +10,7 @@ from rich.console import Console
 from sqlalchemy.orm import Session, sessionmaker
 
 from ...runner.errors import UsageError
-from ...runner.workspace.home import Home, user_home
+from ...runner.workspace.home import Home, command_line, user_home
 from ...store.journals.queue.submissions import QueueJournal, Submission
 from ..nightly.config import load_config
 from ..nightly.limits import Limits
@@ -62,6 +62,10 @@ def run_nightly(
         except Timeout:
             print(f"{config.job}: another start of this job is at work; nothing was done", file=sys.stderr)
             return 0
+        except KeyboardInterrupt:
+            again = command_line(["bisect-precision", "nightly", str(file)])
+            print(f"interrupted; the next start goes on with this night:\n{again}", file=sys.stderr)
+            raise
         if as_json:
             print(report.model_dump_json(indent=2))
         else:

@@ -107,5 +107,7 @@ def load_config(path: Path) -> tuple[NightlyConfig, Stack]:
     )
     unknown = sorted(config.platforms.keys() - stack.platforms.keys())
     if unknown:
-        raise UsageError(f"{path}: platforms.{unknown[0]}: expected one of {sorted(stack.platforms)}")
+        raise UsageError(
+            f"{path}: platforms.{unknown[0]}: expected one of {', '.join(sorted(stack.platforms))}"
+        )
     return config.model_copy(update={"output": base / config.output.expanduser() / config.job}), stack

@@ -115,10 +115,10 @@ def _given(question: Question) -> _Given:
     stack = question.stack
     searched = question.repository or stack.searched
     if searched not in stack.repositories:
-        raise UsageError(f"--repo {searched}: expected one of {sorted(stack.repositories)}")
+        raise UsageError(f"--repo {searched}: expected one of {', '.join(sorted(stack.repositories))}")
     platform = question.platform or next(iter(stack.platforms))
     if platform not in stack.platforms:
-        raise UsageError(f"--platform {platform}: expected one of {sorted(stack.platforms)}")
+        raise UsageError(f"--platform {platform}: expected one of {', '.join(sorted(stack.platforms))}")
     if question.bad_when is not None:
         BadWhen.parse(question.bad_when)
     if question.golden_data is not None and not question.golden_data.is_dir():

@@ -52,7 +52,9 @@ class Toolchain:
         there."""
         platform = platform or next(iter(stack.platforms))
         if platform not in stack.platforms:
-            raise UsageError(f"--platform: expected one of {sorted(stack.platforms)}, found {platform!r}")
+            raise UsageError(
+                f"--platform: expected one of {', '.join(sorted(stack.platforms))}, found {platform!r}"
+            )
         stack = without_predecessors(with_harness(stack))  # a build is run alone
         if not stack.case.harness:
             raise UsageError(f"stack {stack.name}: expected a case that calls the golden harness, found none")

@@ -123,7 +123,7 @@ def _with_paths(stack: Stack, *, base: Path, overrides: Mapping[str, Path]) -> S
     for name in overrides:
         if name not in stack.repositories:
             raise UsageError(
-                f"--repository {name}=...: expected one of {sorted(stack.repositories)}, found {name!r}"
+                f"--repository {name}=...: expected one of {', '.join(sorted(stack.repositories))}, found {name!r}"
             )
     repositories = {
         name: _with_path(name, repository, base=base, override=overrides.get(name))

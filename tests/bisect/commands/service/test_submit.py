@@ -116,7 +116,7 @@ def test_a_name_that_is_taken_is_refused(tool: TestRepository, queue: QueueJourn
 def test_what_is_to_be_minded_is_said_when_it_is_submitted(tool: TestRepository, queue: QueueJournal) -> None:
     words = ["submit", "--good", "HEAD~1", "--bad", "HEAD", "--", "./nowhere.sh"]
     done = CliRunner().invoke(main, words)
-    assert "note: -- nowhere.sh: neither an end nor the checkout has it" in done.stderr
+    assert "note: -- ./nowhere.sh: neither an end nor the checkout has it" in done.stderr
     assert "asks the same" not in done.stderr
     done = CliRunner().invoke(main, words)
     first, second = queue.all()

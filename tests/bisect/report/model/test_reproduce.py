@@ -179,20 +179,20 @@ def test_without_a_folder_a_temporary_one_is_made_and_removed(
     assert not [*temporary.iterdir()]
 
 
-def test_a_script_that_is_interrupted_leaves_nothing(
+def test_a_script_that_is_ended_leaves_nothing(
     built: BuiltStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     monkeypatch.setenv("TMPDIR", str(temporary))
-    ctrl_c = Step(command=("sh", "-c", "kill -INT 0"), inputs=("compiler",))
-    built.stack = built.stack.model_copy(update={"steps": {**built.stack.steps, "ctrl-c": ctrl_c}})
+    ends = Step(command=("sh", "-c", "kill -TERM 0"), inputs=("compiler",))
+    built.stack = built.stack.model_copy(update={"steps": {**built.stack.steps, "ends": ends}})
     file = tmp_path / "script.sh"
     file.write_text(built.script(built.new))
     done = subprocess.run(
         ["sh", str(file)], start_new_session=True, capture_output=True, text=True, check=False
     )
-    assert done.returncode == 130, done.stderr
+    assert done.returncode == 143, done.stderr
     assert "working in" in done.stderr
     assert not [*temporary.iterdir()]
 

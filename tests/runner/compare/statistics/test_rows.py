@@ -90,7 +90,7 @@ def test_heat_map_blocks(shape: tuple[int, ...]) -> None:
 
 
 def test_no_such_axis() -> None:
-    with pytest.raises(IndexError, match="axis 2"):
+    with pytest.raises(IndexError, match="expected an axis of -2 to 1, found 2"):
         breakdown(view_of(torch.zeros(2, 2)), view_of(torch.zeros(2, 2)), TOLERANCE, axis=2)
 
 
