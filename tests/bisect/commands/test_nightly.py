@@ -1,10 +1,11 @@
-"""`nightly --keep`: what it asks for before it keeps anything."""
+"""`nightly` as a command: what `--keep` asks for before it keeps anything, and how a night goes on."""
 
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from precision_bisect.bisect.commands import nightly
 from precision_bisect.bisect.commands.command_line.options import NightlyOptions
 from precision_bisect.bisect.commands.nightly import keep_found
 from precision_bisect.runner.workspace.home import Home
@@ -59,3 +60,16 @@ def test_options_of_a_night_that_runs_are_refused(
 ) -> None:
     assert keep_found(replace(options, **beside)) == 2  # pyright: ignore[reportArgumentType]
     assert "--keep: expected no --submit" in capsys.readouterr().err
+
+
+def test_a_night_that_is_interrupted_says_how_it_goes_on(
+    options: NightlyOptions, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(nightly, "run_night", interrupted)
+    assert nightly.run_nightly(options.file, store=None, budget=None) == 130
+    *_, why, command = capsys.readouterr().err.splitlines()
+    assert why == "interrupted; the next start goes on with this night:"
+    assert command.endswith(f" nightly {options.file}")
