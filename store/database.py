@@ -15,6 +15,7 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event, func, make
 from sqlalchemy.exc import ArgumentError, DatabaseError, SQLAlchemyError
 from sqlalchemy.orm import Session, sessionmaker
 
+from .files import is_writable
 from .migrations.schemas import schema_of, schemas
 from .tables.queue import Base  # with the tables of nights and bisections beside it
 
@@ -37,10 +38,19 @@ def sqlite_url(path: Path) -> str:
 
 def absolute_url(url: str) -> str:
     """The URL that leads to the same store from any folder. Raises `StoreError`."""
-    parsed = _parsed(url)
-    if parsed.get_backend_name() != "sqlite" or not parsed.database or parsed.database == ":memory:":
-        return url
-    return parsed.set(database=str(Path(parsed.database).absolute())).render_as_string(hide_password=False)
+    file = _file_of(parsed := _parsed(url))
+    return url if file is None else parsed.set(database=str(file)).render_as_string(hide_password=False)
+
+
+def store_folder(url: str) -> Path | None:
+    """The folder of a store in a file; None where it is elsewhere. Raises `StoreError`."""
+    file = _file_of(_parsed(url))
+    return None if file is None else file.parent
+
+
+def _file_of(parsed: URL) -> Path | None:
+    is_one = parsed.get_backend_name() == "sqlite" and parsed.database not in (None, "", ":memory:")
+    return Path(parsed.database or "").absolute() if is_one else None
 
 
 def open_store(url: str) -> sessionmaker[Session]:
@@ -53,7 +63,9 @@ def open_store(url: str) -> sessionmaker[Session]:
             if parsed.database and parsed.database != ":memory:":
                 file = Path(parsed.database)
                 file.parent.mkdir(parents=True, exist_ok=True)
-                with FileLock(file.with_name(file.name + ".migrate.lock")):
+                lock = file.with_name(file.name + ".migrate.lock")
+                lock.touch()  # where no file can be made, waiting for its lock would have no end
+                with FileLock(lock):
                     _migrate(engine)
                 return sessionmaker(engine, expire_on_commit=False)
         elif engine.dialect.name == "postgresql":
@@ -110,7 +122,7 @@ def _check_place(parsed: URL, file: Path) -> None:
     there = file.parent
     while not there.exists():
         there = there.parent
-    if not there.is_dir() or not os.access(there, os.W_OK):
+    if not (there.is_dir() and is_writable(there)):
         raise StoreError(
             f"expected a place for a store at {parsed.render_as_string()}, found {there}, which is no folder that can "
             "be written; name another one with --store"

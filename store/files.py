@@ -1,6 +1,7 @@
 """Files and folders that are there wholly or not at all: a reader never sees the half of one."""
 
 import shutil
+import tempfile
 import uuid
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -41,6 +42,15 @@ def make_own_folder(path: Path) -> None:
     path.mkdir(parents=True, exist_ok=True)
     if not (path / IGNORE).exists():
         write_whole(path / IGNORE, _EVERYTHING)
+
+
+def is_writable(folder: Path) -> bool:
+    """Whether a file can be made there, which permissions alone do not tell; none is left behind."""
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            return True
+    except OSError:
+        return False
 
 
 @contextmanager

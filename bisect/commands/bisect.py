@@ -21,7 +21,7 @@ from ...runner.stack.overrides import read_overrides, read_variables
 from ...runner.stack.stack import Stack
 from ...runner.workspace.home import Home, user_home
 from ...runner.workspace.inherited import changed_since, reaching_cases
-from ...store.database import check_store
+from ...store.database import check_store, store_folder
 from ...store.tables.bisections import LONGEST_NAME
 from ...store.vocabulary import BisectionOutcome, Seeks
 from ..after.notify import check_notify_command
@@ -85,7 +85,7 @@ def _bisect(options: BisectOptions, start: SlowStart) -> int:
         return 0
     for notice in () if options.quiet else plan.notices:
         print(f"note: {notice}", file=sys.stderr)
-    with _places(plan.request.output, home):
+    with _places(plan.request.output, home, options):
         start.step(_OPENING)
         return drive(
             lambda sessions: StoredBisection.begin(plan, sessions=sessions, home=home), options, home, start
@@ -160,7 +160,7 @@ def _found(
         check_person(jobs=options.jobs, backend=options.backend)
     with bisection.lock():
         pass  # another driver is told as such, and not as one that writes to the report's folder
-    held.enter_context(_places(request.output, home))
+    held.enter_context(_places(request.output, home, options))
     if request.inherited is not None:
         changes = list(changed_since(request.inherited, reaching_cases(request.stack)))
         if changes:
@@ -185,10 +185,12 @@ def _is_newer(file: Path, time: datetime) -> bool:
 
 
 @contextmanager
-def _places(output: Path, home: Home) -> Generator[None]:
+def _places(output: Path, home: Home, options: BisectOptions) -> Generator[None]:
     """Where its result can be kept, looked at before anything is run. Raises `UserError`."""
     with report_folder(output):
         check_room(home.state, mend="set PRECISION_BISECT_HOME to a folder with room")
+        if (folder := store_folder(store_url(options.store))) is not None:
+            check_room(folder, mend="name another one with --store")
         yield
 
 

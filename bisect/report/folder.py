@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ...runner.errors import UserError
-from ...store.files import IGNORE, make_ignored_folder
+from ...store.files import IGNORE, is_writable, make_ignored_folder
 
 LEAST_ROOM = 64 << 20
 """Bytes that are free before anything is run, so that its result can be kept."""
@@ -69,11 +69,11 @@ def _held(directory: Path) -> Generator[None]:
 
 
 def check_place(directory: Path) -> None:
-    """Raises `UserError` where no folder can be made for a report; nothing is written to find out."""
+    """Raises `UserError` where no folder can be made for a report; none is made to find out."""
     there = directory
     while not there.exists():
         there = there.parent
-    if not there.is_dir() or not os.access(there, os.W_OK):
+    if not (there.is_dir() and is_writable(there)):
         raise UserError(
             f"{directory}: expected a place for the report, found {there}, which is no folder that can be written; "
             "name another one with -o"

@@ -24,6 +24,14 @@ def test_a_folder_that_cannot_be_written_is_no_place(tmp_path: Path) -> None:
         check_store(sqlite_url(tmp_path / "store.db"))
 
 
+def test_a_folder_in_which_no_file_can_be_made_is_no_place_whatever_it_permits() -> None:
+    """Waiting for a lock in it would have no end. /proc lets root write, and has no files."""
+    with pytest.raises(StoreError, match="no folder that can be written"):
+        check_store("sqlite:////proc/store.db")
+    with pytest.raises(StoreError, match=r"opened and written at sqlite:////proc/store.db: \w"):
+        open_store("sqlite:////proc/store.db")
+
+
 def test_a_store_of_any_version_up_to_this_one_will_do(tmp_path: Path) -> None:
     file = tmp_path / "store.db"
     file.touch()

@@ -218,6 +218,49 @@ def test_a_full_disk_is_said_before_the_first_run(tmp_path: Path, monkeypatch: p
         check_room(tmp_path / "none" / "yet", mend="else")
 
 
+def test_a_folder_in_which_no_file_can_be_made_is_told_by_a_plan_too(
+    repository: TestRepository, home: Home
+) -> None:
+    """/proc lets root write, and has no files."""
+    for words in (["-o", "/proc/report"], ["--store", "sqlite:////proc/x.sqlite"]):
+        for more in (["--dry-run"], []):
+            done = bisect(*words, *more, home=home)
+            assert (done.returncode, done.stdout) == (1, "")
+            assert done.stderr.startswith("error: ")
+            assert f"name another one with {words[0]}" in done.stderr
+
+
+def no_room_at(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The disk of this folder alone is full."""
+    usage = shutil.disk_usage
+
+    def told(path: Path) -> Any:
+        found = usage(path)
+        return found._replace(free=0) if path == folder else found
+
+    monkeypatch.setattr("precision_bisect.bisect.report.folder.shutil.disk_usage", told)
+
+
+@pytest.mark.parametrize("full", ["report", "store", "home"])
+def test_no_room_for_a_result_is_said_before_the_first_run(
+    repository: TestRepository, home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, full: str
+) -> None:
+    for name in ("report", "store", "home"):
+        (tmp_path / name).mkdir(exist_ok=True)
+    monkeypatch.setenv("PRECISION_BISECT_HOME", str(tmp_path / "home"))
+    no_room_at(tmp_path / full, monkeypatch)
+    places = ["-o", str(tmp_path / "report"), "--store", sqlite_url(tmp_path / "store" / "x.sqlite")]
+    ran = ["touch", str(tmp_path / "ran")]
+    done = CliRunner().invoke(main, ["--good", "main~2", "--bad", "main", *places, "--", *ran])
+    mend = {"report": "with -o", "store": "with --store", "home": "set PRECISION_BISECT_HOME"}[full]
+    assert done.exit_code == 1
+    assert done.stderr.startswith(
+        f"error: {tmp_path / full}: expected 64 MiB of room, found 0 MiB; free some, or "
+    )
+    assert mend in done.stderr
+    assert not (tmp_path / "ran").exists()
+
+
 def test_two_bisections_at_once_do_not_write_to_one_folder(repository: TestRepository, home: Home) -> None:
     with report_folder(repository.path / "out"):
         refused = bisect("-o", "out", home=home)
