@@ -225,6 +225,11 @@ def test_the_lines_of_a_plan(tool: TestRepository, home: Home) -> None:
     )
     assert f"report to: {Path.cwd() / 'here'}" in list(plan_lines(named))
     assert json.loads(plan_json(named))["output"] == str(Path.cwd() / "here")
+    surer = prepare(
+        question_of(options("--good", good, "--bad", bad, "--case", "case.sh", "--confidence", "0.999")), home
+    )
+    assert "           until a confidence of 0.999" in list(plan_lines(surer))
+    assert json.loads(plan_json(surer))["confidence"] == 0.999
     without = list(plan_lines(prepare(question_of(options("--bad", bad, "--case", "case.sh")), home)))
     assert without[3:5] == [
         f"range:     tool ..{bad[:12]}",

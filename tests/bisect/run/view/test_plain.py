@@ -1,7 +1,9 @@
 """Plain lines: one run is told once, nothing is wrapped, and a build that goes on is told of."""
 
 import io
+import threading
 
+import pytest
 from rich.console import Console
 
 from precision_bisect.bisect.engine.needs import Confirming, Narrowed
@@ -68,3 +70,21 @@ def test_a_build_that_goes_on_is_told_of_once_a_minute() -> None:
     progress.probe_finished(7, result())
     progress.tell_of_running(begun + 10 * EVERY)
     assert written.getvalue().splitlines()[-1].startswith("run 7   bad: mismatch")
+
+
+def test_it_tells_so_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While a build goes on, nothing else happens that could make it."""
+    told = threading.Event()
+
+    class Written(io.StringIO):
+        def write(self, text: str, /) -> int:
+            if "building runtime, " in text:
+                told.set()
+            return super().write(text)
+
+    monkeypatch.setattr("precision_bisect.bisect.run.view.plain.EVERY", 0.01)
+    with PlainProgress(console_to(written := Written())) as progress:
+        progress.probe_started(started(7))
+        progress.activity(7, "slot 0", "building runtime")
+        assert told.wait(60), written.getvalue()
+    assert "run 7   building runtime, 0 s so far\n" in written.getvalue()
