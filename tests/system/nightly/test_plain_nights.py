@@ -1,0 +1,90 @@
+"""Five nights of two plain cases, typed as a job of a machine types them: what each exits with, and its line."""
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.conftest import TestRepository
+from tests.support.program import run_program
+
+if TYPE_CHECKING:
+    import subprocess
+
+_STACK = """
+name = "plain"
+searched = "tool"
+repositories.tool.path = "tool"
+platforms.host = {}
+[case]
+repository = "tool"
+command = ["sh", "{case}"]
+cwd = "{tool}"
+harness = false
+[[verdicts]]
+verdict = "mismatch"
+pattern = "^WRONG$"
+[[verdicts]]
+verdict = "pass"
+pattern = "^RIGHT$"
+"""
+_NIGHT = """
+job = "plain"
+stack = "stack.toml"
+branches = ["main"]
+cases = ["one.sh", "two.sh"]
+platforms.host = {}
+output = "nights"
+"""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job whose cases read one file each of the repository."""
+
+    folder: Path
+    tool: TestRepository
+
+    def commit(self, subject: str, **states: str) -> str:
+        return self.tool.commit(subject, states)
+
+    def night(self, *words: str) -> "subprocess.CompletedProcess[str]":
+        environment = {**os.environ, "PRECISION_BISECT_HOME": str(self.folder / "home")}
+        return run_program("nightly", "night.toml", *words, cwd=self.folder, environment=environment)
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Job:
+    (tmp_path / "stack.toml").write_text(_STACK)
+    (tmp_path / "night.toml").write_text(_NIGHT)
+    job = Job(tmp_path, TestRepository(tmp_path / "tool"))
+    scripts = {f"{name}.sh": f"cat {name}; ! grep -q WRONG {name}\n" for name in ("one", "two")}
+    job.tool.commit("begin", {**scripts, "one": "RIGHT\n", "two": "RIGHT\n"})
+    return job
+
+
+def test_five_nights_exit_by_what_is_new_what_is_known_and_what_could_not_be_run(job: Job) -> None:
+    first = job.night()
+    assert (first.returncode, "  2 passed\n" in first.stdout) == (0, True), first.stderr
+    job.commit("before", three="1")
+    culprit = job.commit("break", one="WRONG\n")
+    job.commit("after", three="2")
+    new = job.night("--fail-on", "new")
+    assert new.returncode == 7, new.stderr
+    assert f"  culprit tool {culprit[:12]}, " in new.stdout
+    assert "  1 passed, 1 regressed\n" in new.stdout
+    assert job.night("--fail-on", "new").returncode == 0
+    known = job.night("--json")
+    assert known.returncode == 8
+    shown = {case["case"]: case["status"] for case in json.loads(known.stdout)["cases"]}
+    assert shown == {"one.sh": "known", "two.sh": "passed"}
+    file = job.folder / "night.toml"
+    file.write_text(file.read_text().replace("two.sh", "tow.sh"))
+    for words in (("--fail-on", "new"), ("-q",)):
+        misspelt = job.night(*words)
+        assert misspelt.returncode == 9
+        (line,) = (line for line in misspelt.stdout.splitlines() if "could not be run" in line)
+        assert line.endswith("no tow.sh at this commit")
