@@ -38,10 +38,10 @@ def confirm_ending(failing: RunnableBuild, good: RunnableBuild, verdict: Verdict
             )
         ran = yield from RunOnce(build=failing, name=f"ending/again-{len(found) + 1}")
         found.append(ran.classification.verdict)
-    beside = (yield from RunOnce(build=good, name="ending/good")).classification.verdict
-    if beside is verdict:
+    beside = yield from RunOnce(build=good, name="ending/good")
+    if beside.classification.verdict is verdict:
         raise NotConfirmedError(
-            f"{good.path}: expected a good build, found that it ends with {verdict.value} as the failing one does; "
-            "nothing in which they differ is blamed"
+            f"{good.path}: expected a good build, found that it ends with {verdict.value} as the failing one does: "
+            f"{beside.why[:200]}; nothing in which they differ is blamed; see {beside.log}"
         )
     return len(found)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import shutil
 import subprocess
 import sys
 import time
@@ -118,6 +121,52 @@ def test_a_budget_covers_recordings_and_localizations(
     assert time.monotonic() - begun < 30
     left = set(psutil.Process().children(recursive=True)) - running
     assert not psutil.wait_procs(left, timeout=30)[1]
+
+
+def relative_words(asked: ShrinkRequest, folder: Path) -> list[str]:
+    """The builds, their data and where to write, as they are named in a folder."""
+    data = asked.failing / "data"
+    named = {"": asked.failing, "--reference": asked.reference, "--golden-data": data, "-o": asked.output}
+    words = [(option, str(path.relative_to(folder))) for option, path in named.items() if path is not None]
+    return [word for pair in words for word in pair if word]
+
+
+@pytest.mark.long
+def test_relative_paths_are_those_of_the_current_folder(
+    tmp_path: Path, good_trees: Trees, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = request(tmp_path, good_trees)
+    shutil.copy(good_trees.stack_file, tmp_path / "stack.toml")
+    python = os.path.relpath(sys.executable, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    words = [*relative_words(asked, tmp_path), "--localize-only", "--stack", "stack.toml"]
+    done = CliRunner().invoke(main, [*words, "--python", python, "--reference-python", python])
+    assert done.exit_code == 0, done.output
+    found = json.loads((asked.output / "divergence.json").read_text())
+    assert [first["kernel"] for first in found["first_divergent"]] == ["middle"]
+    assert not (asked.output / "work").exists()
+
+
+@pytest.mark.parametrize("words", [["--localize-only"], []])
+def test_a_module_that_is_missing_is_told_from_the_last_line_of_the_log(
+    tmp_path: Path, good_trees: Trees, words: list[str]
+) -> None:
+    asked = request(tmp_path, good_trees)
+    stack = tmp_path / "stack.toml"
+    stack.write_text(re.sub("(PYTHONPATH = ).*", f'\\1"{tmp_path}"', good_trees.stack_file.read_text()))
+    arguments = [
+        *(str(asked.failing), "--reference", str(asked.reference), "-o", str(asked.output), *words),
+        *("--stack", str(stack), "--python", sys.executable, "--reference-python", sys.executable),
+    ]
+    done = CliRunner().invoke(main, arguments)
+    assert done.exit_code == 1, done.output
+    (line,) = (line for line in done.stderr.splitlines() if line.startswith("error: "))
+    assert "ModuleNotFoundError: No module named '" in line
+    assert line.endswith(
+        "; name an interpreter that has it with --python, and the reference's with --reference-python"
+    )
+    log = line.partition("; see ")[2].partition(";")[0]
+    assert Path(log).is_file()
 
 
 @pytest.mark.long

@@ -26,7 +26,9 @@ def confirmed(
 
     def run(_self: object, asked: RunOnce) -> Any:
         ended = good if asked.build.path.name == "good" else left.pop(0)
-        return SimpleNamespace(classification=SimpleNamespace(verdict=ended))
+        return SimpleNamespace(
+            classification=SimpleNamespace(verdict=ended), why="no time left", log="run.log.gz"
+        )
 
     monkeypatch.setattr(Executor, "_run_once", run)
     bad, right = (RunnableBuild(path=folder / name, toolchain=cast("Any", None)) for name in ("bad", "good"))
@@ -51,6 +53,7 @@ def test_an_ending_of_the_good_build_too_blames_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(
-        NotConfirmedError, match="good: expected a good build, found that it ends with timeout"
+        NotConfirmedError,
+        match=r"good: expected a good build, found that it ends with timeout as .*: no time left; .*; see run\.log",
     ):
         confirmed(tmp_path, monkeypatch, [TIMEOUT], TIMEOUT, TIMEOUT)
