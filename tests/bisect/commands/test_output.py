@@ -24,6 +24,7 @@ from tests.support.program import PROGRAM, run_program
 
 ROOT = Path(__file__).parents[3]
 CHECK = ("sh", "-c", "grep -q fine state")
+ENDS = ("--good", "main~2", "--bad", "main")
 
 
 @pytest.fixture
@@ -51,7 +52,7 @@ def run_anew(*words: str, home: Home, **variables: str) -> "subprocess.Completed
 
 
 def bisect(*words: str, home: Home, command: tuple[str, ...] = CHECK) -> "subprocess.CompletedProcess[str]":
-    return run("--good", "main~2", "--bad", "main", *words, "--", *command, home=home)
+    return run(*ENDS, *words, "--", *command, home=home)
 
 
 @pytest.mark.parametrize(
@@ -303,6 +304,63 @@ def test_the_culprit_is_printed_where_the_store_does_not_take_it(
     assert f"culprit repository {repository.git('rev-parse', 'main')}" in done.stdout
     assert "disk full" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.long
+def test_the_line_that_repeats_a_search_does_so_from_anywhere(
+    repository: TestRepository, home: Home, tmp_path: Path
+) -> None:
+    """With the ends as they were, and no variable of this shell."""
+    assert bisect("-q", "--json", home=home).returncode == 0
+    (listed,) = json.loads(run("history", "--json", home=home).stdout)
+    report = json.loads(run("report", listed["name"], "--json", home=home).stdout)
+    shown = run("history", listed["name"], home=home).stdout.splitlines()
+    line = shown[shown.index("to search again") + 1]
+    assert line == report["repeat"]
+    culprit = repository.git("rev-parse", "main")
+    repository.commit("mended", {"state": "fine"})
+    bare = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "PYTHONPATH": ":".join(sys.path)}
+    done = subprocess.run(
+        line, shell=True, cwd=tmp_path, env=bare, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["culprits"][0]["commit"] == culprit
+    assert len(json.loads(run("history", "--json", home=home).stdout)) == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ([*ENDS, "--repo", "zz", "--", "true"], "error: --repo zz: expected one of repository"),
+        ([*ENDS, "--stack", "demo", "--case", "a.py"], "make it with: bisect-precision demo DIR, then name --stack"),
+        (["doctor", "--stack", "demo"], "make it with: bisect-precision demo DIR, then name --stack"),
+        ([*ENDS, "--stack", "wrong.toml", "--case", "a.py"], "wrong.toml: serched: unknown key: did you mean"),
+        ([*ENDS, "--stack", "typed.toml", "--case", "a.py"], "typed.toml: searched: expected a text, found 3"),
+        (["nightly", "wrong.toml"], "wrong.toml: serched: unknown key"),
+        (["nightly", "gone.toml"], "gone.toml: expected a readable nightly file: No such file"),
+        (["--resume", "gone"], "--resume gone: expected a bisection in the store, found none"),
+        (["report", "gone", "--issue"], "expected a store at sqlite:///"),
+        (["report", "--html", "/proc/pages"], "expected a "),
+        ([*ENDS, "--env", "A", "--", "true"], "--env A: expected NAME=VALUE"),
+        ([*ENDS, "--notify", "", "--", "true"], "--notify: expected a command, found nothing"),
+        (["--replay", "gone.log", "--", "true"], "--replay gone.log: expected a file of git bisect log"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_one_line_in_words(
+    repository: TestRepository, home: Home, words: list[str], says: str
+) -> None:
+    Path("wrong.toml").write_text('serched = "tool"\n')
+    Path("typed.toml").write_text('name = "x"\nsearched = 3\n')
+    done = run(*words, home=home)
+    assert done.returncode in (1, 2)
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("error: ")
+    assert says in line
+    assert not [
+        foreign
+        for foreign in ("Traceback", "validation error", "Input should", "{", "pydantic")
+        if foreign in line
+    ]
 
 
 @pytest.mark.long
