@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from ...runner.errors import UsageError
 from ...runner.git.pin_files import PinReader
 from ...runner.git.revisions import Revisions
+from ...runner.stack.complaints import suggestion
 from ...runner.stack.stack import Stack
 from ..commits.moved_pin import MovedPin
 from ..result import PinRecord
@@ -16,8 +17,8 @@ def choose_pins(stack: Stack, *, freeze: tuple[str, ...], search: tuple[str, ...
     for option, names in (("--freeze", freeze), ("--search", search)):
         for name in names:
             if name not in pins:
-                known = f"one of the pins {sorted(pins)}" if pins else "no pin: the stack has none"
-                raise UsageError(f"{option} {name}: expected {known}")
+                known = f"one of the pins {', '.join(sorted(pins))}" if pins else "no pin: the stack has none"
+                raise UsageError(f"{option} {name}: expected {known}{suggestion(name, sorted(pins))}")
             if name in freeze and name in search:
                 raise UsageError(f"--freeze {name} --search {name}: expected one of them, found both")
             pins[name] = pins[name].model_copy(update={"search": option == "--search"})

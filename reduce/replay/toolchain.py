@@ -99,7 +99,8 @@ class Toolchain:
         known = self.stack.schedules
         if schedule not in known:
             raise UsageError(
-                f"--against-schedule: expected one of the stack file's schedules {sorted(known)}, found {schedule!r}"
+                f"--against-schedule: expected one of the stack file's schedules {', '.join(sorted(known))}, "
+                f"found {schedule!r}"
             )
         return replace(self, schedule=schedule)
 

@@ -13,6 +13,7 @@ from typing import Self
 from pydantic import Field, field_validator, model_validator
 
 from ..verdict.rules import VerdictRule
+from .complaints import suggestion
 from .layout import VENV, check_removable
 from .parts import (
     Case,
@@ -84,13 +85,17 @@ class Stack(Model):
         known = set(self.repositories)
         for where, name in self._repository_references():
             if name not in known:
-                raise ValueError(f"{where}: expected one of the repositories {sorted(known)}, found {name!r}")
+                raise ValueError(
+                    f"{where}: expected one of the repositories {', '.join(sorted(known))}, found {name!r}"
+                    f"{suggestion(name, sorted(known))}"
+                )
         allowed = _COMMON_PLACEHOLDERS | known
         for where, text, extra in self._templates():
             for placeholder in placeholders(text):
                 if placeholder not in allowed | extra:
                     raise ValueError(
-                        f"{where}: expected placeholders among {sorted(allowed | extra)}, found {{{placeholder}}}"
+                        f"{where}: expected placeholders among {', '.join(sorted(allowed | extra))}, found "
+                        f"{{{placeholder}}}{suggestion(placeholder, sorted(allowed | extra))}"
                     )
         if self.case.harness and "{case}" not in self.case.command:
             raise ValueError(
@@ -106,7 +111,9 @@ class Stack(Model):
     def _layout_holds(self) -> Self:
         for name in self.repositories:
             if name in RESERVED_NAMES:
-                raise ValueError(f"repositories.{name}: expected a name other than {sorted(RESERVED_NAMES)}")
+                raise ValueError(
+                    f"repositories.{name}: expected a name other than {', '.join(sorted(RESERVED_NAMES))}"
+                )
         self._check_pins()
         worktrees = [self.directory(name) for name in self.repositories]
         for name, step in self.steps.items():

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from textwrap import shorten
 from typing import Literal
 
+from ...store.words import plural
 from ..errors import UserError
 from ..git.releases import versions_of
 from ..git.repository import GitRepository
@@ -94,7 +95,7 @@ def _repository(stack: Stack, name: str) -> Iterator[MachineFinding]:
         state="warning" if changed else "ok",
         subject=subject,
         found=f"{path} at {head[:12]}",
-        hint=f"{len(changed)} uncommitted changes are not tested" if changed else "",
+        hint=f"not tested: {plural(len(changed), 'uncommitted change')}" if changed else "",
     )
     if repository.boundary:
         yield MachineFinding(

@@ -146,7 +146,7 @@ def demo_stack(tmp_path: Path) -> str:
         (("--reference", ".", "--reference-data", "."), "expected one reference"),
         (("--reference", ".", "--against", "a5sim"), "expected one reference"),
         (("--against", "moon"), "'moon'"),
-        (("--against-schedule", "backwards"), "'reverse', 'serial'"),
+        (("--against-schedule", "backwards"), "reverse, serial, found 'backwards'"),
     ],
 )
 def test_one_reference_that_there_is(tmp_path: Path, options: tuple[str, ...], expected: str) -> None:

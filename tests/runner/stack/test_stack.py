@@ -66,7 +66,11 @@ def test_a_sound_file() -> None:
         ('name = "small"', 'name = ["small"]', "name: expected a text"),
         ("[steps.rt]", '[steps."../rt"]', "steps: expected a plain name"),
         ("[steps.rt]", "[step.rt]", "step: unknown key"),
-        ('searched = "tool"', 'searched = "tol"', "searched: expected one of the repositories"),
+        (
+            'searched = "tool"',
+            'searched = "tol"',
+            "searched: expected one of the repositories cases, rt, tool, found 'tol': did you mean tool?",
+        ),
         ('inputs = ["rt", ', 'inputs = ["rtx:y", ', "steps.rt.inputs"),
         ('inputs = ["rt", "tool:Makefile"]', "inputs = []", "steps.rt.inputs"),
         (
@@ -99,7 +103,7 @@ def test_a_sound_file() -> None:
             'preload = ["torch"]\ncommand = ["nice", "{case}", ',
             "case.preload: expected a case.command that begins",
         ),
-        ("{jobs}", "{job}", "{job}"),
+        ("{jobs}", "{job}", "found {job}: did you mean jobs?"),
         ('"{platform}"', '"{golden}"', "{golden}"),
         ('"{case}", ', '"--file={case}", ', "expected the word {case}"),
         ('"tool/rt/build"', '"/tmp/build"', "steps.rt.outputs.0: expected a path inside the slot"),
