@@ -1,10 +1,13 @@
 """What a bisection leaves behind for a localization, and for `reduce --bisection`."""
 
+import io
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from precision_bisect.bisect.after.reducible import closest, leave_builds
+from precision_bisect.bisect.report.terminal import print_report
 from precision_bisect.bisect.report.write import write_report
 from precision_bisect.runner.errors import UserError
 from precision_bisect.runner.localization.compared import read_compared_builds
@@ -46,6 +49,9 @@ def test_a_report_names_the_command_and_the_builds_are_left_for_it(
     write_report(culprit.sessions, culprit.name, tmp_path / "written_report")
     lines = (tmp_path / "written_report" / "report.md").read_text().splitlines()
     assert culprit.report().reduce in lines
+    shown = io.StringIO()
+    print_report(culprit.report(), tmp_path / "written_report", Console(file=shown, width=40))
+    assert culprit.report().reduce in shown.getvalue().splitlines()
     leave_builds(culprit.sessions, culprit.name, home)
     found = read_compared_builds(culprit.name, home)
     assert (found.failing.build, found.failing.commit) == (bad, sha("c5"))

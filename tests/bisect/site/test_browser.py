@@ -116,6 +116,30 @@ def a_task_graph(folder: Path) -> Path:
     return folder / "task_graph.html"
 
 
+DESIGN = """
+const style = getComputedStyle(document.body);
+const heading = getComputedStyle(document.querySelector("h1"));
+const drawn = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+return [style.backgroundColor, style.color, style.fontFamily, heading.fontFamily, heading.color,
+        ...["--bad", "--good", "--focus", "--card", "--none"].map(drawn)];
+"""
+
+
+def test_pictures_and_task_graphs_have_the_design_of_the_site(
+    browser: Browser, site: Path, tmp_path: Path
+) -> None:
+    pages = [site / "index.html", a_picture(tmp_path), a_task_graph(tmp_path)]
+    for scheme in ("light", "dark"):
+        browser.scheme(scheme)
+        designs: list[list[str]] = []
+        for page in pages:
+            browser.open(page)
+            designs.append(browser.ask(DESIGN))
+        assert all(designs[0]), designs[0]
+        assert designs[1] == designs[0]
+        assert designs[2] == designs[0]
+
+
 @pytest.mark.parametrize("make", [a_picture, a_task_graph])
 def test_pictures_and_task_graphs_are_pages_like_the_others(
     make: Callable[[Path], Path], browser: Browser, tmp_path: Path

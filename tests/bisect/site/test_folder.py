@@ -12,6 +12,7 @@ from precision_bisect.bisect.cli import main
 from precision_bisect.bisect.result import Conclusion
 from precision_bisect.bisect.site.folder import write_site
 from precision_bisect.store.vocabulary import BisectionOutcome, Evidence, Phase, Verdict
+from tests.bisect.after.test_reducible import with_builds
 from tests.bisect.report.conftest import (  # noqa: F401
     any_kind,
     culprit,
@@ -135,6 +136,7 @@ def test_the_answer_comes_first_and_charts_behind_it(culprit: StoredBisection, t
     report = culprit.request.output
     report.mkdir()
     (report / "divergence.json").write_text(DIVERGENCE_OF_EVIL, encoding="utf-8")
+    with_builds(culprit, tmp_path)
     write_site(culprit.sessions, tmp_path / "site")
     page = next((tmp_path / "site/bisections").glob("*.html")).read_text(encoding="utf-8")
     order = [
@@ -142,6 +144,8 @@ def test_the_answer_comes_first_and_charts_behind_it(culprit: StoredBisection, t
         "First divergent tensor",
         'class="heat"',
         "See it again",
+        "<h2>Reduce it</h2>",
+        f"reduce --bisection {culprit.name} ",
         "<h3>How probable",
         "<h2>Runs</h2>",
     ]
