@@ -24,6 +24,7 @@ _EXPECTED = {
     "model_attributes_type": "a table",
     "model_type": "a table",
     "path_type": "a path",
+    "pattern_type": "a regular expression",
     "string_type": "a text",
     "time_parsing": "a time such as 22:00:00",
     "time_type": "a time such as 22:00:00",
@@ -62,7 +63,8 @@ def _complaint(detail: ErrorDetails, model: type[BaseModel]) -> str:
     if kind == "missing":
         return "this key is required"
     if kind == "value_error":
-        return _with_found(detail["msg"].removeprefix("Value error, "), found)
+        told = detail["msg"].removeprefix("Value error, ")
+        return told if ", found " in told else _with_found(told, found)
     context = detail.get("ctx", {})
     if kind == "union_tag_not_found":
         return f"expected a key {context['discriminator']}"

@@ -74,8 +74,8 @@ class VerdictRule(BaseModel):
         for field in template_fields(self.signature or ""):
             if field not in groups | {EXCEPTION}:
                 raise ValueError(
-                    f"signature {self.signature!r} uses {{{field}}}, but the pattern's named groups are only "
-                    f"{sorted(groups)}"
+                    f"signature {self.signature!r}: expected named groups of the pattern, which has "
+                    f"{', '.join(sorted(groups)) or 'none'}, found {{{field}}}"
                 )
         if self.details and self.verdict not in (Verdict.MISMATCH, Verdict.STALL):
             raise ValueError(

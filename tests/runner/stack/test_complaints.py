@@ -1,14 +1,23 @@
 """What is said of a wrong file: key, what was expected, what was found, in no words of the library that checks."""
 
+import itertools
+import re
+import tomllib
+from collections.abc import Iterator
 from datetime import time
+from importlib import resources
 from typing import Any, Literal
 
 import pytest
-from pydantic import Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
+from precision_bisect import configs
+from precision_bisect.bisect.nightly.config import NightlyConfig
 from precision_bisect.runner.stack.complaints import first_error
 from precision_bisect.runner.stack.parts import Model
 from precision_bisect.runner.stack.stack import Stack
+from precision_bisect.runner.verdict.rules import VerdictRule
+from tests.support.quick import quick_first
 
 
 class Inner(Model):
@@ -27,7 +36,7 @@ class Settings(Model):
     maybe: dict[str, Inner] | None = None
 
 
-def complaint(model: type[Model], document: dict[str, Any]) -> str:
+def complaint(model: type[BaseModel], document: dict[str, Any]) -> str:
     with pytest.raises(ValidationError) as caught:
         model.model_validate(document)
     return first_error(caught.value, model)
@@ -59,5 +68,53 @@ def test_a_wrong_value(document: dict[str, Any], says: str) -> None:
 
 def test_keys_of_stack_files() -> None:
     assert "serched: unknown key: did you mean searched?" in complaint(Stack, {"name": "x", "serched": "y"})
+    for pattern, says in (
+        (3, "expected a regular expression, found 3"),
+        ("(", "found '(': missing ), unterm"),
+    ):
+        rule = {"verdict": "pass", "pattern": pattern}
+        assert says in complaint(VerdictRule, rule)
     pin = {"kind": "gitlink", "holdr": "a", "path": "b", "target": "c"}
     assert "holdr: unknown key: did you mean holder?" in complaint(Stack, {"pins": {"p": pin}})
+
+
+WRONG: tuple[Any, ...] = (3, -1, "", "../x", "{zz}", "(", [], [3], {"x": 3}, True, float("nan"), time(1))
+FOREIGN = re.compile(
+    r"\b(Input|Value|String|should|valid|instance|dictionary|tuple|union|NoneType)\b|\['|\[\]"
+)
+
+
+def places(document: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Where values stand in a document, those of tables and lists included."""
+    if not isinstance(document, (dict, list)):
+        return
+    for key, value in document.items() if isinstance(document, dict) else enumerate(document):
+        yield (*place, key)
+        yield from places(value, (*place, key))
+
+
+def replaced(document: Any, place: tuple[Any, ...], value: Any) -> Any:
+    """A copy with another value at a place."""
+    if not place:
+        return value
+    changed = dict(document) if isinstance(document, dict) else list(document)
+    changed[place[0]] = replaced(document[place[0]], place[1:], value)
+    return changed
+
+
+@pytest.mark.parametrize("name", quick_first(["demo", "nightly", "simpler", "pypto"], 2))
+def test_whatever_is_wrong_in_a_shipped_file_is_said_in_words_of_our_own(name: str) -> None:
+    document = tomllib.loads(resources.files(configs).joinpath(f"{name}.toml").read_text("utf-8"))
+    model = NightlyConfig if name == "nightly" else Stack
+    told: set[str] = set()
+    for place, value in itertools.product(places(document), WRONG):
+        wrong = replaced(document, place, value)
+        try:
+            model.model_validate(wrong)
+        except ValidationError as error:
+            told.add(first_error(error, model))
+    assert len(told) > 10
+    foreign = [
+        text for text in told if FOREIGN.search(text.partition(", found ")[0]) or text.count(", found ") > 1
+    ]
+    assert not foreign, foreign[:5]

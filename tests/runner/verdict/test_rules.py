@@ -22,7 +22,7 @@ def read(**table: object) -> VerdictRule:
         ({"endings": []}, "at least 1"),
         ({"endings": ["crash"]}, "'exit', 'signal' or 'timeout'"),
         ({"endings": ["timeout"], "verdict": "pass"}, "always needs exit code 0"),
-        ({"signature": "{code}"}, r"uses \{code\}, but the pattern's named groups are only \[\]"),
+        ({"signature": "{code}"}, r"named groups of the pattern, which has none, found \{code\}"),
         ({"pattern": "(?P<a>x)", "signature": "{a.__class__}"}, "plain group name"),
         ({"pattern": "(?P<a>x)", "signature": "{a!r}"}, "plain group name"),
         ({"signature": "{"}, "expected"),
