@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+import sys
 import tempfile
-import warnings
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -44,10 +44,10 @@ def _keeps_machine_code() -> bool:
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
-        warnings.warn(
-            f"expected to keep compiled kernels in {folder}, found {error.strerror}: every run compiles them "
-            "again (some seconds); set NUMBA_CACHE_DIR to a folder that can be written",
-            stacklevel=2,
+        print(
+            f"note: expected to keep compiled kernels in {folder}, found {error.strerror}: every run compiles them "
+            "again (some seconds); set PRECISION_BISECT_HOME to a folder that can be written",
+            file=sys.stderr,
         )
         return False
     cast(Any, numba).config.CACHE_DIR = str(folder)
