@@ -130,6 +130,6 @@ def _mending(verdict: Verdict) -> str:
 
 
 def described(probe: FinishedProbe) -> str:
-    """A verdict with its signature and the line that says most."""
-    texts = "".join(f": {text[:300]}" for text in probe.evidence)
-    return f"{verdict_words(probe.verdict, probe.signature)}{texts}"
+    """A verdict with its signature and the line that says most, where that says more."""
+    words = verdict_words(probe.verdict, probe.signature)
+    return words + "".join(f": {text[:300]}" for text in probe.evidence if text not in words)

@@ -1,13 +1,16 @@
 """A single target is judged by as many runs as its failure asks for."""
 
+from dataclasses import replace
+
 import pytest
 
 from precision_bisect.bisect.engine.known import Known
 from precision_bisect.bisect.engine.log import ProbeLog
 from precision_bisect.bisect.engine.probes import Target, WantedProbe
-from precision_bisect.bisect.engine.states.judging import judged, one_probe, passes_needed
-from precision_bisect.store.vocabulary import Judgement, Phase
+from precision_bisect.bisect.engine.states.judging import described, judged, one_probe, passes_needed
+from precision_bisect.store.vocabulary import Judgement, Phase, Verdict
 from tests.bisect.engine.planted import PlantedStack
+from tests.bisect.engine.simulated import equal_times, simulated_probe
 from tests.bisect.engine.stepping import B, G, S, about_stack, running, shown, started
 
 TARGET = Target(repository="line", commit="3", held={}, content="3")
@@ -48,3 +51,11 @@ def test_a_target_is_not_started_again_while_it_runs() -> None:
     known = nothing_known()
     assert started(one_probe(known, WANTED)) == (WANTED,)
     assert started(one_probe(running(known, WANTED), WANTED)) == ()
+
+
+def test_what_a_verdict_says_already_is_not_said_again() -> None:
+    gone = "exit code 127: the command was not found at this commit"
+    probe = simulated_probe(1, "good", Phase.ENDPOINT, S, times=equal_times("good"))
+    skipped = replace(probe, verdict=Verdict.UNKNOWN, signature=gone)
+    assert described(replace(skipped, evidence=("exit code 127",))) == gone
+    assert described(replace(skipped, evidence=("sh: x: not found",))) == f"{gone}: sh: x: not found"
