@@ -8,6 +8,7 @@ import os
 import pickle
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ import torch
 from click.testing import CliRunner, Result
 
 from precision_bisect.runner.compare.cli import main
-from precision_bisect.runner.compare.difference import Comparison, Equality, compare_sources
+from precision_bisect.runner.compare.difference import Comparison, Difference, Equality, compare_sources
 from precision_bisect.runner.compare.options import CompareOptions
 from precision_bisect.runner.compare.sources import open_source
 from precision_bisect.runner.compare.statistics.statistics import Tolerance
@@ -803,6 +804,28 @@ def test_a_payload_cut_short_under_a_comparison_is_an_error_line(tmp_path: Path)
         f"{a / 'args.bin'}: expected the payloads of an argument dump, 20000 bytes from byte 20000 on, "
         "found 0: the file was cut short; record it again"
     )
+
+
+def test_the_command_goes_on_behind_a_payload_that_was_cut_short(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tensors = [torch.zeros(5000), torch.zeros(5000)]
+    a, b = write_dump(tmp_path / "a", tensors), write_dump(tmp_path / "b", tensors)
+
+    def cut(*sources: Any, **options: Any) -> Iterator[Difference]:
+        compared = compare_sources(*sources, **options)
+        yield next(compared)
+        os.truncate(a / "args.bin", 20_000)
+        yield from compared
+
+    monkeypatch.setattr("precision_bisect.runner.compare.command.compare_sources", cut)
+    result = run(a, b)
+    assert result.exit_code == 2
+    assert (
+        f"not compared, {a / 'args.bin'}: expected the payloads of an argument dump, 20000 bytes"
+        in result.output
+    )
+    assert "1 equal, 0 different, 1 not compared\n" in result.output
 
 
 def test_help_loads_neither_torch_nor_numba() -> None:
