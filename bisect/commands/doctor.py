@@ -17,7 +17,7 @@ from ...runner.stack.stack import Stack
 from ...runner.workspace.home import user_home
 from ...runner.workspace.machine import MachineFinding, examine_machine
 from ...runner.workspace.workspace import Workspace
-from ..plan.lacks import lack_of
+from ..plan.lacks import lack_of, resembling_file
 from ..plan.stack import chosen_stack, repository_stack
 from .errors import run_command
 
@@ -68,7 +68,8 @@ def _imports(stack: Stack, case: str, revision: str) -> MachineFinding:
         not script.path.is_absolute()
         and read_laid_over(workspace.clones[name], overlays, complete[name], str(script.path)) is None
     ):
-        hint = f"expected a file of {name} at {complete[name][:12]}, found none"
+        alike = resembling_file(workspace.clones[name], complete[name], script.path)
+        hint = f"expected a file of {name} at {complete[name][:12]}, found none{alike}"
         return MachineFinding(state="missing", subject=subject, found=case, hint=hint)
     lack = lack_of(stack, workspace, script, complete)
     if lack is None:

@@ -10,6 +10,7 @@ from ...runner.git.overlays import read_laid_over
 from ...runner.git.renames.files import adapted_files
 from ...runner.git.renames.rules import told_of_rename
 from ...runner.workspace.workspace import Workspace
+from .lacks import resembling_file
 from .question import Question, views
 from .request import BisectRequest
 
@@ -95,4 +96,5 @@ def _check_exists(case: CaseName, request: BisectRequest, workspace: Workspace, 
     if sha is not None and read_laid_over(repository, overlays, sha, str(case.path)) is None:
         raise UsageError(
             f"{option} {case.path}: expected a file of {workspace.repositories[name].path} at {sha[:12]}, found none"
+            f"{resembling_file(repository, sha, case.path)}"
         )

@@ -3,14 +3,16 @@
 import os
 from collections.abc import Iterator, Mapping
 from itertools import product
+from pathlib import PurePosixPath
 
 from ...runner.case.case import CaseName, predecessors
 from ...runner.case.lacks import CaseImports, may_install
 from ...runner.errors import UserError
-from ...runner.git.repository import GITLINK
+from ...runner.git.repository import GITLINK, GitRepository
 from ...runner.git.revisions import Revisions
 from ...runner.git.submodule_pins import is_had_for_a_pin
 from ...runner.git.submodules import Submodule, is_initialized, submodules_at
+from ...runner.stack.complaints import suggestion
 from ...runner.stack.stack import Stack
 from ...runner.workspace.environment import EnvironmentReader
 from ...runner.workspace.workspace import Workspace
@@ -91,6 +93,15 @@ def lack_of(stack: Stack, workspace: Workspace, case: CaseName, revisions: Mappi
         f"{case.path} imports what the environment lacks: {', '.join(map(str, missing))}; "
         f"install {' '.join(each.name for each in missing)} for {python}"
     )
+
+
+def resembling_file(repository: GitRepository, sha: str, path: PurePosixPath) -> str:
+    """A question for the file of a commit that a path which is none may mean: one of its name elsewhere, or of a name
+    like its own; else nothing."""
+    listed = repository.run("ls-tree", "-r", "-z", "--full-tree", "--name-only", sha).split("\0")
+    alike = [each for each in listed if PurePosixPath(each).suffix == path.suffix]
+    namesakes = [each for each in alike if PurePosixPath(each).name == path.name]
+    return f": did you mean {min(namesakes, key=len)}?" if namesakes else suggestion(str(path), alike)
 
 
 def _check_tools(stack: Stack) -> None:

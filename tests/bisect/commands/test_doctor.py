@@ -1,6 +1,8 @@
 """`doctor` as a command, and what it foretells of a bisection."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 from click.testing import CliRunner, Result
@@ -91,11 +93,18 @@ cwd = "{{slot}}"
 """
 
 
-def commits(folder: Path, *, step: str = '["{python}", "build.py"]', tools: str = "") -> tuple[str, str]:
-    """A good commit and a bad one, whose case imports what nobody has; the stack file lies beside them."""
+def commits(
+    folder: Path,
+    *,
+    step: str = '["{python}", "build.py"]',
+    tools: str = "",
+    more: Mapping[str, str] = MappingProxyType({}),
+) -> tuple[str, str]:
+    """A good commit and a bad one, whose case imports what nobody has, with `more` files; the stack file lies beside
+    them."""
     repository = TestRepository(folder / "tool")
     good = repository.commit("good", {"case.py": "import json\n"})
-    bad = repository.commit("bad", {"case.py": "import json\nimport no_such_module\n"})
+    bad = repository.commit("bad", {"case.py": "import json\nimport no_such_module\n", **more})
     (folder / "stack.toml").write_text(STACK.format(step="build", command=step, tools=tools))
     return good, bad
 
@@ -159,6 +168,23 @@ def test_doctor_looks_for_what_a_case_imports(tmp_path: Path, monkeypatch: pytes
         f"missing  case at {good[:12]}  gone.py  expected a file of tool at {good[:12]}, found none"
         in gone.stdout
     )
+
+
+def test_a_misspelt_case_is_told_with_the_one_that_was_meant(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By its name in another folder, or by a name like it."""
+    good, bad = commits(tmp_path, more={"models/decode.py": "import json\n", "models/notes.md": "decode"})
+    monkeypatch.chdir(tmp_path)
+    for typed_as, meant in (
+        ("decode.py", "models/decode.py"),
+        ("models/decod.py", "models/decode.py"),
+        ("cse.py", "case.py"),
+    ):
+        for words in (["--good", good, "--bad", bad, "--case", typed_as], ["doctor", "--case", typed_as]):
+            done = typed(tmp_path, *words, "--stack", "stack.toml")
+            assert f"found none: did you mean {meant}?\n" in done.output
+    assert "found none\n" in typed(tmp_path, "doctor", "--case", "other.sh", "--stack", "stack.toml").output
 
 
 def test_what_a_platform_needs_is_said_before_it_is_run(
