@@ -14,10 +14,12 @@ from ...runner.workspace.home import Home, command_line, user_home
 from ...store.journals.queue.submissions import QueueJournal, Submission
 from ..nightly.config import load_config
 from ..nightly.limits import Limits
-from ..nightly.night import folder_of, keep_ended, run_night
+from ..nightly.night import UnwrittenNightError, folder_of, keep_ended, run_night
 from ..nightly.outcome import FailOn, exit_code
 from ..nightly.regressions.tasks import Submitted
+from ..nightly.summary import NightReport
 from ..nightly.terminal import print_night
+from ..report.folder import check_place, check_room
 from ..run.session import open_sessions
 from .command_line.options import NightlyOptions
 from .command_line.stores import store_url
@@ -42,6 +44,9 @@ def run_nightly(
 
     def body() -> int:
         config, stack = load_config(file)
+        mend = f"name another one as output in {file}"
+        check_place(config.output, what="the nights", mend=mend)
+        check_room(config.output, mend=mend)
         home = user_home()
         home.make()
         folder = home.state / "nightly"
@@ -59,6 +64,9 @@ def run_nightly(
                     progress=Console(stderr=True, quiet=quiet),
                     submit=partial(_submit, sessions, home, file, config.job) if submit else None,
                 )
+        except UnwrittenNightError as error:
+            _show(error.report, None, as_json=as_json)
+            raise
         except Timeout:
             print(f"{config.job}: another start of this job is at work; nothing was done", file=sys.stderr)
             return 0
@@ -66,13 +74,17 @@ def run_nightly(
             again = command_line(["bisect-precision", "nightly", str(file)])
             print(f"interrupted; the next start goes on with this night:\n{again}", file=sys.stderr)
             raise
-        if as_json:
-            print(report.model_dump_json(indent=2))
-        else:
-            print_night(report, str(folder_of(config, report.night)), Console())
+        _show(report, folder_of(config, report.night), as_json=as_json)
         return exit_code(report, fail_on=fail_on)
 
     return run_command(body)
+
+
+def _show(report: NightReport, folder: Path | None, *, as_json: bool) -> None:
+    if as_json:
+        print(report.model_dump_json(indent=2))
+    else:
+        print_night(report, folder, Console())
 
 
 def keep_found(options: NightlyOptions) -> int:

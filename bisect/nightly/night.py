@@ -52,7 +52,7 @@ def run_night(
     What it does meanwhile is told on `progress`. Where `submit` is given, bisections are left to it, and those that
     have ended since the last night are kept.
 
-    Raises `UserError` where a branch is not there, or the folder cannot be written.
+    Raises `UserError` where a branch is not there, and `UnwrittenNightError` where its folder cannot be written.
     """
     journal = JobJournal(sessions, config.job)
     stack = with_releases(stack, home.releases)
@@ -185,6 +185,14 @@ def _written(context: NightContext) -> NightReport:
     return report
 
 
+class UnwrittenNightError(UserError):
+    """A night is over, and in the store; its files could not be written."""
+
+    def __init__(self, message: str, report: NightReport) -> None:
+        super().__init__(message)
+        self.report = report
+
+
 def _write(folder: Path, report: NightReport) -> None:
     files = {
         "night.json": report.model_dump_json(indent=2) + "\n",
@@ -196,4 +204,5 @@ def _write(folder: Path, report: NightReport) -> None:
         for name, text in files.items():
             write_whole(folder / name, text)
     except OSError as error:
-        raise UserError(f"{folder}: expected a folder to write the night to: {error.strerror}") from error
+        told = f"{folder}: expected a folder to write the night to: {error.strerror}"
+        raise UnwrittenNightError(told, report) from error

@@ -1,6 +1,7 @@
 """What a night prints: what happens, as it happens, and in the end what a person has to know."""
 
 from collections import Counter
+from pathlib import Path
 
 from rich.console import Console
 from rich.padding import Padding
@@ -81,8 +82,8 @@ def result_line(case: str, platform: str, rest: str, status: CaseStatus) -> Text
     return text.append(f" ({shortened(rest, _LONGEST)})", "dim")
 
 
-def print_night(report: NightReport, folder: str, console: Console) -> None:
-    """What fails, since when, by which commit, how surely, and what was left undone."""
+def print_night(report: NightReport, folder: Path | None, console: Console) -> None:
+    """What fails, since when, by which commit, how surely, and what was left undone, and where it was written."""
     counts = Counter(case.status for case in report.cases)
     console.print()
     say(console, Text(f"night {report.night} of {report.job}, {report.started:%Y-%m-%d}", style="bold"))
@@ -104,7 +105,8 @@ def print_night(report: NightReport, folder: str, console: Console) -> None:
         _say_incident(incident, console)
     for note in report.notes:
         say(console, Text(f"left undone: {shortened(note, _LONGEST)}", style="yellow"))
-    say(console, Text(f"written to {folder}"))
+    if folder is not None:
+        say(console, Text(f"written to {folder}"))
 
 
 def _say_incident(incident: IncidentReport, console: Console) -> None:

@@ -68,15 +68,14 @@ def _held(directory: Path) -> Generator[None]:
         os.close(descriptor)
 
 
-def check_place(directory: Path) -> None:
+def check_place(directory: Path, *, what: str = "the report", mend: str = "name another one with -o") -> None:
     """Raises `UserError` where no folder can be made for a report; none is made to find out."""
     there = directory
     while not there.exists():
         there = there.parent
     if not (there.is_dir() and is_writable(there)):
         raise UserError(
-            f"{directory}: expected a place for the report, found {there}, which is no folder that can be written; "
-            "name another one with -o"
+            f"{directory}: expected a place for {what}, found {there}, which is no folder that can be written; {mend}"
         )
 
 

@@ -2,6 +2,7 @@
 
 import io
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -74,7 +75,7 @@ def printed(
         heads={}, cases=cases, incidents=incidents, notes=notes,
     )  # fmt: skip
     out = Printed()
-    print_night(report, "/nights/night-0005", out.console)
+    print_night(report, Path("/nights/night-0005"), out.console)
     return out.lines
 
 

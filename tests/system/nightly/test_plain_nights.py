@@ -10,6 +10,7 @@ import pytest
 
 from tests.conftest import TestRepository
 from tests.support.program import run_program
+from tests.support.quick import quick_first
 
 if TYPE_CHECKING:
     import subprocess
@@ -88,3 +89,31 @@ def test_five_nights_exit_by_what_is_new_what_is_known_and_what_could_not_be_run
         assert misspelt.returncode == 9
         (line,) = (line for line in misspelt.stdout.splitlines() if "could not be run" in line)
         assert line.endswith("no tow.sh at this commit")
+
+
+def test_where_nights_cannot_be_written_is_said_before_the_first_run(job: Job) -> None:
+    """/proc lets root write, and has no files."""
+    file = job.folder / "night.toml"
+    file.write_text(file.read_text().replace('output = "nights"', 'output = "/proc/nights"'))
+    done = job.night()
+    assert (done.returncode, done.stdout) == (1, "")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("error: /proc/nights/plain: expected a place for the nights, found /proc, ")
+    assert line.endswith("name another one as output in night.toml")
+
+
+@pytest.mark.parametrize("words", quick_first([["-q"], ["--json"]]))
+def test_a_night_is_told_whatever_happens_to_its_folder(job: Job, words: list[str]) -> None:
+    """A case itself puts a file in its place."""
+    spoils = f"cat one; rm -rf {job.folder}/nights; touch {job.folder}/nights\n"
+    job.tool.commit("spoil", {"one.sh": spoils})
+    done = job.night(*words)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith(
+        f"error: {job.folder}/nights/plain/night-0001: expected a folder"
+    )
+    if "--json" in words:
+        assert [case["status"] for case in json.loads(done.stdout)["cases"]] == ["passed", "passed"]
+    else:
+        assert "  2 passed\n" in done.stdout
+        assert "written to" not in done.stdout
