@@ -34,10 +34,12 @@ from .localize.references.values import GoldenOutputs, RecordedValues
 from .localize.report.summary import print_summary
 from .opened import OpenedBuilds, failing_build, open_builds
 from .options import ReduceOptions
+from .output_folder import check_output
 from .replay.runnable_build import RunnableBuild
 from .scene.test import wrap
 from .shrink.oracle.failure import Printed
 from .shrink.oracle.script import CONVENTION, Script
+from .shrink.output import check_unused
 from .shrink.pipeline import shrink
 from .shrink.request import ShrinkRequest
 from .shrink.result.reduction import ReductionResult
@@ -64,6 +66,7 @@ def reduce(options: ReduceOptions) -> int:
         if options.wrap_only:
             print(wrap(failing_build(options), options.golden_data, _tolerance(options, default=_WRAPPED)))
             return FOUND
+        _check_output(options)
         with ForkServers(on_refusal=say) as servers, ExitStack() as limit:
             limit.enter_context(interrupted_after(options.budget))
             with open_builds(options, servers, say) as builds:
@@ -97,6 +100,13 @@ def reduce(options: ReduceOptions) -> int:
         )
         print(f"interrupted; the same command {how}", file=sys.stderr)
         return INTERRUPTED
+
+
+def _check_output(options: ReduceOptions) -> None:
+    """Before builds are opened, whose toolchains may take minutes. Raises `UsageError`."""
+    check_output(options.output)
+    if not (options.localize_only or options.footprints):
+        check_unused(options.output, resume=options.resume)
 
 
 def _interpreter_hint(error: str, options: ReduceOptions) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ..runner.errors import UsageError
 from ..runner.localization.divergence import DIVERGENCE, TASK_GRAPH, Divergence
-from ..store.files import IGNORE, make_ignored_folder
+from ..store.files import IGNORE, is_writable, make_ignored_folder
 
 _WORK = "work"
 MARK = "reduce-of"
@@ -36,6 +36,19 @@ def _remove_unused(output: Path) -> None:
     """Remove the folder where nothing but the mark of its use is in it: a reduction that has not begun."""
     if {path.name for path in output.iterdir()} <= {MARK, IGNORE}:
         shutil.rmtree(output)
+
+
+def check_output(output: Path) -> None:
+    """Raises `UsageError` where no folder can be made for results; to be called before anything is built or run for
+    them."""
+    there = output.absolute()
+    while not there.exists():
+        there = there.parent
+    if not (there.is_dir() and is_writable(there)):
+        raise UsageError(
+            f"-o {output}: expected a place for the results, found {there}, which is no folder that can be written; "
+            "name another one"
+        )
 
 
 @dataclass(frozen=True)

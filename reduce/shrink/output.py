@@ -28,23 +28,31 @@ def open_output(output: Path, builds: Sequence[Path], options: Sequence[str], *,
     for build in resolved:
         if output.resolve().is_relative_to(build) or build.is_relative_to(output.resolve()):
             raise UsageError(f"-o {output}: expected a folder outside of {build}")
+    check_unused(output, resume=resume)
     marker = output / MARK
     text = "\n".join([*map(_digest, resolved), *options])
-    # A kill may leave the half of a marker, and nothing else of a reduction.
-    if output.exists() and not all(is_partial(path) or path.name == IGNORE for path in output.iterdir()):
-        if not marker.exists():
-            raise UsageError(f"-o {output}: expected a new or empty folder, found other files in it")
-        if resume and marker.read_text() != text:
-            raise UsageError(f"--resume: expected a reduction of the same builds in {output}, found another")
-        if not resume:
-            raise UsageError(
-                f"-o {output}: a reduction is there already; go on with --resume, or name another"
-            )
+    if _is_used(output) and marker.read_text() != text:
+        raise UsageError(f"--resume: expected a reduction of the same builds in {output}, found another")
     make_ignored_folder(output)
     write_whole(marker, text)
     work = output / _WORK
     work.mkdir(exist_ok=True)
     return work
+
+
+def check_unused(output: Path, *, resume: bool) -> None:
+    """Raises `UsageError` where the folder of a reduction holds something else, or one that is not gone on with."""
+    if not _is_used(output):
+        return
+    if not (output / MARK).exists():
+        raise UsageError(f"-o {output}: expected a new or empty folder, found other files in it")
+    if not resume:
+        raise UsageError(f"-o {output}: a reduction is there already; go on with --resume, or name another")
+
+
+def _is_used(output: Path) -> bool:
+    # A kill may leave the half of a marker, and nothing else of a reduction.
+    return output.exists() and not all(is_partial(path) or path.name == IGNORE for path in output.iterdir())
 
 
 def _digest(build: Path) -> str:

@@ -212,6 +212,39 @@ def test_a_bisection_without_builds_is_one_line(monkeypatch: pytest.MonkeyPatch,
     assert result.stderr.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("place", "words", "says"),
+    [
+        (
+            "/proc/out",
+            [],
+            "expected a place for the results, found /proc, which is no folder that can be written",
+        ),
+        ("/proc/out", ["--localize-only"], "expected a place for the results, found /proc, "),
+        ("file/out", ["--footprints"], "file, which is no folder that can be written; name another one"),
+        ("used", [], "expected a new or empty folder, found other files in it"),
+        ("reduced", [], "a reduction is there already; go on with --resume, or name another"),
+    ],
+)
+def test_where_nothing_can_be_written_is_said_before_anything_is_built(
+    place: str, words: list[str], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("used/mine", "reduced/reduce-of"):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).touch()
+    (tmp_path / "file").touch()
+
+    def opened(*_: object) -> None:
+        pytest.fail("builds were opened")
+
+    monkeypatch.setattr("precision_bisect.reduce.command.open_builds", opened)
+    result = CliRunner().invoke(main, ["--bisection", "one", *words, "-o", str(tmp_path / place)])
+    assert result.exit_code == 2, result.output
+    assert result.stderr.startswith(f"error: -o {tmp_path / place}: ")
+    assert says in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
 def test_the_command_line_does_not_import_torch() -> None:
     code = "import sys, precision_bisect.reduce.cli\nassert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
