@@ -9,6 +9,7 @@ from rich.text import Text
 from typing_extensions import override
 
 from ...runner.probe.records import ProbeResult
+from ...runner.workspace.home import command_line
 from ...store.vocabulary import CaseStatus
 from ...store.words import percent, plural
 from ..engine.needs import Narrowed
@@ -36,7 +37,12 @@ def say(console: Console, text: Text, *, indent: int = 0) -> None:
     if console.is_terminal:
         console.print(Padding(text, (0, 0, 0, indent), expand=False))
     else:
-        console.print(Text(" " * indent).append_text(text), soft_wrap=True)
+        say_whole(console, text, indent=indent)
+
+
+def say_whole(console: Console, text: Text, *, indent: int = 0) -> None:
+    """A line that ends with a path or a command, which are copied: it is not wrapped on a terminal either."""
+    console.print(Text(" " * indent).append_text(text), soft_wrap=True)
 
 
 class SharedOutput:
@@ -98,7 +104,7 @@ def print_night(report: NightReport, folder: Path | None, console: Console) -> N
         where = f"{case.case} on {case.platform} ({case.tolerance}, {case.branch}): {case.message}"
         say(console, head.append(shortened(where, _LONGEST), "default"))
         if case.log is not None:
-            say(console, Text(f"log: {case.log}"), indent=2)
+            say_whole(console, Text(f"log: {case.log}"), indent=2)
     if len(unrun) > _FEW_CASES:
         say(console, Text(f"and {plural(len(unrun) - _FEW_CASES, 'more case')} without a result"))
     for incident in report.incidents:
@@ -106,7 +112,7 @@ def print_night(report: NightReport, folder: Path | None, console: Console) -> N
     for note in report.notes:
         say(console, Text(f"left undone: {shortened(note, _LONGEST)}", style="yellow"))
     if folder is not None:
-        say(console, Text(f"written to {folder}"))
+        say_whole(console, Text(f"written to {folder}"))
 
 
 def _say_incident(incident: IncidentReport, console: Console) -> None:
@@ -129,6 +135,7 @@ def _say_incident(incident: IncidentReport, console: Console) -> None:
     ]
     if len(failing) > _FEW_CASES:
         lines.append(f"and {plural(len(failing) - _FEW_CASES, 'more case')}")
-    lines.append(f"more: bisect-precision history {incident.bisection}")
     for line in lines:
         say(console, Text(line), indent=2)
+    more = command_line(["bisect-precision", "history", incident.bisection])
+    say_whole(console, Text(f"more: {more}"), indent=2)

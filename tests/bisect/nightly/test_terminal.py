@@ -28,6 +28,12 @@ from precision_bisect.store.vocabulary import CaseStatus, Phase, Verdict
 COLUMNS = 60
 
 
+@pytest.fixture(autouse=True)
+def _no_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands that are printed name a home that is set."""
+    monkeypatch.delenv("PRECISION_BISECT_HOME", raising=False)
+
+
 class Printed:
     """A console, and what was printed on it."""
 
@@ -114,6 +120,24 @@ def test_a_case_whose_environment_is_at_fault_says_what_is_wrong_there() -> None
         "infrastructure: lost.py on sim (default, main): environment_error: no cc",
         "  log: /l/run.log.gz",
     ]
+
+
+def test_paths_and_commands_are_whole_on_a_terminal_and_find_the_home(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PRECISION_BISECT_HOME", "/a home")
+    log = "/" + "long/" * 40 + "run.log.gz"
+    lost = case("lost.py", CaseStatus.UNTESTED).model_copy(update={"verdict": Verdict.UNKNOWN, "log": log})
+    report = NightReport(
+        job="small", night=5, started=datetime(2026, 1, 1, tzinfo=UTC), finished=None, attempts=1, heads={},
+        cases=(lost,), incidents=(incident(),), notes=(),
+    )  # fmt: skip
+    out = Printed(terminal=True)
+    print_night(report, Path("/nights/" * 20), out.console)
+    assert f"  log: {log}" in out.lines
+    more = "PRECISION_BISECT_HOME='/a home' bisect-precision history 20260101-000000-abcd"
+    assert f"  more: {more}" in out.lines
+    assert out.lines[-1] == f"written to {Path('/nights/' * 20)}"
 
 
 def test_an_incident_names_its_culprit_how_surely_and_what_fails() -> None:
