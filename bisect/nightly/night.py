@@ -16,7 +16,7 @@ from ...runner.stack.stack import Stack
 from ...runner.workspace.content import StackContent
 from ...runner.workspace.home import Home
 from ...runner.workspace.workspace import Workspace
-from ...store.files import write_whole
+from ...store.files import make_ignored_folder, write_whole
 from ...store.journals.nightly.case_runs import CellKey
 from ...store.journals.nightly.job import JobJournal
 from ...store.tables.nights import NightRow
@@ -200,7 +200,8 @@ def _write(folder: Path, report: NightReport) -> None:
         "night.md": markdown_text(report),
     }
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_ignored_folder(folder.parent)
+        folder.mkdir(exist_ok=True)
         for name, text in files.items():
             write_whole(folder / name, text)
     except OSError as error:

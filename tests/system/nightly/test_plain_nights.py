@@ -102,6 +102,15 @@ def test_where_nights_cannot_be_written_is_said_before_the_first_run(job: Job) -
     assert line.endswith("name another one as output in night.toml")
 
 
+def test_nights_do_not_change_the_checkout_that_they_are_written_to(job: Job) -> None:
+    file = job.folder / "night.toml"
+    file.write_text(file.read_text().replace('output = "nights"', 'output = "tool/nights"'))
+    for _ in range(2):
+        assert job.night("-q").returncode == 0
+    assert (job.tool.path / "nights" / "plain" / "night-0002" / "night.md").is_file()
+    assert job.tool.git("status", "--porcelain") == ""
+
+
 @pytest.mark.parametrize("words", quick_first([["-q"], ["--json"]]))
 def test_a_night_is_told_whatever_happens_to_its_folder(job: Job, words: list[str]) -> None:
     """A case itself puts a file in its place."""
