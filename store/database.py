@@ -62,6 +62,7 @@ def open_store(url: str) -> sessionmaker[Session]:
             _prepare_sqlite(engine)
             if parsed.database and parsed.database != ":memory:":
                 file = Path(parsed.database)
+                _check_writable(parsed, file)
                 file.parent.mkdir(parents=True, exist_ok=True)
                 lock = file.with_name(file.name + ".migrate.lock")
                 lock.touch()  # where no file can be made, waiting for its lock would have no end
@@ -113,8 +114,19 @@ def check_store(url: str) -> None:
         if parsed.database != ":memory:":
             _check_place(parsed, Path(parsed.database).absolute())
         return
+    if (file := _file_of(parsed)) is not None:
+        _check_writable(parsed, file)
     with suppress(OlderSchemaError):
         read_store(url).kw["bind"].dispose()
+
+
+def _check_writable(parsed: URL, file: Path) -> None:
+    """Raise `StoreError` where the file of a store is there and may only be read."""
+    if file.is_file() and not os.access(file, os.W_OK):
+        raise StoreError(
+            f"expected a store that can be written at {parsed.render_as_string()}, found a file that may only be read; "
+            "name another one with --store"
+        )
 
 
 def _check_place(parsed: URL, file: Path) -> None:

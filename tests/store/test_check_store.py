@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from precision_bisect.store.database import StoreError, check_store, open_store, sqlite_url
+from precision_bisect.store.database import StoreError, check_store, open_store, open_to_read, sqlite_url
 
 
 def test_a_store_that_is_not_there_yet_needs_a_place(tmp_path: Path) -> None:
@@ -30,6 +30,23 @@ def test_a_folder_in_which_no_file_can_be_made_is_no_place_whatever_it_permits()
         check_store("sqlite:////proc/store.db")
     with pytest.raises(StoreError, match=r"opened and written at sqlite:////proc/store.db: \w"):
         open_store("sqlite:////proc/store.db")
+
+
+def test_a_store_that_may_only_be_read_is_no_store_to_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Reading it goes on. Root may write to each file but one that the system holds: the answer stands for that."""
+    url = sqlite_url(tmp_path / "store.db")
+    open_store(url).kw["bind"].dispose()
+    (tmp_path / "store.db").chmod(0o444)
+    access = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK and access(path, mode))
+    for use in (check_store, open_store):
+        with pytest.raises(
+            StoreError, match=r"can be written at sqlite:.*, found a file that may only be read; name an"
+        ):
+            use(url)
+    open_to_read(url).kw["bind"].dispose()
 
 
 def test_a_store_of_any_version_up_to_this_one_will_do(tmp_path: Path) -> None:
