@@ -7,6 +7,7 @@ write lock, an advisory lock of PostgreSQL). What a transaction reads is then st
 import os
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +24,39 @@ _WRITERS = 0x70726563
 """Key of the advisory lock of all writers of a PostgreSQL store, and the first key of those of its bisections."""
 
 
+_OPENED = "opened"
+"""What the sessions of a store in a file call the file that they write to."""
+
+
 class StoreError(Exception):
     """The store cannot be opened or written: what was expected, found, where, what to do."""
 
 
 class OlderSchemaError(StoreError):
     """The store was written by an earlier version of the tool, and is not brought up to date yet."""
+
+
+@dataclass(frozen=True)
+class _Opened:
+    """A file that was opened: SQLite goes on with it where its name is gone, or leads to another file."""
+
+    path: Path
+    device: int
+    inode: int
+
+    @classmethod
+    def at(cls, path: Path) -> "_Opened":
+        """The one that a path leads to. Raises `OSError`."""
+        status = path.stat()
+        return cls(path, status.st_dev, status.st_ino)
+
+    @property
+    def is_there(self) -> bool:
+        """Whether its path still leads to it."""
+        try:
+            return _Opened.at(self.path) == self
+        except OSError:
+            return False
 
 
 def sqlite_url(path: Path) -> str:
@@ -67,7 +95,9 @@ def open_store(url: str) -> sessionmaker[Session]:
                 lock.touch()  # where no file can be made, waiting for its lock would have no end
                 with FileLock(lock):
                     _migrate(engine)
-                return sessionmaker(engine, expire_on_commit=False)
+                return sessionmaker(
+                    engine, expire_on_commit=False, info={_OPENED: _Opened.at(file.absolute())}
+                )
         elif engine.dialect.name == "postgresql":
             _prepare_postgresql(engine)
         _migrate(engine)
@@ -103,6 +133,18 @@ def open_to_read(url: str) -> sessionmaker[Session]:
     except OlderSchemaError:
         open_store(url).kw["bind"].dispose()
         return read_store(url)
+
+
+def check_kept(sessions: sessionmaker[Session]) -> None:
+    """Look whether what was written to a store can be read again. Raises `StoreError` where its file was removed, or
+    replaced, after it was opened, which no write to it tells."""
+    opened: _Opened | None = sessions.kw.get("info", {}).get(_OPENED)
+    if opened is not None and not opened.is_there:
+        found = "another one" if opened.path.exists() else "none"
+        raise StoreError(
+            f"{opened.path}: expected the store that was opened there, found {found}: it was removed meanwhile, and "
+            "what came of this is not in it"
+        )
 
 
 def check_store(url: str) -> None:

@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session, sessionmaker
 
 from ...runner.errors import UsageError
 from ...runner.workspace.home import Home, command_line, user_home
+from ...store.database import check_kept
 from ...store.journals.queue.submissions import QueueJournal, Submission
 from ..nightly.config import load_config
 from ..nightly.limits import Limits
@@ -75,6 +76,7 @@ def run_nightly(
             print(f"interrupted; the next start goes on with this night:\n{again}", file=sys.stderr)
             raise
         _show(report, folder_of(config, report.night), as_json=as_json)
+        check_kept(sessions)
         return exit_code(report, fail_on=fail_on)
 
     return run_command(body)

@@ -306,6 +306,32 @@ def test_the_culprit_is_printed_where_the_store_does_not_take_it(
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("instead", [None, "another store"])
+def test_the_culprit_is_printed_where_the_store_is_removed(
+    repository: TestRepository, home: Home, tmp_path: Path, instead: str | None
+) -> None:
+    """SQLite goes on with a file that has no name any more, and nobody would read it again."""
+    put = "" if instead is None else f"echo {instead} > {home.store};"
+    spoiled = ("sh", "-c", f"rm -f {home.store}; {put} grep -q fine state")
+    done = bisect("-q", home=home, command=spoiled)
+    assert done.returncode == 1
+    assert f"repository {repository.git('rev-parse', 'main')}" in done.stdout
+    (line,) = done.stderr.splitlines()
+    found = "none" if instead is None else "another one"
+    assert line.startswith(f"error: {home.store}: expected the store that was opened there, found {found}: ")
+
+
+def test_no_line_goes_on_with_a_bisection_whose_store_is_removed(
+    repository: TestRepository, home: Home
+) -> None:
+    spoiled = ("sh", "-c", f"rm -f {home.store}; grep -q fine state")
+    done = bisect("--budget-runs", "1", home=home, command=spoiled)
+    assert done.returncode == 1
+    assert "--resume" not in done.stderr
+    (line,) = (line for line in done.stderr.splitlines() if line.startswith("error: "))
+    assert line.startswith(f"error: {home.store}: expected the store that was opened there, found none: ")
+
+
 @pytest.mark.long
 def test_the_line_that_repeats_a_search_does_so_from_anywhere(
     repository: TestRepository, home: Home, tmp_path: Path

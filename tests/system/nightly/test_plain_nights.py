@@ -117,3 +117,13 @@ def test_a_night_is_told_whatever_happens_to_its_folder(job: Job, words: list[st
     else:
         assert "  2 passed\n" in done.stdout
         assert "written to" not in done.stdout
+
+
+def test_a_night_is_told_where_its_store_is_removed(job: Job) -> None:
+    store = job.folder / "home" / "state" / "store.sqlite"
+    job.tool.commit("spoil", {"one.sh": f"cat one; rm -f {store}\n"})
+    done = job.night("-q")
+    assert done.returncode == 1
+    assert "  2 passed\n" in done.stdout
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"error: {store}: expected the store that was opened there, found none: ")
