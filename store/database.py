@@ -135,6 +135,19 @@ def open_to_read(url: str) -> sessionmaker[Session]:
         return read_store(url)
 
 
+def is_there(url: str) -> bool:
+    """Whether there is a store at `url`, whose file opening it would make. Raises `StoreError` where there can be none,
+    for what leads to it is no folder."""
+    file = _file_of(parsed := _parsed(url))
+    if file is None:
+        return parsed.get_backend_name() != "sqlite"  # what is in memory alone is of one process
+    if file.exists():
+        return True
+    if not (there := _nearest(file)).is_dir():
+        raise _no_place(parsed, f"{there}, which is no folder")
+    return False
+
+
 def check_kept(sessions: sessionmaker[Session]) -> None:
     """Look whether what was written to a store can be read again. Raises `StoreError` where its file was removed, or
     replaced, after it was opened, which no write to it tells."""
@@ -161,14 +174,20 @@ def check_store(url: str) -> None:
 
 def _check_place(parsed: URL, file: Path) -> None:
     """Raise `StoreError` where no file can be made for a store."""
-    there = file.parent
-    while not there.exists():
-        there = there.parent
+    there = _nearest(file)
     if not (there.is_dir() and is_writable(there)):
-        raise StoreError(
-            f"expected a place for a store at {parsed.render_as_string()}, found {there}, which is no folder that can "
-            "be written; name another one with --store"
-        )
+        raise _no_place(parsed, f"{there}, which is no folder that can be written")
+
+
+def _nearest(file: Path) -> Path:
+    """What there is of the folders that lead to a file."""
+    return next(folder for folder in file.parents if folder.exists())
+
+
+def _no_place(parsed: URL, found: str) -> StoreError:
+    return StoreError(
+        f"expected a place for a store at {parsed.render_as_string()}, found {found}; name another one with --store"
+    )
 
 
 @contextmanager

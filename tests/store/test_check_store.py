@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from precision_bisect.store.database import StoreError, check_store, open_store, sqlite_url
+from precision_bisect.store.database import StoreError, check_store, is_there, open_store, sqlite_url
 
 
 def test_a_store_that_is_not_there_yet_needs_a_place(tmp_path: Path) -> None:
@@ -15,6 +15,16 @@ def test_a_store_that_is_not_there_yet_needs_a_place(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(StoreError, match="expected a place for a store"):
         check_store(sqlite_url(tmp_path / "file" / "store.db"))
+
+
+def test_a_store_that_is_not_there_yet_is_told_from_one_that_cannot_be(tmp_path: Path) -> None:
+    assert not is_there(sqlite_url(tmp_path / "deep" / "store.db"))
+    assert not is_there("sqlite:///:memory:")
+    assert is_there("postgresql://host/name")
+    (tmp_path / "file").touch()
+    assert is_there(sqlite_url(tmp_path / "file"))
+    with pytest.raises(StoreError, match=f"found {tmp_path}/file, which is no folder; name another one with"):
+        is_there(sqlite_url(tmp_path / "file" / "state" / "store.db"))
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")

@@ -131,6 +131,18 @@ def test_an_empty_history_is_an_empty_list(home: Home) -> None:
     assert json.loads(run("history", "--json", home=home).stdout) == []
 
 
+@pytest.mark.parametrize("words", [["history"], ["history", "--json"], ["report", "some"]])
+def test_a_home_that_is_no_folder_has_no_history(home: Home, tmp_path: Path, words: list[str]) -> None:
+    """Nothing was ever kept there, nor can be."""
+    (tmp_path / "file").touch()
+    inside = tmp_path / "file"
+    done = run(*words, home=Home(cache=inside / "cache", state=inside / "state"))
+    assert (done.returncode, done.stdout) == (1, "")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("error: expected a place for a store at ")
+    assert f"found {inside}, which is no folder; " in line
+
+
 @pytest.mark.long
 def test_doctor_looks_at_the_checkout_it_is_in(
     repository: TestRepository, home: Home, monkeypatch: pytest.MonkeyPatch
