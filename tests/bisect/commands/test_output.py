@@ -254,9 +254,15 @@ def no_room_at(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("precision_bisect.bisect.report.folder.shutil.disk_usage", told)
 
 
+@pytest.mark.parametrize("more", [[], ["--dry-run"]])
 @pytest.mark.parametrize("full", ["report", "store", "home"])
 def test_no_room_for_a_result_is_said_before_the_first_run(
-    repository: TestRepository, home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, full: str
+    repository: TestRepository,
+    home: Home,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    full: str,
+    more: list[str],
 ) -> None:
     for name in ("report", "store", "home"):
         (tmp_path / name).mkdir(exist_ok=True)
@@ -264,7 +270,7 @@ def test_no_room_for_a_result_is_said_before_the_first_run(
     no_room_at(tmp_path / full, monkeypatch)
     places = ["-o", str(tmp_path / "report"), "--store", sqlite_url(tmp_path / "store" / "x.sqlite")]
     ran = ["touch", str(tmp_path / "ran")]
-    done = CliRunner().invoke(main, ["--good", "main~2", "--bad", "main", *places, "--", *ran])
+    done = CliRunner().invoke(main, [*ENDS, *places, *more, "--", *ran])
     mend = {"report": "with -o", "store": "with --store", "home": "set PRECISION_BISECT_HOME"}[full]
     assert done.exit_code == 1
     assert done.stderr.startswith(
