@@ -5,8 +5,10 @@ from __future__ import annotations
 import io
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from click.testing import CliRunner
 
 from precision_bisect.runner.compare.cli import main
 from precision_bisect.runner.compare.command import DIFFERENT, EQUAL, UNREADABLE, compare
@@ -98,8 +100,31 @@ def test_golden_data_against_a_state_dict(tmp_path: Path, capsys: pytest.Capture
     assert "only in" not in out
     assert compare(options(state, golden, golden)) == DIFFERENT
     assert "only in" not in capsys.readouterr().out
-    assert compare(options(golden, other)) == DIFFERENT
+    assert compare(options(golden, other)) == UNREADABLE
     assert (
         "expected a name that both have, found 'out/w' and the like here, 'v' there"
         in capsys.readouterr().out
     )
+
+
+def test_what_has_no_name_in_common_is_not_compared(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It differs in nothing, for nothing was held against anything; a name that one lacks beside others differs."""
+    two, one, more = tmp_path / "two.npz", tmp_path / "one.npy", tmp_path / "more.npz"
+    np.savez(two, x=np.zeros(3), y=np.zeros(3))
+    np.save(one, np.zeros(3))
+    np.savez(more, x=np.zeros(3))
+    done = CliRunner().invoke(main, [str(two), str(one)])
+    assert done.exit_code == UNREADABLE
+    assert "found 'x' and the like here, 'one' there: nothing is compared\n" in done.output
+    assert done.output.splitlines()[1:] == [
+        f"only in {one}: 1",
+        "  one",
+        f"only in {two}: 2",
+        "  x",
+        "  y",
+        "0 equal, 0 different, 3 not compared",
+    ]
+    assert CliRunner().invoke(main, ["-q", str(two), str(one)]).output == "not compared: 3 of 3\n"
+    assert CliRunner().invoke(main, [str(two), str(more)]).exit_code == DIFFERENT
