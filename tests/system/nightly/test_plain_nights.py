@@ -102,6 +102,20 @@ def test_where_nights_cannot_be_written_is_said_before_the_first_run(job: Job) -
     assert line.endswith("name another one as output in night.toml")
 
 
+@pytest.mark.parametrize("words", [[], ["--keep"]])
+def test_a_hook_that_is_not_there_is_said_before_the_first_run(job: Job, words: list[str]) -> None:
+    """It would be missed when an incident is to be told."""
+    file = job.folder / "night.toml"
+    file.write_text('on_incident = ["/nonexistent/tell", "them"]\n' + file.read_text())
+    done = job.night(*words)
+    assert (done.returncode, done.stdout) == (2, "")
+    (line,) = done.stderr.splitlines()
+    assert line == (
+        "error: night.toml: on_incident: expected a program that can be run, found no /nonexistent/tell"
+    )
+    assert not (job.folder / "nights").exists()
+
+
 @pytest.mark.parametrize("words", quick_first([["-q"], ["--json"]]))
 def test_a_night_is_told_whatever_happens_to_its_folder(job: Job, words: list[str]) -> None:
     """A case itself puts a file in its place."""
