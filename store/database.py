@@ -24,6 +24,9 @@ _WRITERS = 0x70726563
 """Key of the advisory lock of all writers of a PostgreSQL store, and the first key of those of its bisections."""
 
 
+_DATABASES = ("sqlite", "postgresql")
+"""The databases that a store can be in."""
+
 _OPENED = "opened"
 """What the sessions of a store in a file call the file that they write to."""
 
@@ -204,12 +207,25 @@ def sole_driver(sessions: sessionmaker[Session], bisection: int) -> Generator[bo
 
 
 def _parsed(url: str) -> URL:
+    """Raises `StoreError` where it is not the URL of a database that can be a store."""
     try:
         parsed = make_url(url)
-    except ArgumentError as error:
-        raise _not_a_url(url, error) from error
+    except (ArgumentError, ValueError) as error:
+        raise _not_a_url(url, _mended(url, error)) from error
+    if parsed.get_backend_name() not in _DATABASES:
+        raise _not_a_url(
+            parsed.render_as_string(), "no other database is supported; name another one with --store"
+        )
     # Which driver stands behind the plain name differs between versions of SQLAlchemy.
     return parsed.set(drivername="postgresql+psycopg") if parsed.drivername == "postgresql" else parsed
+
+
+def _mended(text: str, error: Exception) -> str:
+    """What to name in place of a text that is no URL."""
+    if "://" in text:
+        return f"mend it ({error})"
+    file = Path(text.removeprefix("sqlite:")).expanduser().absolute()
+    return f"a file is named so: {sqlite_url(file)}" if text else "name one"
 
 
 def _engine(parsed: URL) -> Engine:
@@ -221,14 +237,15 @@ def _engine(parsed: URL) -> Engine:
                 f"expected psycopg for {parsed.render_as_string()}, found none: "
                 "pip install 'precision-bisect[postgresql]'"
             ) from error
-        raise _not_a_url(parsed.render_as_string(), error) from error
+        raise _not_a_url(parsed.render_as_string(), f"leave its driver out ({error})") from error
     except ArgumentError as error:
-        raise _not_a_url(parsed.render_as_string(), error) from error
+        raise _not_a_url(parsed.render_as_string(), f"leave its driver out ({error})") from error
 
 
-def _not_a_url(text: str, error: Exception) -> StoreError:
+def _not_a_url(text: str, mend: str) -> StoreError:
     return StoreError(
-        f"expected a database URL that SQLAlchemy can open, such as sqlite:////path/to/file, found {text!r}: {error}"
+        "expected a database URL of SQLite or PostgreSQL, sqlite:////path/to/file or postgresql://user@host/name, "
+        f"found {text!r}; {mend}"
     )
 
 

@@ -58,7 +58,20 @@ def test_a_file_that_is_no_store_is_refused(tmp_path: Path) -> None:
         check_store(sqlite_url(file))
 
 
-@pytest.mark.parametrize("url", ["nonsense", "mysq://host/name"])
-def test_what_is_no_url_is_refused(url: str) -> None:
-    with pytest.raises(StoreError, match="expected a database URL"):
+@pytest.mark.parametrize(
+    ("url", "mend"),
+    [
+        ("/nonexistent/x.db", "a file is named so: sqlite:////nonexistent/x.db"),
+        ("sqlite:/nonexistent/x.db", "a file is named so: sqlite:////nonexistent/x.db"),
+        (
+            "mysql://user:secret@host/name",
+            r"found 'mysql://user:\*\*\*@host/name'; no other database is supported",
+        ),
+        ("mysq://host/name", "no other database is supported; name another one with --store"),
+        ("postgresql://host:port/name", "mend it"),
+        ("sqlite+none:///x.db", "leave its driver out"),
+    ],
+)
+def test_what_is_no_url_is_refused_with_what_to_name_in_its_place(url: str, mend: str) -> None:
+    with pytest.raises(StoreError, match=f"expected a database URL of SQLite or PostgreSQL, .*{mend}"):
         check_store(url)
