@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -18,9 +19,12 @@ from precision_bisect.runner.compare.cli import main as diff_tensors
 from precision_bisect.runner.errors import UserError
 from precision_bisect.runner.workspace.home import Home
 from precision_bisect.store.database import open_to_read, sqlite_url
+from precision_bisect.store.journals.bisections import BisectionJournal
 from precision_bisect.store.option_groups import GroupedCommand, OptionGroup, group_of
+from precision_bisect.store.vocabulary import BisectionOutcome
 from tests.conftest import TestRepository
 from tests.support.program import PROGRAM, run_program
+from tests.support.stores import new_store
 
 ROOT = Path(__file__).parents[3]
 CHECK = ("sh", "-c", "grep -q fine state")
@@ -86,6 +90,73 @@ def test_a_shell_completes_what_is_typed(name: str, program: Any, typed: str, co
     asked = {variable: "bash_complete", "COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1)}
     answers = CliRunner().invoke(program, prog_name=name, env=asked).output.splitlines()
     assert {answer.rpartition(",")[2] for answer in answers} == completed
+
+
+def completed(program: Any, *words: str, **variables: str) -> list[str]:
+    """What a shell is answered that asks to complete the last word."""
+    name = {main: "bisect-precision", reduce: "reduce"}[program]
+    asked = {
+        f"_{name.upper().replace('-', '_')}_COMPLETE": "bash_complete",
+        "COMP_WORDS": shlex.join([name, *words]),
+        "COMP_CWORD": str(len(words)),
+    }
+    done = CliRunner().invoke(program, prog_name=name, env={**asked, **variables})
+    assert done.stderr == ""
+    return done.stdout.split()
+
+
+@pytest.fixture
+def names(home: Home, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """A store of bisections that found one, and were stopped; both left builds to compare. The newest is first."""
+    monkeypatch.setenv("PRECISION_BISECT_HOME", str(home.state.parent))
+    sessions = new_store(home.store)
+    for age, (name, outcome) in enumerate([("early", "culprit"), ("stopped", "budget"), ("late", None)]):
+        journal = BisectionJournal.begin(
+            sessions, name=name, repository="tool", good="a", bad="b", request={}
+        )
+        if outcome is not None:
+            journal.conclude(BisectionOutcome(outcome), {})
+        file = home.compared_builds(name)
+        file.parent.mkdir(parents=True)
+        file.touch()
+        os.utime(file, (age, age))
+    return ["late", "stopped", "early"]
+
+
+def test_a_shell_completes_the_names_of_bisections_the_newest_first(
+    names: list[str], home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    everything = [f"plain,{name}" for name in names]
+    for words in (["history"], ["report"], ["report", "--issue"], ["--store", "x", "report"]):
+        assert completed(main, *words, "") == everything
+    assert completed(main, "report", "st") == ["plain,stopped"]
+    assert completed(main, "--resume", "") == ["plain,late", "plain,stopped"]
+    assert completed(reduce, "--bisection", "") == everything
+    elsewhere = tmp_path / "elsewhere"
+    kept = {"PRECISION_BISECT_STORE": sqlite_url(home.store), "PRECISION_BISECT_HOME": str(elsewhere)}
+    assert completed(main, "history", "", **kept) == everything
+    assert (
+        completed(main, "history", "--store", sqlite_url(home.store), "", PRECISION_BISECT_HOME="")
+        == everything
+    )
+    (tmp_path / "precision-bisect.toml").write_text(f"store = '{sqlite_url(home.store)}'\n")
+    monkeypatch.chdir(tmp_path)
+    assert completed(main, "history", "", PRECISION_BISECT_HOME=str(elsewhere)) == everything
+    assert not elsewhere.exists()
+
+
+@pytest.mark.parametrize("url", ["postgresql://host/name", "nonsense", "sqlite:////proc/none.db"])
+def test_a_shell_is_not_disturbed_where_no_name_can_be_had(names: list[str], home: Home, url: str) -> None:
+    assert completed(main, "history", "", PRECISION_BISECT_STORE=url) == []
+    home.store.write_text("no database")
+    assert completed(main, "history", "") == []
+    assert completed(reduce, "--bisection", "", PRECISION_BISECT_HOME="/proc") == []
+
+
+@pytest.mark.parametrize("program", [main, reduce])
+def test_a_shell_completes_stacks_by_name_and_files(program: Any) -> None:
+    assert completed(program, "--stack", "py") == ["plain,pypto", "plain,pypto-ptoas"]
+    assert completed(program, "--stack", "./s") == ["file,./s"]
 
 
 @pytest.mark.parametrize("program", [main, reduce])
