@@ -4,6 +4,7 @@ A night tells of its incidents by it, a bisection of its end.
 """
 
 import os
+import shlex
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -20,7 +21,7 @@ def check_hook(command: Sequence[str], *, asked: str) -> None:
     """Check a hook before anything is run for it to tell of; `asked` is how it was asked for. Raises `UsageError` where
     there is no such program."""
     if shutil.which(command[0]) is None:
-        raise UsageError(f"{asked}: expected a program that can be run, found no {command[0]}")
+        raise UsageError(f"{asked}: expected a program that can be run, found no {shlex.quote(command[0])}")
 
 
 def call_hook(command: Sequence[str], text: str, variables: Mapping[str, str]) -> int:
