@@ -66,7 +66,7 @@ def reduce(options: ReduceOptions) -> int:
         if options.wrap_only:
             print(wrap(failing_build(options), options.golden_data, _tolerance(options, default=_WRAPPED)))
             return FOUND
-        _check_output(options)
+        _check(options)
         with ForkServers(on_refusal=say) as servers, ExitStack() as limit:
             limit.enter_context(interrupted_after(options.budget))
             with open_builds(options, servers, say) as builds:
@@ -102,11 +102,13 @@ def reduce(options: ReduceOptions) -> int:
         return INTERRUPTED
 
 
-def _check_output(options: ReduceOptions) -> None:
+def _check(options: ReduceOptions) -> None:
     """Before builds are opened, whose toolchains may take minutes. Raises `UsageError`."""
     check_output(options.output)
     if not (options.localize_only or options.footprints):
         check_unused(options.output, resume=options.resume)
+    if options.interesting is not None:
+        Script.checked(options.interesting)
 
 
 def _interpreter_hint(error: str, options: ReduceOptions) -> str:

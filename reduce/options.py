@@ -13,7 +13,7 @@ from pydantic import ByteSize, TypeAdapter, ValidationError
 from ..runner.process.option_types import NumberType, PathType
 from ..runner.process.options import BUDGET, jobs_option
 from ..runner.stack.options import DEVICE, PLATFORM, REPOSITORY, STACK
-from ..store.option_groups import OptionGroup, option
+from ..store.option_groups import Completion, OptionGroup, option
 from ..store.options import JSON, QUIET
 
 _PATH = PathType()
@@ -34,6 +34,13 @@ class SizeType(click.ParamType[int]):
             self.fail(f"expected a size such as 256MiB, found {value!r}", param, ctx)
 
 
+def _reducible(_ctx: click.Context) -> list[str]:
+    """The bisections whose culprit's build can be reduced."""
+    from ..runner.workspace.home import user_home
+
+    return user_home().with_compared_builds()
+
+
 @dataclass(frozen=True, kw_only=True)
 class ReduceOptions:
     """What the user asks of a localization or a reduction, as it was typed."""
@@ -45,6 +52,7 @@ class ReduceOptions:
             "--bisection",
             group=OptionGroup.QUESTION,
             metavar="NAME",
+            shell_complete=Completion(_reducible),
             help="In place of FAILING_BUILD, take the culprit's build of this bisection, beside that of its parent, "
             "with the frozen data, the stack and the interpreters that they ran with.",
         ),

@@ -7,6 +7,7 @@ write lock, an advisory lock of PostgreSQL). What a transaction reads is then st
 import os
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +24,42 @@ _WRITERS = 0x70726563
 """Key of the advisory lock of all writers of a PostgreSQL store, and the first key of those of its bisections."""
 
 
+_DATABASES = ("sqlite", "postgresql")
+"""The databases that a store can be in."""
+
+_OPENED = "opened"
+"""What the sessions of a store in a file call the file that they write to."""
+
+
 class StoreError(Exception):
     """The store cannot be opened or written: what was expected, found, where, what to do."""
 
 
 class OlderSchemaError(StoreError):
     """The store was written by an earlier version of the tool, and is not brought up to date yet."""
+
+
+@dataclass(frozen=True)
+class _Opened:
+    """A file that was opened: SQLite goes on with it where its name is gone, or leads to another file."""
+
+    path: Path
+    device: int
+    inode: int
+
+    @classmethod
+    def at(cls, path: Path) -> "_Opened":
+        """The one that a path leads to. Raises `OSError`."""
+        status = path.stat()
+        return cls(path, status.st_dev, status.st_ino)
+
+    @property
+    def is_there(self) -> bool:
+        """Whether its path still leads to it."""
+        try:
+            return _Opened.at(self.path) == self
+        except OSError:
+            return False
 
 
 def sqlite_url(path: Path) -> str:
@@ -68,7 +99,9 @@ def open_store(url: str) -> sessionmaker[Session]:
                 lock.touch()  # where no file can be made, waiting for its lock would have no end
                 with FileLock(lock):
                     _migrate(engine)
-                return sessionmaker(engine, expire_on_commit=False)
+                return sessionmaker(
+                    engine, expire_on_commit=False, info={_OPENED: _Opened.at(file.absolute())}
+                )
         elif engine.dialect.name == "postgresql":
             _prepare_postgresql(engine)
         _migrate(engine)
@@ -106,6 +139,31 @@ def open_to_read(url: str) -> sessionmaker[Session]:
         return read_store(url)
 
 
+def is_there(url: str) -> bool:
+    """Whether there is a store at `url`, whose file opening it would make. Raises `StoreError` where there can be none,
+    for what leads to it is no folder."""
+    file = _file_of(parsed := _parsed(url))
+    if file is None:
+        return parsed.get_backend_name() != "sqlite"  # what is in memory alone is of one process
+    if file.exists():
+        return True
+    if not (there := _nearest(file)).is_dir():
+        raise _no_place(parsed, f"{there}, which is no folder")
+    return False
+
+
+def check_kept(sessions: sessionmaker[Session]) -> None:
+    """Look whether what was written to a store can be read again. Raises `StoreError` where its file was removed, or
+    replaced, after it was opened, which no write to it tells."""
+    opened: _Opened | None = sessions.kw.get("info", {}).get(_OPENED)
+    if opened is not None and not opened.is_there:
+        found = "another one" if opened.path.exists() else "none"
+        raise StoreError(
+            f"{opened.path}: expected the store that was opened there, found {found}: it was removed meanwhile, and "
+            "what came of this is not in it"
+        )
+
+
 def check_store(url: str) -> None:
     """Look whether the store at `url` could be opened; nothing is made, migrated or locked. Raises `StoreError`."""
     parsed = _parsed(url)
@@ -131,14 +189,20 @@ def _check_writable(parsed: URL, file: Path) -> None:
 
 def _check_place(parsed: URL, file: Path) -> None:
     """Raise `StoreError` where no file can be made for a store."""
-    there = file.parent
-    while not there.exists():
-        there = there.parent
+    there = _nearest(file)
     if not (there.is_dir() and is_writable(there)):
-        raise StoreError(
-            f"expected a place for a store at {parsed.render_as_string()}, found {there}, which is no folder that can "
-            "be written; name another one with --store"
-        )
+        raise _no_place(parsed, f"{there}, which is no folder that can be written")
+
+
+def _nearest(file: Path) -> Path:
+    """What there is of the folders that lead to a file."""
+    return next(folder for folder in file.parents if folder.exists())
+
+
+def _no_place(parsed: URL, found: str) -> StoreError:
+    return StoreError(
+        f"expected a place for a store at {parsed.render_as_string()}, found {found}; name another one with --store"
+    )
 
 
 @contextmanager
@@ -155,12 +219,25 @@ def sole_driver(sessions: sessionmaker[Session], bisection: int) -> Generator[bo
 
 
 def _parsed(url: str) -> URL:
+    """Raises `StoreError` where it is not the URL of a database that can be a store."""
     try:
         parsed = make_url(url)
-    except ArgumentError as error:
-        raise _not_a_url(url, error) from error
+    except (ArgumentError, ValueError) as error:
+        raise _not_a_url(url, _mended(url, error)) from error
+    if parsed.get_backend_name() not in _DATABASES:
+        raise _not_a_url(
+            parsed.render_as_string(), "no other database is supported; name another one with --store"
+        )
     # Which driver stands behind the plain name differs between versions of SQLAlchemy.
     return parsed.set(drivername="postgresql+psycopg") if parsed.drivername == "postgresql" else parsed
+
+
+def _mended(text: str, error: Exception) -> str:
+    """What to name in place of a text that is no URL."""
+    if "://" in text:
+        return f"mend it ({error})"
+    file = Path(text.removeprefix("sqlite:")).expanduser().absolute()
+    return f"a file is named so: {sqlite_url(file)}" if text else "name one"
 
 
 def _engine(parsed: URL) -> Engine:
@@ -172,14 +249,15 @@ def _engine(parsed: URL) -> Engine:
                 f"expected psycopg for {parsed.render_as_string()}, found none: "
                 "pip install 'precision-bisect[postgresql]'"
             ) from error
-        raise _not_a_url(parsed.render_as_string(), error) from error
+        raise _not_a_url(parsed.render_as_string(), f"leave its driver out ({error})") from error
     except ArgumentError as error:
-        raise _not_a_url(parsed.render_as_string(), error) from error
+        raise _not_a_url(parsed.render_as_string(), f"leave its driver out ({error})") from error
 
 
-def _not_a_url(text: str, error: Exception) -> StoreError:
+def _not_a_url(text: str, mend: str) -> StoreError:
     return StoreError(
-        f"expected a database URL that SQLAlchemy can open, such as sqlite:////path/to/file, found {text!r}: {error}"
+        "expected a database URL of SQLite or PostgreSQL, sqlite:////path/to/file or postgresql://user@host/name, "
+        f"found {text!r}; {mend}"
     )
 
 

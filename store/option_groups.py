@@ -1,10 +1,13 @@
 """The groups in which `--help` lists the options of a command."""
 
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 import click
 import dataclass_click
+from click.shell_completion import CompletionItem
 from typing_extensions import override
 
 
@@ -39,6 +42,23 @@ class GroupedCommand(click.Command):
             if records:
                 with formatter.section(group):
                     formatter.write_dl(records)
+
+
+@dataclass(frozen=True)
+class Completion:
+    """What a shell completes a value with, as click's `shell_complete`: those of the names that begin with what is
+    typed, and files where there are none and `or_files`. Whatever goes wrong, the shell's line stays as it is."""
+
+    names: Callable[[click.Context], Iterable[str]]
+    or_files: bool = False
+
+    def __call__(self, ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """The names, in their order."""
+        try:
+            found = [CompletionItem(name) for name in self.names(ctx) if name.startswith(incomplete)]
+        except Exception:
+            found = []
+        return found if found or not self.or_files else [CompletionItem(incomplete, type="file")]
 
 
 def group_of(option: click.Option) -> OptionGroup:

@@ -4,13 +4,24 @@ A night tells of its incidents by it, a bisection of its end.
 """
 
 import os
+import shlex
+import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
+
+from ...runner.errors import UsageError
 
 _PREFIX = "PRECISION_BISECT_"
 _TIMEOUT = 60.0
 _NOT_STARTED = 127
 _TIMED_OUT = 124
+
+
+def check_hook(command: Sequence[str], *, asked: str) -> None:
+    """Check a hook before anything is run for it to tell of; `asked` is how it was asked for. Raises `UsageError` where
+    there is no such program."""
+    if shutil.which(command[0]) is None:
+        raise UsageError(f"{asked}: expected a program that can be run, found no {shlex.quote(command[0])}")
 
 
 def call_hook(command: Sequence[str], text: str, variables: Mapping[str, str]) -> int:

@@ -1,7 +1,6 @@
 """Telling others that a bisection has ended: the command of --notify."""
 
 import shlex
-import shutil
 from typing import Literal
 
 from sqlalchemy.orm import Session, sessionmaker
@@ -11,7 +10,7 @@ from ...store.documents.document import Document
 from ..report.model.build import report_of_rows
 from ..report.model.model import AnswerCommit
 from ..report.model.rows import load_rows
-from .hooks import call_hook
+from .hooks import call_hook, check_hook
 
 
 class EndNotice(Document):
@@ -37,8 +36,7 @@ def check_notify_command(text: str) -> None:
         raise UsageError(f"--notify {text}: expected a command: {error}") from error
     if not words:
         raise UsageError("--notify: expected a command, found nothing")
-    if shutil.which(words[0]) is None:
-        raise UsageError(f"--notify {text}: expected a program that can be run, found no {words[0]}")
+    check_hook(words, asked=f"--notify {text}")
 
 
 def notify(command: str, sessions: sessionmaker[Session], name: str) -> str | None:

@@ -8,6 +8,7 @@ from ...demo.make import Truth, make_demo
 from ...demo.scenarios import Scenario
 from ...runner.errors import UsageError
 from ...runner.workspace.home import command_line, to_be_found
+from ..report.folder import check_place
 from .command_line.options import DemoOptions
 from .errors import run_command
 
@@ -19,6 +20,7 @@ def make_demo_stack(options: DemoOptions) -> int:
         directory, scenario = options.directory, options.scenario
         if scenario not in list(Scenario):
             raise UsageError(f"--scenario {scenario}: expected one of {', '.join(Scenario)}")
+        check_place(directory, what="the stack", mend="name another folder")
         try:
             truth = make_demo(
                 directory, scenario=Scenario(scenario), commits=options.commits, seed=options.seed

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from rich.console import Console
 from sqlalchemy import func, make_url, select
@@ -10,6 +11,7 @@ from sqlalchemy.orm import Session, sessionmaker
 
 from ...runner.errors import EndsError, UserError
 from ...runner.workspace.home import Home, command_line
+from ...store.database import StoreError, check_kept
 from ...store.documents.document import write_document
 from ...store.options import STORE_VARIABLE
 from ...store.tables.bisections import BisectionRow, ProbeRow
@@ -65,7 +67,7 @@ def drive(
         try:
             conclusion = _conclude(bisection, options)
         except KeyboardInterrupt:
-            _say_command("interrupted; to resume:", resume)
+            ending.say_how_to_go_on("interrupted; to resume:", resume)
             return INTERRUPTED
         except EndsError as error:
             conclusion = Conclusion(outcome=BisectionOutcome.ENDS_DO_NOT_DIFFER, message=str(error))
@@ -75,13 +77,14 @@ def drive(
                 ending.show(conclusion)
             _tell_of_ends(sessions, bisection.name, always=True)
             ending.attempt(ending.notify)
+            ending.attempt(lambda: check_kept(sessions))
             raise
         except UnstoredConclusionError as error:
             print_conclusion(error.conclusion, Console())
             raise error.why from error
         except UserError:
             _tell_of_ends(sessions, bisection.name)
-            _say_command("to go on after mending it:", resume)
+            ending.say_how_to_go_on("to go on after mending it:", resume)
             raise
         written = ending.write()
         ending.attempt(lambda: leave_builds(sessions, bisection.name, home))
@@ -89,12 +92,10 @@ def drive(
             _localize(bisection, options, sessions, home=home)
             written = ending.write()
     if conclusion.outcome is BisectionOutcome.BUDGET:
-        _tell_of_budget(options, bisection.name, ran=_ended_runs(sessions, bisection.name) > ended_before)
-    shown = ending.show(conclusion)
-    if conclusion.outcome is BisectionOutcome.ONLY_SKIPPED:
-        ending.attempt(lambda: _tell_of_skips(sessions, bisection.name))
-    ending.attempt(ending.notify)
-    return EXIT_CODES[conclusion.outcome] if written and shown else ERROR
+        ran = _ended_runs(sessions, bisection.name) > ended_before
+        ending.say_how_to_go_on(*_after_budget(options, bisection.name, ran=ran))
+    told = ending.tell(conclusion)
+    return EXIT_CODES[conclusion.outcome] if written and told else ERROR
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,6 +118,26 @@ class _Ending:
             return True
         print_conclusion(conclusion, Console())
         return False
+
+    def tell(self, conclusion: Conclusion) -> bool:
+        """Print the answer, and tell those who asked for it; whether all of it could be made, and is kept."""
+        shown = self.show(conclusion)
+        if conclusion.outcome is BisectionOutcome.ONLY_SKIPPED:
+            self.attempt(lambda: _tell_of_skips(self.sessions, self.bisection.name))
+        self.attempt(self.notify)
+        return self.is_kept and shown
+
+    @cached_property
+    def is_kept(self) -> bool:
+        """Whether the store has it, looked at once at the end; where it was removed meanwhile, that is printed."""
+        return self.attempt(lambda: check_kept(self.sessions))
+
+    def say_how_to_go_on(self, why: str, command: str) -> None:
+        """Print the command that goes on with it, where there still is what it goes on with."""
+        if self.is_kept:
+            # A command stands on a line of its own, to be copied.
+            _say(why)
+            _say(command)
 
     def notify(self) -> None:
         """Tell those who asked for it."""
@@ -141,22 +162,19 @@ class _Ending:
         try:
             make()
         except Exception as error:  # whatever it is, it must not cost the answer
-            _say(f"error: {error if isinstance(error, UserError) else repr(error)}")
+            _say(f"error: {error if isinstance(error, UserError | StoreError) else repr(error)}")
             return False
         return True
 
 
-def _tell_of_budget(options: BisectOptions, name: str, *, ran: bool) -> None:
-    """Print how to go on. `ran`: a run came to its end within the budget."""
+def _after_budget(options: BisectOptions, name: str, *, ran: bool) -> tuple[str, str]:
+    """How to go on, in words and as a command. `ran`: a run came to its end within the budget."""
     if ran or options.budget is None:
-        _say_command("the budget is spent; to resume:", resume_command(options, name))
-        return
+        return "the budget is spent; to resume:", resume_command(options, name)
     # The same budget would be spent in vain again.
     more = replace(options, budget=2 * options.budget)
-    _say_command(
-        "the budget is spent, and no run came to its end; to resume with a larger one:",
-        resume_command(more, name),
-    )
+    why = "the budget is spent, and no run came to its end; to resume with a larger one:"
+    return why, resume_command(more, name)
 
 
 def _ended_runs(sessions: sessionmaker[Session], name: str) -> int:
@@ -252,12 +270,6 @@ def _localize(
         say=lambda text: _say(text, style="dim", quiet=options.quiet),
     )
     bisection.journal.note_localization(write_document(localization))
-
-
-def _say_command(why: str, command: str) -> None:
-    """A command stands on a line of its own, to be copied."""
-    _say(why)
-    _say(command)
 
 
 def _say(text: str, *, style: str | None = None, quiet: bool = False) -> None:

@@ -6,13 +6,12 @@ from typing import cast
 from pydantic import TypeAdapter
 from rich.console import Console
 from rich.text import Text
-from sqlalchemy import make_url, select
-from sqlalchemy.exc import ArgumentError
+from sqlalchemy import select
 from sqlalchemy.orm import Session, sessionmaker
 
 from ...runner.errors import UserError
 from ...runner.workspace.home import user_home
-from ...store.database import open_to_read
+from ...store.database import is_there, open_to_read
 from ...store.tables.bisections import BisectionRow, CommitRow
 from ...store.vocabulary import BisectionOutcome, Seeks
 from ..after.reducible import leave_builds
@@ -36,7 +35,7 @@ def show_history(name: str | None, *, store: str | None, as_json: bool = False) 
     def body() -> int:
         console = Console()
         url = store_url(store)
-        if name is None and not _exists(url):
+        if name is None and not is_there(url):
             print("[]" if as_json else f"no bisections yet in {url}")
             return 0
         with _open(url)() as session:
@@ -82,18 +81,9 @@ def print_issue(name: str, *, store: str | None) -> int:
 
 
 def _open(url: str) -> sessionmaker[Session]:
-    if not _exists(url):
+    if not is_there(url):
         raise UserError(f"expected a store at {url}, found none; name another one with --store")
     return open_to_read(url)
-
-
-def _exists(url: str) -> bool:
-    """Whether there is a store to read: opening a file that is missing would make one."""
-    try:
-        parsed = make_url(url)
-    except ArgumentError:
-        return True  # for open_to_read to complain of
-    return parsed.get_backend_name() != "sqlite" or not parsed.database or Path(parsed.database).exists()
 
 
 def _list_json(session: Session) -> str:

@@ -10,9 +10,12 @@ from rich.console import Console
 from sqlalchemy.orm import Session, sessionmaker
 
 from ...runner.errors import UsageError
+from ...runner.stack.stack import Stack
 from ...runner.workspace.home import Home, command_line, user_home
+from ...store.database import check_kept
 from ...store.journals.queue.submissions import QueueJournal, Submission
-from ..nightly.config import load_config
+from ..after.hooks import check_hook
+from ..nightly.config import NightlyConfig, load_config
 from ..nightly.limits import Limits
 from ..nightly.night import UnwrittenNightError, folder_of, keep_ended, run_night
 from ..nightly.outcome import FailOn, exit_code
@@ -43,7 +46,7 @@ def run_nightly(
     begun = datetime.now().astimezone()
 
     def body() -> int:
-        config, stack = load_config(file)
+        config, stack = _config(file)
         mend = f"name another one as output in {file}"
         check_place(config.output, what="the nights", mend=mend)
         check_room(config.output, mend=mend)
@@ -75,9 +78,18 @@ def run_nightly(
             print(f"interrupted; the next start goes on with this night:\n{again}", file=sys.stderr)
             raise
         _show(report, folder_of(config, report.night), as_json=as_json)
+        check_kept(sessions)
         return exit_code(report, fail_on=fail_on)
 
     return run_command(body)
+
+
+def _config(file: Path) -> tuple[NightlyConfig, Stack]:
+    """The job of a nightly file, whose hook is there to be told. Raises `UsageError`."""
+    config, stack = load_config(file)
+    if config.on_incident:
+        check_hook(config.on_incident, asked=f"{file}: on_incident")
+    return config, stack
 
 
 def _show(report: NightReport, folder: Path | None, *, as_json: bool) -> None:
@@ -95,7 +107,7 @@ def keep_found(options: NightlyOptions) -> int:
             raise UsageError(
                 "--keep: expected no --submit, --budget or --json beside it, for it runs nothing; leave them out"
             )
-        config, stack = load_config(options.file)
+        config, stack = _config(options.file)
         home = user_home()
         sessions = open_sessions(store_url(options.store))
         progress = Console(stderr=True, quiet=options.quiet)

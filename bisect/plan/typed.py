@@ -40,7 +40,7 @@ def _held(option: str, value: str, commits: HeldCommits) -> str:
         return value
     try:
         return make_url(value).render_as_string()
-    except ArgumentError:
+    except (ArgumentError, ValueError):  # it is refused when it is opened
         return value
 
 

@@ -20,10 +20,8 @@ def localization_lines(found: Localization) -> Iterator[tuple[str, str]]:
     """A label and what stands beside it, line by line."""
     if found.status == "left out":
         yield "not known", found.message
-        return
-    divergence = found.divergence
-    if divergence is not None:
-        yield from _divergence(divergence)
+    elif found.divergence is not None:
+        yield from _divergence(found.divergence)
     if found.reduction is not None:
         tasks, kernels = found.reduction.tasks, found.reduction.kernels
         yield (
@@ -31,7 +29,8 @@ def localization_lines(found: Localization) -> Iterator[tuple[str, str]]:
             f"{plural(tasks.before, 'task')} to {tasks.after}, {plural(kernels.before, 'kernel')} to {kernels.after}: "
             f"{found.reduced}",
         )
-    yield "compared", found.message
+    if found.status != "left out":
+        yield "compared", found.message
 
 
 def _divergence(found: Divergence) -> Iterator[tuple[str, str]]:

@@ -15,7 +15,7 @@ from ..tensor.chunks import cast
 from ..tensor.view import DType, TensorView
 from .patterns.finding import PatternMatch
 from .patterns.recognize import recognize
-from .sources import Entry, Source, are_single, same_scalar
+from .sources import Entry, Source, are_single, are_unrelated, same_scalar
 from .statistics.agreement import Agreement
 from .statistics.rows import Breakdown, HeatMap, breakdown, heat_map
 from .statistics.statistics import IncomparableError, Statistics, Tolerance, measure
@@ -100,17 +100,19 @@ def compare_sources(
         found = _tensor(name, ours, theirs, [], how)
         yield found if other == name else replace(found, actual_name=other)
         return
+    # A name that one of them lacks is a difference of the two, unless they have nothing to do with each other.
+    lacking = Equality.UNKNOWN if are_unrelated(actual, expected) else Equality.DIFFERENT
     for name in dict.fromkeys((*expected.names(), *actual.names())):
         kernel = expected.kernels.get(name) or actual.kernels.get(name, "")
         if only(f"{kernel} {name}"):
-            yield replace(_named(name, actual, expected, how), kernel=kernel)
+            yield replace(_named(name, actual, expected, how, lacking), kernel=kernel)
 
 
-def _named(name: str, actual: Source, expected: Source, how: Comparison) -> Difference:
+def _named(name: str, actual: Source, expected: Source, how: Comparison, lacking: Equality) -> Difference:
     here, there = name in actual.names(), name in expected.names()
     if not (here and there):
         place = str((actual if here else expected).path)
-        return Difference(name=name, outcome=Equality.DIFFERENT, reason=f"only in {place}", only_in=place)
+        return Difference(name=name, outcome=lacking, reason=f"only in {place}", only_in=place)
     if name in actual.flawed or name in expected.flawed:
         sides = [f"{side.path}: {side.flawed[name]}" for side in (actual, expected) if name in side.flawed]
         return Difference(name=name, outcome=Equality.UNKNOWN, reason="; ".join(sides))

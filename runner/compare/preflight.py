@@ -11,7 +11,7 @@ from ...store.words import plural
 from ..build_output.files.errors import BuildOutputError
 from ..tensor.view import DType, TensorView
 from .patterns.numeric.arithmetic import SPACING
-from .sources import Source, are_single
+from .sources import Source, are_unrelated
 from .statistics.statistics import IncomparableError, Statistics, Tolerance, measure
 
 _UNRELATED_COSINE = 0.5
@@ -78,10 +78,11 @@ def _check_names(actual: Source, expected: Source) -> Iterator[Remark]:
             str(actual.path),
             f"{others} named as in {expected.path} but for what stands before the last /, such as {ours} for {theirs}",
         )
-    elif not (actual.names() & expected.names() or are_single(actual, expected)):
+    elif are_unrelated(actual, expected):
         ours, theirs = (next(iter(side.names()), "none") for side in (actual, expected))
         yield _error(
-            "names", f"expected a name that both have, found {ours!r} and the like here, {theirs!r} there"
+            "names",
+            f"expected a name that both have, found {ours!r} and the like here, {theirs!r} there: nothing is compared",
         )
 
 

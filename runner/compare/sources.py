@@ -228,12 +228,17 @@ def are_single(*sources: Source) -> bool:
     return all(len(source.names()) == len(source.tensors) == 1 for source in sources)
 
 
+def are_unrelated(one: Source, other: Source) -> bool:
+    """Whether nothing in one belongs to anything in the other, so that there is nothing to compare."""
+    return not (one.names() & other.names() or are_single(one, other))
+
+
 def named_as(source: Source, other: Source) -> Source:
     """`source` with the names of `other` where they have none in common: `out/y` of golden data is `y` of a state dict.
 
     What stands behind the last `/` has to be one tensor's in each of them.
     """
-    if source.names() & other.names() or are_single(source, other):
+    if not are_unrelated(source, other):
         return source
     ours, theirs = _by_last_part(source), _by_last_part(other)
     renamed = {theirs[part]: name for part, name in ours.items() if part in theirs}

@@ -18,8 +18,6 @@ from ..stack.stack import Stack
 from ..workspace.home import Home
 from .job import BuildToRun
 
-_FILE = "compared.json"
-
 
 class ComparedBuild(Model):
     """A build directory that a probe left; `role` names it on the screen. `revisions` are of all repositories."""
@@ -74,14 +72,14 @@ class ComparedBuilds(Document):
 
 def leave_compared_builds(builds: ComparedBuilds, name: str, home: Home) -> None:
     """Keep them with the bisection of this name."""
-    folder = home.bisections / name
-    folder.mkdir(parents=True, exist_ok=True)
-    write_whole(folder / _FILE, builds.model_dump_json(indent=2))
+    file = home.compared_builds(name)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(file, builds.model_dump_json(indent=2))
 
 
 def read_compared_builds(name: str, home: Home) -> ComparedBuilds:
     """Those of a bisection. Raises `UserError` where it has none, or its builds are gone."""
-    file = home.bisections / name / _FILE
+    file = home.compared_builds(name)
     if not file.is_file():
         known = (
             ""

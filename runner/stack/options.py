@@ -1,13 +1,24 @@
 """The options that say which stack a command works on, and where: which target and which device."""
 
+from collections.abc import Iterable
+
 import click
 
-from ...store.option_groups import OptionGroup, option
+from ...store.option_groups import Completion, OptionGroup, option
+
+
+def _stacks(_ctx: click.Context) -> Iterable[str]:
+    """The stacks that come with the tool."""
+    from .file import named_stacks  # with what validates them
+
+    return named_stacks()
+
 
 STACK = option(
     "--stack",
     group=OptionGroup.STACK,
     metavar="NAME|FILE",
+    shell_complete=Completion(_stacks, or_files=True),
     help="Take the stack from this file, or the one of this name that comes with the tool, such as pypto.",
 )
 REPOSITORY = option(

@@ -13,6 +13,7 @@ import platformdirs
 from ...store.files import make_own_folder
 
 HOME_VARIABLE = "PRECISION_BISECT_HOME"
+_COMPARED = "compared.json"
 
 
 @dataclass(frozen=True)
@@ -80,6 +81,17 @@ class Home:
     def bisections(self) -> Path:
         """Logs and build directories of probes, one folder a bisection."""
         return self.state / "bisections"
+
+    def compared_builds(self, bisection: str) -> Path:
+        """The file that says which builds a bisection's answer rests on."""
+        return self.bisections / bisection / _COMPARED
+
+    def with_compared_builds(self) -> list[str]:
+        """The bisections that have such a file, the newest first. Raises `OSError`."""
+        files = sorted(
+            self.bisections.glob(f"*/{_COMPARED}"), key=lambda file: file.stat().st_mtime, reverse=True
+        )
+        return [file.parent.name for file in files]
 
     @property
     def store(self) -> Path:

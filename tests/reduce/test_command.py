@@ -169,7 +169,7 @@ def test_one_reference_that_there_is(tmp_path: Path, options: tuple[str, ...], e
     ("options", "expected"),
     [
         ((), "--rtol and --atol"),
-        (("--interesting", "nowhere"), "expected a script"),
+        (("--interesting", "nowhere"), "expected a script, found none; name one that is there"),
         (("--fail-regex", "("), "expected a regular expression"),
         (("--fail-code", "3", "--interesting", "/bin/true"), "found both"),
         (("--reference", ".", "--against-schedule", "serial"), "expected one reference"),
@@ -243,6 +243,29 @@ def test_where_nothing_can_be_written_is_said_before_anything_is_built(
     assert result.stderr.startswith(f"error: -o {tmp_path / place}: ")
     assert says in result.stderr
     assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("script", "says"),
+    [
+        ("nowhere", "expected a script, found none; name one that is there"),
+        (".", "expected a script, found no file; name one that is there"),
+        ("plain", "expected a script that can be executed, found one that may not; chmod +x it"),
+    ],
+)
+def test_a_script_that_cannot_judge_is_refused_before_anything_is_built(
+    script: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "plain").write_text("#!/bin/sh\n")
+
+    def opened(*_: object) -> None:
+        pytest.fail("builds were opened")
+
+    monkeypatch.setattr("precision_bisect.reduce.command.open_builds", opened)
+    words = ["--bisection", "one", "-o", str(tmp_path / "out"), "--interesting", str(tmp_path / script)]
+    result = CliRunner().invoke(main, words)
+    assert result.exit_code == 2
+    assert result.stderr == f"error: --interesting {tmp_path / script}: {says}\n"
 
 
 def test_the_command_line_does_not_import_torch() -> None:

@@ -5,7 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from precision_bisect.store.database import StoreError, check_store, open_store, open_to_read, sqlite_url
+from precision_bisect.store.database import (
+    StoreError,
+    check_store,
+    is_there,
+    open_store,
+    open_to_read,
+    sqlite_url,
+)
 
 
 def test_a_store_that_is_not_there_yet_needs_a_place(tmp_path: Path) -> None:
@@ -15,6 +22,16 @@ def test_a_store_that_is_not_there_yet_needs_a_place(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(StoreError, match="expected a place for a store"):
         check_store(sqlite_url(tmp_path / "file" / "store.db"))
+
+
+def test_a_store_that_is_not_there_yet_is_told_from_one_that_cannot_be(tmp_path: Path) -> None:
+    assert not is_there(sqlite_url(tmp_path / "deep" / "store.db"))
+    assert not is_there("sqlite:///:memory:")
+    assert is_there("postgresql://host/name")
+    (tmp_path / "file").touch()
+    assert is_there(sqlite_url(tmp_path / "file"))
+    with pytest.raises(StoreError, match=f"found {tmp_path}/file, which is no folder; name another one with"):
+        is_there(sqlite_url(tmp_path / "file" / "state" / "store.db"))
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
@@ -65,7 +82,20 @@ def test_a_file_that_is_no_store_is_refused(tmp_path: Path) -> None:
         check_store(sqlite_url(file))
 
 
-@pytest.mark.parametrize("url", ["nonsense", "mysq://host/name"])
-def test_what_is_no_url_is_refused(url: str) -> None:
-    with pytest.raises(StoreError, match="expected a database URL"):
+@pytest.mark.parametrize(
+    ("url", "mend"),
+    [
+        ("/nonexistent/x.db", "a file is named so: sqlite:////nonexistent/x.db"),
+        ("sqlite:/nonexistent/x.db", "a file is named so: sqlite:////nonexistent/x.db"),
+        (
+            "mysql://user:secret@host/name",
+            r"found 'mysql://user:\*\*\*@host/name'; no other database is supported",
+        ),
+        ("mysq://host/name", "no other database is supported; name another one with --store"),
+        ("postgresql://host:port/name", "mend it"),
+        ("sqlite+none:///x.db", "leave its driver out"),
+    ],
+)
+def test_what_is_no_url_is_refused_with_what_to_name_in_its_place(url: str, mend: str) -> None:
+    with pytest.raises(StoreError, match=f"expected a database URL of SQLite or PostgreSQL, .*{mend}"):
         check_store(url)

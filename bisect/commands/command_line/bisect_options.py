@@ -12,6 +12,7 @@ from ....runner.process.options import BUDGET, jobs_option
 from ....runner.stack.options import DEVICE, PLATFORM, REPOSITORY, STACK
 from ....store.option_groups import OptionGroup, option
 from ....store.options import JSON, QUIET, STORE, VERBOSE
+from .completion import bisections
 
 _PATH = PathType()
 _SECONDS = NumberType(min=0, min_open=True)
@@ -301,6 +302,7 @@ class BisectOptions:
             metavar="[NAME]",
             is_flag=False,
             flag_value="",
+            shell_complete=bisections(unfinished=True),
             help="Go on with the bisection of this name, which was stopped; without a name, with the newest of this "
             "checkout.",
         ),

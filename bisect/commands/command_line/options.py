@@ -12,6 +12,7 @@ from ....runner.process.options import BUDGET, jobs_option
 from ....runner.stack.options import REPOSITORY, STACK
 from ....store.option_groups import OptionGroup, option
 from ....store.options import JSON, QUIET, STORE
+from .completion import bisections
 
 _PATH = PathType()
 
@@ -63,7 +64,7 @@ class DemoOptions:
 class HistoryOptions:
     """Which past bisections to show: one by its name, or all."""
 
-    name: Annotated[str | None, argument(required=False)]
+    name: Annotated[str | None, argument(required=False, shell_complete=bisections())]
     store: Annotated[str | None, STORE]
     as_json: Annotated[bool, JSON]
 
@@ -72,7 +73,7 @@ class HistoryOptions:
 class ReportOptions:
     """What to write from the store: the report of one bisection, or pages of everything."""
 
-    name: Annotated[str | None, argument(required=False)]
+    name: Annotated[str | None, argument(required=False, shell_complete=bisections())]
     output: Annotated[
         Path | None,
         option(

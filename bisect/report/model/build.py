@@ -1,12 +1,15 @@
 """From the rows of one bisection to its report."""
 
+import os
 from importlib import metadata
-from itertools import pairwise
+from itertools import chain, count, pairwise
+from pathlib import Path
 from typing import Literal
 
 from sqlalchemy.orm import Session
 
 from ....runner.git.cherry_picks import CherryPick, patches_in
+from ....runner.localization.answer import Localization, read_reduction
 from ....runner.probe.judgement import was_patch_conflict
 from ....runner.workspace.environment import moved
 from ....runner.workspace.home import command_line
@@ -92,7 +95,7 @@ def report_of_rows(rows: Rows) -> Report:
         pins=conclusion.pins if conclusion else (),
         environment=_environment(rows),
         notices=(*(notice.text for notice in bisection.notices), *([] if other is None else [other])),
-        localization=conclusion.localization if conclusion else None,
+        localization=_localization(rows),
         reproduce=sides,
         repeat=repeating(str(request.folder), request.typed) if request.typed else None,
         reduce=_reduce_command(rows),
@@ -100,15 +103,31 @@ def report_of_rows(rows: Rows) -> Report:
     )
 
 
+def _localization(rows: Rows) -> Localization | None:
+    """What came of localizing the culprit, with the reduction that is beside its report, whoever asked for it."""
+    found = rows.conclusion.localization if rows.conclusion else None
+    folder = _reduced(rows)
+    if found is None or found.reduced is not None or (size := read_reduction(folder)) is None:
+        return found
+    return found.model_copy(update={"reduction": size, "reduced": folder})
+
+
+def _reduced(rows: Rows) -> Path:
+    """Where a reduction goes."""
+    return rows.request.output / "reduced"
+
+
 def _reduce_command(rows: Rows) -> str | None:
-    """What reduces the culprit's build beside its parent's, and needs nothing else."""
-    if rows.conclusion is None or not rows.conclusion.culprits:
+    """What reduces the culprit's build beside its parent's, and needs nothing else; None where that is done."""
+    if rows.conclusion is None or not rows.conclusion.culprits or read_reduction(_reduced(rows)) is not None:
         return None
     try:
         compared_pair(rows)
     except NothingToCompareError:
         return None
-    output = rows.request.output / "reduced"
+    # One that was cut short may be there; only who began it knows how to go on with it.
+    names = chain([_reduced(rows)], (_reduced(rows).with_name(f"reduced-{n}") for n in count(2)))
+    output = next(folder for folder in names if not os.path.lexists(folder))
     return command_line(["reduce", "--bisection", rows.bisection.name, "-o", str(output)])
 
 

@@ -329,5 +329,5 @@ class Report(Document):
     repeat: str | None = None
     """The command that searches the same range again, for a shell; None where nobody typed one."""
     reduce: str | None = None
-    """The command that reduces the culprit's build; None where there are no two builds to compare."""
+    """The command that reduces the culprit's build; None where there are no two builds to compare, or it is reduced."""
     timing: Timing

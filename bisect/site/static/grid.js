@@ -8,7 +8,11 @@ for (const table of document.querySelectorAll("table.grid")) {
   };
   if (!links.length) continue;
   table.setAttribute("role", "grid");
-  stop(links[0]);
+  // What is looked for in a calendar is the newest night, which may lie beyond a narrow window.
+  const newest = table.querySelector("[data-newest]");
+  stop(newest ?? links[0]);
+  const box = newest?.closest(".scroll");
+  if (box) box.scrollLeft += Math.max(0, newest.getBoundingClientRect().right - box.getBoundingClientRect().right + 8);
   table.addEventListener("focusin", (event) => {
     if (links.includes(event.target)) stop(event.target);
   });

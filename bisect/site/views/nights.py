@@ -1,6 +1,7 @@
 """Nightly jobs as pages show them: what each cell showed in each night, read in columns, a month at a time."""
 
 import posixpath
+from calendar import monthrange
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -185,10 +186,35 @@ class CaseView:
     run_seconds: float | None
     timings: Sequence[tuple[str, float, Judgement]]
     """Commit, seconds and judgement of the newest runs, old to new."""
-    calendar: Sequence[tuple[str, Mapping[int, tuple[CaseResultRow, int | None]]]]
-    """Months, newest first, with what the last night of each day found."""
+    calendar: Sequence["CalendarMonth"]
+    """The newest first."""
     logs: Mapping[int, str]
     """By night, the log of the run that its result is taken from, where it did not pass."""
+
+    @property
+    def most_days(self) -> int:
+        """Of the months that are shown, how many the longest has."""
+        return max((month.length for month in self.calendar), default=0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CalendarMonth:
+    """A month of a case page: how many days it has, and what the last night of each found, with the incident's
+    number."""
+
+    name: str
+    length: int
+    days: Mapping[int, tuple[CaseResultRow, int | None]]
+
+    @classmethod
+    def of(cls, name: str, results: Sequence[tuple[CaseResultRow, int | None]]) -> "CalendarMonth":
+        """The month of results, the newest of which stands first."""
+        first = results[0][0].night.started
+        return cls(
+            name=name,
+            length=monthrange(first.year, first.month)[1],
+            days={each[0].night.started.day: each for each in reversed(results)},
+        )
 
 
 _MOST_TIMINGS = 200
@@ -227,7 +253,7 @@ def case_view(session: Session, cell: int) -> CaseView:
             (row.commit, row.run_seconds, judgement_of(row.verdict)) for row in timings[-_MOST_TIMINGS:]
         ],
         calendar=[
-            (month, {each[0].night.started.day: each for each in reversed(list(group))})
+            CalendarMonth.of(month, list(group))
             for month, group in groupby(results, lambda each: f"{each[0].night.started:%Y-%m}")
         ],
         logs={night: log for night, log in logs.items() if log is not None},

@@ -43,8 +43,15 @@ class Script:
     @staticmethod
     def checked(path: Path) -> Path:
         """The script, with its full path. Raises `UsageError` where it cannot be run."""
-        if not path.is_file() or not os.access(path, os.X_OK):
-            raise UsageError(f"--interesting {path}: expected a script that can be executed; chmod +x it")
+        if not path.is_file():
+            found = "no file" if path.exists() else "none"
+            raise UsageError(
+                f"--interesting {path}: expected a script, found {found}; name one that is there"
+            )
+        if not os.access(path, os.X_OK):
+            raise UsageError(
+                f"--interesting {path}: expected a script that can be executed, found one that may not; chmod +x it"
+            )
         return path.resolve()
 
     @property

@@ -22,6 +22,8 @@ MOST_UNPACKED = 2**32
 
 _MOST_HEADER = 10_000
 _WHAT = "an array saved by numpy.save"
+_WIDEST = {"f": 8, "c": 16}
+"""Bytes of an element that is compared, by numpy's kind of it."""
 _RESAVE = "save it again with numpy.save(path, array)"
 
 
@@ -114,11 +116,9 @@ def _view(path: Path, name: str, header: _Header, content: Storage) -> TensorVie
     if dtype is None or header.dtype.byteorder == ">":
         raise MalformedFileError(
             path=path,
-            expected=f"{_WHAT}, of little-endian numbers",
+            expected=f"{_WHAT}, of {'numbers' if dtype is None else 'little-endian numbers'}",
             found=f"{name} of type {header.dtype.str}",
-            remedy=_RESAVE
-            if dtype is None
-            else f"numpy.save(path, array.astype({header.dtype.newbyteorder('<').str!r}))",
+            remedy=_remedy(header.dtype),
         )
     if _bytes_of(header) != content.nbytes:
         raise _unfit(path, header, content.nbytes)
@@ -135,6 +135,19 @@ def _view(path: Path, name: str, header: _Header, content: Storage) -> TensorVie
         storage=storage,
         converted=f"{header.dtype.name} as two parts: [0, ...] are real, [1, ...] imaginary",
     )
+
+
+def _remedy(dtype: np.dtype[Any]) -> str:
+    """How to save what has no type of ours, or the other order of bytes."""
+    if dtype.kind in "SU":
+        return "leave it out: texts are not compared"
+    if dtype.names:
+        return f"save each of its fields alone: numpy.save(path, array[{dtype.names[0]!r}])"
+    own = {"f": "float64", "c": "complex128", "m": "int64", "M": "int64", "V": "float32"}
+    spelled = dtype.newbyteorder("<").str
+    if dtype.kind in "mMV" or dtype.itemsize > _WIDEST.get(dtype.kind, dtype.itemsize):
+        spelled = own[dtype.kind]
+    return f"numpy.save(path, array.astype({spelled!r}))"
 
 
 def _bytes_of(header: _Header) -> int:

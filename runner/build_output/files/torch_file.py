@@ -119,15 +119,20 @@ def dense(path: Path, loaded: object) -> torch.Tensor:
     """`loaded` from the file `path`, which is to be a tensor with all its elements; `MalformedFileError` if not."""
     import torch
 
-    found = _kind_without_elements(loaded) if isinstance(loaded, torch.Tensor) else type(loaded).__name__
-    if not isinstance(loaded, torch.Tensor) or found:
-        raise MalformedFileError(path=path, expected=f"{_WHAT}, dense", found=found, remedy=_RESAVE)
+    if not isinstance(loaded, torch.Tensor):
+        raise MalformedFileError(
+            path=path, expected=f"{_WHAT}, dense", found=type(loaded).__name__, remedy=_RESAVE
+        )
+    if (kind := _kind_without_elements(loaded)) is not None:
+        found, made_dense = kind
+        remedy = f"save it dense: torch.save(tensor.{made_dense}, path)"
+        raise MalformedFileError(path=path, expected=f"{_WHAT}, dense", found=found, remedy=remedy)
     if loaded.device.type != "cpu":
         raise MalformedFileError(
             path=path,
             expected=f"{_WHAT}, with its data",
             found=f"a tensor on {loaded.device}",
-            remedy=_RESAVE,
+            remedy="save the one that was computed: this one never had values",
         )
     stored = loaded.untyped_storage().nbytes() // loaded.element_size()
     if loaded.numel() > max(stored, MOST_EXPANDED):
@@ -140,15 +145,16 @@ def dense(path: Path, loaded: object) -> torch.Tensor:
     return loaded.detach()
 
 
-def _kind_without_elements(tensor: torch.Tensor) -> str:
-    """What a tensor is whose elements do not lie side by side as numbers; empty for one whose elements do."""
+def _kind_without_elements(tensor: torch.Tensor) -> tuple[str, str] | None:
+    """What a tensor is whose elements do not lie side by side as numbers, and what makes them do so; None for one whose
+    elements do."""
     import torch
 
     if tensor.is_nested:
-        return "a nested tensor"
+        return "a nested tensor", "to_padded_tensor(0)"
     if tensor.is_quantized:
-        return "a quantized tensor"
-    return "" if tensor.layout == torch.strided else f"a tensor of layout {tensor.layout}"
+        return "a quantized tensor", "dequantize()"
+    return None if tensor.layout == torch.strided else (f"a tensor of layout {tensor.layout}", "to_dense()")
 
 
 def view_of(path: Path, name: str, tensor: torch.Tensor) -> TensorView:
@@ -162,8 +168,12 @@ def view_of(path: Path, name: str, tensor: torch.Tensor) -> TensorView:
     try:
         dtype = DType.parse(str(tensor.dtype))
     except ValueError as error:
+        real = "torch.view_as_real(tensor)" if tensor.is_complex() else "tensor.to(torch.float32)"
         raise MalformedFileError(
-            path=path, expected="a tensor of real numbers", found=str(tensor.dtype), remedy=_RESAVE
+            path=path,
+            expected="a tensor of real numbers",
+            found=str(tensor.dtype),
+            remedy=f"save it as such: torch.save({real}, path)",
         ) from error
     storage = tensor.untyped_storage()
     raw = torch.empty(0, dtype=torch.uint8).set_(storage).numpy()

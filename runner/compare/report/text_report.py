@@ -44,7 +44,7 @@ class TextReport:
         self._tell_more(self._divergent)
         for place in dict.fromkeys(each.only_in for each in differences if each.only_in):
             self._group(f"only in {place}", [each for each in differences if each.only_in == place])
-        unknown = [each for each in differences if each.outcome is Equality.UNKNOWN]
+        unknown = [each for each in differences if each.outcome is Equality.UNKNOWN and not each.only_in]
         for each in unknown[: self._limit or None]:
             show_difference(self._console, each, in_detail=False)
         self._tell_more(len(unknown))
@@ -66,6 +66,9 @@ class TextReport:
         """Whether they differ, and where first, in one line."""
         different = [each for each in differences if each.outcome is Equality.DIFFERENT]
         unknown = sum(each.outcome is Equality.UNKNOWN for each in differences)
+        if not different and unknown == len(differences):
+            self._console.print(f"not compared: {unknown} of {unknown}")
+            return
         if not different:
             nan = sum(map(_equal_with_nan, differences))
             rest = f", {nan} with NaN in the same places" if nan else ""

@@ -1,17 +1,22 @@
 """What a bisection leaves behind for a localization, and for `reduce --bisection`."""
 
 import io
+import shutil
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from rich.console import Console
 
 from precision_bisect.bisect.after.reducible import closest, leave_builds
+from precision_bisect.bisect.cli import main
 from precision_bisect.bisect.report.terminal import print_report
 from precision_bisect.bisect.report.write import write_report
 from precision_bisect.runner.errors import UserError
+from precision_bisect.runner.localization.answer import Localization
 from precision_bisect.runner.localization.compared import read_compared_builds
 from precision_bisect.runner.workspace.home import Home
+from precision_bisect.store.documents.document import write_document
 from precision_bisect.store.vocabulary import Verdict
 from tests.bisect.report.stored_bisection import StoredBisection, sha
 
@@ -59,6 +64,29 @@ def test_a_report_names_the_command_and_the_builds_are_left_for_it(
     assert found.golden == "a" * 64
     assert found.stack == culprit.request.stack
     assert found.failing.revisions["compiler"] == sha("c5")
+
+
+REDUCTION = '{"tasks": {"before": 12, "after": 1}, "kernels": {"before": 4, "after": 1}}'
+
+
+def test_what_is_reduced_already_is_told_in_place_of_the_command(
+    culprit: StoredBisection, tmp_path: Path
+) -> None:
+    """By a night, or by the command that was printed before: it would refuse to write there again."""
+    with_builds(culprit, tmp_path)
+    reduced = culprit.folder / "report" / "reduced"
+    reduced.mkdir(parents=True)
+    command = f"reduce --bisection {culprit.name} -o {reduced}"
+    assert culprit.report().reduce == f"{command}-2"  # one that was cut short is there
+    (reduced / "reduction.json").write_text(REDUCTION)
+    assert culprit.report().reduce is None
+    localized = Localization(status="left out", message="interrupted")
+    culprit.journal.note_localization(write_document(localized))
+    done = CliRunner().invoke(main, ["history", culprit.name, "--store", culprit.url], terminal_width=200)
+    assert "to reduce it" not in done.output
+    assert f"reduced 12 tasks to 1, 4 kernels to 1: {reduced}" in " ".join(done.output.split())
+    shutil.rmtree(reduced)
+    assert culprit.report().reduce == command
 
 
 def test_builds_that_were_removed_are_named(culprit: StoredBisection, home: Home, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -18,9 +19,12 @@ from precision_bisect.runner.compare.cli import main as diff_tensors
 from precision_bisect.runner.errors import UserError
 from precision_bisect.runner.workspace.home import Home
 from precision_bisect.store.database import open_to_read, sqlite_url
+from precision_bisect.store.journals.bisections import BisectionJournal
 from precision_bisect.store.option_groups import GroupedCommand, OptionGroup, group_of
+from precision_bisect.store.vocabulary import BisectionOutcome
 from tests.conftest import TestRepository
 from tests.support.program import PROGRAM, run_program
+from tests.support.stores import new_store
 
 ROOT = Path(__file__).parents[3]
 CHECK = ("sh", "-c", "grep -q fine state")
@@ -88,6 +92,73 @@ def test_a_shell_completes_what_is_typed(name: str, program: Any, typed: str, co
     assert {answer.rpartition(",")[2] for answer in answers} == completed
 
 
+def completed(program: Any, *words: str, **variables: str) -> list[str]:
+    """What a shell is answered that asks to complete the last word."""
+    name = {main: "bisect-precision", reduce: "reduce"}[program]
+    asked = {
+        f"_{name.upper().replace('-', '_')}_COMPLETE": "bash_complete",
+        "COMP_WORDS": shlex.join([name, *words]),
+        "COMP_CWORD": str(len(words)),
+    }
+    done = CliRunner().invoke(program, prog_name=name, env={**asked, **variables})
+    assert done.stderr == ""
+    return done.stdout.split()
+
+
+@pytest.fixture
+def names(home: Home, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """A store of bisections that found one, and were stopped; both left builds to compare. The newest is first."""
+    monkeypatch.setenv("PRECISION_BISECT_HOME", str(home.state.parent))
+    sessions = new_store(home.store)
+    for age, (name, outcome) in enumerate([("early", "culprit"), ("stopped", "budget"), ("late", None)]):
+        journal = BisectionJournal.begin(
+            sessions, name=name, repository="tool", good="a", bad="b", request={}
+        )
+        if outcome is not None:
+            journal.conclude(BisectionOutcome(outcome), {})
+        file = home.compared_builds(name)
+        file.parent.mkdir(parents=True)
+        file.touch()
+        os.utime(file, (age, age))
+    return ["late", "stopped", "early"]
+
+
+def test_a_shell_completes_the_names_of_bisections_the_newest_first(
+    names: list[str], home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    everything = [f"plain,{name}" for name in names]
+    for words in (["history"], ["report"], ["report", "--issue"], ["--store", "x", "report"]):
+        assert completed(main, *words, "") == everything
+    assert completed(main, "report", "st") == ["plain,stopped"]
+    assert completed(main, "--resume", "") == ["plain,late", "plain,stopped"]
+    assert completed(reduce, "--bisection", "") == everything
+    elsewhere = tmp_path / "elsewhere"
+    kept = {"PRECISION_BISECT_STORE": sqlite_url(home.store), "PRECISION_BISECT_HOME": str(elsewhere)}
+    assert completed(main, "history", "", **kept) == everything
+    assert (
+        completed(main, "history", "--store", sqlite_url(home.store), "", PRECISION_BISECT_HOME="")
+        == everything
+    )
+    (tmp_path / "precision-bisect.toml").write_text(f"store = '{sqlite_url(home.store)}'\n")
+    monkeypatch.chdir(tmp_path)
+    assert completed(main, "history", "", PRECISION_BISECT_HOME=str(elsewhere)) == everything
+    assert not elsewhere.exists()
+
+
+@pytest.mark.parametrize("url", ["postgresql://host/name", "nonsense", "sqlite:////proc/none.db"])
+def test_a_shell_is_not_disturbed_where_no_name_can_be_had(names: list[str], home: Home, url: str) -> None:
+    assert completed(main, "history", "", PRECISION_BISECT_STORE=url) == []
+    home.store.write_text("no database")
+    assert completed(main, "history", "") == []
+    assert completed(reduce, "--bisection", "", PRECISION_BISECT_HOME="/proc") == []
+
+
+@pytest.mark.parametrize("program", [main, reduce])
+def test_a_shell_completes_stacks_by_name_and_files(program: Any) -> None:
+    assert completed(program, "--stack", "py") == ["plain,pypto", "plain,pypto-ptoas"]
+    assert completed(program, "--stack", "./s") == ["file,./s"]
+
+
 @pytest.mark.parametrize("program", [main, reduce])
 def test_every_option_stands_in_a_group(program: GroupedCommand) -> None:
     ungrouped = [each.name for each in program.params if group_of(each) is OptionGroup.OTHER]  # pyright: ignore[reportArgumentType]
@@ -129,6 +200,18 @@ def test_quiet_and_verbose(repository: TestRepository, home: Home) -> None:
 
 def test_an_empty_history_is_an_empty_list(home: Home) -> None:
     assert json.loads(run("history", "--json", home=home).stdout) == []
+
+
+@pytest.mark.parametrize("words", [["history"], ["history", "--json"], ["report", "some"]])
+def test_a_home_that_is_no_folder_has_no_history(home: Home, tmp_path: Path, words: list[str]) -> None:
+    """Nothing was ever kept there, nor can be."""
+    (tmp_path / "file").touch()
+    inside = tmp_path / "file"
+    done = run(*words, home=Home(cache=inside / "cache", state=inside / "state"))
+    assert (done.returncode, done.stdout) == (1, "")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("error: expected a place for a store at ")
+    assert f"found {inside}, which is no folder; " in line
 
 
 @pytest.mark.long
@@ -242,9 +325,15 @@ def no_room_at(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("precision_bisect.bisect.report.folder.shutil.disk_usage", told)
 
 
+@pytest.mark.parametrize("more", [[], ["--dry-run"]])
 @pytest.mark.parametrize("full", ["report", "store", "home"])
 def test_no_room_for_a_result_is_said_before_the_first_run(
-    repository: TestRepository, home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, full: str
+    repository: TestRepository,
+    home: Home,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    full: str,
+    more: list[str],
 ) -> None:
     for name in ("report", "store", "home"):
         (tmp_path / name).mkdir(exist_ok=True)
@@ -252,7 +341,7 @@ def test_no_room_for_a_result_is_said_before_the_first_run(
     no_room_at(tmp_path / full, monkeypatch)
     places = ["-o", str(tmp_path / "report"), "--store", sqlite_url(tmp_path / "store" / "x.sqlite")]
     ran = ["touch", str(tmp_path / "ran")]
-    done = CliRunner().invoke(main, ["--good", "main~2", "--bad", "main", *places, "--", *ran])
+    done = CliRunner().invoke(main, [*ENDS, *places, *more, "--", *ran])
     mend = {"report": "with -o", "store": "with --store", "home": "set PRECISION_BISECT_HOME"}[full]
     assert done.exit_code == 1
     assert done.stderr.startswith(
@@ -306,6 +395,32 @@ def test_the_culprit_is_printed_where_the_store_does_not_take_it(
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("instead", [None, "another store"])
+def test_the_culprit_is_printed_where_the_store_is_removed(
+    repository: TestRepository, home: Home, tmp_path: Path, instead: str | None
+) -> None:
+    """SQLite goes on with a file that has no name any more, and nobody would read it again."""
+    put = "" if instead is None else f"echo {instead} > {home.store};"
+    spoiled = ("sh", "-c", f"rm -f {home.store}; {put} grep -q fine state")
+    done = bisect("-q", home=home, command=spoiled)
+    assert done.returncode == 1
+    assert f"repository {repository.git('rev-parse', 'main')}" in done.stdout
+    (line,) = done.stderr.splitlines()
+    found = "none" if instead is None else "another one"
+    assert line.startswith(f"error: {home.store}: expected the store that was opened there, found {found}: ")
+
+
+def test_no_line_goes_on_with_a_bisection_whose_store_is_removed(
+    repository: TestRepository, home: Home
+) -> None:
+    spoiled = ("sh", "-c", f"rm -f {home.store}; grep -q fine state")
+    done = bisect("--budget-runs", "1", home=home, command=spoiled)
+    assert done.returncode == 1
+    assert "--resume" not in done.stderr
+    (line,) = (line for line in done.stderr.splitlines() if line.startswith("error: "))
+    assert line.startswith(f"error: {home.store}: expected the store that was opened there, found none: ")
+
+
 @pytest.mark.long
 def test_the_line_that_repeats_a_search_does_so_from_anywhere(
     repository: TestRepository, home: Home, tmp_path: Path
@@ -341,6 +456,10 @@ def test_the_line_that_repeats_a_search_does_so_from_anywhere(
         (["--resume", "gone"], "--resume gone: expected a bisection in the store, found none"),
         (["report", "gone", "--issue"], "expected a store at sqlite:///"),
         (["report", "--html", "/proc/pages"], "expected a "),
+        (["demo", "/proc/stack"], "error: /proc/stack: expected a place for the stack, found /proc, "),
+        ([*ENDS, "--store", "x.db", "--dry-run", "--", "true"], "found 'x.db'; a file is named so: sqlite:////"),
+        ([*ENDS, "--store", "mysql://host", "--dry-run", "--", "true"], "SQLite or PostgreSQL, "),
+        ([*ENDS, "--store", "postgresql://host:port", "--dry-run", "--", "true"], "'port'"),
         ([*ENDS, "--env", "A", "--", "true"], "--env A: expected NAME=VALUE"),
         ([*ENDS, "--notify", "", "--", "true"], "--notify: expected a command, found nothing"),
         (["--replay", "gone.log", "--", "true"], "--replay gone.log: expected a file of git bisect log"),

@@ -219,6 +219,30 @@ def test_arrow_keys_move_in_the_grid_and_enter_opens(browser: Browser, site: Pat
     assert browser.driver.current_url == wanted
 
 
+NEWEST = """
+const newest = document.querySelector("[data-newest]").getBoundingClientRect();
+const name = document.querySelector("table.grid tbody th").getBoundingClientRect();
+return [name.right, newest.left, newest.right, innerWidth, document.documentElement.scrollTop];
+"""
+
+
+@pytest.mark.parametrize("size", [PHONE, (390, 844), DESKTOP])
+def test_the_newest_night_of_a_calendar_is_in_sight(
+    browser: Browser, site: Path, size: tuple[int, int]
+) -> None:
+    """Whatever its day, and how narrow the window; the first night of that month is where the Home key leads."""
+    browser.size(size)
+    browser.open(next(site.glob(PAGES["case"])))
+    name, left, right, width, down = browser.ask(NEWEST)
+    assert name <= left < right <= width
+    assert down == 0
+    browser.ask("document.querySelector('table.grid [tabindex=\"0\"]').focus()")
+    assert browser.ask("return document.activeElement.matches('[data-newest]')")
+    browser.press(Keys.HOME)
+    assert browser.ask("return document.activeElement.getAttribute('href')") == "#night-31"
+    browser.size(DESKTOP)
+
+
 def test_text_of_others_runs_nothing(browser: Browser, culprit: StoredBisection, tmp_path: Path) -> None:  # noqa: F811
     fill_with_incident(culprit)
     report = culprit.request.output

@@ -5,8 +5,10 @@ from __future__ import annotations
 import io
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from click.testing import CliRunner
 
 from precision_bisect.runner.compare.cli import main
 from precision_bisect.runner.compare.command import DIFFERENT, EQUAL, UNREADABLE, compare
@@ -98,8 +100,63 @@ def test_golden_data_against_a_state_dict(tmp_path: Path, capsys: pytest.Capture
     assert "only in" not in out
     assert compare(options(state, golden, golden)) == DIFFERENT
     assert "only in" not in capsys.readouterr().out
-    assert compare(options(golden, other)) == DIFFERENT
+    assert compare(options(golden, other)) == UNREADABLE
     assert (
         "expected a name that both have, found 'out/w' and the like here, 'v' there"
         in capsys.readouterr().out
     )
+
+
+def test_what_has_no_name_in_common_is_not_compared(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It differs in nothing, for nothing was held against anything; a name that one lacks beside others differs."""
+    two, one, more = tmp_path / "two.npz", tmp_path / "one.npy", tmp_path / "more.npz"
+    np.savez(two, x=np.zeros(3), y=np.zeros(3))
+    np.save(one, np.zeros(3))
+    np.savez(more, x=np.zeros(3))
+    done = CliRunner().invoke(main, [str(two), str(one)])
+    assert done.exit_code == UNREADABLE
+    assert "found 'x' and the like here, 'one' there: nothing is compared\n" in done.output
+    assert done.output.splitlines()[1:] == [
+        f"only in {one}: 1",
+        "  one",
+        f"only in {two}: 2",
+        "  x",
+        "  y",
+        "0 equal, 0 different, 3 not compared",
+    ]
+    assert CliRunner().invoke(main, ["-q", str(two), str(one)]).output == "not compared: 3 of 3\n"
+    assert CliRunner().invoke(main, [str(two), str(more)]).exit_code == DIFFERENT
+
+
+def test_the_advice_makes_what_cannot_be_compared_comparable(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What stands behind the last ; is Python, for the tensor and the path that were saved."""
+    torches = {
+        "sparse": torch.eye(2).to_sparse(),
+        "nested": torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]),
+        "quantized": torch.quantize_per_tensor(torch.ones(4), 0.1, 0, torch.qint8),
+    }
+    arrays = {
+        "fields": np.zeros(2, [("a", "f4"), ("b", "f4")]),
+        "dates": np.zeros(2, "M8[s]"),
+        "wide": np.zeros(2, np.longdouble),
+        "wide_complex": np.zeros(2, np.clongdouble),
+        "other_order": np.zeros(2, ">f4"),
+    }
+    for name, saved in {**torches, **arrays}.items():
+        path = tmp_path / f"{name}{'.pt' if name in torches else '.npy'}"
+        torch.save(saved, path) if name in torches else np.save(path, saved)
+        assert compare(options(path, path)) == UNREADABLE, name
+        advice = capsys.readouterr().err.rpartition("; ")[2]
+        known = {"torch": torch, "numpy": np, "tensor": saved, "array": saved, "path": path}
+        exec(advice.partition(": ")[2] or advice, known)
+        assert compare(options(path, path)) == EQUAL, name
+
+
+def test_texts_are_not_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    np.save(tmp_path / "a.npy", np.array(["text"]))
+    assert compare(options(tmp_path / "a.npy", tmp_path / "a.npy")) == UNREADABLE
+    assert "of numbers, found a of type <U4; leave it out: texts are not compared" in capsys.readouterr().err

@@ -91,6 +91,20 @@ def test_five_nights_exit_by_what_is_new_what_is_known_and_what_could_not_be_run
         assert line.endswith("no tow.sh at this commit")
 
 
+def test_a_night_goes_to_a_folder_beside_its_file_where_none_is_named(job: Job) -> None:
+    """As the guide says."""
+    file = job.folder / "night.toml"
+    file.write_text(file.read_text().replace('output = "nights"\n', ""))
+    assert job.night("-q").returncode == 0
+    written = {path.name for path in (job.folder / "nightly" / "plain" / "night-0001").iterdir()}
+    assert written == {"night.json", "night.md", "junit.xml"}
+    guide = (Path(__file__).parents[3] / "docs" / "guide.md").read_text(encoding="utf-8")
+    assert (
+        "go to `JOB/night-0001` and so on, in the folder that the key `output` names, without it `nightly/`"
+        in guide
+    )
+
+
 def test_where_nights_cannot_be_written_is_said_before_the_first_run(job: Job) -> None:
     """/proc lets root write, and has no files."""
     file = job.folder / "night.toml"
@@ -111,6 +125,20 @@ def test_nights_do_not_change_the_checkout_that_they_are_written_to(job: Job) ->
     assert job.tool.git("status", "--porcelain") == ""
 
 
+@pytest.mark.parametrize("words", [[], ["--keep"]])
+def test_a_hook_that_is_not_there_is_said_before_the_first_run(job: Job, words: list[str]) -> None:
+    """It would be missed when an incident is to be told."""
+    file = job.folder / "night.toml"
+    file.write_text('on_incident = ["/nonexistent/tell", "them"]\n' + file.read_text())
+    done = job.night(*words)
+    assert (done.returncode, done.stdout) == (2, "")
+    (line,) = done.stderr.splitlines()
+    assert line == (
+        "error: night.toml: on_incident: expected a program that can be run, found no /nonexistent/tell"
+    )
+    assert not (job.folder / "nights").exists()
+
+
 @pytest.mark.parametrize("words", quick_first([["-q"], ["--json"]]))
 def test_a_night_is_told_whatever_happens_to_its_folder(job: Job, words: list[str]) -> None:
     """A case itself puts a file in its place."""
@@ -126,3 +154,13 @@ def test_a_night_is_told_whatever_happens_to_its_folder(job: Job, words: list[st
     else:
         assert "  2 passed\n" in done.stdout
         assert "written to" not in done.stdout
+
+
+def test_a_night_is_told_where_its_store_is_removed(job: Job) -> None:
+    store = job.folder / "home" / "state" / "store.sqlite"
+    job.tool.commit("spoil", {"one.sh": f"cat one; rm -f {store}\n"})
+    done = job.night("-q")
+    assert done.returncode == 1
+    assert "  2 passed\n" in done.stdout
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"error: {store}: expected the store that was opened there, found none: ")

@@ -1,6 +1,7 @@
 """Pages of nightly jobs: the grid, months, cases, incidents; hostile names inject nothing."""
 
 import re
+from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 
@@ -45,7 +46,22 @@ def test_nights_cases_and_incidents_have_pages(culprit: StoredBisection, tmp_pat
     case = next(site.glob("jobs/*/case-1.html")).read_text(encoding="utf-8")
     assert "&lt;script&gt;alert(1)" in case
     assert case.count('id="night-') == 40
-    assert case.count('href="#night-') == 40  # the calendar
+    calendar = case[case.index('<table class="grid"') : case.index("</table>")]
+    assert calendar.count('href="#night-') == 40
+    february, january = re.findall('<tr><th scope="row">.*</tr>', calendar)
+    assert (february.count("<td>"), january.count("<td>"), calendar.count('scope="col"')) == (28, 31, 32)
+    assert re.findall('data-newest href="#night-(\\d+)"', calendar) == ["40"]
+
+
+def test_a_calendar_has_the_days_of_its_months_alone(tmp_path: Path) -> None:
+    sessions = new_store(tmp_path / "store.sqlite")
+    fill_nights(sessions, nights=1, cases=1)
+    with sessions.begin() as session:
+        session.execute(update(NightRow).values(started=datetime(2026, 11, 25, tzinfo=UTC)))
+    write_site(sessions, tmp_path / "site")
+    case = next((tmp_path / "site").glob("jobs/*/case-1.html")).read_text(encoding="utf-8")
+    assert '<th scope="col">30</th>' in case
+    assert '<th scope="col">31</th>' not in case
 
 
 def test_a_night_that_has_begun_and_judged_nothing_has_pages(tmp_path: Path) -> None:
@@ -170,7 +186,8 @@ def test_a_case_counts_its_runs_and_takes_seconds_from_real_builds(
         assert view.flaky_nights == view.counts.get(CaseStatus.FLAKY, 0) == view.failures
         assert view.logs[40] == runs[-1].log
         assert view.runs == 40 + 3 * view.failures
-        assert [(month, len(days)) for month, days in view.calendar] == [("2025-02", 10), ("2025-01", 30)]
+        shown = [(month.name, month.length, len(month.days)) for month in view.calendar]
+        assert shown == [("2025-02", 28, 10), ("2025-01", 31, 30)]
 
 
 def test_the_chart_of_a_case_tells_runs_without_a_result_from_those_that_failed(
