@@ -74,8 +74,9 @@ class RangeEvidence:
 
     def of_probe(self, probe: FinishedProbe) -> Iterable[Observation]:
         """What a probe tells of this range: of each candidate that has its content."""
-        for node in self.nodes_of(probe.content):
-            yield Observation(node, outcome_of(probe.judgement, self.seeks), probe.place)
+        nodes = self.nodes_of(probe.content)
+        for node in nodes:
+            yield Observation(node, outcome_of(probe.judgement, self.seeks), probe.place, alike=len(nodes))
 
     def inherit(
         self,

@@ -9,8 +9,9 @@ import numpy as np
 
 from benchmarks.search.natural.real_range import RealRange
 from precision_bisect.bisect.engine.history import AskBlamedFile
+from precision_bisect.bisect.engine.probes import ProbeTimes
 from precision_bisect.bisect.run.loop import Loop
-from precision_bisect.store.vocabulary import Judgement
+from precision_bisect.store.vocabulary import BuildSource, Judgement
 from tests.bisect.engine.simulated import Machine, SimulatedBisection, SimulatedTask
 from tests.bisect.search.git_bisect import GitBisect
 
@@ -53,6 +54,11 @@ class _Truth:
         return Judgement.BAD if self.real.loaded.graph.ancestors(node)[self.culprit] else Judgement.GOOD
 
 
+def _untimed(content: str) -> ProbeTimes:
+    """No times: runs are what is counted, so that all cost the same."""
+    return ProbeTimes(build_source=BuildSource.NONE, build_seconds=0.0, run_seconds=0.0)
+
+
 def ours(real: RealRange, culprit: int) -> Taken:
     """The tool's loop and bisection, on a simulated worker; runs of the ends and all that confirms are counted."""
     truth = _Truth(real, culprit)
@@ -63,7 +69,9 @@ def ours(real: RealRange, culprit: int) -> Taken:
             machine=Machine(),
             errors=real.errors,
             answers={AskBlamedFile: real.blamed_file},
-        )
+            times=_untimed,
+        ),
+        timings=None,
     )
     Loop(task.simulated.machine).run([task])
     return Taken(truth.runs, truth.untestable, task.culprit == real.loaded.candidates[culprit])

@@ -35,8 +35,8 @@ def most_runs(posterior: Posterior, *, confidence: float = 0.99) -> int:
 def runs_left(posterior: Posterior, *, confidence: float = 0.99) -> int:
     """How many more runs the search may take. A commit that cannot be tested takes none; a rerun that could not be
     judged, of one that can, does."""
-    judged = sum(seen.outcome is not Outcome.SKIP for seen in posterior.observations)
-    return most_runs(posterior, confidence=confidence) - judged - posterior.lost_reruns.total()
+    judged = sum(1 / seen.alike for seen in posterior.observations if seen.outcome is not Outcome.SKIP)
+    return most_runs(posterior, confidence=confidence) - round(judged) - posterior.lost_reruns.total()
 
 
 def worth_waiting(posterior: Posterior, *, bad: bool, for_failure: bool) -> bool:

@@ -50,6 +50,7 @@ _LEAST_INFORMATION = 1e-9
 _LEAST_SHARE = 0.2
 """A run that tells a smaller part of what the best one does is not taken, however cheap: reruns of a commit whose
 outcome may be its own are cheap and tell less and less."""
+_EACH_SIDE = 3
 _BESIDE = 0.1
 _NEARLY_ALL = 0.999
 _MOST_TOGETHER = 200
@@ -104,9 +105,14 @@ def best_by_cost(information: Floats, costs: Floats | None) -> int:
 
 def not_shown(posterior: Posterior, culprit: int) -> tuple[int, ...]:
     """What must run before a culprit is named with its parents: itself where it never failed, the parents that can be
-    tested and never passed."""
-    missing = tuple(parent for parent in posterior.compared_with(culprit) if not posterior.tally(parent)[1])
-    return missing if posterior.tally(culprit)[0] else (*missing, culprit)
+    tested and never passed. Where no two runs failed, or passed, of any commit, more of these must: of a failure that
+    comes and goes one run of each end tells nothing, however far a range of one commit narrows it down."""
+    compared = posterior.compared_with(culprit)
+    missing = tuple(parent for parent in compared if not posterior.tally(parent)[1])
+    failed, passed = posterior.seen
+    if passed < _EACH_SIDE and not missing:
+        missing = compared[:1]
+    return missing if posterior.tally(culprit)[0] and failed >= _EACH_SIDE else (*missing, culprit)
 
 
 def worth(posterior: Posterior) -> Floats:

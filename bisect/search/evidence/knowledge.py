@@ -23,13 +23,15 @@ class Observation:
     """The outcome of one test of one commit of a graph.
 
     place: what a rerun may share with others of its commit, such as board and slot; None if nothing. blamed: the files
-    that the errors of a skip name.
+    that the errors of a skip name. alike: for how many commits, all of one content, the one run speaks; each has its
+    part of it.
     """
 
     commit: int
     outcome: Outcome
     place: str | None = None
     blamed: tuple[BlamedFile, ...] = ()
+    alike: int = 1
 
 
 @dataclass(frozen=True, eq=False)

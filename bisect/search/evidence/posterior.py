@@ -27,8 +27,8 @@ _ALL_PASS, _ALL_FAIL = 0.03, 0.1
 """That no run fails, though someone saw the bad end do so; or that each does, for a case or a machine is broken. By the
 first a bad end that passes is waited for 24 runs; it would be 66 with 0.01."""
 _ENVIRONMENT = 0.002
-_IN_PLAY = 0.01
-"""Of the likeliest commit's probability: a commit with less is not searched."""
+_IN_PLAY = 0.999
+"""Of the belief in commits: the fewest that hold so much of it are left to be searched."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,7 +120,7 @@ class Posterior:
         if observation.outcome is Outcome.SKIP or observation.place in self.broken:
             return replace(self, observations=observations)
         failed = observation.outcome is Outcome.BAD
-        weight = self.weight_of_rerun(observation.commit, observation.place)
+        weight = self.weight_of_rerun(observation.commit, observation.place) / observation.alike
         fails, passes = (weight, 0.0) if failed else (0.0, weight)
         before = self._tallies.get(observation.commit, (0.0, 0.0))
         return replace(
@@ -211,7 +211,11 @@ class Posterior:
         if not self.skipped:
             return self.skipped
         commits = self.belief.commits
-        among = commits >= _IN_PLAY * commits.max()
+        likeliest = np.argsort(-commits, kind="stable")
+        among = np.zeros(len(commits), dtype=np.bool_)
+        among[likeliest[: 1 + np.searchsorted(np.cumsum(commits[likeliest]), _IN_PLAY * commits.sum())]] = (
+            True
+        )
         beyond = out_of_reach(self.graph, self._tried, self.blamed, among=among)
         return self.skipped | frozenset(np.flatnonzero(beyond).tolist())
 
@@ -237,7 +241,7 @@ class Posterior:
         logs = np.concatenate(
             [
                 log(some) + np.log(groups.share) + explanation.log_evidence,
-                [np.logaddexp(log(_NO_CULPRIT) + log_one_rate(*self._total), alike.log_evidence)],
+                [np.logaddexp(log(_NO_CULPRIT) + log_one_rate(*self.seen), alike.log_evidence)],
                 # Before the first run the environment can move unseen: this is the prior then.
                 log(_ENVIRONMENT) + (moments - log(len(moments)) if len(moments) else np.zeros(1)),
             ]
@@ -251,9 +255,7 @@ class Posterior:
             fail_if_bad=explanation.fail_if_bad[groups.of_commit],
             fail_if_good=explanation.fail_if_good[groups.of_commit],
             no_culprit=float(no_culprit[0]),
-            fail_if_no_culprit=alike.mean_with(
-                log(_NO_CULPRIT) + log_one_rate(*self._total), float(since[0])
-            ),
+            fail_if_no_culprit=alike.mean_with(log(_NO_CULPRIT) + log_one_rate(*self.seen), float(since[0])),
             environment=float(moved.sum()),
             fail_if_environment=float(moved @ since / moved.sum()) if moved.any() else 0.5,
             reruns=Reruns(groups.of_commit, explanation.reruns),
@@ -270,13 +272,13 @@ class Posterior:
         return replace(belief, commits=commits * (belief.commits.sum() / commits.sum()))
 
     @property
-    def _total(self) -> tuple[float, float]:
-        """All fails and passes."""
+    def seen(self) -> tuple[float, float]:
+        """How many fails and passes count, of all commits and `GOOD_END`."""
         return sum(self._fails), sum(self._passes)
 
     @property
     def _alike(self) -> "_Alike":
-        fails, passes = self._total
+        fails, passes = self.seen
         return _Alike(0.0 if fails else _ALL_PASS, 0.0 if passes else _ALL_FAIL)
 
     @cached_property

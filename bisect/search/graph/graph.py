@@ -107,6 +107,16 @@ class CommitGraph:
         return AncestorSums.of_parents(self.parents, self.children)
 
     @cached_property
+    def generations_left(self) -> Integers:
+        """How many commits follow each on the longest line to the bad end, each building on the one before it. Shape
+        [n]."""
+        left = np.zeros(len(self), dtype=np.int64)
+        for commit in range(self.bad, -1, -1):
+            for parent in self.parents[commit]:
+                left[parent] = max(left[parent], left[commit] + 1)
+        return left
+
+    @cached_property
     def edges(self) -> tuple[Integers, Integers]:
         """Each commit that has a parent, as often as it has, and that parent; both of one length."""
         counts = [len(parents) for parents in self.parents]

@@ -14,8 +14,10 @@ from precision_bisect.bisect.engine.evidence import (
     target_at,
 )
 from precision_bisect.bisect.search.evidence.knowledge import Observation, Outcome
+from precision_bisect.bisect.search.evidence.posterior import Posterior
 from precision_bisect.bisect.search.graph.graph import CommitGraph
 from precision_bisect.bisect.search.model.groups import GOOD_END
+from precision_bisect.bisect.search.model.rates import Rates
 from precision_bisect.store.vocabulary import Phase, Seeks
 from tests.bisect.engine.planted import PlantedStack, broken_line
 from tests.bisect.engine.simulated import loaded_range
@@ -92,9 +94,12 @@ def test_one_probe_speaks_for_all_candidates_of_its_content_and_what_pins_nothin
     )
     known = shown(about(loaded_range(list("abcd"), graph, "good")), "same", G)
     known = shown(shown(known, "elsewhere", B), "new", B, phase=Phase.CONFIRM)
-    good = [Observation(node, Outcome.GOOD) for node in (GOOD_END, 0, 2)]
+    good = [Observation(node, Outcome.GOOD, alike=3) for node in (GOOD_END, 0, 2)]
     bad = Observation(3, Outcome.BAD)
-    assert evidence.observations(known.log) == [Observation(1, Outcome.SKIP), *good, bad]
+    observations = evidence.observations(known.log)
+    assert observations == [Observation(1, Outcome.SKIP), *good, bad]
+    # It is one run all the same.
+    assert Posterior.start(graph, Rates.unknown(), observations=observations).seen == pytest.approx((1, 1))
 
 
 @pytest.mark.parametrize(("seeks", "passes", "fails"), [(Seeks.REGRESSION, "0", "8"), (Seeks.FIX, "8", "0")])

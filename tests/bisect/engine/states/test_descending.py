@@ -223,7 +223,7 @@ def test_a_fault_behind_a_moved_pin_takes_few_runs_in_both_ranges_together(moves
     )
     task = bisect(planted)
     assert task.culprit == f"lib-{culprit}"
-    assert len(task.simulated.started) <= 23
+    assert len(task.simulated.started) <= 24
     seen = EarlierRuns(good=(RunTally(failures=0, passes=1, commits=400),), faults=FlakyShare(all=20))
     again = bisect(planted, question(planted, rates=learned_rates(Rates.unknown(), seen)))
     assert again.culprit == f"lib-{culprit}"

@@ -31,6 +31,14 @@ def test_children_mirror_parents(graph: CommitGraph):
     }
 
 
+@given(graphs())
+def test_generations_left_are_the_commits_of_the_longest_line_to_the_bad_end(graph: CommitGraph):
+    def left(commit: int) -> int:
+        return max((1 + left(child) for child in graph.children[commit]), default=0)
+
+    assert graph.generations_left.tolist() == [left(commit) for commit in range(len(graph))]
+
+
 @pytest.mark.long
 def test_a_range_of_100_000_commits_needs_no_square_of_memory():
     graph = CommitGraph(branching(100_000, 0.1, random.Random(7)))

@@ -42,7 +42,9 @@ def by_hand(graph: CommitGraph, tallies: Tallies, rates: Rates, culprit: int) ->
     return log(total)
 
 
-def growing_by_hand(graph: CommitGraph, tallies: Tallies, rates: Rates, culprit: int, begun: float) -> float:
+def growing_by_hand(
+    graph: CommitGraph, tallies: Tallies, rates: Rates, culprit: int, begun: float, room: float
+) -> float:
     """Log evidence of a fault that began at a commit, or so far into the range, and grows; by rates and shapes."""
     total = 0.0
     for (i, good), (j, last), (begins, power) in product(
@@ -55,8 +57,18 @@ def growing_by_hand(graph: CommitGraph, tallies: Tallies, rates: Rates, culprit:
             way = begins + (1 - begins) * min(1.0, max(0.0, passed)) ** power if is_bad else 0.0
             rate = good + (last - good) * way
             logs += fails * log(rate) + passes * log(1 - rate)
-        total += 0.05 / 3 * float(rates.weight[i, j]) * exp(logs)
+        total += room * 0.05 / 3 * float(rates.weight[i, j]) * exp(logs)
     return log(total)
+
+
+def room_to_grow(graph: CommitGraph, commit: int) -> float:
+    """How likely a fault of a commit grows, next to one that has a long way to go."""
+
+    def left(commit: int) -> int:
+        return max((1 + left(child) for child in graph.children[commit]), default=0)
+
+    beside = sum(left(other) == 1 for other in range(len(graph))) if left(commit) == 1 else 1
+    return left(commit) / (left(commit) + 2) / beside
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -71,7 +83,8 @@ def test_the_evidence_of_each_culprit_is_that_of_all_rates_and_models(seed: int)
     found, groups = explained(graph, tallies, rates)
     for culprit in range(len(graph)):
         group = np.flatnonzero(groups.of_commit == groups.of_commit[culprit])
-        grown = growing_by_hand(graph, tallies, rates, culprit, float(group.mean()))
+        room = float(np.mean([room_to_grow(graph, commit) for commit in group.tolist()])) or 1e-15
+        grown = growing_by_hand(graph, tallies, rates, culprit, float(group.mean()), room)
         expected = np.logaddexp(by_hand(graph, tallies, rates, culprit), grown)
         assert found.log_evidence[groups.of_commit[culprit]] == pytest.approx(expected, abs=1e-6)
 

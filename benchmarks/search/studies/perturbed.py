@@ -1,4 +1,5 @@
-"""What perturbations save, and whether one that shows another fault misleads: python -m benchmarks.search.perturbed.
+"""What perturbations save, and whether one that shows another fault misleads:
+python -m benchmarks.search.studies.perturbed.
 
 Lines whose failure comes and goes, each searched without perturbations and with two: one without effect, and one that
 makes the failure certain, or has no effect either, or shows another fault of another commit in its place.
@@ -95,7 +96,9 @@ def _question(size: int) -> BisectionQuestion:
 
 def main() -> None:
     """Print a table: for each size and rate, and each effect, the runs and how the searches ended."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.search.perturbed", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.search.studies.perturbed", description=__doc__
+    )
     parser.add_argument("--sizes", type=int, nargs="*", default=SIZES, help="commits of the lines")
     parser.add_argument("--seeds", type=int, default=20, help="lines of each kind (default 20)")
     given = parser.parse_args()

@@ -1,5 +1,5 @@
-"""python -m benchmarks.search.large_range, from the repository's root: how long it takes to choose the next probes in a
-range of 100,000 commits with 10 % merges, and how much memory."""
+"""python -m benchmarks.search.studies.large_range, from the repository's root: how long it takes to choose the next
+probes in a range of 100,000 commits with 10 % merges, and how much memory."""
 
 import random
 import resource
