@@ -139,6 +139,9 @@ def _answer(report: Report) -> Iterable[Entry]:
         sure = f" {percent(suspect.confidence)}" if suspect.confidence is not None else ""
         yield "suspect", _reference(suspect).append(sure)
     yield from _more(report.suspects)
+    if report.no_commit is not None:
+        yield "no commit", Text(percent(report.no_commit.chance))
+        yield "moved", Text(f"the environment: {percent(report.no_commit.environment)}")
     for commit in _few(report.earlier_failures):
         yield "earlier", _reference(commit).append(f" ({earlier(report)})")
     yield from (

@@ -59,6 +59,7 @@ def report_of_rows(rows: Rows) -> Report:
         through=_answer(rows, conclusion.through) if conclusion and conclusion.through else None,
         lost=_answer(rows, conclusion.lost) if conclusion and conclusion.lost else None,
         suspects=tuple(_answer(rows, named) for named in conclusion.suspects) if conclusion else (),
+        no_commit=conclusion.no_commit if conclusion else None,
         other_failures=met_failures(rows),
         earlier_failures=tuple(
             _reference(rows, bisection.repository, sha) for sha in conclusion.earlier_failures

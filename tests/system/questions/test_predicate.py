@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from precision_bisect.store.words import percent
 from tests.conftest import TestRepository
 from tests.support.program import PROGRAM, run_program
 from tests.support.quick import quick_first
@@ -366,3 +367,49 @@ def test_the_demo_command_does_not_write_into_a_used_folder(tmp_path: Path) -> N
     done = run(tmp_path, tmp_path / "home", "demo", str(tmp_path))
     assert done.returncode == 2
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+
+
+BY_TURNS = 'n=$(cat "{count}"); echo $((n + 1)) >"{count}"; [ "$(printf %s {turns} | cut -c$((n % {length}+1)))" = o ]'
+"""A command that passes (o) and fails (x) by turns, whatever commit it is run at."""
+
+
+def by_turns(folder: Path, turns: str) -> str:
+    """The command, from its first turn on."""
+    (folder / "count").write_text("0")
+    return BY_TURNS.format(count=folder / "count", turns=turns, length=len(turns))
+
+
+def test_where_probably_no_commit_is_to_blame_that_is_the_headline(
+    repository: TestRepository, tmp_path: Path
+) -> None:
+    commits = [repository.commit(f"commit {number}", {"number": str(number)}) for number in range(41)]
+    done = run(
+        repository.path, tmp_path / "home", "--good", commits[0], "--bad", "main", "-o", str(tmp_path / "out"),
+        "--", "sh", "-c", by_turns(tmp_path, "xoooxooooxoooooxoooxxooooooxxoooxo"),
+    )  # fmt: skip
+    assert done.returncode == 6, done.stderr
+    report = json.loads((tmp_path / "out" / "report.json").read_text())
+    suspected = sum(each["confidence"] for each in report["suspects"])
+    shares = report["no_commit"]
+    assert suspected < 0.5
+    assert suspected + shares["chance"] + shares["environment"] == pytest.approx(1, abs=0.02)
+    headline, told = (
+        "not known whether a commit is to blame",
+        f"it is not known whether a commit is to blame at all: with {percent(shares['chance'])} none of repository is, "
+        f"with {percent(shares['environment'])} the environment moved, with {percent(suspected)} it is one of",
+    )
+    assert report["message"].startswith(told)
+    markdown = (tmp_path / "out" / "report.md").read_text().replace("\\", "")
+    for text in (done.stdout, markdown, shown_page(repository, tmp_path)):
+        assert "the culprit is probably" not in text
+        assert headline in text
+        assert told in text
+    assert "If a commit made the change, it is probably one of these:" in markdown
+
+
+def shown_page(repository: TestRepository, folder: Path) -> str:
+    """The page of the one bisection of a home."""
+    pages = folder / "pages"
+    assert run(repository.path, folder / "home", "report", "--html", str(pages)).returncode == 0
+    (page,) = (pages / "bisections").rglob("*.html")
+    return html.unescape(page.read_text())
