@@ -53,6 +53,10 @@ def test_it_finds_what_git_bisect_run_finds(
     assert "bad: exit code 1, run " in done.stderr
     for text in (done.stderr, done.stdout, (tmp_path / "out" / "report.md").read_text()):
         assert "mismatch" not in text
+    report = json.loads((tmp_path / "out" / "report.json").read_text())
+    # What is taken for granted stands last, and is not cut.
+    written = (tmp_path / "out" / "report.md").read_text().replace("\\", "")
+    assert f"| it rests on | {report['confidence_basis']['text']} |" in written
     assert repository.git("status", "--porcelain") == ""
     repository.git("bisect", "start", "main", history[0])
     output = repository.git("bisect", "run", "sh", "-c", CHECK)
