@@ -63,6 +63,7 @@ def confidence_basis(rows: Rows) -> ConfidenceBasis | None:
         text=_text(
             counts, own_parents=len(parents), other_commits=other_commits, learned=learned, seeks=stage.seeks
         )
+        + _replayed(rows.request.replayed)
         + _not_counted(left_out, broken)
         + _under(named.under)
         + _worse(counts[1].count, stage.seeks)
@@ -157,15 +158,17 @@ def _text(
 ) -> str:
     culprit, parents, ends, others = shares
     named = "culprit" if seeks is Seeks.REGRESSION else "first fixed commit"
+    beside = f" ({ends.told})" if ends.told else ""
     whose = "parent" if own_parents == 1 else f"{own_parents} parents"
-    runs = ", ".join(
-        (
-            f"{plural(culprit.count.runs, 'run')} of the {named} ({_failed(culprit)})",
-            f"{plural(parents.count.runs, 'run')} of its {whose} ({_failed(parents)})",
-            f"{plural(others.count.runs, 'run')} of {plural(other_commits, 'other commit')}",
-            f"{ends.count.runs} of the ends beside them" + (f" ({ends.told})" if ends.told else ""),
-        )
-    )
+    told = [
+        f"{plural(culprit.count.runs, 'run')} of the {named} ({_failed(culprit)})",
+        f"{plural(parents.count.runs, 'run')} of its {whose} ({_failed(parents)})",
+    ]
+    if other_commits:
+        told.append(f"{plural(others.count.runs, 'run')} of {plural(other_commits, 'other commit')}")
+    if ends.count.runs:
+        told.append(f"{ends.count.runs} of the ends beside them{beside}")
+    runs = ", ".join(told)
     prior = "earlier runs of the case and its stack" if learned else "the tool's own prior"
     return f"{runs}. Fail rates were inferred from {prior} and these runs. Taken for granted: {_GRANTED}."
 
@@ -173,6 +176,13 @@ def _text(
 def _failed(share: _Share) -> str:
     """How many runs did, and where those were made that are not of the commit itself."""
     return f"{share.count.failures} failed" + (f"; {share.told}" if share.told else "")
+
+
+def _replayed(judgements: int) -> str:
+    """What is said of judgements of a log, which left this range."""
+    if not judgements:
+        return ""
+    return f" {plural(judgements, 'judgement')} of --replay, which left this range, count as they stand."
 
 
 def _not_counted(runs: int, broken: Sequence[str]) -> str:
