@@ -280,6 +280,8 @@ def test_only_skipped_commits_left(repository: TestRepository, history: list[str
     assert done.returncode == 3, done.stderr
     report = json.loads((tmp_path / "out" / "report.json").read_text())
     assert report["outcome"] == "only_skipped"
+    listed = run(repository.path, tmp_path / "home", "history").stdout
+    assert f"{report['name']}  only skipped commits are left" in listed
     assert {suspect["commit"] for suspect in report["suspects"]} == set(history[6:16])
 
 
@@ -409,6 +411,41 @@ def test_where_probably_no_commit_is_to_blame_that_is_the_headline(
         assert headline in text
         assert told in text
     assert "If a commit made the change, it is probably one of these:" in markdown
+    assert headline in run(repository.path, tmp_path / "home", "history").stdout
+
+
+def test_one_suspect_is_named_as_one(repository: TestRepository, tmp_path: Path) -> None:
+    commits = [repository.commit(f"commit {number}", {"number": str(number)}) for number in range(2)]
+    done = run(
+        repository.path, tmp_path / "home", "--good", commits[0], "--bad", "main", "-o", str(tmp_path / "out"),
+        "--", "sh", "-c", by_turns(tmp_path, "ooxoxxoo"),
+    )  # fmt: skip
+    assert done.returncode == 6, done.stderr
+    written = (tmp_path / "out" / "report.md").read_text()
+    for text in (done.stdout, written):
+        assert "one of 1" not in text
+        assert f"it is repository {commits[1][:12]}: " in text
+    assert "If a commit made the change, it is probably this one:" in written
+
+
+def test_a_program_that_is_nowhere_is_refused_before_the_first_run(
+    repository: TestRepository, tmp_path: Path
+) -> None:
+    commits = [repository.commit(f"commit {number}", {"number": str(number)}) for number in range(2)]
+    ends = ("--good", commits[0], "--bad", "main")
+    done = run(repository.path, tmp_path / "home", *ends, "--", "nosuchprogram", "x")
+    assert (done.returncode, done.stdout) == (2, "")
+    says = "expected a program in one of the folders of PATH, found none"
+    assert (
+        done.stderr == f"error: -- nosuchprogram: {says}; name one that is there, or a file with its folder\n"
+    )
+    (repository.path / "check.sh").write_text("#!/bin/sh\n")
+    done = run(repository.path, tmp_path / "home", *ends, "--", "check.sh")
+    assert done.stderr == f"error: -- check.sh: {says}; did you mean -- ./check.sh\n"
+    # Of a PATH of its own it is not said.
+    path = f"PATH={tmp_path}"
+    done = run(repository.path, tmp_path / "home", *ends, "--env", path, "--dry-run", "--", "nosuchprogram")
+    assert done.returncode == 0, done.stderr
 
 
 def shown_page(repository: TestRepository, folder: Path) -> str:
