@@ -30,12 +30,16 @@ OUTCOMES = {
 }
 
 
+UNKNOWN_COMMIT = "not known whether a commit is to blame"
+"""How it ended where suspects have together less than half."""
+
+
 def outcome(report: Report) -> str:
     """How it ended."""
     if report.outcome == BisectionOutcome.CULPRIT:
         return f"{named(report)} found"
     if report.outcome == BisectionOutcome.SUSPECT and report.no_commit is not None:
-        return "not known whether a commit is to blame"
+        return UNKNOWN_COMMIT
     return OUTCOMES[report.outcome]
 
 
