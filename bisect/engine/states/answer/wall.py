@@ -6,13 +6,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from .....runner.verdict.compiler_errors import CompilerError
-from .....store.vocabulary import Judgement
 from ....search.evidence.blamed_file import BlamedFile
 from ....search.graph.graph import Mask
 from ...history import AskApplies
 from ...known import Known
 from ...range_search import Blame, RangeSearch
-from .mending import Mending, advice_of, commit_behind, mending_of, node_behind
+from .mending import advice_of, commit_behind, mending_of
+from .testable_behind import mending_by_runs, told_by_runs
 
 _SHORT = 12
 
@@ -21,7 +21,7 @@ def trial_of_mending(search: RangeSearch, known: Known, suspects: Sequence[int])
     """What has to be asked before `wall_between` can say how the suspects are made testable."""
     wall = _wall(search, known, suspects)
     if wall is None:
-        mending = _mending_by_runs(search, known, suspects)
+        mending = mending_by_runs(search, known, suspects)
     else:
         mending = mending_of(search.loaded, wall.fails, wall.inside)
     return () if mending is None else (mending.trial,)
@@ -32,7 +32,7 @@ def wall_between(search: RangeSearch, known: Known, suspects: Sequence[int]) -> 
     tells, the first commit behind them that can be tested, if runs show which that is. Empty where nothing is known."""
     wall = _wall(search, known, suspects)
     if wall is None:
-        return _told_by_runs(search, known, suspects)
+        return told_by_runs(search, known, suspects)
     said = (
         f": {len(wall.inside)} of them hold what the {wall.tried} that were tried do not compile for "
         f"({_told(wall.blame.error)})"
@@ -43,42 +43,6 @@ def wall_between(search: RangeSearch, known: Known, suspects: Sequence[int]) -> 
         return f"{said}, which {mending.commit.sha[:_SHORT]} mends{advice}"
     behind = commit_behind(search.loaded, wall.fails, wall.inside)
     return said if behind is None else f"{said}, which {behind.sha[:_SHORT]} mends"
-
-
-def _told_by_runs(search: RangeSearch, known: Known, suspects: Sequence[int]) -> str:
-    mending = _mending_by_runs(search, known, suspects)
-    if mending is None or (applies := known.answer(mending.trial)) == ():
-        return ""
-    return (
-        f"; the first that can be tested behind them is {mending.commit.sha[:_SHORT]}"
-        f"{advice_of(mending, '', applies)}; --overlay and --adapt make commits testable too"
-    )
-
-
-def _mending_by_runs(search: RangeSearch, known: Known, suspects: Sequence[int]) -> Mending | None:
-    """The commit that mends the suspects as far as runs tell: it could be tested, and what it builds on could not, for
-    what none of the others could be. None where they do not tell, or the asker skips some of them."""
-    loaded, log = search.loaded, search.log(known)
-    judgements = {
-        node: [] if content is None else [probe.judgement for probe in log.of(content)]
-        for node, content in enumerate(loaded.candidate_contents)
-    }
-    judged = {node for node, found in judgements.items() if {*found} - {Judgement.SKIP}}
-    skipped = {node for node, found in judgements.items() if found} - judged
-    inside = [node for node in suspects if node not in judged]
-    reasons = {
-        probe.signature
-        for node in skipped & {*inside}
-        for probe in log.of(loaded.candidate_contents[node] or "")
-    }
-    if len(reasons) != 1 or any(loaded.candidates[node] in loaded.range.skip for node in inside):
-        return None
-    fails = np.zeros(len(loaded.graph), dtype=np.bool_)
-    fails[inside] = True
-    behind = node_behind(loaded, fails, inside)
-    if behind not in judged or not {*loaded.graph.parents[behind]} <= skipped:
-        return None
-    return mending_of(loaded, fails, inside)
 
 
 @dataclass(frozen=True)
