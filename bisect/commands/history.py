@@ -133,7 +133,7 @@ def _outcome(bisection: BisectionRow) -> str:
         return bisection.outcome.value
     if bisection.outcome is BisectionOutcome.SUSPECT and (bisection.conclusion or {}).get("no_commit"):
         return UNKNOWN_COMMIT
-    return OUTCOMES[bisection.outcome or UNFINISHED]
+    return OUTCOMES[bisection.outcome] if bisection.outcome else UNFINISHED
 
 
 def _seeks_regression(bisection: BisectionRow) -> bool:
