@@ -87,6 +87,14 @@ class MovedLayers(Model):
     proven: bool
 
 
+class NoCommit(Model):
+    """How probable it is that no commit of the range is to blame: by chance, as all fail at one rate, or because the
+    environment moved."""
+
+    chance: float
+    environment: float
+
+
 class EndRate(Model):
     """How often an end failed: of `runs` that could be judged."""
 
@@ -123,6 +131,8 @@ class Conclusion(Document):
     """What the culprit took away by moving a pin back, or to another line: the fix of what fails now; where a fix was
     sought, the fault. The commit that moves the pin is the culprit."""
     suspects: tuple[NamedCommit, ...] = ()
+    no_commit: NoCommit | None = None
+    """Of suspects that have together less than half: it is not known whether a commit is to blame."""
     earlier_failures: tuple[str, ...] = ()
     """Commits that failed before a later one passed: the range broke, was mended, and broke again. Where a
     fix is sought, those that passed before a later one failed."""

@@ -1,5 +1,6 @@
 """`bisect-precision` itself: from its options to a bisection that is driven, or to a plan that is printed."""
 
+import os
 import re
 import shlex
 import sys
@@ -18,6 +19,7 @@ from ...runner.probe.builds.build_store import check_build_store
 from ...runner.probe.workers.backends import check_backend
 from ...runner.process.alarm import OutOfTimeInterrupt, interrupted_after
 from ...runner.stack.overrides import read_overrides, read_variables
+from ...runner.stack.parts import Environment
 from ...runner.stack.stack import Stack
 from ...runner.workspace.home import Home, user_home
 from ...runner.workspace.inherited import changed_since, reaching_cases
@@ -328,5 +330,8 @@ def _predicate(options: BisectOptions, stack: Stack, repository: str) -> Predica
             raise UsageError(f"expected either {option} or a command behind --, found both")
     checkout = GitRepository.open(stack.repositories[repository].path, name=repository)
     predicate = Predicate.typed(options.predicate, here=Path.cwd(), checkout=checkout.path)
-    predicate.check_runnable()
+    # Beside the asker's own program there are those of another PATH, of a stack's environment, and of other machines.
+    is_here = options.backend == "loky" and not stack.steps and stack.environment == Environment()
+    of_shell = is_here and not any(text.startswith("PATH=") for text in options.env)
+    predicate.check_runnable(search_path=os.environ.get("PATH") if of_shell else None)
     return predicate

@@ -19,7 +19,9 @@ from ..plan.request import case_text
 from ..report import write
 from ..report.issue import issue_text
 from ..report.model.build import report_of_rows
+from ..report.model.model import UNFINISHED
 from ..report.model.rows import load_rows
+from ..report.phrases import OUTCOMES, UNKNOWN_COMMIT
 from ..report.plain_text import shortened
 from ..report.terminal import print_probes, print_report
 from ..site.views.listing import Listed, list_bisections
@@ -117,7 +119,11 @@ def _print_list(session: Session, console: Console) -> None:
 def _outcome(bisection: BisectionRow) -> str:
     if bisection.outcome is BisectionOutcome.CULPRIT and not _seeks_regression(bisection):
         return "fixed by"
-    return bisection.outcome.value if bisection.outcome else "unfinished"
+    if bisection.outcome is BisectionOutcome.CULPRIT:
+        return bisection.outcome.value
+    if bisection.outcome is BisectionOutcome.SUSPECT and (bisection.conclusion or {}).get("no_commit"):
+        return UNKNOWN_COMMIT
+    return OUTCOMES[bisection.outcome] if bisection.outcome else UNFINISHED
 
 
 def _seeks_regression(bisection: BisectionRow) -> bool:

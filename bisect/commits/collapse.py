@@ -65,9 +65,11 @@ def collapse(
     `commits` are those of `good..bad`, parents first, the bad end last; `content` gives the key of any commit, parents
     outside of the range included. None where nothing is left: the bad end equals the good side.
 
-    A merge is folded too when all its parents lie in one node, and equal it. Any other merge stays: folding it could
-    hide that one side undid the other. What is in `skip` is never run, and so stands for no commit that can be. What is
-    in `elsewhere` is folded into its first parent, but for the bad end, and for merges of another line of candidates.
+    A merge is folded too when all its parents lie in one node, and equal it, or when it equals a parent that builds on
+    all nodes of the others, and on the same commits before the range: it joins nothing to it, and a run of either would
+    count for both. Any other merge stays: folding it could hide that one side undid the other. What is in `skip` is
+    never run, and so stands for no commit that can be. What is in `elsewhere` is folded into its first parent, but for
+    the bad end, and for merges of another line of candidates.
     """
     folding = _Folding(content, skip=skip, elsewhere=frozenset(elsewhere) - {commits[-1].sha})
     for commit in commits:
@@ -98,10 +100,13 @@ class _Folding:
         self.good_side: list[Commit] = []
         self._lines: list[int] = []
         """What each node builds on, itself included, as bits."""
+        self._before: dict[str, frozenset[str]] = {}
+        """On which commits from before the range each one builds first."""
 
     def take(self, commit: Commit) -> None:
         """Fold a commit, or begin a node with it."""
         below = sorted({self.place.get(parent, _GOOD_SIDE) for parent in commit.parents})
+        self._before[commit.sha] = self._before_all(commit.parents)
         node = self._stands_for(commit, below)
         if node is not None:
             self.place[commit.sha] = node
@@ -121,8 +126,31 @@ class _Folding:
             return None
         if len(below) == 1 and self._content(commit.sha) == self._content(commit.parents[0]):
             return first
+        if (joined := self._joins_nothing(commit, below)) is not None:
+            return joined
         covered = self._bits(below) & ~self._bits((first,)) == 0
         return first if covered and commit.sha in self._elsewhere else None
+
+    def _joins_nothing(self, commit: Commit, below: Sequence[int]) -> int | None:
+        """The node of a parent of equal content that builds on the nodes of all others; None where there is none, or
+        it stands for what is never run."""
+        good_side = [parent for parent in commit.parents if self.place.get(parent, _GOOD_SIDE) == _GOOD_SIDE]
+        before = self._before_all(good_side)
+        for parent in commit.parents:
+            node = self.place.get(parent, _GOOD_SIDE)
+            if node == _GOOD_SIDE or self.members[node][0].sha in self._skip:
+                continue
+            covered = not self._bits(below) & ~self._lines[node] and before <= self._before[parent]
+            if covered and self._content(commit.sha) == self._content(parent):
+                return node
+        return None
+
+    def _before_all(self, shas: Sequence[str]) -> frozenset[str]:
+        """On which commits from before the range some commits build first: themselves, where they are some. What one of
+        them has is not copied: of a long range most merges add nothing."""
+        each = [self._before.get(sha, frozenset({sha})) for sha in shas]
+        most = max(each, key=len, default=frozenset[str]())
+        return most if all(those <= most for those in each) else most.union(*each)
 
     def _bits(self, nodes: Iterable[int]) -> int:
         """All that some nodes build on; the good side counts as nothing."""

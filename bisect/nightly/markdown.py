@@ -4,7 +4,7 @@ import json
 from collections import Counter
 
 from ...store.words import percent
-from ..report.markdown import escape
+from ..report.markdown import LONGEST_OF_OURS, escape
 from .outcome import could_not_run, failing_first, night_line
 from .summary import IncidentReport, NightReport
 
@@ -37,7 +37,12 @@ def markdown_text(report: NightReport) -> str:
         for case in failing_first(report.cases)
     ]
     if report.notes:
-        lines += ["", "## Left undone", "", *(f"- {escape(note)}" for note in report.notes)]
+        lines += [
+            "",
+            "## Left undone",
+            "",
+            *(f"- {escape(note, longest=LONGEST_OF_OURS)}" for note in report.notes),
+        ]
     lines += ["", "<details><summary>For machines</summary>", "", "```json precision-bisect"]
     lines += [machine_block(report), "```", "", "</details>", ""]
     return "\n".join(lines)

@@ -3,6 +3,7 @@
 import os
 import posixpath
 import re
+import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -52,8 +53,11 @@ class Predicate:
         )
         return cls(words=tuple(placed), folder=PurePosixPath(folder))
 
-    def check_runnable(self) -> None:
-        """Raises `UsageError` where the user's own file that is to be run is not there, or may not be executed."""
+    def check_runnable(self, *, search_path: str | None = None) -> None:
+        """Raises `UsageError` where the user's own file that is to be run is not there, or may not be executed, or a
+        program without a folder is in none of `search_path`."""
+        if search_path is not None:
+            _check_found(self.words[0], search_path)
         script = _script(self.words)
         for index in (0,) if script is None or _is_code(self.words, script) else (0, script):
             file = Path(self.words[index])
@@ -100,6 +104,17 @@ def predicate_stack(checkout: Path, *, name: str | None = None) -> Stack:
         case=Case(repository=name, command=NOTHING_TO_RUN, cwd=f"{{{name}}}", harness=False),
         platforms={PREDICATE_PLATFORM: Platform()},
     )
+
+
+def _check_found(program: str, search_path: str) -> None:
+    """Raises `UsageError` where a program without a folder is in none of those of a PATH. Relative ones are a
+    worktree's."""
+    folders = search_path.split(os.pathsep)
+    if "/" in program or not all(map(os.path.isabs, folders)) or shutil.which(program, path=search_path):
+        return
+    is_here = Path(program).is_file()
+    hint = f"did you mean -- ./{program}" if is_here else "name one that is there, or a file with its folder"
+    raise UsageError(f"-- {program}: expected a program in one of the folders of PATH, found none; {hint}")
 
 
 def _check_first_line(file: Path) -> None:

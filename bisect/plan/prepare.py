@@ -195,6 +195,7 @@ def _request(
         paths=paths_of_tree(question.path, checkout=repository.path, here=Path.cwd()),
         skip=skipped_commits(skips, repository),
         cherry_picks=picks,
+        replayed=question.replayed.judgements if question.replayed else 0,
         seeks=question.seeks,
         gallop=None if question.good else question.gallop,
         case=None if question.case is None else str(CaseName.parse(question.case, stack)),

@@ -40,6 +40,8 @@ class BisectRequest(Document):
     bad: str
     also_old: tuple[str, ...] = ()
     """Commits that do as the old end does, as it was said: what they build on is no candidate."""
+    replayed: int = 0
+    """How many judgements of a log of git's count as they stand: they left the range to be searched."""
     parted: tuple[str, ...] = ()
     """What was named in place of the old end, and is no ancestor of the new one: the old end is their merge base."""
     skip: tuple[str, ...] = ()

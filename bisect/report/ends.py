@@ -7,11 +7,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ...runner.probe.judgement import BY_PERSON
 from ...runner.stack.templates import unfilled
 from ...store.tables.bisections import ProbeRow
 from ...store.vocabulary import Judgement, Verdict
 from ...store.words import plural, verdict_words
+from ..engine.states.judging import HANGING
 from ..plan.request import BisectRequest
+from ..run.merge_base import merge_base_finding
 from .model.rows import Rows
 from .plain_text import shortened
 
@@ -27,8 +30,9 @@ def end_lines(rows: Rows) -> Iterator[str]:
         yield from end.lines
         if end.log is not None:
             yield str(end.log)
-    yield "to check:"
-    yield from (f"  - {text}" for text in to_check(rows))
+    if checks := to_check(rows):
+        yield "to check:"
+        yield from (f"  - {text}" for text in checks)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,12 +46,20 @@ class ToldEnd:
 def told_ends(rows: Rows) -> list[ToldEnd]:
     """Both ends; without the good one where it is still looked for."""
     named = (("good", rows.bisection.good), ("bad", rows.bisection.bad))
-    runs = [(f"{end} {sha[:12]}", _runs_of(rows, sha)) for end, sha in named]
+    base = rows.request.range.old if rows.request.parted else None
+    of_base = f"the merge base {base[:12]}, run as the {{}} end" if base else ""
+    runs = [
+        (of_base.format(end) if sha == base else f"{end} {sha[:12]}", _runs_of(rows, sha))
+        for end, sha in named
+    ]
     return [_told_end(title, each) for title, each in runs if each or rows.request.gallop is None]
 
 
 def to_check(rows: Rows) -> list[str]:
-    """What usually explains it, for this question and what its ends showed."""
+    """What usually explains it, for this question and what its ends showed; nothing where a merge base, run in place of
+    an end, shows on which side the change lies: that is the answer."""
+    if merge_base_finding(rows.request, rows.probes) is not None:
+        return []
     ends = _runs_of(rows, rows.bisection.good), _runs_of(rows, rows.bisection.bad)
     return list(what_to_check(rows.request, *ends))
 
@@ -61,6 +73,9 @@ def is_about_an_end(rows: Rows) -> bool:
 def what_to_check(request: BisectRequest, good: Sequence[ProbeRow], bad: Sequence[ProbeRow]) -> Iterator[str]:
     """What usually explains it, for a question of this kind and runs like these."""
     yield from _of_skips((*good, *bad))
+    if request.interactive:
+        yield from _of_person(good, bad)
+        return
     if request.bad_when is None:
         yield from _of_command(request, good, bad)
         return
@@ -85,6 +100,20 @@ def what_to_check(request: BisectRequest, good: Sequence[ProbeRow], bad: Sequenc
         if request.golden_data is not None:
             yield f"were the data in {request.golden_data} made by a revision that was right?"
     yield from _of_kind(request)
+
+
+def _of_person(good: Sequence[ProbeRow], bad: Sequence[ProbeRow]) -> Iterator[str]:
+    """What explains it where a person is the judge."""
+    skipped = [probe for probe in (*good, *bad) if probe.signature == BY_PERSON]
+    if any(probe.judgement is Judgement.SKIP for probe in skipped):
+        yield (
+            "an end was skipped by the person who judges: a resume asks again; where it cannot be told there, name "
+            "another end"
+        )
+    elif good and bad:
+        yield "a person judged both ends: is good what was good, and bad what fails, of the same case?"
+    if _good_end_fails(good, bad):
+        yield "the good end fails: name an older --good, or none, and one is looked for behind the bad end"
 
 
 def _good_end_fails(good: Sequence[ProbeRow], bad: Sequence[ProbeRow]) -> bool:
@@ -129,7 +158,8 @@ def _of_command(request: BisectRequest, good: Sequence[ProbeRow], bad: Sequence[
     folder = unfilled(request.stack.case.cwd).partition("/")[2]
     where = f"in the folder {folder} of a worktree" if folder else "in a worktree"
     yield f"the command at both ends: {request.case_text}; exit code 0 is good, 1-124 is bad, 125-127 are skipped"
-    if good and bad and good[-1].exit_code == bad[-1].exit_code:
+    codes_of_last = {runs[-1].exit_code for runs in (good, bad) if runs}
+    if good and bad and len(codes_of_last) == 1 and codes_of_last != {None}:
         yield (
             f"both ends exit with {good[-1].exit_code}: does the command build what it tests? It runs {where} of "
             "each commit, without files that git does not track"
@@ -142,8 +172,11 @@ def _of_command(request: BisectRequest, good: Sequence[ProbeRow], bad: Sequence[
             "the good end fails otherwise than the bad one: if that failure is another, a command that exits with 0 "
             "for it asks for the bad end's alone"
         )
-    skipped = [probe for probe in (*good, *bad) if probe.judgement is Judgement.SKIP]
-    if skipped:
+    skipped = {probe.verdict for probe in (*good, *bad) if probe.judgement is Judgement.SKIP}
+    if Verdict.TIMEOUT in skipped:
+        limit = "its --timeout" if request.timeout is None else f"--timeout {request.timeout:g}"
+        yield f"an end did not end within {limit}: {HANGING}"
+    if skipped - {Verdict.TIMEOUT, Verdict.BUILD_ERROR, Verdict.ENVIRONMENT_ERROR}:
         yield "an end was skipped: can the command be found, and run, at that commit?"
 
 

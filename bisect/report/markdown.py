@@ -22,6 +22,8 @@ _ZERO_WIDTH_SPACE = "&#8203;"
 _PLAIN_ADDRESS = re.compile(r"https://[\w./~-]+")
 _LONGEST = 300
 """Characters of one line that is shown; report.json has all of it."""
+LONGEST_OF_OURS = 10_000
+"""Characters of a sentence of the tool's own, which is never cut in its middle: what comes last may be the caveat."""
 _MOST = 50
 """Entries of one list."""
 
@@ -53,6 +55,9 @@ def render(
     def reworded_block(lines: Iterable[str], *, longest: int = _LONGEST) -> Markdown:
         return block(map(reword, lines), longest=longest)
 
+    def whole(text: str) -> Markdown:
+        return Markdown(escape(reword(text), longest=LONGEST_OF_OURS))
+
     environment = Environment(
         finalize=finalize,
         undefined=StrictUndefined,
@@ -81,18 +86,19 @@ def render(
         some=_some,
         unshown=_unshown,
         verdict_words=verdict_words,
+        whole=whole,
         build_words=build_words,
         **values,
     )
 
 
-def escape(text: str) -> str:
-    """Text that Markdown shows as it is, in a paragraph, a list item or a table cell.
+def escape(text: str, *, longest: int = _LONGEST) -> str:
+    """Text, cut to so many characters, that Markdown shows as it is, in a paragraph, a list item or a table cell.
 
     >>> print(escape("<b>fix</b> [docs](https://x) `a` | b_c"))
     \\<b\\>fix\\</b\\> \\[docs\\](https\\://x) \\`a\\` \\| b\\_c
     """
-    escaped = _SPECIAL.sub(r"\\\g<0>", shortened(text, _LONGEST))
+    escaped = _SPECIAL.sub(r"\\\g<0>", shortened(text, longest))
     begins = _BEGINNING.match(escaped)
     if begins is not None:
         place = begins.end() if begins[0].isdigit() else 0

@@ -30,11 +30,26 @@ OUTCOMES = {
 }
 
 
+UNKNOWN_COMMIT = "not known whether a commit is to blame"
+"""How it ended where suspects have together less than half."""
+
+
 def outcome(report: Report) -> str:
     """How it ended."""
     if report.outcome == BisectionOutcome.CULPRIT:
         return f"{named(report)} found"
+    if report.outcome == BisectionOutcome.SUSPECT and report.no_commit is not None:
+        return UNKNOWN_COMMIT
     return OUTCOMES[report.outcome]
+
+
+def of_suspects(report: Report) -> str:
+    """What the suspects are."""
+    did = "made the change" if report.seeks is Seeks.REGRESSION else "fixed it"
+    several = len(report.suspects) > 1
+    if report.no_commit is not None:
+        return f"If a commit {did}, it is probably {'one of these' if several else 'this one'}"
+    return f"{'One of these' if several else 'This one probably'} {did}"
 
 
 def named(report: Report) -> str:

@@ -18,6 +18,7 @@ from ..run.view.words import STYLES
 from .first_divergence import localization_lines
 from .model.model import AnswerCommit, CommitReference, OtherFailure, ProbeReport, Report, RunReport, Side
 from .phrases import (
+    OUTCOMES,
     comes_and_goes,
     confidence,
     day,
@@ -89,7 +90,7 @@ def print_report(report: Report, directory: Path, console: Console) -> None:
 
 def print_conclusion(conclusion: Conclusion, console: Console) -> None:
     """Print the bare answer, where no report can be made of it."""
-    console.print(Text(f"{conclusion.outcome}: {one_line(conclusion.message)}"), soft_wrap=True)
+    console.print(Text(f"{OUTCOMES[conclusion.outcome]}: {one_line(conclusion.message)}"), soft_wrap=True)
     for word, commits in (("culprit", conclusion.culprits), ("suspect", conclusion.suspects)):
         for named in commits:
             console.print(Text(f"{word} {named.repository} {named.commit}"), soft_wrap=True)
@@ -139,6 +140,9 @@ def _answer(report: Report) -> Iterable[Entry]:
         sure = f" {percent(suspect.confidence)}" if suspect.confidence is not None else ""
         yield "suspect", _reference(suspect).append(sure)
     yield from _more(report.suspects)
+    if report.no_commit is not None:
+        yield "no commit", Text(percent(report.no_commit.chance))
+        yield "moved", Text(f"the environment: {percent(report.no_commit.environment)}")
     for commit in _few(report.earlier_failures):
         yield "earlier", _reference(commit).append(f" ({earlier(report)})")
     yield from (

@@ -10,6 +10,7 @@ from typing import IO
 
 from ...runner.errors import UsageError
 from ...runner.probe.by_hand import LeftToPerson
+from ...runner.probe.judgement import BY_PERSON
 from ...runner.probe.records import ProbeRequest, ProbeResult
 from ...runner.probe.workers.backends import Backend
 from ...runner.probe.workers.pool import Event
@@ -21,8 +22,6 @@ from ...store.vocabulary import Evidence, Judgement, Verdict
 from ..plan.predicate import NOTHING_TO_RUN
 from .loop import Workers
 
-_BY_PERSON = "judged by a person"
-"""The signature of such a run."""
 _VERDICTS = {
     Judgement.GOOD: Verdict.PASS,
     Judgement.BAD: Verdict.MISMATCH,
@@ -77,7 +76,7 @@ def check_person(*, jobs: int, backend: Backend) -> None:
 
 class PersonWorkers:
     """Workers whose builds a person judges. What was judged once, as `judged` says of earlier starts, is not asked
-    again: its answer stands."""
+    again: its answer stands. What was skipped in an earlier start is: if it is run again, its answer is needed."""
 
     def __init__(
         self,
@@ -94,7 +93,7 @@ class PersonWorkers:
         self._answers = {
             frozenset(probe.revisions.items()): probe.judgement
             for probe in judged
-            if probe.signature == _BY_PERSON and probe.judgement is not None
+            if probe.signature == BY_PERSON and probe.judgement in (Judgement.GOOD, Judgement.BAD)
         }
 
     @property
@@ -143,7 +142,7 @@ def _with_judgement(result: ProbeResult, judgement: Judgement, why: str) -> Prob
         stream="ending", line=0, text=f"{judgement.value}, {why}", why="a person is the judge"
     )
     classification = Classification(
-        verdict=_VERDICTS[judgement], signature=_BY_PERSON, evidence=(evidence,), metrics={}
+        verdict=_VERDICTS[judgement], signature=BY_PERSON, evidence=(evidence,), metrics={}
     )
     return replace(result, classification=classification, judgement=judgement)
 

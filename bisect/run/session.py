@@ -113,8 +113,9 @@ class StoredBisection:
             )
         row = journal.row()
         if row.outcome not in _GOES_ON:
+            ended = (row.outcome or "").replace("_", " ")
             raise UserError(
-                f"--resume {row.name}: expected an unfinished bisection, found one that ended ({row.outcome}); "
+                f"--resume {row.name}: expected an unfinished bisection, found one that ended ({ended}); "
                 f"see bisect-precision report {row.name}"
             )
         return cls(journal, row.name, home)

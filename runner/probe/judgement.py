@@ -22,6 +22,8 @@ _PATCH_CONFLICT = "cherry-pick: "
 _LONGEST = 160
 """Letters of a signature."""
 
+BY_PERSON = "judged by a person"
+"""The signature of what a person judged."""
 NOT_JUDGED = Classification(verdict=Verdict.UNKNOWN, signature=None, evidence=(), metrics={})
 """Of what a person has yet to run."""
 

@@ -41,5 +41,5 @@ def frozen_data(known: Known, good: Target | None, *, ordinal: int) -> Wait | No
     if not probes:
         saving = WantedProbe(target=good, phase=Phase.ENDPOINT, range=ordinal, save_golden=True)
         return Wait(Needs(start=(saving,)))
-    require_pass(probes[0], good)
+    require_pass(probes[0], good, by_exit_code=known.question.by_exit_code)
     return Wait(Needs(freeze=SavedData(probe=probes[0].number, commit=good.commit)))

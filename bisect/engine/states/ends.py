@@ -61,7 +61,8 @@ class MeasuringEnds(BeforeEnds):
         for end in (good, bad):
             for place, probe in enumerate(known.log.of(end.content)):
                 if place == 0 or probe.number in fresh:
-                    (require_pass if end is good else require_judged)(probe, end)
+                    require = require_pass if end is good else require_judged
+                    require(probe, end, by_exit_code=known.question.by_exit_code)
 
     def _one_place(
         self, known: Known, shown: tuple[bool, bool], *, workers: int

@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 
 from ....runner.errors import EndsError, UserError
+from ....runner.probe.judgement import BY_PERSON
 from ....store.vocabulary import Judgement, Phase, Verdict
 from ....store.words import plural, verdict_words
 from ..history import AskTarget
@@ -17,6 +18,8 @@ from .state import Wait, load_all
 _SURE = 0.99
 _LONGER = 4
 """What is proposed where an end is given up: so many times as many runs."""
+HANGING = "if to hang is the failure, -- timeout SECONDS COMMAND ends it with exit code 124, which is bad"
+"""How a command is asked about that does not end."""
 _MISSED_FAILURE = 0.002
 """Chance, at most, that a bad commit of a failure that comes and goes is taken for a good one."""
 
@@ -97,34 +100,42 @@ def never_shown(end: Target, wanted: Judgement, runs: int) -> EndsError:
     )
 
 
-def require_pass(probe: FinishedProbe, good: Target) -> None:
-    """Raises `UserError` where a probe of the good end could not be judged."""
+def require_pass(probe: FinishedProbe, good: Target, *, by_exit_code: bool) -> None:
+    """Raises `UserError` where a probe of the good end could not be judged. by_exit_code: a command's says what is
+    bad."""
     if probe.verdict is Verdict.NOT_VALIDATED:
         raise UserError(
             f"good {good.commit[:12]}: expected a validated pass, found {described(probe)}: nothing was compared, "
             "so it proves nothing; give the case a golden_fn, or --golden-data DIR"
         )
     if probe.judgement is Judgement.SKIP:
+        advice = "mend that first, then resume, or name another good commit"
+        if probe.signature == BY_PERSON or (by_exit_code and probe.verdict is Verdict.TIMEOUT):
+            advice = _mending(probe, by_exit_code=by_exit_code)
         raise UserError(
-            f"good {good.commit[:12]}: expected a validated pass, found {described(probe)}; "
-            "mend that first, then resume, or name another good commit"
+            f"good {good.commit[:12]}: expected a validated pass, found {described(probe)}; {advice}"
         )
 
 
-def require_judged(probe: FinishedProbe, end: Target) -> None:
-    """Raises `UserError` where a probe of an end is a skip."""
+def require_judged(probe: FinishedProbe, bad: Target, *, by_exit_code: bool) -> None:
+    """Raises `UserError` where a probe of the bad end is a skip. by_exit_code: a command's says what is bad."""
     if probe.judgement is Judgement.SKIP:
         raise UserError(
-            f"{end.commit[:12]}: expected a run that passes or fails as asked, found {described(probe)}; "
-            f"{_mending(probe.verdict)}"
+            f"bad {bad.commit[:12]}: expected a run that passes or fails as asked, found {described(probe)}; "
+            f"{_mending(probe, by_exit_code=by_exit_code)}"
         )
 
 
-def _mending(verdict: Verdict) -> str:
+def _mending(probe: FinishedProbe, *, by_exit_code: bool) -> str:
     """What to do about an end that cannot be judged."""
+    verdict = probe.verdict
     if verdict is Verdict.ENVIRONMENT_ERROR:
         return "mend the environment, then resume: what could not be judged is run again"
-    if verdict is Verdict.UNKNOWN:
+    if probe.signature == BY_PERSON:
+        return "resume to be asked again, or name another end"
+    if by_exit_code and verdict is Verdict.TIMEOUT:
+        return f"{HANGING}; or give it longer: --timeout"
+    if by_exit_code or verdict is Verdict.UNKNOWN:
         return "mend it and resume, or name another end"
     return f"say what is bad with --bad-when (for instance --bad-when {verdict}), or mend it and resume"
 

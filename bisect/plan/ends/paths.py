@@ -34,8 +34,17 @@ def told_of_paths(request: BisectRequest, loaded: LoadedRange | None) -> list[st
     among = ""
     if loaded is not None:
         touching = len(loaded.commits) - len(loaded.elsewhere)
-        among = f", {touching} of {plural(len(loaded.commits), 'commit')}"
+        among = f", {touching} of {plural(len(loaded.commits), 'commit')}{_kept(loaded)}"
     return [f"--path {limit}: only commits that touch it are searched{among}"]
+
+
+def _kept(loaded: LoadedRange) -> str:
+    """Which commits can be named although they touch none of the paths."""
+    kept = [sha for sha in loaded.candidates if sha in loaded.elsewhere]
+    merges = [sha for sha in kept if sha != loaded.range.new]
+    told = [f"the end {sha[:12]}" for sha in kept if sha == loaded.range.new]
+    told += [f"{plural(len(merges), 'merge')} of such commits"] if merges else []
+    return f", and {' and '.join(told)}" if told else ""
 
 
 def _without_dots(path: Path) -> Path:

@@ -28,12 +28,16 @@ class BisectLog:
     _new_terms: set[str] = field(default_factory=lambda: {_NEW, "new"})
 
     @property
+    def judgements(self) -> int:
+        """How many commits it judges."""
+        return len(self.olds) + len(self.news) + len(self.skip)
+
+    @property
     def notice(self) -> str:
         """What the report says of it."""
-        judged = len(self.olds) + len(self.news) + len(self.skip)
         return (
-            f"--replay {self.file}: {plural(judged, 'judgement')} of it count as they stand, without a run of ours; "
-            "only the ends that they leave, and what lies between, are run"
+            f"--replay {self.file}: {plural(self.judgements, 'judgement')} of it count as they stand, without a run of "
+            "ours; only the ends that they leave, and what lies between, are run"
         )
 
     @classmethod

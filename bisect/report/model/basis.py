@@ -1,6 +1,7 @@
 """On what the confidence in a culprit rests: which runs, which prior, and what is taken for granted."""
 
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 
 from ....store.tables.bisections import ProbeRow
 from ....store.vocabulary import Judgement, Seeks
@@ -9,6 +10,7 @@ from ...engine.failures.exit_codes import failure_of
 from ...run.records import place_of_row
 from .model import ConfidenceBasis, RunCount
 from .rows import Rows
+from .standing import Standing
 
 _SHORT = 12
 _GRANTED = "one change, or two, explains all runs, and nothing but the commits changed unseen"
@@ -33,17 +35,15 @@ def confidence_basis(rows: Rows) -> ConfidenceBasis | None:
         for commit, probes in standing.runs.items()
     }
     judged = {commit: _judgements(rows, probes, broken) for commit, probes in seen.items()}
-    left_out = sum(place_of_row(probe) in broken for probes in seen.values() for probe in probes)
     others = [
         commit
         for commit, judgements in judged.items()
         if judgements and commit not in {culprit, *parents, *ends}
     ]
-
-    def count(commits: Iterable[str]) -> RunCount:
-        judgements = [judgement for commit in commits for judgement in judged.get(commit, [])]
-        return RunCount(runs=len(judgements), failures=judgements.count(Judgement.BAD))
-
+    shares = _Shares(rows, standing, broken)
+    by_name = [named.commit, *standing.parents(named.commit), stage.old, stage.new]
+    counts = tuple(shares.take(each, by_name) for each in ([culprit], parents, ends, others))
+    left_out = sum(place_of_row(probe) in broken for probe in shares.every)
     against = [
         commit
         for commit in [*others, *ends]
@@ -51,24 +51,95 @@ def confidence_basis(rows: Rows) -> ConfidenceBasis | None:
         and culprit in {standing.of(ancestor) for ancestor in standing.ancestors(commit)}
     ]
     learned = rows.request.earlier_runs is not None
-    counts = count([culprit]), count(parents), count(others), count(ends)
+    other_commits = len({shares.made_at(probe) for probe in counts[3].probes})
     return ConfidenceBasis(
-        culprit=counts[0],
-        parents=counts[1],
-        others=counts[2],
-        other_commits=len(others),
-        ends=counts[3],
+        culprit=counts[0].count,
+        parents=counts[1].count,
+        others=counts[3].count,
+        other_commits=other_commits,
+        ends=counts[2].count,
         against=tuple(against),
         learned=learned,
         text=_text(
-            *counts, own_parents=len(parents), other_commits=len(others), learned=learned, seeks=stage.seeks
+            counts, own_parents=len(parents), other_commits=other_commits, learned=learned, seeks=stage.seeks
         )
+        + _replayed(rows.request.replayed)
         + _not_counted(left_out, broken)
         + _under(named.under)
-        + _worse(counts[1], stage.seeks)
+        + _worse(counts[1].count, stage.seeks)
         + _otherwise(rows, [probe for parent in parents for probe in seen.get(parent, [])])
         + _against(against, stage.seeks),
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Share:
+    """The runs of some commits that no others had before. borrowed: those of them that were made at a commit of the
+    same content."""
+
+    probes: Sequence[ProbeRow]
+    count: RunCount
+    borrowed: Sequence[tuple[int, str]]
+
+    @property
+    def told(self) -> str:
+        """Where the borrowed ones were made."""
+        if not self.borrowed:
+            return ""
+        by_commit: dict[str, list[int]] = {}
+        for ordinal, commit in self.borrowed:
+            by_commit.setdefault(commit, []).append(ordinal)
+        where = [
+            f"run{'s' if len(ordinals) > 1 else ''} {', '.join(map(str, ordinals))} of {commit[:_SHORT]}"
+            for commit, ordinals in by_commit.items()
+        ]
+        return f"{' and '.join(where)}, which {'reads' if len(by_commit) == 1 else 'read'} the same"
+
+
+class _Shares:
+    """The judged runs of a range, each given once to those commits that ask first."""
+
+    def __init__(self, rows: Rows, standing: Standing, broken: Collection[str]) -> None:
+        self._rows = rows
+        self._standing = standing
+        self._broken = broken
+        self._made = {
+            probe.ordinal: commit for commit, probes in standing.runs_where_made.items() for probe in probes
+        }
+        self._taken: set[int] = set()
+
+    @property
+    def every(self) -> Sequence[ProbeRow]:
+        """All of them, whatever the place."""
+        probes = (probe for made in self._standing.runs_where_made.values() for probe in made)
+        return [probe for probe in probes if probe.judgement in (Judgement.GOOD, Judgement.BAD)]
+
+    def made_at(self, probe: ProbeRow) -> str:
+        """The commit that stands for the one that it ran."""
+        return self._made[probe.ordinal]
+
+    def take(self, commits: Collection[str], by_name: Collection[str]) -> _Share:
+        """Those of some commits; they are given to no others. `by_name` are the commits that a reader knows by what
+        they are: where another one was run, it is told."""
+        of_commits = {
+            probe.ordinal: probe for commit in commits for probe in self._standing.runs.get(commit, ())
+        }
+        probes = [
+            probe
+            for ordinal, probe in sorted(of_commits.items())
+            if ordinal not in self._taken and _judgements(self._rows, [probe], self._broken)
+        ]
+        self._taken |= {probe.ordinal for probe in probes}
+        judgements = _judgements(self._rows, probes, self._broken)
+        return _Share(
+            probes=probes,
+            count=RunCount(runs=len(judgements), failures=judgements.count(Judgement.BAD)),
+            borrowed=[
+                (probe.ordinal, probe.commit)
+                for probe in probes
+                if self.made_at(probe) not in commits or probe.commit not in by_name
+            ],
+        )
 
 
 def _judgements(rows: Rows, probes: Iterable[ProbeRow], broken: Collection[str]) -> list[Judgement | None]:
@@ -78,24 +149,40 @@ def _judgements(rows: Rows, probes: Iterable[ProbeRow], broken: Collection[str])
 
 
 def _text(
-    culprit: RunCount,
-    parents: RunCount,
-    others: RunCount,
-    ends: RunCount,
+    shares: Sequence[_Share],
     *,
     own_parents: int,
     other_commits: int,
     learned: bool,
     seeks: Seeks,
 ) -> str:
+    culprit, parents, ends, others = shares
     named = "culprit" if seeks is Seeks.REGRESSION else "first fixed commit"
-    runs = f"{plural(culprit.runs, 'run')} of the {named} ({culprit.failures} failed)"
+    beside = f" ({ends.told})" if ends.told else ""
     whose = "parent" if own_parents == 1 else f"{own_parents} parents"
-    runs += f", {plural(parents.runs, 'run')} of its {whose} ({parents.failures} failed)"
-    runs += f", {plural(others.runs, 'run')} of {plural(other_commits, 'other commit')}"
-    runs += f", {ends.runs} of the ends beside them"
+    told = [
+        f"{plural(culprit.count.runs, 'run')} of the {named} ({_failed(culprit)})",
+        f"{plural(parents.count.runs, 'run')} of its {whose} ({_failed(parents)})",
+    ]
+    if other_commits:
+        told.append(f"{plural(others.count.runs, 'run')} of {plural(other_commits, 'other commit')}")
+    if ends.count.runs:
+        told.append(f"{ends.count.runs} of the ends beside them{beside}")
+    runs = ", ".join(told)
     prior = "earlier runs of the case and its stack" if learned else "the tool's own prior"
     return f"{runs}. Fail rates were inferred from {prior} and these runs. Taken for granted: {_GRANTED}."
+
+
+def _failed(share: _Share) -> str:
+    """How many runs did, and where those were made that are not of the commit itself."""
+    return f"{share.count.failures} failed" + (f"; {share.told}" if share.told else "")
+
+
+def _replayed(judgements: int) -> str:
+    """What is said of judgements of a log, which left this range."""
+    if not judgements:
+        return ""
+    return f" {plural(judgements, 'judgement')} of --replay, which left this range, count as they stand."
 
 
 def _not_counted(runs: int, broken: Sequence[str]) -> str:

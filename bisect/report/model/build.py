@@ -62,6 +62,7 @@ def report_of_rows(rows: Rows) -> Report:
         through=_answer(rows, conclusion.through) if conclusion and conclusion.through else None,
         lost=_answer(rows, conclusion.lost) if conclusion and conclusion.lost else None,
         suspects=tuple(_answer(rows, named) for named in conclusion.suspects) if conclusion else (),
+        no_commit=conclusion.no_commit if conclusion else None,
         other_failures=met_failures(rows),
         earlier_failures=tuple(
             _reference(rows, bisection.repository, sha) for sha in conclusion.earlier_failures
@@ -202,22 +203,34 @@ def _range(standing: Standing) -> RangeReport:
 
 def _collapsed(rows: Rows, standing: Standing) -> list[CollapsedCommit]:
     repository = standing.stage.repository
-    return [
-        CollapsedCommit(
-            repository=repository, commit=sha, subject=rows.subject(repository, sha), same_as=standing.of(sha)
-        )
+    same = {
+        sha: standing.of(sha)
         for sha in (candidate.commit.sha for candidate in standing.stage.candidates)
         if standing.of(sha) != sha
+    }
+    for sha in standing.runs.keys() - standing.runs_where_made.keys():
+        # It stands for itself, as where it is a merge, but what runs of it would show was known.
+        same.setdefault(sha, standing.runs[sha][0].commit)
+    order = [candidate.commit.sha for candidate in standing.stage.candidates]
+    return [
+        CollapsedCommit(
+            repository=repository, commit=sha, subject=rows.subject(repository, sha), same_as=same[sha]
+        )
+        for sha in order
+        if sha in same
     ]
 
 
 def _rates(rows: Rows) -> tuple[EndRate, ...]:
-    """Counted anew, so that an end which did not differ is told of too."""
+    """Counted anew, so that an end which did not differ is told of too. A run of a commit that reads the same as an end
+    is one of it."""
     bisection = rows.bisection
     measured = [probe for probe in rows.probes if probe.phase is Phase.ENDPOINT]
 
     def rate(end: Literal["good", "bad"], sha: str) -> EndRate:
-        judgements = [probe.judgement for probe in measured if probe.commit == sha]
+        content = rows.ranges[0].content_of(sha) if rows.ranges else None
+        of_end = [probe for probe in measured if probe.commit == sha or probe.content == content]
+        judgements = [probe.judgement for probe in of_end]
         failures = judgements.count(Judgement.BAD)
         return EndRate(
             end=end, commit=sha, runs=failures + judgements.count(Judgement.GOOD), failures=failures

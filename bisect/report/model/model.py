@@ -11,7 +11,7 @@ from ....runner.stack.parts import Model, Rename
 from ....store.documents.document import Document
 from ....store.documents.versions import without_format
 from ....store.vocabulary import BisectionOutcome, BuildSource, Judgement, Phase, Seeks, Verdict
-from ...result import Counterfactual, EndRate, MovedLayers, PinRecord, YardstickTest
+from ...result import Counterfactual, EndRate, MovedLayers, NoCommit, PinRecord, YardstickTest
 
 UNFINISHED = "unfinished"
 
@@ -279,6 +279,8 @@ class Report(Document):
     """What the culprit took away by moving a pin back, or to another line: the fix of what fails now; where a fix was
     sought, the fault."""
     suspects: tuple[AnswerCommit, ...]
+    no_commit: NoCommit | None = None
+    """How probable it is that no commit is to blame, of suspects that have together less than half; None else."""
     other_failures: tuple[OtherFailure, ...] = ()
     earlier_failures: tuple[CommitReference, ...]
     """Commits that failed before a later one passed; where a fix was sought, that passed before a later one failed."""

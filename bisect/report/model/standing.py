@@ -46,6 +46,12 @@ class Standing:
         """The content of a commit of the range; None where it pins no submodule, so that there is nothing to run."""
         return self._candidates[sha].content
 
+    def content_of(self, sha: str) -> str | None:
+        """The content of a commit of the range, or of its old end; None where it is neither, or is not known."""
+        if sha == self.stage.old:
+            return self.old_content or None
+        return self.content(sha) if sha in self else None
+
     @cached_property
     def old_content(self) -> str:
         """The content of the old end; in stores of earlier versions that of its runs and of the commits that it stands
@@ -79,6 +85,22 @@ class Standing:
         runs = {
             sha: [probe for probe in self._probes if probe.content in of_commit]
             for sha, of_commit in contents.items()
+        }
+        return {sha: probes for sha, probes in runs.items() if probes}
+
+    @cached_property
+    def runs_where_made(self) -> dict[str, list[ProbeRow]]:
+        """The same, but each probe once: at the commit that it ran, or the first of its content where that is none of
+        this range. A commit that was not run itself has none."""
+        made: dict[int, str] = {}
+        for sha, probes in self.runs.items():
+            for probe in probes:
+                tested = self._tested(probe)
+                if probe.ordinal not in made or (tested is not None and self.of(tested) == sha):
+                    made[probe.ordinal] = sha
+        runs = {
+            sha: [probe for probe in probes if made[probe.ordinal] == sha]
+            for sha, probes in self.runs.items()
         }
         return {sha: probes for sha, probes in runs.items() if probes}
 

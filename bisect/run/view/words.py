@@ -70,7 +70,10 @@ def describe_remaining(left: Narrowed) -> str:
 
 def _more_runs(runs: tuple[int, int] | None) -> str:
     """How long a search goes on whose runs contradict each other."""
-    return "" if runs is None else f", mostly {runs[0]} to {runs[1]} more runs"
+    if runs is None:
+        return ""
+    least, most = runs
+    return f", mostly {plural(most, 'more run') if least == most else f'{least} to {most} more runs'}"
 
 
 def describe_estimate(estimate: Estimate) -> str:

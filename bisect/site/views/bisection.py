@@ -22,12 +22,15 @@ _MOST_CURVES = 6
 
 @dataclass(frozen=True, kw_only=True)
 class TestedCommit:
-    """A row of the grid: a commit (or the good end) with all runs that speak for it, and what each counts as."""
+    """A row of the grid: a commit (or the good end) with its runs, and what each counts as."""
 
     repository: str
     commit: str
     subject: str | None
     runs: Sequence[tuple[ProbeRow, Judgement]]
+    """Those that were made at it."""
+    same_as: str | None
+    """The commit of equal content that was run in place of it; None where it was run itself."""
     named: bool
     """It is a culprit, or the commit that brought one in, or what a culprit took away."""
 
@@ -94,6 +97,7 @@ def _range(rows: Rows, standing: Standing, belief: RangeBelief | None, named: se
     order = [sha for sha in standing.members if sha in standing]
     outside = [sha for sha in standing.runs if sha not in standing]
     index_of = {sha: index for index, sha in enumerate([*outside, *order])}
+    made = standing.runs_where_made
     tested = [sha for sha in index_of if sha in standing.runs]
     likeliest = sorted(belief.commits, key=lambda each: -each[1])[:5] if belief else []
     return RangeView(
@@ -110,12 +114,13 @@ def _range(rows: Rows, standing: Standing, belief: RangeBelief | None, named: se
                 repository=stage.repository,
                 commit=sha,
                 subject=rows.subject(stage.repository, sha),
-                runs=tuple((probe, rows.judgement(probe) or Judgement.SKIP) for probe in standing.runs[sha]),
+                runs=tuple((probe, rows.judgement(probe) or Judgement.SKIP) for probe in made.get(sha, ())),
+                same_as=None if sha in made else standing.runs[sha][0].commit,
                 named=sha in named,
             )
             for sha in tested
         ),
-        most_runs=max((len(standing.runs[sha]) for sha in tested), default=0),
+        most_runs=max(map(len, made.values()), default=0),
         curves=_curves(rows, standing, index_of),
     )
 
@@ -123,7 +128,7 @@ def _range(rows: Rows, standing: Standing, belief: RangeBelief | None, named: se
 def _curves(rows: Rows, standing: Standing, index_of: dict[str, int]) -> tuple[plots.Curve, ...]:
     """Each measured number that is not the same in all runs, over the commits of a range; what moved most first."""
     points: dict[tuple[str, str], list[plots.Point]] = {}
-    for sha, probes in standing.runs.items():
+    for sha, probes in standing.runs_where_made.items():
         for probe in probes:
             if not probe.phase.is_as_asked:
                 continue

@@ -138,10 +138,21 @@ def test_where_nothing_else_is_left_it_is_tried_after_all() -> None:
     assert not tried
 
 
-def test_without_a_name_every_commit_of_a_wall_is_tried() -> None:
-    task, tried, _ = searched(50, named=False)
+@pytest.mark.parametrize(
+    ("applies", "advice"),
+    [
+        (
+            lambda question: question.commits,
+            "; the first that can be tested behind them is 90; to test them with its change, add --cherry-pick "
+            "90@19..89; --overlay and --adapt make commits testable too",
+        ),
+        (lambda _: (), "; --cherry-pick, --overlay and --adapt make commits testable"),
+    ],
+)
+def test_without_a_name_every_commit_of_a_wall_is_tried(
+    applies: Callable[[AskApplies], tuple[str, ...] | None], advice: str
+) -> None:
+    task, tried, _ = searched(50, named=False, applies=applies)
     assert sorted(tried) == [*WALL]
     assert task.conclusion is not None
-    assert task.conclusion.message.endswith(
-        "of which too few could be tested; --cherry-pick, --overlay and --adapt make commits testable"
-    )
+    assert task.conclusion.message.endswith(f"of which too few could be tested{advice}")

@@ -13,7 +13,13 @@ from precision_bisect.bisect.result import (
     PinRecord,
 )
 from precision_bisect.store.vocabulary import BisectionOutcome, Judgement, Phase, Verdict
-from tests.bisect.report.stored_bisection import StoredBisection, described, sha
+from tests.bisect.report.stored_bisection import (
+    StoredBisection,
+    content_key,
+    described,
+    pinned_revisions,
+    sha,
+)
 from tests.support.quick import quick_first
 
 LINE = ["c1", "c2", "c3", "c4", "c5", "c6"]
@@ -141,6 +147,33 @@ def submodule_culprit(tmp_path: Path) -> StoredBisection:
                     proven=False,
                 ),
             ),
+        )
+    )
+    return stored
+
+
+@pytest.fixture
+def merged(tmp_path: Path) -> StoredBisection:
+    """c1 is to blame, and m, a merge of it, reads the same and was run in its place; c2, the bad end, follows m."""
+    stored = StoredBisection(tmp_path, good=sha("c0"), bad=sha("c2"))
+    rows = [described("c1", ["c0"]), described("m", ["c0", "c1"]), described("c2", ["m"])]
+    stage = stored.stage(
+        [(row, row.sha) for row in rows],
+        good=sha("c0"),
+        bad=sha("c2"),
+        revisions=lambda commit: pinned_revisions(sha("c1") if commit == sha("m") else commit),
+    )
+    stored.probe(stage, sha("c0"), Verdict.PASS, phase=Phase.ENDPOINT)
+    stored.probe(stage, sha("c2"), Verdict.MISMATCH, phase=Phase.ENDPOINT)
+    stored.probe(stage, sha("m"), Verdict.MISMATCH, content=content_key(pinned_revisions(sha("c1"))))
+    culprit = NamedCommit(
+        repository="compiler", commit=sha("c1"), parent=sha("c0"), confidence=0.99, merge=False
+    )
+    stored.conclude(
+        Conclusion(
+            outcome=BisectionOutcome.CULPRIT,
+            message=f"compiler {sha('c1')} introduced it",
+            culprits=(culprit,),
         )
     )
     return stored

@@ -80,6 +80,14 @@ def test_a_merge_base_that_fails_was_fixed_on_the_good_side(
     assert done.returncode == 4, done.stderr
     (line,) = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
     assert f"it was fixed on the side of {named['good'][:12]}" in line
+    assert f"\nthe merge base {named['base'][:12]}, run as the good end: exit code 1 in " in done.stderr
+    for untrue in (
+        "to check:",
+        "does the command build",
+        "name an older --good",
+        f"good {named['base'][:12]}",
+    ):
+        assert untrue not in done.stderr
     advice = line.split("ask with ")[1].split()
     done = bisect(repository, tmp_path, *advice)
     assert done.returncode == 0, done.stderr

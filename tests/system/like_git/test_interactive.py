@@ -106,6 +106,26 @@ def test_the_script_that_is_named_runs_the_case(
     assert "expected a validated pass" in shown
 
 
+@pytest.mark.parametrize("end", quick_first([0, -1]))
+def test_an_end_that_was_skipped_is_asked_again_at_a_resume(
+    repository: TestRepository, line: list[str], tmp_path: Path, end: int
+) -> None:
+    def skips(slot: Path) -> str:
+        skipped = (slot / "n").read_text() == str(range(COMMITS)[end])
+        return "skip" if skipped else judge(slot)
+
+    words = ("--good", line[0], "--bad", "main", "-o", str(tmp_path / "out"), "--interactive")
+    code, shown = at_terminal(repository.path, *words, answers=skips)
+    assert code == 1, shown
+    assert "an end was skipped by the person who judges: a resume asks again" in shown
+    assert "skip, as a person judged it; resume to be asked again, or name another" in " ".join(shown.split())
+    for untrue in ("exit with None", "what a person runs", "exit code 0 is good", "can the command be found"):
+        assert untrue not in shown
+    code, again = at_terminal(repository.path, "--resume", answers=judge)
+    assert code == 0, again
+    assert found(tmp_path / "out") == line[BROKEN_FROM]
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     quick_first(

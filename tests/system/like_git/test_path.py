@@ -42,7 +42,8 @@ def test_only_commits_that_touch_it_are_searched(
     touching = set(repository.git("rev-list", f"{history[0]}..main", "--", "lib").split())
     parent = repository.git("rev-parse", f"{culprit}^")
     assert ran(tmp_path) <= touching | {history[0], repository.git("rev-parse", "main"), parent}
-    assert "--path lib: only commits that touch it are searched, 6 of 20 commits" in done.stderr
+    assert "--path lib: only commits that touch it are searched, 6 of 20 commits, and the end " in done.stderr
+    assert "20 commits in the range, 7 that can change the result" in done.stderr
     replayed = repository.git("bisect", "replay", str(tmp_path / "out" / "bisect.log"))
     assert f"{culprit} is the first bad commit" in replayed
 

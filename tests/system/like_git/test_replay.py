@@ -40,6 +40,9 @@ def test_what_git_was_told_is_not_run_again(repository: TestRepository, tmp_path
     assert any(
         "5 judgements of it count as they stand, without a run of ours" in notice for notice in notices
     )
+    written = (tmp_path / "out" / "report.md").read_text()
+    for text in (written, done.stdout):
+        assert "5 judgements of --replay, which left this range, count as they stand" in text
     ours = tmp_path / "out" / "bisect.log"
     again = run(
         repository.path, tmp_path / "home", "--replay", str(ours), "-o", str(tmp_path / "out-2"), *CHECK

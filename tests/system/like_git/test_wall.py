@@ -7,6 +7,7 @@ from typing import Any, cast
 import pytest
 
 from tests.conftest import TestRepository
+from tests.support.quick import quick_first
 from tests.system.questions.test_predicate import found, run
 
 CHECK = "c++ -fsyntax-only main.cpp || { echo; seq 9; exit 125; }; ! grep -q wrong state"
@@ -83,3 +84,35 @@ def test_where_it_holds_the_culprit_it_is_said_what_mends_it(
     assert set(patch["used_at"]) == tried & {commits[WALL.stop - 1]}
     assert bisected(repository, tmp_path, commits, "--overlay", f"include/a.hpp@{mends}")[0] == 0
     assert found(tmp_path / "out") == commits[20]
+
+
+@pytest.mark.parametrize(
+    "untestable",
+    quick_first(
+        ["echo 'made.c:3:1: error: expected ;'; exit 1", "exit 125"],
+    ),
+)
+def test_where_no_error_names_a_file_of_git_s_the_first_testable_commit_behind_is_named(
+    repository: TestRepository, tmp_path: Path, untestable: str
+) -> None:
+    """The file that the error names is made by the build, or nothing says why."""
+    commits: list[str] = []
+    for n in range(20):
+        files = {
+            "builds": "no" if 8 <= n < 13 else "yes",
+            "state": "wrong" if n >= 10 else "fine",
+            f"n{n}": "",
+        }
+        commits.append(repository.commit(f"commit {n}", files))
+    command = ("sh", "-c", f"grep -q yes builds || {{ {untestable}; }}; ! grep -q wrong state")
+    words = ("--good", commits[0], "--bad", commits[-1], "-o", str(tmp_path / "out"))
+    done = run(repository.path, tmp_path / "home", *words, "--", *command)
+    assert done.returncode == 3, done.stderr
+    message = json.loads((tmp_path / "out" / "report.json").read_text())["message"]
+    mends, before, last = (commits[n][:12] for n in (13, 7, 12))
+    assert f"; the first that can be tested behind them is {mends}" in message
+    said = message.rpartition("add ")[2].partition(";")[0]
+    assert said == f"--cherry-pick {mends}@{before}..{last}"
+    done = run(repository.path, tmp_path / "home", *words, *said.split(), "--", *command)
+    assert done.returncode == 0, done.stdout
+    assert found(tmp_path / "out") == commits[10]

@@ -85,6 +85,27 @@ def test_ends_that_fail_by_different_exit_codes_are_told_so(small: Small) -> Non
     assert "  - the good end fails otherwise than the bad one: " in done.stderr
 
 
+def test_a_command_that_hangs_is_told_how_to_be_asked_about(small: Small) -> None:
+    hangs = "exec tail -f /dev/null"
+    ends = small.ends("exit 0", "exit 0", hangs)
+    inside = Small(small.tool.path, small.tool)
+    done = inside.run("--timeout", "1", *ends, "--", "sh", "case.sh")
+    assert done.returncode == 1
+    (error,) = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+    way = "-- timeout SECONDS COMMAND ends it with exit code 124, which is bad"
+    assert error.startswith(
+        f"error: bad {ends[3][:12]}: expected a run that passes or fails as asked, found timeout"
+    )
+    assert error.endswith(f"; if to hang is the failure, {way}; or give it longer: --timeout")
+    assert f"an end did not end within --timeout 1: if to hang is the failure, {way}" in done.stderr
+    assert "--bad-when" not in done.stderr
+    assert "can the command be found" not in done.stderr
+    # So it is done, as it says.
+    done = inside.run(*ends, "--", "timeout", "1", "sh", "case.sh")
+    assert done.returncode == 0, done.stderr
+    assert ends[3] in done.stdout
+
+
 @pytest.mark.long
 def test_a_line_for_a_shell_is_told_to_name_one(small: Small) -> None:
     ends = small.ends("exit 0\n", "exit 1\n")

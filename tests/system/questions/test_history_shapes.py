@@ -1,5 +1,6 @@
 """Histories that are no line: octopus and criss-cross merges, and what first parents lead to."""
 
+import json
 import subprocess
 from pathlib import Path
 
@@ -94,3 +95,44 @@ def test_a_merge_of_two_good_branches_is_an_interaction(repository: TestReposito
     assert done.returncode == 0, done.stderr
     assert found(tmp_path / "out") == both
     assert "it has several parents" in done.stdout
+
+
+def test_what_reads_the_same_is_run_and_counted_once_and_named(
+    repository: TestRepository, tmp_path: Path
+) -> None:
+    """The culprit's parent changes nothing, and neither does the merge that joins its branch to what it began at."""
+    good = repository.commit("root", {"root.txt": "fine"})
+    repository.git("tag", "root")
+    before = branch(repository, "side")[2]
+    parent = repository.commit("empty", {})
+    culprit = repository.commit("breaks", {"side.txt": "wrong"})
+    repository.git("checkout", "--quiet", "main")
+    repository.git("merge", "--quiet", "--no-ff", "-m", "merge side", "side")
+    merge = repository.git("rev-parse", "HEAD")
+    done = bisect(repository, tmp_path, good)
+    assert done.returncode == 0, done.stderr
+    report = json.loads((tmp_path / "out" / "report.json").read_text())
+    assert [each["commit"] for each in report["culprits"]] == [culprit]
+    runs = {run["ordinal"]: probe["commit"] for probe in report["probes"] for run in probe["runs"]}
+    assert not {parent, merge} & {*runs.values()}
+    assert {each["commit"]: each["same_as"] for each in report["collapsed"]} == {
+        parent: before,
+        merge: culprit,
+    }
+    basis = report["confidence_basis"]
+    parts = ("culprit", "parents", "others", "ends")
+    assert sum(basis[part]["runs"] for part in parts) == len(runs)
+    ordinals = [str(ordinal) for ordinal, commit in runs.items() if commit == before]
+    made = (
+        f"run{'s' if len(ordinals) > 1 else ''} {', '.join(ordinals)} of {before[:12]}, which reads the same"
+    )
+    assert f" of its parent (0 failed; {made})" in basis["text"]
+    # The bad end is the merge, and the run of the culprit one of it.
+    ends = [(rate["commit"], rate["runs"], rate["failures"]) for rate in report["rates"]]
+    assert ends == [(good, 1, 0), (merge, 1, 1)]
+    told = f"- bad end `{merge[:12]}`: failed in 1 of 1 run"
+    assert told in (tmp_path / "out" / "report.md").read_text()
+    home, pages = tmp_path / "home", tmp_path / "pages"
+    assert run(repository.path, home, "report", "--html", str(pages)).returncode == 0
+    (page,) = (pages / "bisections").rglob("*.html")
+    assert page.read_text().count('<a class="cell') == len(runs)

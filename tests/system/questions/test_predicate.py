@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from precision_bisect.store.words import percent
 from tests.conftest import TestRepository
 from tests.support.program import PROGRAM, run_program
 from tests.support.quick import quick_first
@@ -52,6 +53,10 @@ def test_it_finds_what_git_bisect_run_finds(
     assert "bad: exit code 1, run " in done.stderr
     for text in (done.stderr, done.stdout, (tmp_path / "out" / "report.md").read_text()):
         assert "mismatch" not in text
+    report = json.loads((tmp_path / "out" / "report.json").read_text())
+    # What is taken for granted stands last, and is not cut.
+    written = (tmp_path / "out" / "report.md").read_text().replace("\\", "")
+    assert f"| it rests on | {report['confidence_basis']['text']} |" in written
     assert repository.git("status", "--porcelain") == ""
     repository.git("bisect", "start", "main", history[0])
     output = repository.git("bisect", "run", "sh", "-c", CHECK)
@@ -275,6 +280,8 @@ def test_only_skipped_commits_left(repository: TestRepository, history: list[str
     assert done.returncode == 3, done.stderr
     report = json.loads((tmp_path / "out" / "report.json").read_text())
     assert report["outcome"] == "only_skipped"
+    listed = run(repository.path, tmp_path / "home", "history").stdout
+    assert f"{report['name']}  only skipped commits are left" in listed
     assert {suspect["commit"] for suspect in report["suspects"]} == set(history[6:16])
 
 
@@ -366,3 +373,84 @@ def test_the_demo_command_does_not_write_into_a_used_folder(tmp_path: Path) -> N
     done = run(tmp_path, tmp_path / "home", "demo", str(tmp_path))
     assert done.returncode == 2
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+
+
+BY_TURNS = 'n=$(cat "{count}"); echo $((n + 1)) >"{count}"; [ "$(printf %s {turns} | cut -c$((n % {length}+1)))" = o ]'
+"""A command that passes (o) and fails (x) by turns, whatever commit it is run at."""
+
+
+def by_turns(folder: Path, turns: str) -> str:
+    """The command, from its first turn on."""
+    (folder / "count").write_text("0")
+    return BY_TURNS.format(count=folder / "count", turns=turns, length=len(turns))
+
+
+def test_where_probably_no_commit_is_to_blame_that_is_the_headline(
+    repository: TestRepository, tmp_path: Path
+) -> None:
+    commits = [repository.commit(f"commit {number}", {"number": str(number)}) for number in range(41)]
+    done = run(
+        repository.path, tmp_path / "home", "--good", commits[0], "--bad", "main", "-o", str(tmp_path / "out"),
+        "--", "sh", "-c", by_turns(tmp_path, "xoooxooooxoooooxoooxxooooooxxoooxo"),
+    )  # fmt: skip
+    assert done.returncode == 6, done.stderr
+    report = json.loads((tmp_path / "out" / "report.json").read_text())
+    suspected = sum(each["confidence"] for each in report["suspects"])
+    shares = report["no_commit"]
+    assert suspected < 0.5
+    assert suspected + shares["chance"] + shares["environment"] == pytest.approx(1, abs=0.02)
+    headline, told = (
+        "not known whether a commit is to blame",
+        f"it is not known whether a commit is to blame at all: with {percent(shares['chance'])} none of repository is, "
+        f"with {percent(shares['environment'])} the environment moved, with {percent(suspected)} it is one of",
+    )
+    assert report["message"].startswith(told)
+    markdown = (tmp_path / "out" / "report.md").read_text().replace("\\", "")
+    for text in (done.stdout, markdown, shown_page(repository, tmp_path)):
+        assert "the culprit is probably" not in text
+        assert headline in text
+        assert told in text
+    assert "If a commit made the change, it is probably one of these:" in markdown
+    assert headline in run(repository.path, tmp_path / "home", "history").stdout
+
+
+def test_one_suspect_is_named_as_one(repository: TestRepository, tmp_path: Path) -> None:
+    commits = [repository.commit(f"commit {number}", {"number": str(number)}) for number in range(2)]
+    done = run(
+        repository.path, tmp_path / "home", "--good", commits[0], "--bad", "main", "-o", str(tmp_path / "out"),
+        "--", "sh", "-c", by_turns(tmp_path, "ooxoxxoo"),
+    )  # fmt: skip
+    assert done.returncode == 6, done.stderr
+    written = (tmp_path / "out" / "report.md").read_text()
+    for text in (done.stdout, written):
+        assert "one of 1" not in text
+        assert f"it is repository {commits[1][:12]}: " in text
+    assert "If a commit made the change, it is probably this one:" in written
+
+
+def test_a_program_that_is_nowhere_is_refused_before_the_first_run(
+    repository: TestRepository, tmp_path: Path
+) -> None:
+    commits = [repository.commit(f"commit {number}", {"number": str(number)}) for number in range(2)]
+    ends = ("--good", commits[0], "--bad", "main")
+    done = run(repository.path, tmp_path / "home", *ends, "--", "nosuchprogram", "x")
+    assert (done.returncode, done.stdout) == (2, "")
+    says = "expected a program in one of the folders of PATH, found none"
+    assert (
+        done.stderr == f"error: -- nosuchprogram: {says}; name one that is there, or a file with its folder\n"
+    )
+    (repository.path / "check.sh").write_text("#!/bin/sh\n")
+    done = run(repository.path, tmp_path / "home", *ends, "--", "check.sh")
+    assert done.stderr == f"error: -- check.sh: {says}; did you mean -- ./check.sh\n"
+    # Of a PATH of its own it is not said.
+    path = f"PATH={tmp_path}"
+    done = run(repository.path, tmp_path / "home", *ends, "--env", path, "--dry-run", "--", "nosuchprogram")
+    assert done.returncode == 0, done.stderr
+
+
+def shown_page(repository: TestRepository, folder: Path) -> str:
+    """The page of the one bisection of a home."""
+    pages = folder / "pages"
+    assert run(repository.path, folder / "home", "report", "--html", str(pages)).returncode == 0
+    (page,) = (pages / "bisections").rglob("*.html")
+    return html.unescape(page.read_text())

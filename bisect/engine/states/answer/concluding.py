@@ -9,11 +9,12 @@ import numpy as np
 from typing_extensions import override
 
 from .....store.vocabulary import BisectionOutcome, Judgement, Seeks
-from .....store.words import plural
+from .....store.words import percent, plural
 from ....commits.range import LoadedRange
-from ....result import Conclusion, EndRate
+from ....result import Conclusion, EndRate, NoCommit
 from ....search.choose.decision import EnvironmentMoved, NoCulprit, Undecided
 from ....search.choose.planner import OnlySkipped
+from ....search.evidence.belief import Belief
 from ....search.evidence.knowledge import Observation, Outcome
 from ....search.evidence.posterior import Posterior
 from ...failures.exit_codes import Failures
@@ -69,6 +70,7 @@ _SHORT = 12
 _MANY_ALIKE = 20
 """So many runs in a row with one outcome are told of, where no commit is named."""
 _HOW_TO_TEST = "; --cherry-pick, --overlay and --adapt make commits testable"
+_HALF = 0.5
 _WHY = {
     "nothing tells": "no further run tells them apart for what it costs",
     "bound": "as many runs were made as the search may take",
@@ -88,7 +90,9 @@ def without_culprit(
     lately = _lately(posterior.observations, log)
     repository = loaded.range.repository
     what = "culprit" if loaded.range.seeks is Seeks.REGRESSION else "fix"
+    chances = posterior.belief.commits
     suspects: tuple[int, ...] = ()
+    no_commit: NoCommit | None = None
     match decision:
         case EnvironmentMoved():
             outcome = BisectionOutcome.NO_CULPRIT
@@ -98,23 +102,52 @@ def without_culprit(
             message = f"no commit of {repository} in the range explains the runs{lately}"
         case OnlySkipped(candidates=suspects):
             outcome = BisectionOutcome.ONLY_SKIPPED
-            named_ends = [loaded.candidates[node][:_SHORT] for node in (suspects[0], suspects[-1])]
-            among = f"one of {plural(len(suspects), 'commit')} of {repository}, {' to '.join(named_ends)}"
             left_out = sum(loaded.candidates[node] in loaded.range.skip for node in suspects)
             why = f"; --skip leaves out {left_out} of them" if left_out and not wall else wall or _HOW_TO_TEST
-            message = f"the {what} is {among}, of which too few could be tested{why}"
+            named_ends = [loaded.candidates[node][:_SHORT] for node in (suspects[0], suspects[-1])]
+            among = f"{_among(loaded, suspects)}, {' to '.join(named_ends)}, of which too few could be tested"
+            if len(suspects) == 1:
+                among = f"{_among(loaded, suspects)}, which could not be tested"
+            message = f"the {what} is {among}{why}"
         case Undecided(suspects=suspects, why=why):
             outcome = BisectionOutcome.SUSPECT
-            among = f"one of {plural(len(suspects), 'commit')} of {repository}"
-            message = f"the {what} is probably {among}: {_WHY[why]}{lately}"
-    chances = posterior.belief.commits
+            no_commit = _no_commit(posterior.belief, suspects)
+            among = _among(loaded, suspects)
+            probably = f"the {what} is probably {among}"
+            if no_commit is not None:
+                share = percent(float(chances[[*suspects]].sum()))
+                probably = f"{_not_known(no_commit, repository)}, with {share} it is {among}"
+            message = f"{probably}: {_WHY[why]}{lately}"
     named = tuple(named_commit(loaded, node, float(chances[node])) for node in suspects)
     suspected = {each.commit for each in named}
     return Conclusion(
         outcome=outcome,
         message=told_of_turned_end(loaded, log) + message,
         suspects=named,
+        no_commit=no_commit,
         earlier_failures=tuple(each for each in earlier_failures if each not in suspected),
+    )
+
+
+def _among(loaded: LoadedRange, suspects: Sequence[int]) -> str:
+    """Among which commits the culprit is."""
+    if len(suspects) == 1:
+        return f"{loaded.range.repository} {loaded.candidates[suspects[0]][:_SHORT]}"
+    return f"one of {plural(len(suspects), 'commit')} of {loaded.range.repository}"
+
+
+def _no_commit(belief: Belief, suspects: Sequence[int]) -> NoCommit | None:
+    """How probable it is that no commit is to blame; None where the suspects have at least half."""
+    if float(belief.commits[[*suspects]].sum()) >= _HALF:
+        return None
+    return NoCommit(chance=belief.no_culprit, environment=belief.environment)
+
+
+def _not_known(no_commit: NoCommit, repository: str) -> str:
+    """What is said where the suspects have together less than half."""
+    return (
+        f"it is not known whether a commit is to blame at all: with {percent(no_commit.chance)} none of {repository} "
+        f"is, with {percent(no_commit.environment)} the environment moved"
     )
 
 
@@ -170,8 +203,11 @@ def budget_spent(loaded: LoadedRange, posterior: Posterior, *, confidence: float
     message = f"{plural(left, 'commit')} of {loaded.range.repository} {'is' if left == 1 else 'are'} left"
     if left < len(suspects):
         message += f" if no run was by chance, {len(suspects)} hold the change with {confidence:.0%}"
+    if (no_commit := _no_commit(posterior.belief, credible.tolist())) is not None:
+        message += f"; {_not_known(no_commit, loaded.range.repository)}"
     return Conclusion(
         outcome=BisectionOutcome.BUDGET,
         message=f"{message}: {why}",
         suspects=suspects,
+        no_commit=no_commit,
     )

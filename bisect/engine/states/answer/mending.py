@@ -23,17 +23,22 @@ class Mending:
     trial: AskApplies
 
 
-def commit_behind(loaded: LoadedRange, fails: Mask, inside: Sequence[int]) -> Commit | None:
-    """The first commit behind some candidates that does not fail as they do; `fails` are all that do. Shape [n]."""
+def node_behind(loaded: LoadedRange, fails: Mask, inside: Sequence[int]) -> int | None:
+    """The first candidate behind some others that does not fail as they do; `fails` are all that do. Shape [n]."""
     parents = loaded.graph.parents
     behind = (
         node
         for node in range(len(parents))
         if not fails[node] and any(fails[parent] for parent in parents[node])
     )
-    found = next(
+    return next(
         (node for node in behind if {*inside} & {*np.flatnonzero(loaded.graph.ancestors(node))}), None
     )
+
+
+def commit_behind(loaded: LoadedRange, fails: Mask, inside: Sequence[int]) -> Commit | None:
+    """Its commit."""
+    found = node_behind(loaded, fails, inside)
     return None if found is None else loaded.collapsed.nodes[found].commit
 
 

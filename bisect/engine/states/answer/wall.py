@@ -12,6 +12,7 @@ from ...history import AskApplies
 from ...known import Known
 from ...range_search import Blame, RangeSearch
 from .mending import advice_of, commit_behind, mending_of
+from .testable_behind import mending_by_runs, told_by_runs
 
 _SHORT = 12
 
@@ -19,16 +20,19 @@ _SHORT = 12
 def trial_of_mending(search: RangeSearch, known: Known, suspects: Sequence[int]) -> tuple[AskApplies, ...]:
     """What has to be asked before `wall_between` can say how the suspects are made testable."""
     wall = _wall(search, known, suspects)
-    mending = None if wall is None else mending_of(search.loaded, wall.fails, wall.inside)
+    if wall is None:
+        mending = mending_by_runs(search, known, suspects)
+    else:
+        mending = mending_of(search.loaded, wall.fails, wall.inside)
     return () if mending is None else (mending.trial,)
 
 
 def wall_between(search: RangeSearch, known: Known, suspects: Sequence[int]) -> str:
-    """What most of the suspects cannot be tested for, what mends it, and how to test them nevertheless; empty where no
-    error tells."""
+    """What most of the suspects cannot be tested for, what mends it, and how to test them nevertheless; where no error
+    tells, the first commit behind them that can be tested, if runs show which that is. Empty where nothing is known."""
     wall = _wall(search, known, suspects)
     if wall is None:
-        return ""
+        return told_by_runs(search, known, suspects)
     said = (
         f": {len(wall.inside)} of them hold what the {wall.tried} that were tried do not compile for "
         f"({_told(wall.blame.error)})"

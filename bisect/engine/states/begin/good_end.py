@@ -115,7 +115,7 @@ def _require_worth(known: Known, bad: Target) -> None:
     that one commit gives it up."""
     probes = known.log.of(bad.content)
     for probe in probes:
-        require_judged(probe, bad)
+        require_judged(probe, bad, by_exit_code=known.question.by_exit_code)
     passes = [Observation(GOOD_END, Outcome.GOOD), *[Observation(0, Outcome.GOOD)] * len(probes)]
     posterior = Posterior.start(CommitGraph([[]]), known.question.rates, observations=passes)
     if probes and not worth_waiting(posterior, bad=True, for_failure=True):

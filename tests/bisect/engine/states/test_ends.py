@@ -210,7 +210,7 @@ def test_an_end_that_cannot_be_judged_is_refused(end: int, jobs: int) -> None:
     task = bisect(stack(lambda line: SKIP if line == end else BAD if line >= 5 else GOOD), jobs=jobs)
     assert isinstance(task.error, UserError)
     assert not isinstance(task.error, EndsError)
-    assert str(task.error).startswith("good 0" if end == 0 else "8")
+    assert str(task.error).startswith("good 0" if end == 0 else "bad 8")
 
 
 @pytest.mark.parametrize("jobs", [1, 4])

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from precision_bisect.bisect.engine.history import AskApplies
 from precision_bisect.bisect.engine.known import Known
 from precision_bisect.bisect.engine.log import ProbeLog
 from precision_bisect.bisect.engine.needs import Confirming, Narrowed, Needs, Note
@@ -275,7 +276,13 @@ def test_where_all_between_the_ends_are_skips_the_suspects_are_concluded() -> No
     again = after(stack, known)
     assert isinstance(again, Wait)
     assert [wanted.target.content for wanted in again.needs.start] == ["0 lib-0"]
-    advance = after(stack, shown(known, "0 lib-0", G))
+    known = shown(known, "0 lib-0", G)
+    # The first behind them that can be tested, whose change may mend them.
+    trial = AskApplies(repository="line", change="3", commits=("1", "2"))
+    wait = after(stack, known)
+    assert isinstance(wait, Wait)
+    assert wait.needs == Needs(load=(trial,))
+    advance = after(stack, known.with_answer(trial, ("1", "2")))
     assert isinstance(advance, Move)
     assert isinstance(advance.state, Concluding)
     assert {suspect.commit for suspect in advance.state.inner.suspects} == {"1", "2", "3"}

@@ -1,12 +1,13 @@
 """What a report says its confidence rests on."""
 
 from dataclasses import replace
+from pathlib import Path
 
 from precision_bisect.bisect.report.markdown import render_markdown
 from precision_bisect.bisect.report.model.basis import confidence_basis
 from precision_bisect.bisect.report.model.rows import load_rows
-from precision_bisect.store.vocabulary import Verdict
-from tests.bisect.report.stored_bisection import StoredBisection, sha
+from precision_bisect.store.vocabulary import Phase, Verdict
+from tests.bisect.report.stored_bisection import StoredBisection, described, sha
 
 
 def test_the_runs_that_a_confidence_rests_on_are_counted_once_each(culprit: StoredBisection) -> None:
@@ -74,3 +75,24 @@ def test_runs_in_a_broken_place_are_not_counted(culprit: StoredBisection) -> Non
 
 def test_nothing_is_said_of_a_confidence_where_nobody_is_named(only_skipped: StoredBisection) -> None:
     assert only_skipped.report().confidence_basis is None
+
+
+def test_a_run_of_a_commit_that_reads_the_same_is_counted_once_and_named(merged: StoredBisection) -> None:
+    report = merged.report()
+    basis = report.confidence_basis
+    assert basis is not None
+    counts = (basis.culprit, basis.parents, basis.others, basis.ends)
+    assert [(count.runs, count.failures) for count in counts] == [(1, 1), (1, 0), (0, 0), (1, 1)]
+    assert basis.other_commits == 0
+    same = f"1 run of the culprit (1 failed; run 3 of {sha('m')[:12]}, which reads the same), 1 run of its parent"
+    assert basis.text.startswith(same)
+    assert [(each.commit, each.same_as) for each in report.collapsed] == [(sha("c1"), sha("m"))]
+
+
+def test_an_end_is_measured_by_a_run_of_a_commit_that_reads_the_same(tmp_path: Path) -> None:
+    stored = StoredBisection(tmp_path, good=sha("c0"), bad=sha("c2"))
+    candidates = [(described("c1", ["c0"]), sha("c1")), (described("c2", ["c1"]), sha("c1"))]
+    stage = stored.stage(candidates, good=sha("c0"), bad=sha("c2"))
+    stored.probe(stage, sha("c1"), Verdict.MISMATCH, phase=Phase.ENDPOINT)
+    rates = [(rate.end, rate.commit, rate.runs, rate.failures) for rate in stored.report().rates]
+    assert rates == [("good", sha("c0"), 0, 0), ("bad", sha("c2"), 1, 1)]

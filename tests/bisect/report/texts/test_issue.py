@@ -106,8 +106,14 @@ def test_a_script_of_one_s_own_is_shown_and_no_folder_of_one_s_own(
         text = issue_text(session, culprit.name)
     assert text.startswith("# /bin/sh check.sh long.sh gone.sh fails on ")
     assert "-- /bin/sh ../check.sh ../long.sh ../gone.sh\n" in text
-    assert "check.sh is:\n\n```text\ntest -f broken && exit 1\nexit 0\n```\n" in text
+    assert (
+        "check.sh, in the folder above the checkout, is:\n\n```text\ntest -f broken && exit 1\nexit 0\n```\n"
+        in text
+    )
     for name in ("long.sh", "gone.sh"):
-        assert f"{name} is the asker's own, and to be put here." in text
-    assert "sh is:" not in text.replace("check.sh is:", "")
+        assert (
+            f"{name}, in the folder above the checkout, is the asker's own file: put here what it holds."
+            in text
+        )
+    assert text.count(", is:\n") == 1
     assert "\n\n\n\n" not in text

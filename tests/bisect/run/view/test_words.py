@@ -57,6 +57,7 @@ def test_counts_are_told_in_words() -> None:
     assert describe_remaining(Narrowed(4, 2.0)) == "4 commits left, about 2 steps"
     assert describe_remaining(Narrowed(9, None)) == "9 commits left"
     assert describe_remaining(Narrowed(9, None, (12, 60))) == "9 commits left, mostly 12 to 60 more runs"
+    assert describe_remaining(Narrowed(9, None, (1, 1))) == "9 commits left, mostly 1 more run"
 
 
 def test_what_is_to_come_names_ends_search_confirmation_builds_and_time() -> None:

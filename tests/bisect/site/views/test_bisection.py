@@ -6,9 +6,17 @@ import pytest
 
 from precision_bisect.bisect.report.model.rows import load_rows
 from precision_bisect.bisect.result import Conclusion
+from precision_bisect.bisect.site import addresses
+from precision_bisect.bisect.site.pages import Site
 from precision_bisect.bisect.site.views.bisection import BisectionView, bisection_view
 from precision_bisect.store.vocabulary import BisectionOutcome, Judgement, Phase, Verdict
-from tests.bisect.report.conftest import culprit, interrupted, nothing_run, submodule_culprit  # noqa: F401
+from tests.bisect.report.conftest import (  # noqa: F401
+    culprit,
+    interrupted,
+    merged,
+    nothing_run,
+    submodule_culprit,
+)
 from tests.bisect.report.stored_bisection import StoredBisection, described, sha
 
 
@@ -27,6 +35,20 @@ def test_tested_commits_stand_in_order_with_all_their_runs(culprit: StoredBisect
     assert searched.most_runs == 3
     assert [each.commit for each in searched.tested if each.named] == [sha("c5")]
     assert {each.subject for each in searched.tested} == {f"Subject of {name}" for name in names}
+
+
+def test_a_run_stands_once_at_the_commit_that_it_ran(merged: StoredBisection) -> None:  # noqa: F811
+    (searched,) = view_of(merged).ranges
+    rows = [(each.commit, [run.ordinal for run, _ in each.runs], each.same_as) for each in searched.tested]
+    assert rows == [
+        (sha("c0"), [1], None),
+        (sha("c1"), [], sha("m")),
+        (sha("m"), [3], None),
+        (sha("c2"), [2], None),
+    ]
+    with merged.sessions() as session:
+        page = Site(session).pages[addresses.bisection(merged.name)].make().decode()
+    assert f"not run itself: it reads the same as {sha('m')[:10]}" in page
 
 
 def test_the_likeliest_commit_comes_first(culprit: StoredBisection) -> None:  # noqa: F811
