@@ -364,8 +364,10 @@ def test_the_demo_command_says_where_it_cannot_write(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     done = run(tmp_path, tmp_path / "home", "demo", "file/demo")
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
-    assert done.stderr.startswith("error: ")
-    assert "Not a directory" in done.stderr
+    assert done.stderr == (
+        "error: file/demo: expected a place for the stack, found file, which is no folder that can be written; "
+        "name another folder\n"
+    )
 
 
 def test_the_demo_command_does_not_write_into_a_used_folder(tmp_path: Path) -> None:
