@@ -108,9 +108,11 @@ def predicate_stack(checkout: Path, *, name: str | None = None) -> Stack:
 
 def _check_found(program: str, search_path: str) -> None:
     """Raises `UsageError` where a program without a folder is in none of those of a PATH. Relative ones are a
-    worktree's."""
+    worktree's, and what holds blanks is a line for a shell (`ends/command.py`)."""
     folders = search_path.split(os.pathsep)
-    if "/" in program or not all(map(os.path.isabs, folders)) or shutil.which(program, path=search_path):
+    if "/" in program or any(map(str.isspace, program)) or not all(map(os.path.isabs, folders)):
+        return
+    if shutil.which(program, path=search_path):
         return
     is_here = Path(program).is_file()
     hint = f"did you mean -- ./{program}" if is_here else "name one that is there, or a file with its folder"
