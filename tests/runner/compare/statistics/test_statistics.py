@@ -301,7 +301,7 @@ def test_without_a_folder_for_machine_code_it_says_so_and_computes(tmp_path: Pat
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment
     )
     assert result.stdout == "0\n"
-    assert "set NUMBA_CACHE_DIR" in result.stderr
+    assert "set PRECISION_BISECT_HOME" in result.stderr
 
 
 elements = st.floats(width=32) | st.sampled_from([0.0, -0.0, 1.0, math.inf, -math.inf, math.nan, 1e-45])
