@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ..runner.errors import UsageError
 from ..runner.localization.divergence import DIVERGENCE, TASK_GRAPH, Divergence
-from ..store.files import IGNORE, is_writable, make_ignored_folder
+from ..store.files import IGNORE, is_writable, make_ignored_folder, nearest_existing
 
 _WORK = "work"
 MARK = "reduce-of"
@@ -41,10 +41,8 @@ def _remove_unused(output: Path) -> None:
 def check_output(output: Path) -> None:
     """Raises `UsageError` where no folder can be made for results; to be called before anything is built or run for
     them."""
-    there = output.absolute()
-    while not there.exists():
-        there = there.parent
-    if not (there.is_dir() and is_writable(there)):
+    there = nearest_existing(output.absolute())
+    if not is_writable(there):
         raise UsageError(
             f"-o {output}: expected a place for the results, found {there}, which is no folder that can be written; "
             "name another one"

@@ -16,7 +16,7 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event, func, make
 from sqlalchemy.exc import ArgumentError, DatabaseError, SQLAlchemyError
 from sqlalchemy.orm import Session, sessionmaker
 
-from .files import is_writable
+from .files import is_writable, nearest_existing
 from .migrations.schemas import schema_of, schemas
 from .tables.queue import Base  # with the tables of nights and bisections beside it
 
@@ -147,7 +147,7 @@ def is_there(url: str) -> bool:
         return parsed.get_backend_name() != "sqlite"  # what is in memory alone is of one process
     if file.exists():
         return True
-    if not (there := _nearest(file)).is_dir():
+    if not (there := nearest_existing(file.parent)).is_dir():
         raise _no_place(parsed, f"{there}, which is no folder")
     return False
 
@@ -189,14 +189,9 @@ def _check_writable(parsed: URL, file: Path) -> None:
 
 def _check_place(parsed: URL, file: Path) -> None:
     """Raise `StoreError` where no file can be made for a store."""
-    there = _nearest(file)
-    if not (there.is_dir() and is_writable(there)):
+    there = nearest_existing(file.parent)
+    if not is_writable(there):
         raise _no_place(parsed, f"{there}, which is no folder that can be written")
-
-
-def _nearest(file: Path) -> Path:
-    """What there is of the folders that lead to a file."""
-    return next(folder for folder in file.parents if folder.exists())
 
 
 def _no_place(parsed: URL, found: str) -> StoreError:

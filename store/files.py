@@ -44,8 +44,15 @@ def make_own_folder(path: Path) -> None:
         write_whole(path / IGNORE, _EVERYTHING)
 
 
+def nearest_existing(path: Path) -> Path:
+    """A path, or what there is of the folders that lead to it."""
+    while not path.exists():
+        path = path.parent
+    return path
+
+
 def is_writable(folder: Path) -> bool:
-    """Whether a file can be made there, which permissions alone do not tell; none is left behind."""
+    """Whether it is a folder in which a file can be made, which permissions alone do not tell; none is left behind."""
     try:
         with tempfile.TemporaryFile(dir=folder):
             return True

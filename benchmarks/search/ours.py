@@ -19,13 +19,12 @@ from precision_bisect.bisect.search.model.rates import Rates
 from precision_bisect.runner.probe.records import ProbeRequest
 from precision_bisect.runner.probe.workers.pool import Event
 from precision_bisect.store.vocabulary import BuildSource
-from tests.bisect.engine.simulated import asked, finished_simulation
+from tests.bisect.engine.simulated import asked, finished_simulation, untimed
 
 BUILD_SECONDS, REBUILD_SECONDS, RUN_SECONDS = 600.0, 50.0, 50.0
 """Of a first build, of taking a build from the cache, and of a run."""
 
 _TIMINGS = Timings(run=RUN_SECONDS, anew=BUILD_SECONDS, again=REBUILD_SECONDS)
-_UNTIMED = ProbeTimes(build_source=BuildSource.NONE, build_seconds=0.0, run_seconds=0.0)
 _BUILT = ProbeTimes(build_source=BuildSource.BUILT, build_seconds=BUILD_SECONDS, run_seconds=RUN_SECONDS)
 _CACHED = ProbeTimes(build_source=BuildSource.CACHED, build_seconds=REBUILD_SECONDS, run_seconds=RUN_SECONDS)
 
@@ -81,6 +80,6 @@ def search(cell: Cell, world: World, seed: int) -> Answer:
         return Answer(ending=ended.ending, runs=ended.runs, seconds=workers.clock)
     slots = Slots(jobs=world.slots, chance=Random(f"{cell.key} {seed} order"))
     rates = learned_rates(Rates.unknown(), _KNOWN_CASE) if cell.known_case else Rates.unknown()
-    watched = Watched.of(bench, slots, times=lambda content: _UNTIMED, rates=rates)
+    watched = Watched.of(bench, slots, times=untimed, rates=rates)
     ended = drive(watched, most_runs=MOST_RUNS)
     return Answer(ending=ended.ending, runs=ended.runs)

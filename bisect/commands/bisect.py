@@ -83,7 +83,8 @@ def _bisect(options: BisectOptions, start: SlowStart) -> int:
     if options.dry_run:
         check_place(plan.request.output)
         check_store(store_url(options.store))
-        _check_room(plan.request.output, home, options)
+        check_room(plan.request.output, mend="name another folder with -o")
+        _check_room(home, options)
         print(plan_json(plan) if options.as_json else "\n".join(plan_lines(plan)))
         return 0
     for notice in () if options.quiet else plan.notices:
@@ -191,13 +192,12 @@ def _is_newer(file: Path, time: datetime) -> bool:
 def _places(output: Path, home: Home, options: BisectOptions) -> Generator[None]:
     """Where its result can be kept, looked at before anything is run. Raises `UserError`."""
     with report_folder(output):
-        _check_room(output, home, options)
+        _check_room(home, options)
         yield
 
 
-def _check_room(output: Path, home: Home, options: BisectOptions) -> None:
-    """Raises `UserError` where a disk that its result goes to has no room; nothing is made."""
-    check_room(output, mend="name another folder with -o")
+def _check_room(home: Home, options: BisectOptions) -> None:
+    """Raises `UserError` where a disk that its result goes to beside its report has no room; nothing is made."""
     check_room(home.state, mend="set PRECISION_BISECT_HOME to a folder with room")
     if (folder := store_folder(store_url(options.store))) is not None:
         check_room(folder, mend="name another one with --store")

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ...runner.errors import UserError
-from ...store.files import IGNORE, is_writable, make_ignored_folder
+from ...store.files import IGNORE, is_writable, make_ignored_folder, nearest_existing
 
 LEAST_ROOM = 64 << 20
 """Bytes that are free before anything is run, so that its result can be kept."""
@@ -70,10 +70,8 @@ def _held(directory: Path) -> Generator[None]:
 
 def check_place(directory: Path, *, what: str = "the report", mend: str = "name another one with -o") -> None:
     """Raises `UserError` where no folder can be made for a report; none is made to find out."""
-    there = directory
-    while not there.exists():
-        there = there.parent
-    if not (there.is_dir() and is_writable(there)):
+    there = nearest_existing(directory)
+    if not is_writable(there):
         raise UserError(
             f"{directory}: expected a place for {what}, found {there}, which is no folder that can be written; {mend}"
         )
@@ -81,10 +79,9 @@ def check_place(directory: Path, *, what: str = "the report", mend: str = "name 
 
 def check_room(folder: Path, *, mend: str) -> None:
     """Raises `UserError` where there is no room on the disk of a folder, which need not be there yet."""
-    while not folder.exists():
-        folder = folder.parent
-    free = shutil.disk_usage(folder).free
+    there = nearest_existing(folder)
+    free = shutil.disk_usage(there).free
     if free < LEAST_ROOM:
         raise UserError(
-            f"{folder}: expected {LEAST_ROOM >> 20} MiB of room, found {free >> 20} MiB; free some, or {mend}"
+            f"{there}: expected {LEAST_ROOM >> 20} MiB of room, found {free >> 20} MiB; free some, or {mend}"
         )

@@ -9,10 +9,9 @@ import numpy as np
 
 from benchmarks.search.natural.real_range import RealRange
 from precision_bisect.bisect.engine.history import AskBlamedFile
-from precision_bisect.bisect.engine.probes import ProbeTimes
 from precision_bisect.bisect.run.loop import Loop
-from precision_bisect.store.vocabulary import BuildSource, Judgement
-from tests.bisect.engine.simulated import Machine, SimulatedBisection, SimulatedTask
+from precision_bisect.store.vocabulary import Judgement
+from tests.bisect.engine.simulated import Machine, SimulatedBisection, SimulatedTask, untimed
 from tests.bisect.search.git_bisect import GitBisect
 
 _MOST_RUNS = 2_000
@@ -54,11 +53,6 @@ class _Truth:
         return Judgement.BAD if self.real.loaded.graph.ancestors(node)[self.culprit] else Judgement.GOOD
 
 
-def _untimed(content: str) -> ProbeTimes:
-    """No times: runs are what is counted, so that all cost the same."""
-    return ProbeTimes(build_source=BuildSource.NONE, build_seconds=0.0, run_seconds=0.0)
-
-
 def ours(real: RealRange, culprit: int) -> Taken:
     """The tool's loop and bisection, on a simulated worker; runs of the ends and all that confirms are counted."""
     truth = _Truth(real, culprit)
@@ -69,7 +63,7 @@ def ours(real: RealRange, culprit: int) -> Taken:
             machine=Machine(),
             errors=real.errors,
             answers={AskBlamedFile: real.blamed_file},
-            times=_untimed,
+            times=untimed,
         ),
         timings=None,
     )

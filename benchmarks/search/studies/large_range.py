@@ -7,19 +7,20 @@ from dataclasses import dataclass, field
 from time import process_time
 
 from precision_bisect.bisect.engine.log import ProbeLog
-from precision_bisect.bisect.engine.probes import ProbeTimes
 from precision_bisect.bisect.run.budget import BudgetSpentError
 from precision_bisect.bisect.run.loop import Loop
 from precision_bisect.bisect.search.graph.graph import CommitGraph
 from precision_bisect.runner.probe.workers.pool import Event
-from precision_bisect.store.vocabulary import BuildSource, Judgement, Phase
+from precision_bisect.store.vocabulary import Judgement, Phase
 from tests.bisect.engine.simulated import (
+    UNTIMED,
     Machine,
     SimulatedBisection,
     SimulatedTask,
     finished_simulation,
     loaded_range,
     simulated_probe,
+    untimed,
 )
 from tests.bisect.search.search_histories import branching
 
@@ -27,7 +28,6 @@ _COMMITS = 100_000
 _RUNS = 24
 _RUNS_OF_EACH_END = 20
 _GOOD = "good"
-_UNTIMED = ProbeTimes(build_source=BuildSource.NONE, build_seconds=0.0, run_seconds=0.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +87,7 @@ def _search(*, workers: int, flaky: bool) -> LargeRange:
     simulated = SimulatedBisection(
         loaded=loaded_range([*map(str, range(_COMMITS))], graph, _GOOD),
         outcome=outcome,
-        times=lambda content: _UNTIMED,
+        times=untimed,
         machine=machine,
         log=_measured_ends(str(graph.bad), flaky=flaky),
     )
@@ -112,7 +112,7 @@ def _measured_ends(bad: str, *, flaky: bool) -> ProbeLog:
         shown += [(_GOOD, Judgement.GOOD), (bad, Judgement.GOOD if passed else Judgement.BAD)]
     return ProbeLog(
         tuple(
-            simulated_probe(number, content, Phase.ENDPOINT, judgement, times=_UNTIMED)
+            simulated_probe(number, content, Phase.ENDPOINT, judgement, times=UNTIMED)
             for number, (content, judgement) in enumerate(shown, 1)
         )
     )

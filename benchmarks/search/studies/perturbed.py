@@ -19,15 +19,14 @@ from precision_bisect.bisect.commits.perturbed import OfferedPerturbation
 from precision_bisect.bisect.commits.range import Range
 from precision_bisect.bisect.engine.known import BisectionQuestion
 from precision_bisect.bisect.engine.log import FinishedProbe
-from precision_bisect.bisect.engine.probes import ProbeTimes, WantedProbe
+from precision_bisect.bisect.engine.probes import WantedProbe
 from precision_bisect.runner.workspace.perturbations import UNDER
-from precision_bisect.store.vocabulary import BuildSource, Judgement
-from tests.bisect.engine.simulated import simulated_probe
+from precision_bisect.store.vocabulary import Judgement
+from tests.bisect.engine.simulated import UNTIMED, simulated_probe, untimed
 
 MOST_RUNS = 1000
 SIZES = (16, 128, 1024)
 RATES = (0.5, 0.2)
-_UNTIMED = ProbeTimes(build_source=BuildSource.NONE, build_seconds=0.0, run_seconds=0.0)
 _OFFERED = tuple(
     OfferedPerturbation(name=name, key=name, told=name) for name in ("without effect", "with effect")
 )
@@ -51,7 +50,7 @@ class PerturbedSearch(Watched):
         else:
             failed = self.bench.run(commit) is Shown.FAIL
         judgement = Judgement.BAD if failed else Judgement.GOOD
-        return simulated_probe(number, target.content, wanted.phase, judgement, times=_UNTIMED)
+        return simulated_probe(number, target.content, wanted.phase, judgement, times=UNTIMED)
 
 
 def effects(culprit: int, size: int, rate: float, rng: Random) -> dict[str, Fails | None]:
@@ -77,7 +76,7 @@ def search(size: int, rate: float, seed: int) -> Iterator[tuple[str, Ended]]:
         searched = PerturbedSearch.of(
             Bench(world, Random(f"{size} {rate} {seed} runs")),
             slots,
-            times=lambda content: _UNTIMED,
+            times=untimed,
             fails=fails or (lambda commit: 0.0),
             chance=Random(f"{size} {rate} {seed} {name}"),
             question=None if fails is None else _question(size),

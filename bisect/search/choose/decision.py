@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from ..evidence.belief import Belief
+from ..evidence.belief import credible_set
 from ..evidence.posterior import Posterior
 from ..graph.graph import CommitGraph, Floats, Mask
 from ..model.groups import GOOD_END
@@ -51,6 +51,7 @@ _LEAST_SHARE = 0.2
 """A run that tells a smaller part of what the best one does is not taken, however cheap: reruns of a commit whose
 outcome may be its own are cheap and tell less and less."""
 _EACH_SIDE = 3
+"""So many runs fail, and so many pass, before a culprit is named."""
 _BESIDE = 0.1
 _NEARLY_ALL = 0.999
 _MOST_TOGETHER = 200
@@ -105,8 +106,8 @@ def best_by_cost(information: Floats, costs: Floats | None) -> int:
 
 def not_shown(posterior: Posterior, culprit: int) -> tuple[int, ...]:
     """What must run before a culprit is named with its parents: itself where it never failed, the parents that can be
-    tested and never passed. Where no two runs failed, or passed, of any commit, more of these must: of a failure that
-    comes and goes one run of each end tells nothing, however far a range of one commit narrows it down."""
+    tested and never passed. Where fewer than three runs failed, or passed, of all commits, more of these must: of a
+    failure that comes and goes one run of each end tells nothing, however far a range of one commit narrows it down."""
     compared = posterior.compared_with(culprit)
     missing = tuple(parent for parent in compared if not posterior.tally(parent)[1])
     failed, passed = posterior.seen
@@ -149,13 +150,6 @@ def rerun_worth(posterior: Posterior) -> Floats:
         for commit in {seen.commit for seen in posterior.counted}:
             worth[commit] = np.mean([posterior.weight_of_rerun(commit, place) for place in places])
     return worth
-
-
-def credible_set(belief: Belief, confidence: float) -> tuple[int, ...]:
-    """The fewest commits, most probable first, whose probabilities sum to `confidence`; all if none do."""
-    order = np.argsort(-belief.commits, kind="stable")
-    enough = int(np.searchsorted(np.cumsum(belief.commits[order]), confidence)) + 1
-    return tuple(order[:enough].tolist())
 
 
 def _answer(

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+from ..evidence.belief import credible_set
 from ..evidence.one_place import compared_in_one_place, next_to_compare
 from ..evidence.posterior import Posterior
 from ..graph.graph import Floats
@@ -16,7 +17,6 @@ from .decision import (
     NoCulprit,
     ToShow,
     Undecided,
-    credible_set,
     next_run,
 )
 from .planner import Found, OnlySkipped, Probe, next_step

@@ -58,3 +58,10 @@ class Prior:
 
     commits: Floats
     others: float
+
+
+def credible_set(belief: Belief, confidence: float) -> tuple[int, ...]:
+    """The fewest commits, most probable first, whose probabilities sum to `confidence`; all if none do."""
+    order = np.argsort(-belief.commits, kind="stable")
+    enough = int(np.searchsorted(np.cumsum(belief.commits[order]), confidence)) + 1
+    return tuple(order[:enough].tolist())

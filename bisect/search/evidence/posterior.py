@@ -13,7 +13,7 @@ from ..graph.window import Window
 from ..model.explanation import Explanation, explain
 from ..model.groups import GOOD_END, Groups
 from ..model.rates import Rates
-from .belief import Belief, Prior, Reruns
+from .belief import Belief, Prior, Reruns, credible_set
 from .blamed_file import BlamedFile
 from .broken_places import broken_places
 from .knowledge import Knowledge, Observation, Outcome
@@ -211,11 +211,8 @@ class Posterior:
         if not self.skipped:
             return self.skipped
         commits = self.belief.commits
-        likeliest = np.argsort(-commits, kind="stable")
         among = np.zeros(len(commits), dtype=np.bool_)
-        among[likeliest[: 1 + np.searchsorted(np.cumsum(commits[likeliest]), _IN_PLAY * commits.sum())]] = (
-            True
-        )
+        among[[*credible_set(self.belief, _IN_PLAY * float(commits.sum()))]] = True
         beyond = out_of_reach(self.graph, self._tried, self.blamed, among=among)
         return self.skipped | frozenset(np.flatnonzero(beyond).tolist())
 

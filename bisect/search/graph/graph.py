@@ -110,11 +110,11 @@ class CommitGraph:
     def generations_left(self) -> Integers:
         """How many commits follow each on the longest line to the bad end, each building on the one before it. Shape
         [n]."""
-        left = np.zeros(len(self), dtype=np.int64)
+        left = [0] * len(self)
         for commit in range(self.bad, -1, -1):
             for parent in self.parents[commit]:
                 left[parent] = max(left[parent], left[commit] + 1)
-        return left
+        return np.array(left, dtype=np.int64)
 
     @cached_property
     def edges(self) -> tuple[Integers, Integers]:

@@ -151,6 +151,14 @@ def equal_times(content: str) -> ProbeTimes:
     return ProbeTimes(build_source=BuildSource.BUILT, build_seconds=BUILD, run_seconds=RUN)
 
 
+UNTIMED = ProbeTimes(build_source=BuildSource.NONE, build_seconds=0.0, run_seconds=0.0)
+
+
+def untimed(content: str) -> ProbeTimes:
+    """No times: where runs are what is counted, all cost the same."""
+    return UNTIMED
+
+
 def simulated_probe(
     number: int, content: str, phase: Phase, judgement: Judgement, *, times: ProbeTimes
 ) -> FinishedProbe:

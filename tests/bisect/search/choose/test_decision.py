@@ -15,10 +15,10 @@ from precision_bisect.bisect.search.choose.decision import (
     NoCulprit,
     ToShow,
     Undecided,
-    credible_set,
     next_run,
 )
 from precision_bisect.bisect.search.choose.planner import Found, OnlySkipped, Probe
+from precision_bisect.bisect.search.evidence.belief import credible_set
 from precision_bisect.bisect.search.evidence.knowledge import Observation, Outcome
 from precision_bisect.bisect.search.evidence.posterior import Posterior
 from precision_bisect.bisect.search.graph.graph import CommitGraph
