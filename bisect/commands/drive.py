@@ -80,7 +80,7 @@ def drive(
             ending.attempt(lambda: check_kept(sessions))
             raise
         except UnstoredConclusionError as error:
-            print_conclusion(error.conclusion, Console())
+            print_conclusion(error.conclusion, bisection.request.seeks, Console())
             raise error.why from error
         except UserError:
             _tell_of_ends(sessions, bisection.name)
@@ -116,7 +116,7 @@ class _Ending:
         """Print the answer; whether all of it could be made."""
         if self.attempt(self._print):
             return True
-        print_conclusion(conclusion, Console())
+        print_conclusion(conclusion, self.bisection.request.seeks, Console())
         return False
 
     def tell(self, conclusion: Conclusion) -> bool:

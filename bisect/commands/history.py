@@ -13,18 +13,16 @@ from ...runner.errors import UserError
 from ...runner.workspace.home import user_home
 from ...store.database import is_there, open_to_read
 from ...store.tables.bisections import BisectionRow, CommitRow
-from ...store.vocabulary import BisectionOutcome, Seeks
+from ...store.vocabulary import Seeks
 from ..after.reducible import leave_builds
 from ..plan.request import case_text
 from ..report import write
 from ..report.issue import issue_text
 from ..report.model.build import report_of_rows
-from ..report.model.model import UNFINISHED
 from ..report.model.rows import load_rows
-from ..report.phrases import OUTCOMES, UNKNOWN_COMMIT
 from ..report.plain_text import shortened
 from ..report.terminal import print_probes, print_report
-from ..site.views.listing import Listed, list_bisections
+from ..site.views.listing import Listed, how_it_ended, list_bisections
 from .command_line.stores import store_url
 from .errors import run_command
 
@@ -99,9 +97,8 @@ def _print_list(session: Session, console: Console) -> None:
         print("no bisections yet")
     for bisection in bisections:
         request = bisection.request
-        console.print(
-            Text(f"{bisection.name}  {_outcome(bisection)}{_culprit(session, bisection)}"), soft_wrap=True
-        )
+        how = how_it_ended(bisection.outcome, request.get("seeks"), bisection.conclusion)
+        console.print(Text(f"{bisection.name}  {how}{_culprit(session, bisection)}"), soft_wrap=True)
         details = (
             f"{bisection.created:%Y-%m-%d %H:%M} UTC",
             request["stack"]["name"],
@@ -114,16 +111,6 @@ def _print_list(session: Session, console: Console) -> None:
             f"{bisection.repository} {_ends(bisection)}",
         )
         console.print(Text(f"    {shortened('  '.join(details), 400)}", style="dim"), soft_wrap=True)
-
-
-def _outcome(bisection: BisectionRow) -> str:
-    if bisection.outcome is BisectionOutcome.CULPRIT and not _seeks_regression(bisection):
-        return "fixed by"
-    if bisection.outcome is BisectionOutcome.CULPRIT:
-        return bisection.outcome.value
-    if bisection.outcome is BisectionOutcome.SUSPECT and (bisection.conclusion or {}).get("no_commit"):
-        return UNKNOWN_COMMIT
-    return OUTCOMES[bisection.outcome] if bisection.outcome else UNFINISHED
 
 
 def _seeks_regression(bisection: BisectionRow) -> bool:

@@ -18,8 +18,7 @@ from .model.model import (
     SkippedCommit,
 )
 
-OUTCOMES = {
-    "culprit": "culprit found",
+_OUTCOMES = {
     "suspect": "a suspect, not confirmed",
     "no_culprit": "no commit of the range explains it",
     "only_skipped": "only skipped commits are left",
@@ -30,17 +29,18 @@ OUTCOMES = {
 }
 
 
-UNKNOWN_COMMIT = "not known whether a commit is to blame"
-"""How it ended where suspects have together less than half."""
-
-
 def outcome(report: Report) -> str:
     """How it ended."""
-    if report.outcome == BisectionOutcome.CULPRIT:
-        return f"{named(report)} found"
-    if report.outcome == BisectionOutcome.SUSPECT and report.no_commit is not None:
-        return UNKNOWN_COMMIT
-    return OUTCOMES[report.outcome]
+    return ended(report.outcome, seeks=report.seeks, in_doubt=report.no_commit is not None)
+
+
+def ended(outcome: str, *, seeks: Seeks, in_doubt: bool) -> str:
+    """How a bisection with such an outcome ended. in_doubt: whether its suspects have together less than half."""
+    if outcome == BisectionOutcome.CULPRIT:
+        return f"{_named(seeks)} found"
+    if outcome == BisectionOutcome.SUSPECT and in_doubt:
+        return "not known whether a commit is to blame"
+    return _OUTCOMES[outcome]
 
 
 def of_suspects(report: Report) -> str:
@@ -54,7 +54,11 @@ def of_suspects(report: Report) -> str:
 
 def named(report: Report) -> str:
     """What the commit is that is named."""
-    return "culprit" if report.seeks is Seeks.REGRESSION else "first fixed commit"
+    return _named(report.seeks)
+
+
+def _named(seeks: Seeks) -> str:
+    return "culprit" if seeks is Seeks.REGRESSION else "first fixed commit"
 
 
 def lost(report: Report) -> str:

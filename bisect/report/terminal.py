@@ -18,11 +18,11 @@ from ..run.view.words import STYLES
 from .first_divergence import localization_lines
 from .model.model import AnswerCommit, CommitReference, OtherFailure, ProbeReport, Report, RunReport, Side
 from .phrases import (
-    OUTCOMES,
     comes_and_goes,
     confidence,
     day,
     earlier,
+    ended,
     error,
     evidence_texts,
     least_layers,
@@ -88,9 +88,10 @@ def print_report(report: Report, directory: Path, console: Console) -> None:
     _print_places(report, directory, console)
 
 
-def print_conclusion(conclusion: Conclusion, console: Console) -> None:
+def print_conclusion(conclusion: Conclusion, seeks: Seeks, console: Console) -> None:
     """Print the bare answer, where no report can be made of it."""
-    console.print(Text(f"{OUTCOMES[conclusion.outcome]}: {one_line(conclusion.message)}"), soft_wrap=True)
+    how = ended(conclusion.outcome, seeks=seeks, in_doubt=conclusion.no_commit is not None)
+    console.print(Text(f"{how}: {one_line(conclusion.message)}"), soft_wrap=True)
     for word, commits in (("culprit", conclusion.culprits), ("suspect", conclusion.suspects)):
         for named in commits:
             console.print(Text(f"{word} {named.repository} {named.commit}"), soft_wrap=True)

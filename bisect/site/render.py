@@ -21,7 +21,7 @@ from ...store.clock import now
 from ...store.vocabulary import CaseStatus, Judgement
 from ...store.words import duration, percent, plural, verdict_words
 from ..report import phrases
-from ..report.phrases import OUTCOMES, day, evidence_texts, pin_state, side_verdict
+from ..report.phrases import day, evidence_texts, pin_state, side_verdict
 from ..report.plain_text import one_line, shortened
 from . import addresses, plots
 from .views.queue import command_text, state_text, submission_tone
@@ -72,7 +72,6 @@ def _environment() -> Environment:
         "live_script": Markup(_script("queue.js")),
         "judged": _judged,
         "number": _number,
-        "outcomes": OUTCOMES,
         "percent": percent,
         "phrases": phrases,
         "pin_state": pin_state,

@@ -10,8 +10,10 @@ from sqlalchemy.orm import Session
 
 from ....store.tables.bisections import BisectionRow, CommitRow
 from ....store.tables.nights import IncidentRow
+from ....store.vocabulary import BisectionOutcome, Seeks
 from ...plan.request import case_text
 from ...report.model.model import UNFINISHED
+from ...report.phrases import ended
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,6 +23,8 @@ class Listed:
     name: str
     created: datetime
     outcome: str
+    ended: str
+    """How it ended, in words."""
     case: str
     platform: str
     repository: str
@@ -44,6 +48,7 @@ def list_bisections(session: Session, *, limit: int | None = None, offset: int =
             BisectionRow.request["runtime_dir"].as_string().label("runtime_dir"),
             BisectionRow.request["stack"]["case"]["command"].label("command"),
             BisectionRow.request["platform"].label("platform"),
+            BisectionRow.request["seeks"].as_string().label("seeks"),
             BisectionRow.request["interactive"].as_boolean().label("interactive"),
         )
         .order_by(BisectionRow.id.desc())
@@ -65,6 +70,7 @@ def list_bisections(session: Session, *, limit: int | None = None, offset: int =
             name=row.name,
             created=row.created,
             outcome=row.outcome.value if row.outcome else UNFINISHED,
+            ended=how_it_ended(row.outcome, row.seeks, row.conclusion),
             case=case_text(row.case, row.runtime_dir, row.command or (), interactive=bool(row.interactive)),
             platform=row.platform or "",
             repository=row.repository,
@@ -76,6 +82,17 @@ def list_bisections(session: Session, *, limit: int | None = None, offset: int =
         )
         for row, (repository, sha, confidence) in zip(rows, named, strict=True)
     ]
+
+
+def how_it_ended(
+    outcome: BisectionOutcome | None, seeks: str | None, conclusion: dict[str, object] | None
+) -> str:
+    """In words. seeks: None in stores from before fixes could be sought."""
+    return ended(
+        outcome.value if outcome else UNFINISHED,
+        seeks=Seeks(seeks or Seeks.REGRESSION),
+        in_doubt=bool((conclusion or {}).get("no_commit")),
+    )
 
 
 def authors_of(session: Session, incidents: Sequence[IncidentRow]) -> dict[tuple[str, str], str]:

@@ -22,8 +22,8 @@ def test_the_list_has_the_newest_first(
     assert second.url == culprit.url
     assert show_history(None, store=culprit.url) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "20260305-090000-cafe  unfinished"
-    assert lines[2] == f"20260304-120000-beef  culprit  compiler {sha('c5')[:12]} Subject of c5"
+    assert lines[0] == "20260305-090000-cafe  not finished"
+    assert lines[2] == f"20260304-120000-beef  culprit found  compiler {sha('c5')[:12]} Subject of c5"
     assert lines[3].endswith(f"example  examples/softmax.py  compiler {sha('c0')[:12]}..{sha('c6')[:12]}")
 
 

@@ -50,8 +50,8 @@ def resume(name: str, url: str, folder: Path) -> "subprocess.CompletedProcess[st
 def test_the_list_has_all(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert show_history(None, store=url) == 0
     listed = capsys.readouterr().out.splitlines()[::2]
-    ends = ["unfinished", "culprit", "unfinished", "culprit"]
-    assert [line.split()[:2] for line in listed] == [list(pair) for pair in zip(NAMES, ends, strict=True)]
+    ends = ["not finished", "culprit found", "not finished", "culprit found"]
+    assert [line.split("  ")[:2] for line in listed] == [list(pair) for pair in zip(NAMES, ends, strict=True)]
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -49,7 +49,7 @@ def test_the_first_fixed_commit_is_named(repository: TestRepository, tmp_path: P
         assert "ulprit" not in words
         assert "introduced" not in words
     listed = run(repository.path, tmp_path / "home", "history").stdout
-    assert f"  fixed by  repository {commits[FIXED_FROM][:12]} commit {FIXED_FROM}" in listed
+    assert f"  first fixed commit found  repository {commits[FIXED_FROM][:12]} commit {FIXED_FROM}" in listed
     assert "ulprit" not in listed
     replayed = repository.git("bisect", "replay", str(tmp_path / "out" / "bisect.log"))
     assert f"{commits[FIXED_FROM]} is the first fixed commit" in replayed

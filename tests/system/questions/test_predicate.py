@@ -267,7 +267,7 @@ def test_128_stops_the_bisection_without_a_verdict(
     (line,) = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
     assert "200" in line
     listed = run(repository.path, tmp_path / "home", "history")
-    assert "unfinished" in listed.stdout
+    assert "not finished" in listed.stdout
 
 
 @pytest.mark.long
@@ -414,6 +414,8 @@ def test_where_probably_no_commit_is_to_blame_that_is_the_headline(
         assert told in text
     assert "If a commit made the change, it is probably one of these:" in markdown
     assert headline in run(repository.path, tmp_path / "home", "history").stdout
+    (listed,) = json.loads(run(repository.path, tmp_path / "home", "history", "--json").stdout)
+    assert (listed["outcome"], listed["ended"]) == ("suspect", headline)
 
 
 def test_one_suspect_is_named_as_one(repository: TestRepository, tmp_path: Path) -> None:

@@ -11,8 +11,14 @@ from tests.bisect.report.stored_bisection import StoredBisection, sha
 
 
 def test_every_outcome_has_its_own_words() -> None:
-    assert {*phrases.OUTCOMES} == {*BisectionOutcome, UNFINISHED}
-    assert len({*phrases.OUTCOMES.values()}) == len(phrases.OUTCOMES)
+    every = (*BisectionOutcome, UNFINISHED)
+    told = {
+        phrases.ended(outcome, seeks=seeks, in_doubt=in_doubt)
+        for outcome in every
+        for seeks in Seeks
+        for in_doubt in (False, True)
+    }
+    assert len(told) == len(every) + 2  # A fix that is found, and a suspect in doubt.
 
 
 @pytest.mark.parametrize(
