@@ -92,14 +92,15 @@ class Searching(OfRange):
         return self._answered(decision, posterior, known)
 
     def _judged_before(self, known: Known, *, is_answer: bool = False) -> Wait | None:
-        """What passed is run again where nothing can be judged any more. Raises `UserError` where it cannot either."""
+        """The end that passed is run again where nothing can be judged any more. Raises `UserError` where it cannot be
+        judged either."""
         if unjudged := judged_no_more(known.log.ended):
             raise UserError(told_of_unjudged(unjudged))
         if not may_judge_no_more(known.log, is_answer=is_answer):
             return None
         passing = passing_end(self.range_search.loaded)
         return one_probe(
-            known, WantedProbe(target=passing, phase=Phase.SEARCH, range=self.range_search.ordinal)
+            known, WantedProbe(target=passing, phase=Phase.ENDPOINT, range=self.range_search.ordinal)
         )
 
     def _searched_otherwise(
