@@ -2,6 +2,7 @@
 start goes on with.
 
 python -m benchmarks.outsider --seeds 60 --rows rows.csv
+python -m benchmarks.outsider --outsider second --seeds 30 --rows second.csv
 python -m benchmarks.outsider --trace "rates 0, 1" 7
 """
 
@@ -11,7 +12,7 @@ from pathlib import Path
 
 from benchmarks.outsider.drive import search
 from benchmarks.outsider.table import add_row, markdown, read_rows
-from benchmarks.outsider.worlds import WORLDS
+from benchmarks.outsider.worlds import OUTSIDERS, WORLDS
 
 
 def main() -> None:
@@ -19,6 +20,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.outsider", description=__doc__)
     parser.add_argument("--seeds", type=int, default=60, help="ranges of each world")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--outsider", choices=[*OUTSIDERS], default="first", help="whose worlds")
     parser.add_argument(
         "--only", action="append", choices=[*WORLDS], metavar="WORLD", help="this world; repeatable"
     )
@@ -28,7 +30,7 @@ def main() -> None:
     if given.trace:
         _show(given.trace[0], int(given.trace[1]))
         return
-    names: list[str] = given.only or [*WORLDS]
+    names: list[str] = given.only or [*OUTSIDERS[given.outsider]]
     _run(names, range(given.first, given.first + given.seeds), given.rows)
     rows = [row for row in read_rows(given.rows) if row.world in names]
     print(markdown(sorted(rows, key=lambda row: (names.index(row.world), row.seed))))

@@ -1,12 +1,13 @@
-"""All worlds, by name."""
+"""All worlds, by name, and by the outsider who made them."""
 
 from collections.abc import Callable
 from random import Random
 
 from benchmarks.outsider import by_commit, by_shape, by_skip, by_time, plain
+from benchmarks.outsider.second.worlds import SECOND
 from benchmarks.outsider.world import Shown, World
 
-WORLDS: dict[str, Callable[[Random], World]] = {
+_FIRST: dict[str, Callable[[Random], World]] = {
     # Chance alone.
     "rates 0, 1": lambda rng: plain.rates(rng, 0.0, 1.0),
     "rates 0, 0.5": lambda rng: plain.rates(rng, 0.0, 0.5),
@@ -86,3 +87,7 @@ WORLDS: dict[str, Callable[[Random], World]] = {
     "bad commits rather crash": lambda rng: by_skip.rather_crashes(rng, ends=True),
     "the same, but the bad end fails": lambda rng: by_skip.rather_crashes(rng, ends=False),
 }
+
+OUTSIDERS = {"first": _FIRST, "second": SECOND}
+"""Each had not read the search."""
+WORLDS = _FIRST | SECOND

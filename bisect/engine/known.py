@@ -63,6 +63,8 @@ class BisectionQuestion:
     end_runs: int | None = None
     """How often each end is run before the search; None: until each has once shown what it stands for, as long as the
     posterior says that it is worth it."""
+    parted: bool = False
+    """Whether the older end is run in place of one on another branch: it is their merge base."""
 
 
 @dataclass(frozen=True, kw_only=True)

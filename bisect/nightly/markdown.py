@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 
+from ...runner.workspace.home import command_line
 from ...store.words import percent
 from ..report.markdown import LONGEST_OF_OURS, escape
 from .outcome import could_not_run, failing_first, night_line
@@ -80,5 +81,6 @@ def _incident(incident: IncidentReport) -> list[str]:
         f"{'passes again' if case.passes_again else 'fails'}"
         for case in incident.cases
     ]
-    lines.append(f"- more: `bisect-precision history {incident.bisection}`")
+    more = command_line(["bisect-precision", "history", incident.bisection])
+    lines.append(f"- more: `{more}`")
     return [*lines, ""]

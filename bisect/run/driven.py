@@ -342,4 +342,5 @@ def question_of(request: BisectRequest) -> BisectionQuestion:
         rates=request.rates,
         perturbations=offered_perturbations(request),
         end_runs=request.end_runs,
+        parted=bool(request.parted),
     )

@@ -118,6 +118,8 @@ def told_of_end(bisection: Bisection | None, probe: StartedProbe, result: ProbeR
         told, wanted = "the bad end passes", Judgement.BAD
     else:
         return ()
+    if question.parted and probe.commit == question.range.old:
+        told = f"the merge base {'fails' if regression else 'passes'} too"
     wait = describe_wait(bisection, wanted)
     told = told if wait is None else f"{told}, and {wait}"
     return told, "if that is not as you meant it, stop here and see", str(result.log)

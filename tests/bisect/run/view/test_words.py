@@ -136,3 +136,21 @@ def test_an_end_that_does_otherwise_is_told_of_with_its_log_at_once() -> None:
             assert told_of_end(whole, probe, result(judgement=likewise)) == ()
             again = replace(probe, again="again: to see")
             assert told_of_end(whole, again, result(judgement=unlike[end])) == ()
+
+
+@pytest.mark.parametrize(("seeks", "does"), [(Seeks.REGRESSION, "fails"), (Seeks.FIX, "passes")])
+def test_a_merge_base_is_told_of_as_one(seeks: Seeks, does: str) -> None:
+    loaded = loaded_range([COMMIT], CommitGraph([[]]), "old")
+    asked = replace(loaded.range, old="base", new=COMMIT, seeks=seeks)
+    whole = Bisection.start(
+        BisectionQuestion(range=asked, confidence=0.99, repositories=frozenset({"line"}), parted=True)
+    )
+    bad, good = (
+        (Judgement.BAD, Judgement.GOOD) if seeks is Seeks.REGRESSION else (Judgement.GOOD, Judgement.BAD)
+    )
+    probe = started(1, phase=Phase.ENDPOINT)
+    assert told_of_end(whole, replace(probe, commit="base"), result(judgement=bad))[0].startswith(
+        f"the merge base {does} too"
+    )
+    of_other = told_of_end(whole, replace(probe, commit=COMMIT), result(judgement=good))[0]
+    assert "merge base" not in of_other
