@@ -9,6 +9,7 @@ from rich.text import Text
 
 from ...runner.case.case import CaseName
 from ...runner.case.lacks import may_install
+from ...runner.errors import UsageError
 from ...runner.git.overlays import read_laid_over
 from ...runner.git.releases import with_releases
 from ...runner.git.revisions import Revisions, fixed_revisions
@@ -38,6 +39,8 @@ def examine(
     """
 
     def body() -> int:
+        if revisions and case is None:
+            raise UsageError(f"--at {revisions[0]}: expected a --case to look for at that commit, found none")
         overrides = read_overrides(repositories)
         chosen = chosen_stack(stack, overrides) or repository_stack(overrides)
         findings = list(examine_machine(chosen, user_home()))

@@ -24,6 +24,8 @@ MOST_EXPANDED = 2**28
 
 _WHAT = "one tensor saved by torch.save"
 _RESAVE = "save the tensor again with torch.save(tensor, path)"
+_REFUSED = "Weights only load failed"
+_SAVE_TENSORS = "save tensors alone: those of a module with torch.save(module.state_dict(), path)"
 _GLOBAL = re.compile(r"GLOBAL (\S+)")
 
 
@@ -112,7 +114,8 @@ def _load(path: Path, *, mapped: bool) -> object:
             )
     # torch reports a bad file by whatever its parser stumbles over.
     except Exception as error:
-        raise MalformedFileError(path=path, expected=_WHAT, found=_reason(error), remedy=_RESAVE) from error
+        remedy = _SAVE_TENSORS if str(error).startswith(_REFUSED) else _RESAVE
+        raise MalformedFileError(path=path, expected=_WHAT, found=_reason(error), remedy=remedy) from error
 
 
 def dense(path: Path, loaded: object) -> torch.Tensor:
@@ -194,7 +197,7 @@ def view_of(path: Path, name: str, tensor: torch.Tensor) -> TensorView:
 def _reason(error: Exception) -> str:
     """What torch says, without its advice to load the file unsafely."""
     message = str(error)
-    if message.startswith("Weights only load failed"):
+    if message.startswith(_REFUSED):
         asked = _GLOBAL.search(message)
         return "a pickle of more than tensors" + (f": it asks for {asked[1][:80]}" if asked else "")
     lines = message.splitlines() or [""]

@@ -168,6 +168,9 @@ def test_doctor_looks_for_what_a_case_imports(tmp_path: Path, monkeypatch: pytes
         f"missing  case at {good[:12]}  gone.py  expected a file of tool at {good[:12]}, found none"
         in gone.stdout
     )
+    alone = typed(tmp_path, "doctor", "--stack", "stack.toml", "--at", good)
+    assert alone.exit_code == 2
+    assert alone.stderr == f"error: --at {good}: expected a --case to look for at that commit, found none\n"
 
 
 def test_a_misspelt_case_is_told_with_the_one_that_was_meant(

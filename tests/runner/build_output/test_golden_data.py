@@ -119,6 +119,14 @@ def test_the_old_format_is_refused_with_a_remedy(tmp_path):
         TensorFolder.open(tmp_path).tensor("t")
 
 
+def test_a_module_is_refused_with_what_to_save_of_it(tmp_path):
+    torch.save(torch.nn.Linear(2, 2), tmp_path / "t.pt")
+    with pytest.raises(
+        MalformedFileError, match=r"those of a module with torch\.save\(module\.state_dict\(\), path\)"
+    ):
+        TensorFolder.open(tmp_path).tensor("t")
+
+
 def test_compressed_entries_are_refused_before_they_unfold(tmp_path):
     with zipfile.ZipFile(tmp_path / "t.pt", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("t/data.pkl", bytes(2**24))
