@@ -71,35 +71,49 @@ def is_about_an_end(rows: Rows) -> bool:
 
 
 def what_to_check(request: BisectRequest, good: Sequence[ProbeRow], bad: Sequence[ProbeRow]) -> Iterator[str]:
-    """What usually explains it, for a question of this kind and runs like these."""
+    """What usually explains it, for a question of this kind and runs like these; nothing where each end has shown what
+    it stands for: something else came over them since."""
     yield from _of_skips((*good, *bad))
+    if _both_shown(good, bad):
+        return
     if request.interactive:
         yield from _of_person(good, bad)
         return
     if request.bad_when is None:
         yield from _of_command(request, good, bad)
         return
-    others = Counter(probe.verdict for probe in bad if probe.judgement is not Judgement.BAD and probe.verdict)
-    others.pop(Verdict.ENVIRONMENT_ERROR, None)
-    if bad and not any(probe.judgement is Judgement.BAD for probe in bad):
-        for verdict in others.keys() - {Verdict.PASS}:
-            yield (
-                f"the bad end shows {verdict}, which does not count as bad: if it is the failure, say "
-                f"--bad-when {verdict}"
-            )
-        if others[Verdict.PASS]:
-            yield f"the bad end passes on {request.platform}, device {request.device}: did the failure need others?"
-            if request.stack.case.harness and not request.stack.case.after:
-                yield "does it fail only behind another case in one process? then name that case with --after CASE"
-            if request.captures_golden:
-                yield "inputs are drawn at the good end: if only some data fail, name them with --golden-data DIR"
-            else:
-                yield "does the failure show on the frozen data, or did it need other inputs?"
+    if not any(run.judgement is Judgement.BAD for run in bad):
+        yield from _of_bad_end(request, bad)
     if _good_end_fails(good, bad):
         yield "the good end fails: name an older --good, or none, and one is looked for behind the bad end"
         if request.golden_data is not None:
             yield f"were the data in {request.golden_data} made by a revision that was right?"
     yield from _of_kind(request)
+
+
+def _of_bad_end(request: BisectRequest, bad: Sequence[ProbeRow]) -> Iterator[str]:
+    """What explains that none of its runs fails as asked."""
+    others = Counter(probe.verdict for probe in bad if probe.verdict)
+    others.pop(Verdict.ENVIRONMENT_ERROR, None)
+    for verdict in others.keys() - {Verdict.PASS}:
+        yield (
+            f"the bad end shows {verdict}, which does not count as bad: if it is the failure, say "
+            f"--bad-when {verdict}"
+        )
+    if others[Verdict.PASS]:
+        yield f"the bad end passes on {request.platform}, device {request.device}: did the failure need others?"
+        if request.stack.case.harness and not request.stack.case.after:
+            yield "does it fail only behind another case in one process? then name that case with --after CASE"
+        if request.captures_golden:
+            yield "inputs are drawn at the good end: if only some data fail, name them with --golden-data DIR"
+        else:
+            yield "does the failure show on the frozen data, or did it need other inputs?"
+
+
+def _both_shown(good: Sequence[ProbeRow], bad: Sequence[ProbeRow]) -> bool:
+    return any(run.judgement is Judgement.GOOD for run in good) and any(
+        run.judgement is Judgement.BAD for run in bad
+    )
 
 
 def _of_person(good: Sequence[ProbeRow], bad: Sequence[ProbeRow]) -> Iterator[str]:

@@ -93,12 +93,12 @@ class DrivenBisection:
             (probe.host, probe.environment.details) for probe in stored if probe.environment
         )
         self._golden: FrozenGolden | None = earlier_golden(journal.row().golden, home.golden)
-        ended = [self._finished(probe) for probe in in_order_of_ends(stored) if still_counts(probe)]
+        ended = [(probe, self._finished(probe)) for probe in in_order_of_ends(stored)]
         # What ended an earlier start may be mended.
-        unjudged = {probe.number for probe in judged_no_more(ended)}
+        unjudged = judged_no_more([probe for _, probe in ended])
         self.bisection = Bisection.start(
             question_of(request),
-            log=ProbeLog(tuple(probe for probe in ended if probe.number not in unjudged)),
+            log=ProbeLog(tuple(probe for row, probe in ended if still_counts(row) and probe not in unjudged)),
             frozen=self._golden is not None,
         )
         self._note_picked_commits()

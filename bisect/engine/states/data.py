@@ -11,7 +11,7 @@ from ..needs import GivenData, Needs, SavedData
 from ..priority.circumstances import Circumstances
 from ..probes import Target, WantedProbe
 from .ends import MeasuringEnds
-from .judging import require_pass
+from .judging import judged_runs, require_pass
 from .state import Advance, BeforeEnds, Move, Wait
 
 
@@ -37,9 +37,9 @@ def frozen_data(known: Known, good: Target | None, *, ordinal: int) -> Wait | No
         return None
     if known.log.is_running(good.content):
         return Wait(Needs())
-    probes = known.log.of(good.content)
+    require_pass(known.log.of(good.content), good, by_exit_code=known.question.by_exit_code)
+    probes = judged_runs(known.log, good)
     if not probes:
         saving = WantedProbe(target=good, phase=Phase.ENDPOINT, range=ordinal, save_golden=True)
         return Wait(Needs(start=(saving,)))
-    require_pass(probes[0], good, by_exit_code=known.question.by_exit_code)
     return Wait(Needs(freeze=SavedData(probe=probes[0].number, commit=good.commit)))

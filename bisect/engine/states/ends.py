@@ -17,7 +17,7 @@ from ..priority.circumstances import Circumstances
 from ..probes import Target
 from ..range_search import RangeSearch
 from .answer.enclosing import Enclosing
-from .judging import never_shown, require_judged, require_pass
+from .judging import judged_runs, never_shown, require_judged, require_pass
 from .state import Advance, BeforeEnds, Enter, Wait
 
 _RUNS_OF_SWAPPED = 2
@@ -59,10 +59,10 @@ class MeasuringEnds(BeforeEnds):
         # A resume does not stumble over an end that once could not be judged.
         fresh = {probe.number for probe in known.log.ended[self.before :]}
         for end in (good, bad):
-            for place, probe in enumerate(known.log.of(end.content)):
-                if place == 0 or probe.number in fresh:
-                    require = require_pass if end is good else require_judged
-                    require(probe, end, by_exit_code=known.question.by_exit_code)
+            probes = known.log.of(end.content)
+            counted = [probe for place, probe in enumerate(probes) if place == 0 or probe.number in fresh]
+            require = require_pass if end is good else require_judged
+            require(counted, end, by_exit_code=known.question.by_exit_code)
 
     def _one_place(
         self, known: Known, shown: tuple[bool, bool], *, workers: int
@@ -93,7 +93,7 @@ class MeasuringEnds(BeforeEnds):
         ends = (passing_end(loaded), failing_end(loaded))
         nodes = {old_end(loaded).content: GOOD_END, new_end(loaded).content: loaded.graph.bad}
         started = {
-            nodes[end.content]: len(known.log.of(end.content)) + in_flight.count(nodes[end.content])
+            nodes[end.content]: len(judged_runs(known.log, end)) + in_flight.count(nodes[end.content])
             for end in ends
         }
         unshown = {
@@ -120,7 +120,7 @@ class MeasuringEnds(BeforeEnds):
         """Whether more runs of an end that has not shown what it stands for are not worth it: they would be expected to
         take longer than a search."""
         loaded = self.range_search.loaded
-        runs = [len(known.log.of(end.content)) for end in (old_end(loaded), new_end(loaded))]
+        runs = [len(judged_runs(known.log, end)) for end in (old_end(loaded), new_end(loaded))]
         if min(runs) == 0:
             return False
         if known.question.end_runs is not None:

@@ -20,6 +20,9 @@ _LONGER = 4
 """What is proposed where an end is given up: so many times as many runs."""
 HANGING = "if to hang is the failure, -- timeout SECONDS COMMAND ends it with exit code 124, which is bad"
 """How a command is asked about that does not end."""
+_COME_AND_GO = frozenset({Verdict.CRASH, Verdict.DEVICE_ERROR})
+_RUNS_LOST = 3
+"""So many more runs of an end than could be judged may be lost to what comes and goes, before it is given up."""
 _MISSED_FAILURE = 0.002
 """Chance, at most, that a bad commit of a failure that comes and goes is taken for a good one."""
 
@@ -100,30 +103,53 @@ def never_shown(end: Target, wanted: Judgement, runs: int) -> EndsError:
     )
 
 
-def require_pass(probe: FinishedProbe, good: Target, *, by_exit_code: bool) -> None:
-    """Raises `UserError` where a probe of the good end could not be judged. by_exit_code: a command's says what is
-    bad."""
-    if probe.verdict is Verdict.NOT_VALIDATED:
-        raise UserError(
-            f"good {good.commit[:12]}: expected a validated pass, found {described(probe)}: nothing was compared, "
-            "so it proves nothing; give the case a golden_fn, or --golden-data DIR"
-        )
-    if probe.judgement is Judgement.SKIP:
+def judged_runs(log: ProbeLog, target: Target) -> list[FinishedProbe]:
+    """Those that could be judged."""
+    return [probe for probe in log.of(target.content) if probe.judgement is not Judgement.SKIP]
+
+
+def require_pass(probes: Sequence[FinishedProbe], good: Target, *, by_exit_code: bool) -> None:
+    """Raises `UserError` where probes of the good end could not be judged, and one more is not worth it. by_exit_code:
+    a command's says what is bad."""
+    for probe in probes:
+        if probe.verdict is Verdict.NOT_VALIDATED:
+            raise UserError(
+                f"good {good.commit[:12]}: expected a validated pass, found {described(probe)}: nothing was "
+                "compared, so it proves nothing; give the case a golden_fn, or --golden-data DIR"
+            )
+    if lost := _given_up(probes):
         advice = "mend that first, then resume, or name another good commit"
-        if probe.signature == BY_PERSON or (by_exit_code and probe.verdict is Verdict.TIMEOUT):
-            advice = _mending(probe, by_exit_code=by_exit_code)
+        if lost[-1].signature == BY_PERSON or (by_exit_code and lost[-1].verdict is Verdict.TIMEOUT):
+            advice = _mending(lost[-1], by_exit_code=by_exit_code)
         raise UserError(
-            f"good {good.commit[:12]}: expected a validated pass, found {described(probe)}; {advice}"
+            f"good {good.commit[:12]}: expected a validated pass, found {_described_all(lost)}; {advice}"
         )
 
 
-def require_judged(probe: FinishedProbe, bad: Target, *, by_exit_code: bool) -> None:
-    """Raises `UserError` where a probe of the bad end is a skip. by_exit_code: a command's says what is bad."""
-    if probe.judgement is Judgement.SKIP:
+def require_judged(probes: Sequence[FinishedProbe], bad: Target, *, by_exit_code: bool) -> None:
+    """Raises `UserError` where probes of the bad end are skips, and one more is not worth it. by_exit_code: a command's
+    says what is bad."""
+    if lost := _given_up(probes):
         raise UserError(
-            f"bad {bad.commit[:12]}: expected a run that passes or fails as asked, found {described(probe)}; "
-            f"{_mending(probe, by_exit_code=by_exit_code)}"
+            f"bad {bad.commit[:12]}: expected a run that passes or fails as asked, found {_described_all(lost)}; "
+            f"{_mending(lost[-1], by_exit_code=by_exit_code)}"
         )
+
+
+def _given_up(probes: Sequence[FinishedProbe]) -> Sequence[FinishedProbe]:
+    """The probes of an end that could not be judged, where another run of it would be no better; empty where one may
+    be: a crash or an error of the device comes and goes."""
+    lost = [probe for probe in probes if probe.judgement is Judgement.SKIP]
+    for_good = [probe for probe in lost if probe.verdict not in _COME_AND_GO]
+    too_many = len(lost) >= _RUNS_LOST + len(probes) - len(lost)
+    return for_good or (lost if too_many else ())
+
+
+def _described_all(lost: Sequence[FinishedProbe]) -> str:
+    """The last of them, and how many there are."""
+    return described(lost[-1]) + (
+        f", {plural(len(lost), 'run')} could not be judged" if len(lost) > 1 else ""
+    )
 
 
 def _mending(probe: FinishedProbe, *, by_exit_code: bool) -> str:

@@ -132,6 +132,8 @@ def why_again(known: Known, wanted: WantedProbe) -> str | None:
         return None
     if all(probe.judgement is Judgement.SKIP for probe in earlier):
         return "again: it could not be judged"
+    if wanted.phase is Phase.ENDPOINT and known.log.ended[-1].judgement is Judgement.SKIP:
+        return "again: to see whether it can still be judged"
     if len({probe.judgement for probe in earlier} - {Judgement.SKIP}) > 1:
         return "again: its runs contradict each other"
     always = "fails" if earlier[-1].judgement is Judgement.BAD else "passes"

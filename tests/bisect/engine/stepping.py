@@ -13,7 +13,7 @@ from precision_bisect.bisect.engine.range_search import RangeSearch
 from precision_bisect.bisect.engine.states.answer.enclosing import Enclosing
 from precision_bisect.bisect.engine.states.answer.naming import ConfirmedCulprit, named_commit
 from precision_bisect.bisect.engine.states.state import Advance, BisectionState, Wait
-from precision_bisect.store.vocabulary import Judgement, Phase
+from precision_bisect.store.vocabulary import Judgement, Phase, Verdict
 from tests.bisect.engine.planted import PlantedStack, question
 from tests.bisect.engine.simulated import equal_times, simulated_probe
 
@@ -37,6 +37,16 @@ def shown(known: Known, content: str, *judgements: Judgement, phase: Phase = Pha
     for judgement in judgements:
         probe = simulated_probe(_next_number(known), content, phase, judgement, times=equal_times(content))
         known = replace(known, log=known.log.with_finished(probe))
+    return known
+
+
+def lost(known: Known, content: str, *verdicts: Verdict) -> Known:
+    """With further runs of an end that could not be judged."""
+    for verdict in verdicts:
+        probe = simulated_probe(
+            _next_number(known), content, Phase.ENDPOINT, Judgement.SKIP, times=equal_times(content)
+        )
+        known = replace(known, log=known.log.with_finished(replace(probe, verdict=verdict)))
     return known
 
 

@@ -27,6 +27,9 @@ verdict = "environment_error"
 pattern = "^no (?P<what>\\\\w+) here$"
 signature = "no {what}"
 [[verdicts]]
+verdict = "device_error"
+pattern = "^the board is gone$"
+[[verdicts]]
 verdict = "mismatch"
 pattern = "^WRONG$"
 [[verdicts]]
@@ -144,3 +147,48 @@ def test_what_was_mended_is_run_again_at_a_resume(small: Small) -> None:
     mended = small.run("--resume", line.split()[-1], MENDED="1")
     assert mended.returncode == 0, mended.stderr
     assert small.tool.git("rev-parse", "HEAD") in mended.stdout
+
+
+COUNTED = """n=$(cat "$COUNT"); echo $((n + 1)) >"$COUNT"
+case " $LOST " in *" $n "*) echo the board is gone; exit 1;; esac
+"""
+"""A script that is lost in some of its runs, counted from 0."""
+
+
+def counted(small: Small, commits: int, broken: int) -> list[str]:
+    """The ends of a range, whose commits fail from one on."""
+    (small.folder / "count").write_text("0")
+    return small.ends(
+        *(f"{COUNTED}: {each}\necho {'WRONG' if each >= broken else 'RIGHT'}\n" for each in range(commits))
+    )
+
+
+@pytest.mark.long
+def test_one_error_of_the_device_does_not_end_the_night(small: Small) -> None:
+    ends = counted(small, 8, 5)
+    culprit = small.tool.git("rev-parse", "HEAD~2")
+    done = small.run(*ends, "--case", "case.sh", COUNT=str(small.folder / "count"), LOST="0 1 3")
+    assert done.returncode == 0, done.stderr
+    assert culprit in done.stdout
+    assert "again: it could not be judged" in done.stderr
+
+
+@pytest.mark.long
+def test_a_board_that_goes_in_the_middle_is_told_and_what_was_lost_is_run_again(small: Small) -> None:
+    ends = counted(small, 20, 13)
+    culprit = small.tool.git("rev-parse", "HEAD~6")
+    gone = {"COUNT": str(small.folder / "count"), "LOST": " ".join(map(str, range(4, 60)))}
+    done = small.run(*ends, "--case", "case.sh", **gone)
+    assert done.returncode == 1, done.stderr
+    assert "error: runs 5 to " in done.stderr
+    assert (
+        "could be judged, though commits among them were before: something besides the commits" in done.stderr
+    )
+    assert "again: to see whether it can still be judged" in done.stderr
+    assert "the board is gone" in done.stderr
+    assert "to check:" not in done.stderr
+    (line,) = [line for line in done.stderr.splitlines() if "--resume" in line]
+    mended = small.run("--resume", line.split()[-1], COUNT=gone["COUNT"], LOST="")
+    assert mended.returncode == 0, mended.stderr
+    assert culprit in mended.stdout
+    assert "?" not in mended.stderr, "what was lost counts for nothing"

@@ -20,7 +20,7 @@ from ...needs import GoodEnd, Needs, Notice
 from ...priority.circumstances import Circumstances
 from ...probes import Target, WantedProbe
 from ..data import frozen_data
-from ..judging import judged, never_shown, one_probe, require_judged
+from ..judging import judged, judged_runs, never_shown, one_probe, require_judged
 from ..state import Advance, BisectionState, Move, Wait, load_all
 from .opening import OpeningRange
 
@@ -113,9 +113,8 @@ class FindingGoodEnd(BisectionState):
 def _require_worth(known: Known, bad: Target) -> None:
     """Raises `EndsError` where one more run of a bad end that never failed is not worth it: the posterior of a range of
     that one commit gives it up."""
-    probes = known.log.of(bad.content)
-    for probe in probes:
-        require_judged(probe, bad, by_exit_code=known.question.by_exit_code)
+    require_judged(known.log.of(bad.content), bad, by_exit_code=known.question.by_exit_code)
+    probes = judged_runs(known.log, bad)
     passes = [Observation(GOOD_END, Outcome.GOOD), *[Observation(0, Outcome.GOOD)] * len(probes)]
     posterior = Posterior.start(CommitGraph([[]]), known.question.rates, observations=passes)
     if probes and not worth_waiting(posterior, bad=True, for_failure=True):

@@ -2,12 +2,16 @@
 
 import pytest
 
-from precision_bisect.bisect.engine.needs import GivenData, SavedData
+from precision_bisect.bisect.engine.evidence import passing_end
+from precision_bisect.bisect.engine.needs import GivenData, Needs, SavedData
 from precision_bisect.bisect.engine.probes import WantedProbe
+from precision_bisect.bisect.engine.states.data import frozen_data
+from precision_bisect.bisect.engine.states.state import Wait
 from precision_bisect.runner.errors import UserError
-from precision_bisect.store.vocabulary import Judgement
+from precision_bisect.store.vocabulary import Judgement, Phase, Verdict
 from tests.bisect.engine.planted import PlantedStack, bisect, broken_line, drive, planted_task, question
 from tests.bisect.engine.simulated import SimulatedBisection, SimulatedTask
+from tests.bisect.engine.stepping import G, about_stack, lost, search_of, shown
 
 
 def saving(task: SimulatedTask) -> list[str]:
@@ -59,6 +63,18 @@ def test_a_good_end_that_cannot_be_judged_makes_no_data() -> None:
     assert "expected a validated pass" in str(task.error)
     assert task.simulated.freezes == []
     assert len(task.simulated.started) == 1
+
+
+def test_a_good_end_whose_first_run_is_lost_makes_the_data_in_its_next_one() -> None:
+    stack = broken_line(9, 5)
+    known = lost(about_stack(stack, golden="captured"), "0 lib-0", Verdict.CRASH)
+    good = passing_end(search_of(stack.load(stack.range())).loaded)
+    again = frozen_data(known, good, ordinal=1)
+    assert again is not None
+    (wanted,) = again.needs.start
+    assert wanted.save_golden
+    freeze = frozen_data(shown(known, "0 lib-0", G, phase=Phase.ENDPOINT), good, ordinal=1)
+    assert freeze == Wait(Needs(freeze=SavedData(probe=2, commit="0")))
 
 
 def test_data_that_are_frozen_are_not_frozen_again() -> None:

@@ -13,11 +13,12 @@ from precision_bisect.bisect.engine.priority.circumstances import Circumstances
 from precision_bisect.bisect.engine.states.ends import MeasuringEnds
 from precision_bisect.bisect.engine.states.state import Advance, Enter, Wait
 from precision_bisect.runner.errors import EndsError, UserError
-from precision_bisect.store.vocabulary import Judgement, Phase, Seeks
+from precision_bisect.store.vocabulary import Judgement, Phase, Seeks, Verdict
 from tests.bisect.engine.planted import PlantedStack, bisect, broken_line, question
 from tests.bisect.engine.stepping import (
     about_stack,
     answers_of,
+    lost,
     running,
     search_of,
     shown,
@@ -279,3 +280,46 @@ def test_an_end_that_was_a_skip_is_refused_unless_that_was_before_a_resume() -> 
         after(planted, known)
     resumed = MeasuringEnds(range_search=measuring(planted).range_search, before=3)
     assert started(step(resumed, known, answers_of(planted))[1])
+
+
+GOOD_LINE, BAD_LINE = "0 lib-0", "8 lib-0"
+CRASH, DEVICE = Verdict.CRASH, Verdict.DEVICE_ERROR
+
+
+@pytest.mark.parametrize("content", [GOOD_LINE, BAD_LINE])
+@pytest.mark.parametrize("verdicts", [[CRASH], [CRASH, DEVICE]])
+def test_an_end_whose_runs_come_and_go_is_run_again(content: str, verdicts: list[Verdict]) -> None:
+    planted = broken_line(9, 5)
+    other, does = (BAD_LINE, BAD) if content == GOOD_LINE else (GOOD_LINE, GOOD)
+    known = lost(shown(about_stack(planted), other, does), content, *verdicts)
+    assert [probe.target.content for probe in started(after(planted, known))] == [content]
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "found"),
+    [
+        ([CRASH] * 3, "crash, 3 runs could not be judged"),
+        ([Verdict.BUILD_ERROR], "build_error"),
+        ([CRASH, Verdict.TIMEOUT], "timeout"),
+    ],
+)
+def test_an_end_that_is_lost_for_good_is_refused(verdicts: list[Verdict], found: str) -> None:
+    planted = broken_line(9, 5)
+    known = lost(shown(about_stack(planted), GOOD_LINE, GOOD), BAD_LINE, *verdicts)
+    with pytest.raises(UserError, match=f"expected a run that passes or fails as asked, found {found}"):
+        after(planted, known)
+
+
+def test_lost_runs_of_both_ends_do_not_show_that_they_are_swapped() -> None:
+    planted = broken_line(9, 5)
+    known = lost(lost(about_stack(planted), GOOD_LINE, DEVICE, DEVICE), BAD_LINE, DEVICE, DEVICE)
+    assert [probe.target.content for probe in started(after(planted, known))] == [GOOD_LINE]
+
+
+def test_an_end_that_is_lost_as_often_as_it_is_judged_may_be_lost_more_often() -> None:
+    planted = broken_line(9, 5)
+    known = shown(shown(about_stack(planted, end_runs=4), GOOD_LINE, *[GOOD] * 4), BAD_LINE, BAD, BAD)
+    known = lost(known, BAD_LINE, *[DEVICE] * 4)
+    assert [probe.target.content for probe in started(after(planted, known))] == [BAD_LINE]
+    with pytest.raises(UserError, match="5 runs could not be judged"):
+        after(planted, lost(known, BAD_LINE, DEVICE))

@@ -115,6 +115,7 @@ def test_why_a_commit_is_run_again() -> None:
     assert why(Phase.SEARCH, *[good] * 10) == "again: all 10 runs in which it passes may be chance"
     assert why(Phase.SEARCH, bad, good) == "again: its runs contradict each other"
     assert why(Phase.SEARCH, skip) == "again: it could not be judged"
+    assert why(Phase.ENDPOINT, good, skip) == "again: to see whether it can still be judged"
 
 
 def test_an_end_that_does_otherwise_is_told_of_with_its_log_at_once() -> None:
