@@ -5,7 +5,8 @@ from collections import Counter
 
 from ...runner.workspace.home import command_line
 from ...store.words import percent
-from ..report.markdown import LONGEST_OF_OURS, escape
+from ..report.markdown import escape
+from ..report.plain_text import LONGEST_OF_OURS
 from .outcome import could_not_run, failing_first, night_line
 from .summary import IncidentReport, NightReport
 

@@ -10,7 +10,7 @@ from ...store.words import build_words, duration, percent, plural, verdict_words
 from . import phrases
 from .first_divergence import localization_lines
 from .model.model import AnswerCommit, Report
-from .plain_text import one_line, shortened
+from .plain_text import LONGEST_OF_OURS, one_line, shortened
 
 _PACKAGE = "precision_bisect.bisect.report"
 _SPECIAL = re.compile(r"[\\`*_\[\]<>&|~$#]|:(?=//)|(?<=\bwww)\.|@")
@@ -22,8 +22,6 @@ _ZERO_WIDTH_SPACE = "&#8203;"
 _PLAIN_ADDRESS = re.compile(r"https://[\w./~-]+")
 _LONGEST = 300
 """Characters of one line that is shown; report.json has all of it."""
-LONGEST_OF_OURS = 10_000
-"""Characters of a sentence of the tool's own, which is never cut in its middle: what comes last may be the caveat."""
 _MOST = 50
 """Entries of one list."""
 
@@ -77,6 +75,7 @@ def render(
         id=_id,
         linked=_linked,
         localization_lines=localization_lines,
+        longest_of_ours=LONGEST_OF_OURS,
         percent=percent,
         phrases=phrases,
         pin_state=phrases.pin_state,

@@ -2,6 +2,9 @@
 
 import unicodedata
 
+LONGEST_OF_OURS = 10_000
+"""Characters of a sentence of the tool's own, which is never cut in its middle: what comes last may be the caveat."""
+
 
 def one_line(text: str) -> str:
     """The text with blanks for all kinds of space, and escapes for what cannot be seen.

@@ -22,7 +22,7 @@ from ...store.vocabulary import CaseStatus, Judgement
 from ...store.words import duration, percent, plural, verdict_words
 from ..report import phrases
 from ..report.phrases import day, evidence_texts, pin_state, side_verdict
-from ..report.plain_text import one_line, shortened
+from ..report.plain_text import LONGEST_OF_OURS, one_line, shortened
 from . import addresses, plots
 from .views.queue import command_text, state_text, submission_tone
 
@@ -69,6 +69,7 @@ def _environment() -> Environment:
         "heat_svg": _heat_svg,
         "host": _host,
         "live_policy": policy(live=True),
+        "longest_of_ours": LONGEST_OF_OURS,
         "live_script": Markup(_script("queue.js")),
         "judged": _judged,
         "number": _number,
