@@ -6,7 +6,7 @@ from functools import lru_cache
 from random import Random
 from typing import Literal
 
-from benchmarks.outsider import by_commit, by_shape, by_time, plain
+from benchmarks.outsider.first import by_commit, by_shape, by_time, plain
 from benchmarks.outsider.history import History, feature_branches, line
 from benchmarks.outsider.world import Shown, World, by_rates
 
