@@ -18,7 +18,7 @@ from precision_bisect.store.documents.document import write_document
 from precision_bisect.store.journals.bisections import BisectionJournal
 from precision_bisect.store.journals.probes import ProbeKey, ProbeOutcome
 from precision_bisect.store.journals.stages import RangeCommit
-from precision_bisect.store.vocabulary import BuildSource, Evidence, Judgement, Phase, Verdict
+from precision_bisect.store.vocabulary import BuildSource, Evidence, Judgement, Phase, Seeks, Verdict
 from tests.support.stores import new_store
 
 JUDGEMENTS = {Verdict.PASS: Judgement.GOOD, Verdict.MISMATCH: Judgement.BAD}
@@ -97,6 +97,7 @@ class StoredBisection:
         bad: str,
         case: str | None = "examples/softmax.py",
         name: str = "20260304-120000-beef",
+        seeks: Seeks = Seeks.REGRESSION,
     ) -> None:
         self.folder = folder
         self.url = sqlite_url(folder / "store.sqlite")
@@ -116,6 +117,7 @@ class StoredBisection:
             timeout=None,
             confidence=0.99,
             output=folder / "report",
+            seeks=seeks,
         )
         self.journal = BisectionJournal.begin(
             self.sessions,
