@@ -36,7 +36,7 @@ class Regression:
     """One regression, or where `seeks` is "fix" the mending of one.
 
     repository: owner and name on GitHub. case: what is asked at each commit; where there is no `stack_case`, a check
-    answers it by its exit code: the module of `checks/` that `check` names, or one that the user brings. good, bad: the
+    answers it by its exit code: the file of `checks/` that `check` names, or one that the user brings. good, bad: the
     ends (full hashes); of a fix, `bad` is the older one. culprit: the truth. known: how the truth is known without the
     product.
     """

@@ -162,7 +162,7 @@ def side_verdict(report: Report, side: Side) -> str:
 
 def skip_verdict(commit: SkippedCommit) -> str:
     """Why a commit was skipped, in a word or a few."""
-    if commit.reason == exit_code(SKIP_CODE):
+    if commit.reason.partition(":")[0] == exit_code(SKIP_CODE):
         return "skipped by the command"
     return commit.verdict or "not run"
 

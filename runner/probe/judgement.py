@@ -87,15 +87,13 @@ class Listener:
                 found,
                 signature=f"{words.exit_code(exit_code)}: the command {NOT_RUN[exit_code]} at this commit",
             )
-        elif judgement is Judgement.BAD:
-            found = replace(found, signature=_failure(exit_code, found.evidence))
-        elif judgement is Judgement.SKIP:
-            found = replace(found, signature=words.exit_code(exit_code))
+        elif judgement is not Judgement.GOOD:
+            found = replace(found, signature=_ending(exit_code, found.evidence))
         return found, judgement
 
 
-def _failure(exit_code: int, evidence: Iterable[Evidence]) -> str:
-    """What tells one failure of a predicate from another: its exit code, and what a compiler said first."""
+def _ending(exit_code: int, evidence: Iterable[Evidence]) -> str:
+    """What tells one failure, or skip, of a predicate from another: its exit code, and what a compiler said first."""
     errors = compiler_errors(said.text for said in evidence)
     code = words.exit_code(exit_code)
     return f"{code}: {errors[0].message}"[:_LONGEST] if errors else code

@@ -43,9 +43,13 @@ def test_a_failure_without_a_compiler_error_has_its_exit_code() -> None:
     assert finished(1, "FAIL 3 elements")[1] == "exit code 1"
 
 
-def test_what_a_pass_or_a_skip_printed_makes_no_signature() -> None:
+def test_what_a_pass_printed_makes_no_signature() -> None:
     assert finished(0, "a.hpp:3:1: error: x") == (Verdict.PASS, None, Judgement.GOOD)
-    assert finished(125, "a.hpp:3:1: error: x") == (Verdict.UNKNOWN, "exit code 125", Judgement.SKIP)
+
+
+def test_a_skip_says_what_a_compiler_said() -> None:
+    assert finished(125, "3 elements") == (Verdict.UNKNOWN, "exit code 125", Judgement.SKIP)
+    assert finished(125, "a.hpp:3:1: error: x") == (Verdict.UNKNOWN, "exit code 125: x", Judgement.SKIP)
 
 
 def test_only_what_is_printed_behind_the_line_before_the_case_counts() -> None:

@@ -150,6 +150,7 @@ def test_layers_are_told_with_what_was_run() -> None:
     ("verdict", "reason", "told"),
     [
         (Verdict.UNKNOWN, "exit code 125", "skipped by the command"),
+        (Verdict.UNKNOWN, "exit code 125: no header", "skipped by the command"),
         (Verdict.UNKNOWN, "exit code 127: the command was not found at this commit", "unknown"),
         (None, "it pins no commit of a submodule", "not run"),
     ],
