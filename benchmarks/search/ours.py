@@ -72,14 +72,18 @@ flaky, and one of their 100 faults passed at times."""
 
 def search(cell: Cell, world: World, seed: int) -> Answer:
     """One range. With one worker nothing is timed, so that its runs are counted as if all cost the same."""
-    bench = Bench(world, Random(f"{cell.key} {seed} runs"))
     if cell.part == "workers":
-        workers = _TimedSlots(jobs=cell.workers)
+        bench, workers = Bench(world, Random(f"{cell.key} {seed} runs")), _TimedSlots(jobs=cell.workers)
         watched = Watched.of(bench, workers, times=workers.taken.__getitem__)
         ended = drive(watched, most_runs=MOST_RUNS, timings=_TIMINGS)
         return Answer(ending=ended.ending, runs=ended.runs, seconds=workers.clock)
-    slots = Slots(jobs=world.slots, chance=Random(f"{cell.key} {seed} order"))
     rates = learned_rates(Rates.unknown(), _KNOWN_CASE) if cell.known_case else Rates.unknown()
-    watched = Watched.of(bench, slots, times=untimed, rates=rates)
-    ended = drive(watched, most_runs=MOST_RUNS)
+    return search_knowing(rates, cell, world, seed)
+
+
+def search_knowing(rates: Rates, cell: Cell, world: World, seed: int) -> Answer:
+    """One range, untimed, with what is known of its rates beforehand."""
+    slots = Slots(jobs=world.slots, chance=Random(f"{cell.key} {seed} order"))
+    bench = Bench(world, Random(f"{cell.key} {seed} runs"))
+    ended = drive(Watched.of(bench, slots, times=untimed, rates=rates), most_runs=MOST_RUNS)
     return Answer(ending=ended.ending, runs=ended.runs)

@@ -3,7 +3,6 @@
 import json
 from collections import Counter
 
-from ...runner.workspace.home import command_line
 from ...store.words import percent
 from ..report.markdown import escape
 from ..report.plain_text import LONGEST_OF_OURS
@@ -82,6 +81,5 @@ def _incident(incident: IncidentReport) -> list[str]:
         f"{'passes again' if case.passes_again else 'fails'}"
         for case in incident.cases
     ]
-    more = command_line(["bisect-precision", "history", incident.bisection])
-    lines.append(f"- more: `{more}`")
+    lines.append(f"- more: `{incident.more}`")
     return [*lines, ""]

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Literal
 
 from ...runner.stack.parts import Model
+from ...runner.workspace.home import command_line
 from ...store.documents.document import Document, read_document
 from ...store.documents.json_schema import published_schema
 from ...store.documents.night_summary import NightSummary
@@ -76,6 +77,11 @@ class IncidentReport(Model):
     earlier: tuple[int, ...] = ()
     """Numbers of closed incidents of the same culprit, which came back."""
     cases: tuple[IncidentCase, ...]
+
+    @property
+    def more(self) -> str:
+        """The command that shows its bisection."""
+        return command_line(["bisect-precision", "history", self.bisection])
 
 
 class NightReport(Document):

@@ -9,7 +9,6 @@ from rich.text import Text
 from typing_extensions import override
 
 from ...runner.probe.records import ProbeResult
-from ...runner.workspace.home import command_line
 from ...store.vocabulary import CaseStatus
 from ...store.words import percent, plural
 from ..engine.needs import Narrowed
@@ -137,5 +136,4 @@ def _say_incident(incident: IncidentReport, console: Console) -> None:
         lines.append(f"and {plural(len(failing) - _FEW_CASES, 'more case')}")
     for line in lines:
         say(console, Text(line), indent=2)
-    more = command_line(["bisect-precision", "history", incident.bisection])
-    say_whole(console, Text(f"more: {more}"), indent=2)
+    say_whole(console, Text(f"more: {incident.more}"), indent=2)

@@ -95,10 +95,12 @@ class DrivenBisection:
         self._golden: FrozenGolden | None = earlier_golden(journal.row().golden, home.golden)
         ended = [(probe, self._finished(probe)) for probe in in_order_of_ends(stored)]
         # What ended an earlier start may be mended.
-        unjudged = judged_no_more([probe for _, probe in ended])
+        unjudged = {probe.number for probe in judged_no_more([probe for _, probe in ended])}
         self.bisection = Bisection.start(
             question_of(request),
-            log=ProbeLog(tuple(probe for row, probe in ended if still_counts(row) and probe not in unjudged)),
+            log=ProbeLog(
+                tuple(probe for row, probe in ended if still_counts(row) and probe.number not in unjudged)
+            ),
             frozen=self._golden is not None,
         )
         self._note_picked_commits()

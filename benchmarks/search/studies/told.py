@@ -7,19 +7,16 @@ outcome is a commit's own, and no fault grows. What is asked of it stands beside
 
 import argparse
 from collections import Counter
-from random import Random
 from statistics import mean
 
 import numpy as np
 
-from benchmarks.outsider.drive import Slots, Watched, drive
-from benchmarks.outsider.world import Bench, Ending
-from benchmarks.search.answer import MOST_RUNS
+from benchmarks.outsider.world import Ending
 from benchmarks.search.cells import Cell, all_cells
+from benchmarks.search.ours import search_knowing
 from precision_bisect.bisect.search.choose.bound import capacity
 from precision_bisect.bisect.search.model.outcome_models import OutcomeModel
 from precision_bisect.bisect.search.model.rates import Rates
-from tests.bisect.engine.simulated import untimed
 
 Pair = tuple[float, float]
 
@@ -35,17 +32,10 @@ def one_of(pairs: set[Pair]) -> Rates:
 
 def row(cell: Cell, told: Rates, seeds: int) -> str:
     """How many of the first ranges of a cell are right, and wrong, and the mean of their runs."""
-    endings, runs = Counter[Ending](), list[int]()
-    for seed in range(min(seeds, cell.seeds)):
-        world = cell.made(seed)
-        slots = Slots(jobs=world.slots, chance=Random(f"{cell.key} {seed} order"))
-        watched = Watched.of(
-            Bench(world, Random(f"{cell.key} {seed} runs")), slots, times=untimed, rates=told
-        )
-        ended = drive(watched, most_runs=MOST_RUNS)
-        endings[ended.ending] += 1
-        runs.append(ended.runs)
-    return f"{endings[Ending.RIGHT]} of {len(runs)}, {endings[Ending.WRONG]} wrong, {mean(runs):.1f}"
+    answers = [search_knowing(told, cell, cell.made(seed), seed) for seed in range(min(seeds, cell.seeds))]
+    endings = Counter(answer.ending for answer in answers)
+    runs = mean(answer.runs for answer in answers)
+    return f"{endings[Ending.RIGHT]} of {len(answers)}, {endings[Ending.WRONG]} wrong, {runs:.1f}"
 
 
 def main() -> None:

@@ -24,7 +24,6 @@ MOST_EXPANDED = 2**28
 
 _WHAT = "one tensor saved by torch.save"
 _RESAVE = "save the tensor again with torch.save(tensor, path)"
-_REFUSED = "Weights only load failed"
 _SAVE_TENSORS = "save tensors alone: those of a module with torch.save(module.state_dict(), path)"
 _GLOBAL = re.compile(r"GLOBAL (\S+)")
 
@@ -114,8 +113,8 @@ def _load(path: Path, *, mapped: bool) -> object:
             )
     # torch reports a bad file by whatever its parser stumbles over.
     except Exception as error:
-        remedy = _SAVE_TENSORS if str(error).startswith(_REFUSED) else _RESAVE
-        raise MalformedFileError(path=path, expected=_WHAT, found=_reason(error), remedy=remedy) from error
+        found, remedy = _reason(error)
+        raise MalformedFileError(path=path, expected=_WHAT, found=found, remedy=remedy) from error
 
 
 def dense(path: Path, loaded: object) -> torch.Tensor:
@@ -194,11 +193,12 @@ def view_of(path: Path, name: str, tensor: torch.Tensor) -> TensorView:
         raise MalformedFileError(path=path, expected=_WHAT, found=str(error), remedy=_RESAVE) from error
 
 
-def _reason(error: Exception) -> str:
-    """What torch says, without its advice to load the file unsafely."""
+def _reason(error: Exception) -> tuple[str, str]:
+    """What torch says, without its advice to load the file unsafely; and what to do about it."""
     message = str(error)
-    if message.startswith(_REFUSED):
+    if message.startswith("Weights only load failed"):
         asked = _GLOBAL.search(message)
-        return "a pickle of more than tensors" + (f": it asks for {asked[1][:80]}" if asked else "")
+        found = "a pickle of more than tensors" + (f": it asks for {asked[1][:80]}" if asked else "")
+        return found, _SAVE_TENSORS
     lines = message.splitlines() or [""]
-    return f"{type(error).__name__}: {lines[0][:200]}"
+    return f"{type(error).__name__}: {lines[0][:200]}", _RESAVE

@@ -22,7 +22,8 @@ such a one explains them."""
 def may_judge_no_more(log: ProbeLog, *, is_answer: bool = False) -> bool:
     """Whether it is time to run again what was judged before, in a search or before untestable suspects are told."""
     before, unjudged = _unjudged(log.ended)
-    again = sum(probe.content in _judged(before) for probe in unjudged)
+    known = _judged(before)
+    again = sum(probe.content in known for probe in unjudged)
     least = _SOME if is_answer else _ENOUGH if again >= _AGAIN else _MANY
     return len(unjudged) >= least
 
