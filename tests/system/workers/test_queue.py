@@ -41,6 +41,13 @@ def lose(url: str, *numbers: int) -> None:
         session.execute(update(SubmissionRow).where(running).values(lease=past))
 
 
+def stop(process: "subprocess.Popen[str]", url: str) -> None:
+    """Stop a worker while it writes nothing: stopped in the middle of that, it would keep the store from all others."""
+    with open_store(url).begin():
+        os.kill(process.pid, signal.SIGSTOP)
+        os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)
+
+
 def end(process: "subprocess.Popen[str]") -> str:
     """Interrupt a worker; what it said."""
     process.send_signal(signal.SIGINT)
@@ -137,7 +144,7 @@ def test_a_worker_whose_lease_another_one_has_stops(make: Callable[..., SlowLine
     first = line.start("worker")
     assert first.stderr is not None
     line.hold.wait(first)
-    os.kill(first.pid, signal.SIGSTOP)
+    stop(first, line.store)
     lose(line.store, number)
     queue = QueueJournal(open_store(line.store))
     assert queue.take(QueueWorker(name="x", host="x", place="elsewhere")) is None
