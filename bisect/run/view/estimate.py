@@ -22,6 +22,8 @@ from ...engine.priority.costs import Timings
 from ...engine.priority.forecast import builds_there
 from ...engine.probes import Target
 from ...engine.range_search import RangeSearch
+from ...search.evidence.posterior import Posterior
+from ...search.graph.graph import Floats
 from ...search.model.groups import GOOD_END
 from .rehearsal import Rehearsal
 from .words import Estimate
@@ -79,7 +81,8 @@ def _foreseen(bisection: Bisection, search: RangeSearch) -> Estimate | None:
     log = bisection.known.log
     rehearsal = Rehearsal(bisection, _one_to_blame(bisection, search))
     try:
-        rehearsal.go_on()
+        if not rehearsal.go_on():
+            return None
     except UserError:
         return None
     loaded = search.loaded
@@ -102,7 +105,8 @@ def _foreseen(bisection: Bisection, search: RangeSearch) -> Estimate | None:
 
 def _one_to_blame(bisection: Bisection, search: RangeSearch) -> Callable[[str], bool]:
     """Which contents fail where one candidate is to blame, in the middle of what is left: no luck, good or bad."""
-    belief = search.posterior(bisection.known, _ALONE).belief.commits
+    posterior = search.posterior(bisection.known, _ALONE)
+    belief = _to_be_named(posterior)
     middle = int(np.argmax(np.cumsum(belief) >= belief.sum() / 2))
     culprit = min(middle, len(belief) - 1)
     evidence = search.evidence
@@ -113,6 +117,18 @@ def _one_to_blame(bisection: Bisection, search: RangeSearch) -> Callable[[str], 
         return changed == (search.loaded.range.seeks is Seeks.REGRESSION)
 
     return fails
+
+
+def _to_be_named(posterior: Posterior) -> Floats:
+    """The belief in each candidate that no run so far speaks against, and that is not bad luck: beside a skipped commit
+    none can be named alone. Shape [n]."""
+    belief = posterior.belief.commits
+    if posterior.certain is not None:
+        belief = np.where(posterior.certain.suspects, belief, 0.0)
+    children = posterior.graph.children
+    apart = belief.copy()
+    apart[[*posterior.skipped.union(*(children[commit] for commit in posterior.skipped))]] = 0.0
+    return apart if apart.any() else belief
 
 
 def _seconds(log: ProbeLog, *, runs: int, builds: int, earlier: Sequence[float]) -> float | None:

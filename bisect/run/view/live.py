@@ -100,7 +100,7 @@ class LiveProgress(Progress):
         self._picture = RangePicture.of(search, bisection.known)
         self._ends = describe_ends(search, bisection.known)
         ended = len(bisection.known.log.ended)
-        if ended != self._foreseen_at:
+        if self._estimate is None or ended != self._foreseen_at:
             self._estimate, self._foreseen_at = estimate_of(bisection, builds=self._builds), ended
 
     @override

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from ....store.vocabulary import BuildSource, Judgement, Phase, Verdict
 from ...engine.bisection import Bisection, DataFrozen, ProbeFinished, ProbesCancelled, ProbeStarted
-from ...engine.history import AskRange, HistoryQuestion
+from ...engine.history import AskBlamedFile, AskRange, HistoryQuestion
 from ...engine.needs import Needs
 from ...engine.priority.circumstances import Circumstances
 from ...engine.probes import FinishedProbe, ProbeTimes, RunningProbe, WantedProbe
@@ -28,18 +28,22 @@ class Rehearsal:
         for probe in bisection.known.log.running:
             self._finish(probe)
 
-    def go_on(self) -> None:
-        """To the confirmed culprit: what comes behind it is asked of git, and not foreseen.
+    def go_on(self) -> bool:
+        """To the confirmed culprit: what comes behind it is asked of git, and not foreseen. Whether it came there,
+        which it does not where git is asked first what an error blames.
 
         Raises `UserError` where the bisection would.
         """
         for _ in range(_MOST_STEPS):
             self.bisection, needs = self.bisection.next(_ALONE)
-            if isinstance(needs, Conclusion) or any(map(_is_behind, needs.load)):
-                return
-            if any(wanted.phase not in _COUNTED for wanted in needs.start):
-                return
+            if isinstance(needs, Conclusion) or any(wanted.phase not in _COUNTED for wanted in needs.start):
+                return True
+            if any(isinstance(question, AskBlamedFile) for question in needs.load):
+                return False
+            if any(map(_is_behind, needs.load)):
+                return True
             self._give(needs)
+        return False
 
     def next_wanted(self, around: Circumstances) -> WantedProbe | None:
         """The first run that it asks for; None where it has come to its end, or what is asked of git decides.

@@ -54,8 +54,9 @@ _EACH_SIDE = 3
 """So many runs fail, and so many pass, before a culprit is named."""
 _BESIDE = 0.1
 _NEARLY_ALL = 0.999
-_MOST_TOGETHER = 200
-"""Likely commits among which those are looked for that no test can tell apart."""
+_MOST_TOGETHER = 10_000
+"""So many commits beyond a wall are looked at for which of them no test can tell apart: their sets of ancestors take
+n^2 / 8 bytes."""
 
 
 def next_run(posterior: Posterior, *, confidence: float = 0.99, costs: Floats | None = None) -> Decision:
@@ -179,8 +180,16 @@ def _answer(
 def _indistinguishable(
     graph: CommitGraph, commits: tuple[int, ...], skipped: frozenset[int]
 ) -> list[list[int]]:
-    """Splits `commits` into those that no commit outside of `skipped` has some, not all, of as ancestors."""
-    bit = {commit: 1 << place for place, commit in enumerate(commits)}
+    """Splits `commits` into those that no commit outside of `skipped` has some, not all, of as ancestors.
+
+    That is no more than one commit outside of `skipped`, a child of one that is in it: each is told from all others by
+    a run of its own.
+    """
+    beside = skipped.union(*(graph.children[commit] for commit in skipped))
+    together = [commit for commit in commits if commit in beside]
+    if len(together) > _MOST_TOGETHER:
+        return [[commit] for commit in commits]
+    bit = {commit: 1 << place for place, commit in enumerate(together)}
     above: list[int] = []
     for commit, parents in enumerate(graph.parents):
         reached = bit.get(commit, 0)
@@ -188,10 +197,10 @@ def _indistinguishable(
             reached |= above[parent]
         above.append(reached)
     seen_together = {reached for commit, reached in enumerate(above) if commit not in skipped}
-    groups: dict[frozenset[int], list[int]] = {}
-    for commit in commits:
-        groups.setdefault(frozenset(mask for mask in seen_together if mask & bit[commit]), []).append(commit)
-    return list(groups.values())
+    groups: dict[tuple[bool, ...], list[int]] = {}
+    for commit in together:
+        groups.setdefault(tuple(mask & bit[commit] > 0 for mask in seen_together), []).append(commit)
+    return [*groups.values(), *([commit] for commit in commits if commit not in beside)]
 
 
 def _entropy_at(confidence: float, commits: int) -> float:
@@ -205,10 +214,9 @@ def entropy_left(posterior: Posterior) -> float:
     commits = belief.commits
     if posterior.skipped:
         likely = credible_set(belief, _NEARLY_ALL)
-        if len(likely) <= _MOST_TOGETHER:
-            groups = _indistinguishable(posterior.graph, likely, posterior.out_of_reach)
-            rest = np.delete(commits, list(likely))
-            commits = np.array([*(commits[together].sum() for together in groups), *rest])
+        groups = _indistinguishable(posterior.graph, likely, posterior.out_of_reach)
+        rest = np.delete(commits, list(likely))
+        commits = np.array([*(commits[together].sum() for together in groups), *rest])
     every = np.array([*commits, belief.no_culprit, belief.environment])
     every = every[every > 0]
     return float(-(every * np.log2(every)).sum())

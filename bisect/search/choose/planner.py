@@ -64,6 +64,9 @@ def next_step(knowledge: Knowledge, *, weights: Floats | None = None, costs: Flo
     informative = untried & (reach < total) & ~_out_of_reach(knowledge)
     if not informative.any():
         return OnlySkipped(tuple(np.flatnonzero(suspects).tolist()))
+    steps = expected_steps(
+        int(informative.sum()) + 1
+    )  # what is out of reach is told from the others as a whole
     if costs is not None and np.ptp(costs[informative]) == 0:
         costs = None
     if weights is not None and np.ptp(weights[suspects]) == 0:
@@ -77,7 +80,7 @@ def next_step(knowledge: Knowledge, *, weights: Floats | None = None, costs: Flo
         weighed = suspicion(knowledge, weights)
         share = knowledge.graph.ancestor_sums(weighed) / weighed.sum()
         commit = _most_informative(knowledge, informative, share, 1.0 if costs is None else costs)
-    return Probe(commit, expected_steps(int(untried.sum())))
+    return Probe(commit, steps)
 
 
 def suspicion(knowledge: Knowledge, weights: Floats | None) -> Floats:

@@ -4,18 +4,23 @@ from collections import Counter
 from dataclasses import replace
 from random import Random
 
+import numpy as np
 import pytest
 
 from precision_bisect.bisect.commits.recompiled import SlotBuild
+from precision_bisect.bisect.engine.history import AskBlamedFile
 from precision_bisect.bisect.engine.known import BisectionQuestion
 from precision_bisect.bisect.engine.needs import Confirming, Narrowed, Needs
 from precision_bisect.bisect.engine.probes import ProbeTimes
 from precision_bisect.bisect.run.loop import Loop
 from precision_bisect.bisect.run.view.estimate import estimate_of, opened
 from precision_bisect.bisect.run.view.words import Estimate
+from precision_bisect.bisect.search.evidence.blamed_file import BlamedFile
 from precision_bisect.bisect.search.graph.graph import CommitGraph
+from precision_bisect.runner.verdict.compiler_errors import CompilerError
 from precision_bisect.store.vocabulary import BuildSource, Judgement, Phase
 from tests.bisect.engine.simulated import Machine, SimulatedBisection, SimulatedTask, loaded_range
+from tests.bisect.search.search_histories import line
 
 
 @pytest.mark.parametrize("commits", [1, 2, 7, 40])
@@ -137,6 +142,34 @@ def test_nothing_is_foreseen_where_runs_contradict_each_other() -> None:
     assert untold
     assert all(expected is not None and expected <= 4 for _, expected in told)
     assert all(expected is None for _, expected in untold)
+
+
+def test_what_is_foreseen_beside_a_wall_is_a_commit_that_no_run_speaks_against() -> None:
+    """Half of the belief may lie in what the runs so far would have to be wrong for."""
+    wall = range(100, 285)
+    error = CompilerError(path="a.hpp", line=1, message="ambiguous")
+    fails = np.array([*(commit in wall for commit in range(300)), False])
+    file = BlamedFile("a.hpp", versions=fails.astype(np.int64), fails=fails)
+    told: list[Estimate | None] = []
+
+    def outcome(content: str) -> Judgement:
+        if content != "good" and int(content) in wall:
+            return Judgement.SKIP
+        return Judgement.BAD if content != "good" and int(content) >= 292 else Judgement.GOOD
+
+    simulated = SimulatedBisection(
+        loaded=loaded_range([*map(str, range(300))], CommitGraph(line(300)), "good"),
+        outcome=outcome,
+        machine=(machine := Machine()),
+        on_needs=lambda needs: told.append(estimate_of(simulated.bisection)),
+        errors=lambda content: (error,),
+        answers={AskBlamedFile: lambda question: file},
+    )
+    Loop(machine).run([SimulatedTask(simulated=simulated)])
+    foreseen = [each.runs for each in told if each is not None]
+    assert len(foreseen) >= 6
+    assert max(foreseen) <= 18
+    assert 0 not in foreseen[:-2]  # while git is asked what the error blames
 
 
 @pytest.mark.parametrize(("good", "bad"), [(0.0, 0.5), (0.1, 0.9)])

@@ -18,7 +18,9 @@ from precision_bisect.bisect.search.choose.decision import (
     next_run,
 )
 from precision_bisect.bisect.search.choose.planner import Found, OnlySkipped, Probe
+from precision_bisect.bisect.search.choose.steps import expected_steps
 from precision_bisect.bisect.search.evidence.belief import credible_set
+from precision_bisect.bisect.search.evidence.blamed_file import BlamedFile
 from precision_bisect.bisect.search.evidence.knowledge import Observation, Outcome
 from precision_bisect.bisect.search.evidence.posterior import Posterior
 from precision_bisect.bisect.search.graph.graph import CommitGraph
@@ -40,9 +42,10 @@ class Bench:
         bad: float,
         seed: int,
         skips: frozenset[int] | set[int] = frozenset(),
+        blamed: tuple[BlamedFile, ...] = (),
     ) -> None:
         self.rng = random.Random(seed)
-        self.graph, self.skips = graph, skips
+        self.graph, self.skips, self.blamed = graph, skips, blamed
         above = [
             culprit is not None and bool(graph.ancestors(commit)[culprit]) for commit in range(len(graph))
         ]
@@ -53,7 +56,7 @@ class Bench:
         self.runs.append(commit)
         failed = self.rng.random() < self.rates[commit]
         outcome = Outcome.SKIP if commit in self.skips else Outcome.BAD if failed else Outcome.GOOD
-        return Observation(commit, outcome)
+        return Observation(commit, outcome, blamed=self.blamed if outcome is Outcome.SKIP else ())
 
     def run(self, posterior: Posterior, commit: int) -> Posterior:
         return posterior.observe(self.outcome(commit))
@@ -181,6 +184,37 @@ def test_flaky_skips_end_at_the_culprit_or_the_skips_around_it():
         assert culprit in found
         if not isinstance(decision, Undecided):
             assert sum(commit not in skips for commit in found) <= 1
+
+
+def broken_header(commits: int, wall: range) -> BlamedFile:
+    """A file that an error in `wall` names, and that holds the line of the error there alone."""
+    fails = np.array([commit in wall for commit in range(commits + 1)])
+    return BlamedFile("a.hpp", versions=fails.astype(np.int64), fails=fails)
+
+
+@pytest.mark.parametrize("length", [150, 450])
+def test_a_wall_that_holds_the_culprit_is_the_answer_however_long_it_is(length: int):
+    wall = range(100, 100 + length)
+    file = broken_header(600, wall)
+    bench = Bench(CommitGraph(line(600)), 120, good=0, bad=1, seed=0, skips={*wall}, blamed=(file,))
+    decision, _ = bench.search(bench.see_ends(Posterior.start(bench.graph, Rates.unknown())))
+    assert decision == OnlySkipped((*wall, wall.stop))
+    assert len(bench.runs) <= 30
+
+
+def test_steps_are_told_of_what_can_be_tested_beside_a_wall():
+    wall = range(4, 500)
+    file = broken_header(504, wall)
+    posterior = see_ends(Posterior.start(CommitGraph(line(504)), Rates.unknown()), untroubled)
+    for commit in (100, 200, 300):
+        posterior = posterior.observe(Observation(commit, Outcome.SKIP, blamed=(file,)))
+    decision = next_run(posterior)
+    assert isinstance(decision, Probe)
+    assert decision.expected_steps == expected_steps(4 + 4)
+
+
+def untroubled(commit: int) -> Observation:
+    return Observation(commit, Outcome.GOOD if commit == GOOD_END else Outcome.BAD)
 
 
 def test_a_cheap_commit_is_taken_for_a_little_less_information():
