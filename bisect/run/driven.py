@@ -47,7 +47,7 @@ from .history import HistoryReader
 from .loop import PlannedProbe
 from .records import build_in_slot, finished_probe, in_order_of_ends, kernels_in, still_counts, stored_result
 from .view.progress import Progress, StartedProbe
-from .view.words import why_again
+from .view.words import end_stood_for, why_again
 
 _EARLIER = 8
 """Bisections from whose builds one learns what builds take: the newest, of machines and compilers as they are now."""
@@ -182,6 +182,7 @@ class DrivenBisection:
                 subject=commit.subject,
                 date=None if commit.is_made_here else commit.date,
                 again=why_again(known, wanted),
+                stands_for=end_stood_for(self.bisection.state.search, wanted),
             )
         )
         self._progress.standing(self.bisection)

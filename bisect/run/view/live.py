@@ -22,10 +22,10 @@ from .words import (
     CANCELLED,
     STYLES,
     Estimate,
-    describe_again,
     describe_commit,
     describe_confidence,
     describe_estimate,
+    describe_reason,
     describe_remaining,
     describe_result,
     describe_run,
@@ -88,7 +88,7 @@ class LiveProgress(Progress):
             where = "" if run.where is None else f"{run.where}: "
             elapsed = duration(time.monotonic() - run.begun)
             yield from _texts(f"{where}{describe_run(run.probe)}, {run.activity}, {elapsed}", width)
-            if told := f"{describe_again(run.probe)} {describe_commit(run.probe)}".strip():
+            if told := f"{describe_reason(run.probe)} {describe_commit(run.probe)}".strip():
                 yield Text(" " * _INDENT + first_words(told, width - _INDENT), style="dim", no_wrap=True)
 
     @override
@@ -149,7 +149,7 @@ class LiveProgress(Progress):
         if commit and room > _INDENT:
             line.append(f" {first_words(commit, room)}", style="dim")
         self._print(line)
-        told = f"{text} {describe_again(probe)}".rstrip()
+        told = f"{text} {describe_reason(probe)}".rstrip()
         for part in fitted(f"{'':{_INDENT}}{told}", width, indent=_INDENT):
             self._print(Text(part, style=style, no_wrap=True))
 

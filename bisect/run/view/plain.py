@@ -18,10 +18,10 @@ from .picture import RangePicture, describe_ends
 from .progress import Progress, StartedProbe
 from .words import (
     CANCELLED,
-    describe_again,
     describe_commit,
     describe_confidence,
     describe_estimate,
+    describe_reason,
     describe_remaining,
     describe_result,
     describe_run,
@@ -119,7 +119,7 @@ class PlainProgress(Progress):
     @override
     def probe_started(self, probe: StartedProbe) -> None:
         self._runs[probe.ordinal] = _Run(probe)
-        parts = (describe_run(probe), describe_commit(probe), describe_again(probe))
+        parts = (describe_run(probe), describe_commit(probe), describe_reason(probe))
         self._print(" ".join(filter(None, parts)))
         self._last = probe.ordinal
 

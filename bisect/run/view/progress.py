@@ -12,7 +12,8 @@ from ...engine.needs import Confirming, Narrowed
 
 @dataclass(frozen=True, kw_only=True)
 class StartedProbe:
-    """A probe that starts. subject, date: of its commit. again: why a commit that ran before runs once more."""
+    """A probe that starts. subject, date: of its commit. again: why what ran before runs once more. stands_for:
+    the end that is run by it, where that is another commit with the same content."""
 
     ordinal: int
     phase: Phase
@@ -21,6 +22,7 @@ class StartedProbe:
     subject: str | None = None
     date: datetime | None = None
     again: str | None = None
+    stands_for: str | None = None
 
 
 class Progress(Protocol):

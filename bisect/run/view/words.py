@@ -13,6 +13,7 @@ from ...engine.failures.error_scale import error_size
 from ...engine.known import Known
 from ...engine.needs import Confirming, Narrowed
 from ...engine.probes import WantedProbe
+from ...engine.range_search import RangeSearch
 from ...engine.states.judging import highest_rate
 from .ends_in_vain import describe_wait
 from .progress import StartedProbe
@@ -57,9 +58,11 @@ def describe_commit(probe: StartedProbe) -> str:
     return " ".join(filter(None, (day, subject)))
 
 
-def describe_again(probe: StartedProbe) -> str:
-    """Why it is run again, in brackets; empty where it is not."""
-    return f"({probe.again})" if probe.again else ""
+def describe_reason(probe: StartedProbe) -> str:
+    """Why it is run again, or in place of an end, in brackets; empty where it is neither."""
+    if probe.again:
+        return f"({probe.again})"
+    return f"(for {probe.stands_for[:12]}, which reads the same)" if probe.stands_for else ""
 
 
 def describe_remaining(left: Narrowed) -> str:
@@ -112,17 +115,27 @@ def told_of_end(bisection: Bisection | None, probe: StartedProbe, result: ProbeR
     question = bisection.known.question
     regression = question.range.seeks is Seeks.REGRESSION
     good, bad = (question.range.old, question.range.new)[:: 1 if regression else -1]
-    if probe.commit == good and result.judgement is Judgement.BAD and question.gallop is None:
+    end = probe.stands_for or probe.commit
+    if end == good and result.judgement is Judgement.BAD and question.gallop is None:
         told, wanted = "the good end fails", Judgement.GOOD
-    elif probe.commit == bad and result.judgement is Judgement.GOOD:
+    elif end == bad and result.judgement is Judgement.GOOD:
         told, wanted = "the bad end passes", Judgement.BAD
     else:
         return ()
-    if question.parted and probe.commit == question.range.old:
+    if question.parted and end == question.range.old:
         told = f"the merge base {'fails' if regression else 'passes'} too"
     wait = describe_wait(bisection, wanted)
     told = told if wait is None else f"{told}, and {wait}"
     return told, "if that is not as you meant it, stop here and see", str(result.log)
+
+
+def end_stood_for(search: RangeSearch | None, wanted: WantedProbe) -> str | None:
+    """The end of the range that a target is run for, where its commit is another one with the same content."""
+    if search is None or wanted.phase is not Phase.ENDPOINT:
+        return None
+    loaded, target = search.loaded, wanted.target
+    ends = ((loaded.old_content, loaded.range.old), (loaded.new_content, loaded.range.new))
+    return next((end for content, end in ends if content == target.content and end != target.commit), None)
 
 
 def why_again(known: Known, wanted: WantedProbe) -> str | None:

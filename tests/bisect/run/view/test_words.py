@@ -11,12 +11,13 @@ from precision_bisect.bisect.engine.probes import Target, WantedProbe
 from precision_bisect.bisect.run.view.progress import StartedProbe
 from precision_bisect.bisect.run.view.words import (
     Estimate,
-    describe_again,
     describe_commit,
     describe_estimate,
+    describe_reason,
     describe_remaining,
     describe_result,
     describe_stage,
+    end_stood_for,
     first_words,
     fitted,
     told_of_end,
@@ -26,7 +27,7 @@ from precision_bisect.bisect.search.graph.graph import CommitGraph
 from precision_bisect.runner.probe.records import ProbeResult
 from precision_bisect.store.vocabulary import BuildSource, Judgement, Phase, Seeks, Verdict
 from tests.bisect.engine.simulated import loaded_range
-from tests.bisect.engine.stepping import about, shown
+from tests.bisect.engine.stepping import about, search_of, shown
 from tests.bisect.run.view.shown import COMMIT, result, started
 
 
@@ -72,8 +73,8 @@ def test_what_is_to_come_names_ends_search_confirmation_builds_and_time() -> Non
 
 def test_a_commit_is_told_by_its_day_and_subject_and_nothing_drives_the_terminal() -> None:
     assert describe_commit(started(1)).startswith("2026-03-31 One rounding mode")
-    assert describe_again(started(1, again="again: why")) == "(again: why)"
-    assert describe_again(started(1)) == ""
+    assert describe_reason(started(1, again="again: why")) == "(again: why)"
+    assert describe_reason(started(1)) == ""
     hostile = StartedProbe(
         ordinal=1, phase=Phase.SEARCH, repository="tool", commit="0" * 40, subject="a\x1b[2Jb"
     )
@@ -116,6 +117,21 @@ def test_why_a_commit_is_run_again() -> None:
     assert why(Phase.SEARCH, bad, good) == "again: its runs contradict each other"
     assert why(Phase.SEARCH, skip) == "again: it could not be judged"
     assert why(Phase.ENDPOINT, good, skip) == "again: to see whether it can still be judged"
+
+
+def test_the_end_is_told_that_is_run_by_another_commit_with_its_content() -> None:
+    loaded = loaded_range(["a", "b"], CommitGraph([[], [0]]), "good")
+    as_a = replace(loaded, range=replace(loaded.range, new="c" * 40), new_content="a")
+    endpoint = WantedProbe(target=A, phase=Phase.ENDPOINT, range=1)
+    assert end_stood_for(search_of(as_a), endpoint) == "c" * 40
+    assert end_stood_for(search_of(as_a), replace(endpoint, phase=Phase.SEARCH)) is None
+    itself = replace(as_a, range=replace(as_a.range, new="a"))
+    assert end_stood_for(search_of(itself), endpoint) is None
+    shown_instead = replace(started(1, phase=Phase.ENDPOINT), stands_for="c" * 40)
+    assert describe_reason(shown_instead) == f"(for {'c' * 12}, which reads the same)"
+    asked = BisectionQuestion(range=as_a.range, confidence=0.99, repositories=frozenset({"line"}))
+    told = told_of_end(Bisection.start(asked), shown_instead, result(judgement=Judgement.GOOD))
+    assert told[0].startswith("the bad end passes")
 
 
 def test_an_end_that_does_otherwise_is_told_of_with_its_log_at_once() -> None:
