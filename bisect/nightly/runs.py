@@ -7,10 +7,10 @@ from pathlib import Path
 
 from ...runner.case.case import CaseName, RunOptions
 from ...runner.git.revisions import Revisions, fixed_revisions
+from ...runner.probe.bad_when import BadWhen
 from ...runner.probe.probe import Prober
 from ...runner.probe.records import ProbeRequest
 from ...runner.stack.stack import Stack
-from ...runner.verdict.bad_when import BadWhen
 from ...runner.verdict.verdict import OF_A_COMPILER, OF_AN_EXCEPTION
 from ...runner.workspace.content import StackContent
 from ...runner.workspace.environment import EnvironmentReader, fingerprint

@@ -15,9 +15,9 @@ from ...runner.git.releases import told_of_releases, with_releases
 from ...runner.git.renames.rules import with_renames
 from ...runner.git.revisions import Revisions, fixed_revisions
 from ...runner.git.submodule_pins import moved_submodules, pinned_submodules, with_submodule_pins
+from ...runner.probe.bad_when import BadWhen
 from ...runner.stack.stack import Stack
 from ...runner.stack.templates import unfilled
-from ...runner.verdict.bad_when import BadWhen
 from ...runner.workspace.home import Home
 from ...runner.workspace.workspace import Workspace
 from ...store.clock import now

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from ...runner.verdict.bad_when import SKIP_CODE
+from ...runner.probe.bad_when import SKIP_CODE
 from ...store.vocabulary import BisectionOutcome, Seeks
 from ...store.words import exit_code, percent, plural, verdict_words
 from ..result import MovedLayers, PinRecord, YardstickTest

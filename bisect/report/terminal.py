@@ -133,6 +133,7 @@ def _answer(report: Report) -> Iterable[Entry]:
         if report.lost is not None:
             yield f"lost {lost(report)}", _reference(report.lost)
         yield "confidence", Text(confidence(culprit, report.asked_confidence))
+    yield from (("but", Text(one_line(caveat))) for caveat in report.caveats)
     if report.confidence_basis is not None:
         yield "rests on", Text(report.confidence_basis.text)
     if report.through is not None and not report.culprits:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from ...runner.case.case import RunOptions
 from ...runner.case.golden import FrozenGolden, load_reader
+from ...runner.probe.bad_when import BadWhen
 from ...runner.probe.records import ProbeRequest, ProbeResult
-from ...runner.verdict.bad_when import BadWhen
 from ...runner.verdict.compiler_errors import CompilerError
 from ...runner.workspace.home import Home
 from ...runner.workspace.perturbations import key_of, lacking

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 from ...runner.probe.judgement import names_error
 from ...runner.probe.records import ProbeResult
+from ...runner.verdict.error_size import error_size
 from ...store.vocabulary import Evidence, Judgement, Phase
 from ..engine.bisection import Bisection
-from ..engine.failures.error_scale import error_size
 from ..engine.probes import FinishedProbe
 
 _LEAST_TIMEOUT = 60.0

@@ -606,13 +606,14 @@ def errors_of(actual: Any, expected: Any, rtol: float, atol: float) -> dict[str,
 
     `beyond_tolerance` is the share of elements with |actual - expected| > atol + rtol |expected| or one of them not
     finite while they differ; `not_finite` is the share of these last; and where there are none of these, `relative_l2`
-    is |actual - expected|_2 / |expected|_2 (left out where expected is all zeros).
+    is |actual - expected|_2 / |expected|_2 (left out where expected is all zeros), and `times_tolerance` the largest
+    |actual - expected| / (atol + rtol |expected|) (left out where that has no bound).
     """
     actual, expected = actual.detach().cpu().reshape(-1), expected.detach().cpu().reshape(-1)
     total = actual.numel()
     if not total or total != expected.numel() or actual.is_complex():
         return {}
-    squares, norm, beyond, odd = 0.0, 0.0, 0, 0
+    squares, norm, beyond, odd, worst = 0.0, 0.0, 0, 0, 0.0
     for start in range(0, total, CHUNK):
         ours = actual[start : start + CHUNK].double()
         theirs = expected[start : start + CHUNK].double()
@@ -620,14 +621,21 @@ def errors_of(actual: Any, expected: Any, rtol: float, atol: float) -> dict[str,
         differ = ours != theirs
         finite = difference.isfinite()
         odd += int((differ & ~finite).sum())
-        beyond += int((differ & finite & (difference > atol + rtol * theirs.abs())).sum())
-        squares += float(difference[differ & finite].square().sum())
+        off = difference[differ & finite]
+        tolerance = (atol + rtol * theirs.abs())[differ & finite]
+        beyond += int((off > tolerance).sum())
+        squares += float(off.square().sum())
+        if off.numel():
+            worst = max(worst, float((off / tolerance).max()))
         norm += float(theirs[theirs.isfinite()].square().sum())
     errors = {"beyond_tolerance": (beyond + odd) / total}
     if odd:
         errors["not_finite"] = odd / total
-    elif norm > 0 and math.isfinite(squares / norm):
+        return errors
+    if norm > 0 and math.isfinite(squares / norm):
         errors["relative_l2"] = math.sqrt(squares / norm)
+    if math.isfinite(worst):
+        errors["times_tolerance"] = worst
     return errors
 
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 from ...store import words
 from ...store.vocabulary import Evidence, Judgement, Verdict
 from ..case.case import CaseName
-from ..verdict.bad_when import NOT_RUN, BadWhen, judge_exit_code
 from ..verdict.compiler_errors import compiler_errors
 from ..verdict.harness_outcome import HarnessOutcome
 from ..verdict.verdict import Classification, Classifier, Ending
+from .bad_when import NOT_RUN, BadWhen, judge_exit_code
 
 _PREDICATE_VERDICTS = {
     Judgement.GOOD: Verdict.PASS,
@@ -76,7 +76,9 @@ class Listener:
         """The verdict and the judgement of the whole run. `kernels` are the names of its kernels by function id."""
         found = self._classifier.finish(ending, outcome, kernels=kernels)
         if self._bad_when is not None:
-            return found, self._bad_when.judge(found, matched_regex=self._matched)
+            judgement = self._bad_when.judge(found, matched_regex=self._matched)
+            lacks = self._bad_when.lacks(found)
+            return found if lacks is None else replace(found, signature=lacks), judgement
         if ending.timed_out:
             return found, Judgement.SKIP
         exit_code = ending.exit_code if ending.exit_code is not None else -(ending.signal or 0)

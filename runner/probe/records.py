@@ -7,8 +7,8 @@ from pathlib import Path
 from ...store.vocabulary import BuildSource, Judgement
 from ..case.case import CaseName, RunOptions
 from ..case.golden import FrozenGolden
-from ..verdict.bad_when import BadWhen
 from ..verdict.verdict import Classification, Ending
+from .bad_when import BadWhen
 from .builder import BuiltToolchain
 from .by_hand import LeftToPerson
 

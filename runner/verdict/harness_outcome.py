@@ -58,7 +58,7 @@ class HarnessCall(_Record):
     """Settings that this revision of the harness cannot take, and why."""
     measures: Annotated[dict[Name, dict[Name, float]], Field(max_length=64)] = {}
     """The errors of outputs that were compared: `relative_l2`, `beyond_tolerance` and `not_finite` (shares of the
-    elements), as far as they are defined."""
+    elements), `times_tolerance` (of the worst element), as far as they are defined."""
 
 
 class Interpreter(_Record):

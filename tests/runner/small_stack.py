@@ -9,11 +9,11 @@ from typing import Any
 
 from precision_bisect.runner.case.case import CaseName, RunOptions
 from precision_bisect.runner.git.revisions import Revisions, fixed_revisions
+from precision_bisect.runner.probe.bad_when import BadWhen
 from precision_bisect.runner.probe.builder import Builder, BuiltToolchain, FailedBuild
 from precision_bisect.runner.probe.probe import Prober
 from precision_bisect.runner.probe.records import ProbeRequest, ProbeResult
 from precision_bisect.runner.stack.stack import Stack
-from precision_bisect.runner.verdict.bad_when import BadWhen
 from precision_bisect.runner.workspace.content import StackContent
 from precision_bisect.runner.workspace.home import Home
 from precision_bisect.runner.workspace.slot import Slot

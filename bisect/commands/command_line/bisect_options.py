@@ -176,8 +176,8 @@ class BisectOptions:
             "--bad-when",
             group=OptionGroup.QUESTION,
             metavar="WHAT",
-            help="Count a run as bad if it shows this: a verdict such as stall, signature:TEXT or regex:PATTERN.  "
-            "[default: mismatch]",
+            help="Count a run as bad if it shows this: a verdict such as stall, signature:TEXT, regex:PATTERN, or an "
+            "error above a size, such as relative_l2:1e-4.  [default: mismatch]",
         ),
     ]
     golden_data: Annotated[

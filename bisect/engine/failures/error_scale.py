@@ -1,46 +1,19 @@
-"""How large an error is, and whether it can be that of the failure that is searched for.
+"""Whether an error can be that of the failure that is searched for.
 
 Two faults in one range may both end in a mismatch. Their errors seldom have one size: what is many times larger or
 smaller than at the bad end is another failure, and says nothing of the one that is searched for.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-Metrics = Mapping[str, Mapping[str, float]]
-"""By output, then by name."""
-
-MEASURES = ("relative_l2", "max_diff", "mismatched_fraction", "beyond_tolerance")
-"""What tells the size of an error, the most telling first."""
-_NOT_FINITE = "not_finite"
+from ....runner.verdict.error_size import MEASURES, ErrorSize, Metrics, error_size
 
 _LEAST_WIDTH = 1.0
 _SPREADS = 3.0
 _SMALLEST = 1e-300
-
-
-@dataclass(frozen=True)
-class ErrorSize:
-    """The largest error over the outputs of one run; infinite where an output holds NaN or infinity for a number."""
-
-    measure: str
-    value: float
-
-    def __str__(self) -> str:
-        return f"{self.measure.replace('_', ' ')} {self.value:.2g}"
-
-
-def error_size(metrics: Metrics, measure: str | None = None) -> ErrorSize | None:
-    """By one measure, or the most telling one that there is; None without any."""
-    for name in MEASURES if measure is None else (measure,):
-        values = [of_output[name] for of_output in metrics.values() if name in of_output]
-        if any(of_output.get(_NOT_FINITE, 0) > 0 for of_output in metrics.values()):
-            values.append(math.inf)
-        if values:
-            return ErrorSize(name, max(math.inf if math.isnan(value) else value for value in values))
-    return None
 
 
 @dataclass(frozen=True, kw_only=True)

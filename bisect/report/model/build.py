@@ -18,6 +18,8 @@ from ....store.words import plural
 from ...plan.typed import repeating
 from ...result import EndRate, NamedCommit
 from .basis import confidence_basis
+from .caveats.near_tolerance import near_tolerance
+from .caveats.other_failure import other_failure
 from .compared import NothingToCompareError, compared_pair
 from .met_failures import met_failures
 from .model import (
@@ -32,7 +34,6 @@ from .model import (
     Surroundings,
     Timing,
 )
-from .other_failure import other_failure
 from .probes import perturbation_reports, probe_reports, skipped_commits
 from .rows import Rows, load_rows
 from .sides import both_sides
@@ -50,7 +51,6 @@ def report_of_rows(rows: Rows) -> Report:
     """The report of a bisection that is read already."""
     bisection, request, conclusion = rows.bisection, rows.request, rows.conclusion
     sides = both_sides(rows)
-    other = other_failure(rows, sides.bad)
     return Report(
         tool_version=metadata.version(_DISTRIBUTION),
         name=bisection.name,
@@ -95,7 +95,8 @@ def report_of_rows(rows: Rows) -> Report:
         collapsed=tuple(commit for standing in rows.ranges for commit in _collapsed(rows, standing)),
         pins=conclusion.pins if conclusion else (),
         environment=_environment(rows),
-        notices=(*(notice.text for notice in bisection.notices), *([] if other is None else [other])),
+        caveats=tuple(filter(None, (other_failure(rows, sides.bad), near_tolerance(rows, sides)))),
+        notices=tuple(notice.text for notice in bisection.notices),
         localization=_localization(rows),
         reproduce=sides,
         repeat=repeating(str(request.folder), request.typed) if request.typed else None,

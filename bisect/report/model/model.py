@@ -300,6 +300,8 @@ class Report(Document):
     asked_confidence: float
     confidence_basis: ConfidenceBasis | None = None
     """None where no culprit is named."""
+    caveats: tuple[str, ...] = ()
+    """What its runs say against taking the answer as it stands, and what to do."""
     golden: str | None
     """SHA-256 of the manifest of the data that every probe ran with."""
     golden_directory: str | None = None

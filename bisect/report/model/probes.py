@@ -3,10 +3,10 @@
 import math
 from collections.abc import Mapping, Sequence
 
+from ....runner.verdict.error_size import error_size
 from ....runner.workspace.perturbations import perturbation_in
 from ....store.tables.bisections import ProbeRow
 from ....store.vocabulary import Judgement, Phase, Seeks
-from ...engine.failures.error_scale import error_size
 from .model import EvidenceLine, Metric, PerturbationReport, ProbeReport, RunError, RunReport, SkippedCommit
 from .rows import Rows
 from .standing import Standing

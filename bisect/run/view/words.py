@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ....runner.probe.records import ProbeResult
+from ....runner.verdict.error_size import error_size
 from ....store.vocabulary import BuildSource, Judgement, Phase, Seeks
 from ....store.words import build_words, duration, plural, verdict_words
 from ...engine.bisection import Bisection
-from ...engine.failures.error_scale import error_size
 from ...engine.known import Known
 from ...engine.needs import Confirming, Narrowed
 from ...engine.probes import WantedProbe

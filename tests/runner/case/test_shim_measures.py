@@ -5,6 +5,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+import torch
+
 from precision_bisect.runner.case import shim
 from precision_bisect.runner.verdict.harness_outcome import read_harness_outcome
 
@@ -57,7 +60,15 @@ def test_errors_of_every_kind(tmp_path: Path) -> None:
     # Every other row is off by 1 %: half of the squares of a million normal numbers.
     assert math.isclose(found["y"]["relative_l2"], 0.01 * math.sqrt(0.5), rel_tol=5e-3)
     assert math.isclose(found["y"]["beyond_tolerance"], 0.5, rel_tol=5e-3)
-    assert found["same"] == found["both"] == {"beyond_tolerance": 0.0, "relative_l2": 0.0}
+    # 0.01 |y| beside 1e-5 + 1e-3 |y|, of the largest of them.
+    assert 9.9 < found["y"]["times_tolerance"] < 10.0
+    exact = {"beyond_tolerance": 0.0, "relative_l2": 0.0, "times_tolerance": 0.0}
+    assert found["same"] == found["both"] == exact
     assert found["nan"] == {"beyond_tolerance": 15 / (1024 * 1500), "not_finite": 15 / (1024 * 1500)}
-    assert found["zero"] == {"beyond_tolerance": 1.0}
+    assert found["zero"] == {"beyond_tolerance": 1.0, "times_tolerance": pytest.approx(1e5)}
     assert found["odd"] == {}
+
+
+def test_what_no_tolerance_bounds_is_not_measured_by_it() -> None:
+    without = shim.errors_of(torch.tensor([1.0, 2.0]), torch.tensor([0.0, 2.0]), rtol=1e-3, atol=0.0)
+    assert without == {"beyond_tolerance": 0.5, "relative_l2": 0.5}

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from precision_bisect.runner.probe.bad_when import BadWhen
 from precision_bisect.runner.probe.judgement import Listener, case_not_reached
-from precision_bisect.runner.verdict.bad_when import BadWhen
 from precision_bisect.runner.verdict.rules import VerdictRule
 from precision_bisect.runner.verdict.verdict import Classifier, Ending
 from precision_bisect.store.vocabulary import Judgement, Verdict

@@ -14,8 +14,8 @@ import torch
 from precision_bisect.runner.case.case import CaseName, RunOptions
 from precision_bisect.runner.case.golden import FrozenGolden, freeze
 from precision_bisect.runner.errors import UserError
+from precision_bisect.runner.probe.bad_when import PredicateAbortError
 from precision_bisect.runner.process.execute import Command, FinishedCommand, OnLine, Skims, execute
-from precision_bisect.runner.verdict.bad_when import PredicateAbortError
 from precision_bisect.store.vocabulary import BuildSource, Judgement, Verdict
 from tests.conftest import TestRepository
 from tests.runner.small_stack import SmallStack, snapshot

@@ -1,11 +1,10 @@
 """Errors of another size are another failure; those of one fault are not, however they are spread."""
 
-import math
 import random
 
 import pytest
 
-from precision_bisect.bisect.engine.failures.error_scale import ErrorScale, ErrorSize, error_size
+from precision_bisect.bisect.engine.failures.error_scale import ErrorScale
 
 
 def run(value: float, measure: str = "relative_l2") -> dict[str, dict[str, float]]:
@@ -56,14 +55,6 @@ def test_what_was_not_measured_is_never_another_failure() -> None:
     shared = ErrorScale.of([run(2.0, "max_diff"), {"y": {"max_diff": 3.0, "relative_l2": 1e-2}}])
     assert shared is not None
     assert shared.measure == "max_diff"
-
-
-def test_size_of_a_run() -> None:
-    assert error_size({}) is None
-    assert error_size({"y": {"max_diff": math.nan}}) == ErrorSize("max_diff", math.inf)
-    assert error_size({"a": {"relative_l2": 1.0, "max_diff": 9.0}, "b": {"relative_l2": 2.0}}) == ErrorSize(
-        "relative_l2", 2.0
-    )
 
 
 def test_runs_of_the_failing_end_itself_are_never_another_failure() -> None:

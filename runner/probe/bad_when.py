@@ -1,5 +1,6 @@
 """What counts as bad: `--bad-when`, and the exit code of a predicate command."""
 
+import math
 import re
 import signal
 from collections.abc import Mapping
@@ -7,28 +8,45 @@ from dataclasses import dataclass
 
 from ...store.vocabulary import Judgement, Verdict
 from ..errors import UsageError, UserError
-from .output_lines import plain_texts
-from .verdict import Classification
+from ..verdict.error_size import MEASURES, error_size, measure_words
+from ..verdict.output_lines import plain_texts
+from ..verdict.verdict import Classification
 
 _SAYS_NOTHING_OF_THE_COMMIT = frozenset({Verdict.ENVIRONMENT_ERROR})
 SKIP_CODE = 125
 """With which a predicate says that it cannot judge a commit."""
 NOT_RUN: Mapping[int, str] = {126: "cannot be run", 127: "was not found"}
 """What a shell says of a command by its exit code."""
+_COMPARED = frozenset({Verdict.PASS, Verdict.MISMATCH})
 _NEVER_BAD = frozenset({Verdict.PASS, Verdict.ENVIRONMENT_ERROR, Verdict.UNKNOWN})
+
+
+_OTHERS = f"signature:TEXT, regex:PATTERN, or an error such as {MEASURES[0]}:1e-4"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ErrorAbove:
+    """Errors larger than `size` by one of `MEASURES`, whatever the case's own tolerance says of them."""
+
+    measure: str
+    size: float
+
+    def __str__(self) -> str:
+        return f"{self.measure}:{self.size!r}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class BadWhen:
-    """One of: a verdict, a signature, or a pattern that some line of the output matches."""
+    """One of: a verdict, a signature, a pattern that some line of the output matches, or an error above a size."""
 
     verdict: Verdict | None = None
     signature: str | None = None
     regex: re.Pattern[str] | None = None
+    error: ErrorAbove | None = None
 
     @classmethod
     def parse(cls, text: str) -> "BadWhen":
-        """Read `mismatch`, `signature:TEXT` or `regex:PATTERN`.
+        """Read `mismatch`, `signature:TEXT`, `regex:PATTERN` or `relative_l2:SIZE` (or another measure).
 
         Raises:
             UsageError: not one of these, or a verdict that cannot be bad.
@@ -45,7 +63,9 @@ class BadWhen:
                 raise UsageError(
                     f"--bad-when {text}: expected a regular expression after regex:, but {error}"
                 ) from error
-        raise UsageError(f"--bad-when {text}: expected a verdict, signature:TEXT or regex:PATTERN")
+        if kind in MEASURES:
+            return cls(error=ErrorAbove(measure=kind, size=_size(text, argument)))
+        raise UsageError(f"--bad-when {text}: expected a verdict, or {_OTHERS}")
 
     def matches_line(self, line: str) -> bool:
         """Whether the pattern, if this is one, is found in a line of output."""
@@ -59,6 +79,8 @@ class BadWhen:
         """
         if classification.verdict in _SAYS_NOTHING_OF_THE_COMMIT:
             return Judgement.SKIP
+        if self.error is not None:
+            return self._by_error(classification, self.error)
         if self.regex is not None:
             is_bad = matched_regex
         elif self.signature is not None:
@@ -69,7 +91,23 @@ class BadWhen:
             return Judgement.BAD
         return Judgement.GOOD if classification.verdict is Verdict.PASS else Judgement.SKIP
 
+    def lacks(self, classification: Classification) -> str | None:
+        """What was not measured of a run that was compared; None where nothing is missing."""
+        if self.error is None or classification.verdict not in _COMPARED:
+            return None
+        found = error_size(classification.metrics, self.error.measure)
+        return None if found is not None else f"no {measure_words(self.error.measure)} was measured"
+
+    @staticmethod
+    def _by_error(classification: Classification, above: ErrorAbove) -> Judgement:
+        found = error_size(classification.metrics, above.measure)
+        if found is None or classification.verdict not in _COMPARED:
+            return Judgement.SKIP
+        return Judgement.BAD if found.value > above.size else Judgement.GOOD
+
     def __str__(self) -> str:
+        if self.error is not None:
+            return str(self.error)
         if self.regex is not None:
             return f"regex:{self.regex.pattern}"
         return f"signature:{self.signature}" if self.signature is not None else str(self.verdict)
@@ -110,7 +148,18 @@ def _ending(exit_code: int) -> str:
 def _bad_verdict(text: str) -> Verdict:
     allowed = [verdict for verdict in Verdict if verdict not in _NEVER_BAD]
     if text not in allowed:
-        raise UsageError(
-            f"--bad-when {text}: expected one of {', '.join(allowed)}, or signature:TEXT, or regex:PATTERN"
-        )
+        raise UsageError(f"--bad-when {text}: expected one of {', '.join(allowed)}, or {_OTHERS}")
     return Verdict(text)
+
+
+def _size(text: str, number: str) -> float:
+    try:
+        size = float(number)
+    except ValueError:
+        size = math.nan
+    if not 0 <= size < math.inf:
+        measure = text.partition(":")[0]
+        raise UsageError(
+            f"--bad-when {text}: expected a number, 0 or more, after {measure}:, found {number!r}"
+        )
+    return size

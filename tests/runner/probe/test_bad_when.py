@@ -3,7 +3,7 @@
 import pytest
 
 from precision_bisect.runner.errors import UsageError
-from precision_bisect.runner.verdict.bad_when import BadWhen, PredicateAbortError, judge_exit_code
+from precision_bisect.runner.probe.bad_when import BadWhen, PredicateAbortError, judge_exit_code
 from precision_bisect.runner.verdict.verdict import Classification
 from precision_bisect.store.vocabulary import Judgement, Verdict
 
@@ -37,13 +37,37 @@ def test_a_regex_is_bad_where_a_line_matched() -> None:
     assert bad_when.judge(found(Verdict.PASS), matched_regex=False) is Judgement.GOOD
 
 
-@pytest.mark.parametrize("text", ["mismatch", "signature:disk full", "regex:x"])
+def test_an_error_above_the_size_is_bad_also_where_the_case_passes() -> None:
+    bad_when = BadWhen.parse("relative_l2:1e-4")
+
+    def judged(verdict: Verdict, **of_y: float) -> Judgement:
+        metrics = {"x": {"relative_l2": 1e-8}, "y": of_y} if of_y else {}
+        compared = Classification(verdict=verdict, signature=None, evidence=(), metrics=metrics)
+        return bad_when.judge(compared, matched_regex=False)
+
+    assert judged(Verdict.PASS, relative_l2=9e-4) is Judgement.BAD
+    assert judged(Verdict.PASS, relative_l2=1e-4) is Judgement.GOOD
+    assert judged(Verdict.MISMATCH, relative_l2=9e-4) is Judgement.BAD
+    assert judged(Verdict.MISMATCH, relative_l2=1e-5) is Judgement.GOOD
+    assert judged(Verdict.MISMATCH, not_finite=0.5) is Judgement.BAD
+    assert judged(Verdict.PASS) is Judgement.SKIP
+    assert judged(Verdict.STALL, relative_l2=9e-4) is Judgement.SKIP
+    unmeasured = found(Verdict.PASS)
+    assert bad_when.lacks(unmeasured) == "no relative l2 was measured"
+    assert bad_when.lacks(found(Verdict.CRASH)) is None
+    assert BadWhen.parse("mismatch").lacks(unmeasured) is None
+
+
+@pytest.mark.parametrize("text", ["mismatch", "signature:disk full", "regex:x", "max_diff:0.5"])
 def test_a_fault_of_the_machine_is_never_bad(text: str) -> None:
     classification = found(Verdict.ENVIRONMENT_ERROR, "disk full")
     assert BadWhen.parse(text).judge(classification, matched_regex=True) is Judgement.SKIP
 
 
-@pytest.mark.parametrize("text", ["mismatch", "stall", "build_error", "signature:out", "regex:a:b(c)?d"])
+@pytest.mark.parametrize(
+    "text",
+    ["mismatch", "stall", "build_error", "signature:out", "regex:a:b(c)?d", "relative_l2:0.000123456789"],
+)
 def test_text_survives_parsing(text: str) -> None:
     assert str(BadWhen.parse(text)) == text
 
@@ -56,7 +80,14 @@ def test_text_survives_parsing(text: str) -> None:
         ("pass", "expected one of"),
         ("unknown", "expected one of"),
         ("environment_error", "expected one of"),
-        ("signature:", "expected a verdict, signature:TEXT or regex:PATTERN"),
+        (
+            "signature:",
+            "expected a verdict, or signature:TEXT, regex:PATTERN, or an error such as relative_l2:1e-4",
+        ),
+        ("relative_l2:", "expected a number, 0 or more, after relative_l2:, found ''"),
+        ("max_diff:nan", "expected a number, 0 or more, after max_diff:, found 'nan'"),
+        ("max_diff:-1", "expected a number, 0 or more, after max_diff:, found '-1'"),
+        ("not_finite:1", "expected a verdict, or signature"),
         ("regex:", "expected a verdict"),
         ("regex:(", "unterminated"),
         ("pattern:x", "expected a verdict"),

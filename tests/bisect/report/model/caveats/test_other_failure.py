@@ -31,7 +31,7 @@ def concluded(folder: Path, signatures: list[str | None]) -> StoredBisection:
 
 
 def test_another_failure_than_the_end_s_is_told_with_what_to_do(tmp_path: Path) -> None:
-    (note,) = concluded(tmp_path, [FORMAT, MARKER]).report().notices[-1:]
+    (note,) = concluded(tmp_path, [FORMAT, MARKER]).report().caveats
     assert note.startswith(
         f"{sha('c5')[:12]} fails otherwise (exit code 1: no member named 'format_to') than the end"
     )
@@ -43,5 +43,5 @@ def test_another_failure_than_the_end_s_is_told_with_what_to_do(tmp_path: Path) 
 def test_a_failure_that_the_end_shows_too_or_none_that_is_named_is_not_noted(
     tmp_path: Path, signatures: list[str | None]
 ) -> None:
-    notices = concluded(tmp_path, signatures).report().notices
-    assert not [note for note in notices if "fails otherwise" in note]
+    caveats = concluded(tmp_path, signatures).report().caveats
+    assert not [note for note in caveats if "fails otherwise" in note]

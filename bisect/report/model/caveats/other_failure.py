@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable
 
-from ....store.tables.bisections import ProbeRow
-from ....store.vocabulary import Judgement, Seeks
-from ...engine.failures.exit_codes import with_faces
-from .model import Side
-from .rows import Rows
+from .....store.tables.bisections import ProbeRow
+from .....store.vocabulary import Judgement, Seeks
+from ....engine.failures.exit_codes import with_faces
+from ..model import Side
+from ..rows import Rows
 
 
 def other_failure(rows: Rows, bad: Side | None) -> str | None:
