@@ -51,12 +51,14 @@ def entry_arguments(build: BuildDirectory, data: GoldenData) -> tuple[EntryArgum
     orchestration = build.orchestration()
     signature = build.kernel_config().orchestration.signature
     tensors = _tensors(build.folder.root, orchestration)
+    scalars = sorted(orchestration.entry_scalars, key=lambda scalar: scalar.index)
+    prefix = _prefix([argument.name for argument in (*tensors, *scalars)], data)
     found: list[EntryArgument] = []
     for position, tensor in enumerate(tensors):
         direction = signature[position] if signature and position < len(signature) else None
-        found.append(_tensor(tensor.name, direction, data))
-    for scalar in sorted(orchestration.entry_scalars, key=lambda scalar: scalar.index):
-        name = _name(scalar.name, data, outputs=False)
+        found.append(_tensor(_name(tensor.name, prefix, data, outputs=True), direction, data))
+    for scalar in scalars:
+        name = _name(scalar.name, prefix, data, outputs=False)
         view = data.inputs.tensor(name)
         found.append(
             EntryScalar(name=name, dtype=view.dtype.torch_name, value=float(view.torch().reshape(-1)[0]))
@@ -90,8 +92,7 @@ def write_specs(arguments: Sequence[EntryArgument], path: Path) -> None:
     path.write_text(json.dumps([asdict(argument) for argument in arguments]), encoding="utf-8")
 
 
-def _tensor(spelled: str, direction: Direction | None, data: GoldenData) -> EntryTensor:
-    name = _name(spelled, data, outputs=True)
+def _tensor(name: str, direction: Direction | None, data: GoldenData) -> EntryTensor:
     is_output = name in data.outputs.names if direction is None else direction is not Direction.IN
     has_input = name in data.inputs.names
     view = (data.inputs if has_input else data.outputs).tensor(name)
@@ -100,10 +101,22 @@ def _tensor(spelled: str, direction: Direction | None, data: GoldenData) -> Entr
     )
 
 
-def _name(spelled: str, data: GoldenData, *, outputs: bool) -> str:
-    """The name under which the data has an argument; generated code puts `ext_` before it."""
+def _prefix(spelled: Sequence[str], data: GoldenData) -> str:
+    """What generated code puts before the names of tensors: `ext_`, or what another version of a compiler puts there
+    instead. Scalars may go without."""
+    known = {*data.inputs.names, *data.outputs.names}
+    first = spelled[0]
+    others = (first.removesuffix(name) for name in sorted(known) if first.endswith(f"_{name}"))
+    for prefix in (_PREFIX, *others):
+        if all(name in known or name.removeprefix(prefix) in known for name in spelled):
+            return prefix
+    return _PREFIX
+
+
+def _name(spelled: str, prefix: str, data: GoldenData, *, outputs: bool) -> str:
+    """The name under which the data has an argument."""
     known = {*data.inputs.names, *(data.outputs.names if outputs else ())}
-    for name in (spelled, spelled.removeprefix(_PREFIX)):
+    for name in (spelled, spelled.removeprefix(prefix)):
         if name in known:
             return name
     raise UserError(

@@ -54,6 +54,17 @@ def test_tensors_come_in_the_order_of_the_signature_and_scalars_behind(build: Pa
     ]
 
 
+def test_another_prefix_of_all_names_is_taken_off(build: Path) -> None:
+    """As a later compiler may spell them."""
+    ours = arguments(build)
+    source = build / "orchestration" / "sums.cpp"
+    source.write_text(ORCHESTRATION.replace("ext_", "arg_in_"))
+    assert arguments(build) == ours
+    source.write_text(ORCHESTRATION.replace("ext_x", "arg_x").replace("ext_y", "other_y"))
+    with pytest.raises(UserError, match="frozen data for the argument arg_x, found"):
+        arguments(build)
+
+
 def test_without_a_signature_an_output_is_what_the_data_has_as_one(build: Path) -> None:
     (build / "kernel_config.py").write_text(KERNEL_CONFIG.replace('"signature": [_D.IN, _D.INOUT],\n', ""))
     x, y, _ = arguments(build)
