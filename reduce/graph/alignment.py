@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from itertools import zip_longest
 
@@ -36,11 +36,13 @@ def align(
     Tasks of one kernel name with arguments of the same use and place are the anchors: at both ends as many as there
     are, then the longest stretches. Between two anchors, tasks are paired in order so that as much as possible of
     kernels, uses, shapes and places agrees: a compiler may have renamed a kernel, or narrowed or moved a view. A pair
-    has the same kernels or the same shapes. `uses` is what else anchors must have in common, by ordinal.
+    has the same kernels, or ones of like names (`_renamed`), or the same shapes. `uses` is what else anchors must have
+    in common, by ordinal.
     """
+    here_tasks, there_tasks = _as_named_there(failing.tasks, reference.tasks), reference.tasks
     ours, theirs = (
-        list(zip_longest(map(_placed, side.tasks), used))
-        for side, used in zip((failing, reference), uses, strict=True)
+        list(zip_longest(map(_placed, tasks), used))
+        for tasks, used in zip((here_tasks, there_tasks), uses, strict=True)
     )
     head = _alike_ahead(ours, theirs)
     tail = _alike_ahead(ours[head:][::-1], theirs[head:][::-1])
@@ -51,7 +53,7 @@ def align(
         if kind == "equal":
             pairs.update(zip(range(here, here_end), range(there, there_end), strict=True))
         elif kind == "replace":
-            between = _between(failing.tasks[here:here_end], reference.tasks[there:there_end])
+            between = _between(here_tasks[here:here_end], there_tasks[there:there_end])
             pairs.update({here + task: there + counterpart for task, counterpart in between})
     pairs.update(zip(range(last, len(ours)), range(stop, len(theirs)), strict=True))
     matched = set(pairs.values())
@@ -60,6 +62,35 @@ def align(
         only_failing=tuple(ordinal for ordinal in range(len(failing)) if ordinal not in pairs),
         only_reference=tuple(ordinal for ordinal in range(len(reference)) if ordinal not in matched),
     )
+
+
+def _as_named_there(failing: Sequence[KernelTask], reference: Sequence[KernelTask]) -> Sequence[KernelTask]:
+    """The failing build's tasks by the names of the reference's kernels, where these differ by a part at one end."""
+    here, there = ({name for task in side for name in task.kernels} for side in (failing, reference))
+    there_of = _renamed(here - there, there - here)
+    return [
+        replace(task, kernels=tuple(there_of.get(name, name) for name in task.kernels)) for task in failing
+    ]
+
+
+def _renamed(here: Set[str], there: Set[str]) -> Mapping[str, str]:
+    """Each name with the one of `there` that it goes on from, or ends with, behind or before a `_`, or the other way
+    about: `y_v2` and `y`. No name is in two pairs, and those with most in common come first."""
+    alike = [
+        (min(len(name), len(other)), name, other)
+        for name in here
+        for other in there
+        if _goes_on(name, other) or _goes_on(other, name)
+    ]
+    found: dict[str, str] = {}
+    for _, name, other in sorted(alike, reverse=True):
+        if name not in found and other not in found.values():
+            found[name] = other
+    return found
+
+
+def _goes_on(longer: str, shorter: str) -> bool:
+    return longer.startswith(f"{shorter}_") or longer.endswith(f"_{shorter}")
 
 
 def _alike_ahead(failing: Sequence[object], reference: Sequence[object]) -> int:

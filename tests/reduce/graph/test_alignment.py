@@ -45,6 +45,20 @@ def test_another_kernel_of_the_same_shape_stays_with_its_task() -> None:
     assert pairs([ROWS[0], other, *ROWS[2:]], ROWS) == {0: 0, 1: 1, 2: 2, 3: 3}
 
 
+def test_kernels_that_a_compiler_renamed_and_tiled_anew_stay_together() -> None:
+    names = ["product", "product_acc", "y"]
+    before = [Call(name, reads=[("x", 0)], writes=[("z", 8 * row)]) for row, name in enumerate(names)]
+    after = [
+        Call(f"{name}_v2", reads=[("x", 0)], writes=[("z", 8 * row + half)], size=4)
+        for row, name in enumerate(names)
+        for half in (0, 4)
+    ]
+    found = pairs(after, before)
+    assert [(names[other], task // 2) for task, other in found.items()] == [
+        (name, row) for row, name in enumerate(names)
+    ]
+
+
 def test_tasks_without_anything_in_common_are_no_pair() -> None:
     found = align(
         task_list([Call("a", reads=[("x", 0)], writes=[("y", 0)], size=3)]),
