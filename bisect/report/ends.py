@@ -198,7 +198,7 @@ def _runs_of(rows: Rows, sha: str) -> list[ProbeRow]:
     """The finished runs of an end, those of commits with its content too."""
     if rows.ranges:
         standing = rows.ranges[0]
-        if runs := standing.runs.get(standing.of(sha)):
+        if runs := standing.runs_of(sha):
             return list(runs)
     return [probe for probe in rows.probes if probe.commit == sha]
 

@@ -39,10 +39,10 @@ def align(
     has the same kernels, or ones of like names (`_renamed`), or the same shapes. `uses` is what else anchors must have
     in common, by ordinal.
     """
-    here_tasks, there_tasks = _as_named_there(failing.tasks, reference.tasks), reference.tasks
+    renamed = _as_named_there(failing.tasks, reference.tasks)
     ours, theirs = (
         list(zip_longest(map(_placed, tasks), used))
-        for tasks, used in zip((here_tasks, there_tasks), uses, strict=True)
+        for tasks, used in zip((renamed, reference.tasks), uses, strict=True)
     )
     head = _alike_ahead(ours, theirs)
     tail = _alike_ahead(ours[head:][::-1], theirs[head:][::-1])
@@ -53,7 +53,7 @@ def align(
         if kind == "equal":
             pairs.update(zip(range(here, here_end), range(there, there_end), strict=True))
         elif kind == "replace":
-            between = _between(here_tasks[here:here_end], there_tasks[there:there_end])
+            between = _between(renamed[here:here_end], reference.tasks[there:there_end])
             pairs.update({here + task: there + counterpart for task, counterpart in between})
     pairs.update(zip(range(last, len(ours)), range(stop, len(theirs)), strict=True))
     matched = set(pairs.values())
@@ -68,6 +68,8 @@ def _as_named_there(failing: Sequence[KernelTask], reference: Sequence[KernelTas
     """The failing build's tasks by the names of the reference's kernels, where these differ by a part at one end."""
     here, there = ({name for task in side for name in task.kernels} for side in (failing, reference))
     there_of = _renamed(here - there, there - here)
+    if not there_of:
+        return failing
     return [
         replace(task, kernels=tuple(there_of.get(name, name) for name in task.kernels)) for task in failing
     ]

@@ -19,8 +19,6 @@ NOT_RUN: Mapping[int, str] = {126: "cannot be run", 127: "was not found"}
 """What a shell says of a command by its exit code."""
 _COMPARED = frozenset({Verdict.PASS, Verdict.MISMATCH})
 _NEVER_BAD = frozenset({Verdict.PASS, Verdict.ENVIRONMENT_ERROR, Verdict.UNKNOWN})
-
-
 _OTHERS = f"signature:TEXT, regex:PATTERN, or an error such as {MEASURES[0]}:1e-4"
 
 
@@ -30,6 +28,13 @@ class ErrorAbove:
 
     measure: str
     size: float
+
+    def judge(self, classification: Classification) -> Judgement:
+        """A skip where nothing was compared, or its error not measured."""
+        found = error_size(classification.metrics, self.measure)
+        if found is None or classification.verdict not in _COMPARED:
+            return Judgement.SKIP
+        return Judgement.BAD if found.value > self.size else Judgement.GOOD
 
     def __str__(self) -> str:
         return f"{self.measure}:{self.size!r}"
@@ -80,7 +85,7 @@ class BadWhen:
         if classification.verdict in _SAYS_NOTHING_OF_THE_COMMIT:
             return Judgement.SKIP
         if self.error is not None:
-            return self._by_error(classification, self.error)
+            return self.error.judge(classification)
         if self.regex is not None:
             is_bad = matched_regex
         elif self.signature is not None:
@@ -95,15 +100,8 @@ class BadWhen:
         """What was not measured of a run that was compared; None where nothing is missing."""
         if self.error is None or classification.verdict not in _COMPARED:
             return None
-        found = error_size(classification.metrics, self.error.measure)
-        return None if found is not None else f"no {measure_words(self.error.measure)} was measured"
-
-    @staticmethod
-    def _by_error(classification: Classification, above: ErrorAbove) -> Judgement:
-        found = error_size(classification.metrics, above.measure)
-        if found is None or classification.verdict not in _COMPARED:
-            return Judgement.SKIP
-        return Judgement.BAD if found.value > above.size else Judgement.GOOD
+        measured = self.error.judge(classification) is not Judgement.SKIP
+        return None if measured else f"no {measure_words(self.error.measure)} was measured"
 
     def __str__(self) -> str:
         if self.error is not None:

@@ -14,6 +14,7 @@ from ....store.vocabulary import Judgement, ProbeState
 from ...engine.failures.exit_codes import fails_otherwise
 from ...plan.request import BisectRequest
 from ...result import Conclusion
+from .model import Side
 from .standing import Standing
 
 
@@ -35,6 +36,10 @@ class Rows:
         if failures and fails_otherwise(probe.judgement, probe.signature, failures):
             return Judgement.SKIP
         return probe.judgement
+
+    def runs_of(self, side: Side) -> list[ProbeRow]:
+        """The runs of a side of the answer that could be judged."""
+        return [probe for probe in self.probes if probe.ordinal in side.runs]
 
     def subject(self, repository: str, sha: str) -> str | None:
         """A commit's subject, None where the store does not describe it."""

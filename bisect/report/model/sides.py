@@ -32,7 +32,7 @@ def both_sides(rows: Rows) -> Reproduction:
 
 def _side(rows: Rows, standing: Standing, sha: str, wanted: Judgement) -> Side | None:
     """A commit that was found so at least once, in runs of its own or of equal content."""
-    runs = standing.runs.get(standing.of(sha), [])
+    runs = standing.runs_of(sha)
     fitting = [probe for probe in runs if rows.judgement(probe) is wanted]
     if not fitting:
         return None

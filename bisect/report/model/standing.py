@@ -66,6 +66,10 @@ class Standing:
         ]
         return next(iter([*run, *stood_for]), "")
 
+    def runs_of(self, sha: str) -> Sequence[ProbeRow]:
+        """The finished probes that speak for a commit."""
+        return self.runs.get(self.of(sha), [])
+
     @cached_property
     def runs(self) -> dict[str, list[ProbeRow]]:
         """The finished probes that speak for each standing commit, in the order they were started.

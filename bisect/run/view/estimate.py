@@ -125,9 +125,8 @@ def _to_be_named(posterior: Posterior) -> Floats:
     belief = posterior.belief.commits
     if posterior.certain is not None:
         belief = np.where(posterior.certain.suspects, belief, 0.0)
-    children = posterior.graph.children
     apart = belief.copy()
-    apart[[*posterior.skipped.union(*(children[commit] for commit in posterior.skipped))]] = 0.0
+    apart[[*posterior.graph.with_children(posterior.skipped)]] = 0.0
     return apart if apart.any() else belief
 
 

@@ -185,7 +185,7 @@ def _indistinguishable(
     That is no more than one commit outside of `skipped`, a child of one that is in it: each is told from all others by
     a run of its own.
     """
-    beside = skipped.union(*(graph.children[commit] for commit in skipped))
+    beside = graph.with_children(skipped)
     together = [commit for commit in commits if commit in beside]
     if len(together) > _MOST_TOGETHER:
         return [[commit] for commit in commits]

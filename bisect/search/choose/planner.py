@@ -64,9 +64,8 @@ def next_step(knowledge: Knowledge, *, weights: Floats | None = None, costs: Flo
     informative = untried & (reach < total) & ~_out_of_reach(knowledge)
     if not informative.any():
         return OnlySkipped(tuple(np.flatnonzero(suspects).tolist()))
-    steps = expected_steps(
-        int(informative.sum()) + 1
-    )  # what is out of reach is told from the others as a whole
+    # What is out of reach is told from the others as a whole.
+    steps = expected_steps(int(informative.sum()) + 1)
     if costs is not None and np.ptp(costs[informative]) == 0:
         costs = None
     if weights is not None and np.ptp(weights[suspects]) == 0:
@@ -90,10 +89,7 @@ def suspicion(knowledge: Knowledge, weights: Floats | None) -> Floats:
     only once each of them was tried, in whatever order. It counts for less than those that can be named.
     """
     weighed = knowledge.suspects.astype(np.float64) * (1.0 if weights is None else weights)
-    beside = [
-        commit for skipped in knowledge.skipped for commit in (skipped, *knowledge.graph.children[skipped])
-    ]
-    weighed[[*set(beside)]] *= _NOT_TO_BE_NAMED
+    weighed[[*knowledge.graph.with_children(knowledge.skipped)]] *= _NOT_TO_BE_NAMED
     return weighed
 
 

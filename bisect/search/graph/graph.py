@@ -1,6 +1,6 @@
 """The commits between the two ends of a bisection, as an immutable graph of indices."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from heapq import heapify, heappop, heappush
 from itertools import chain
@@ -74,6 +74,10 @@ class CommitGraph:
             for parent in parents:
                 children[parent].append(commit)
         return tuple(map(tuple, children))
+
+    def with_children(self, commits: Iterable[int]) -> frozenset[int]:
+        """These commits and what builds on them directly."""
+        return frozenset(each for commit in commits for each in (commit, *self.children[commit]))
 
     def ancestors(self, commit: int) -> Mask:
         """A mask over all commits, not to be written to: the ancestors of `commit`, itself included."""

@@ -173,7 +173,7 @@ def _pins(outer: Standing, pinned: str, culprit: str) -> dict[bool, str]:
     """What the culprit (True) and its parent (False) pin, as far as they ran with their own pins."""
     pins: dict[bool, str] = {}
     for changed, sha in ((True, culprit), (False, outer.parents(culprit)[0])):
-        for probe in outer.runs.get(outer.of(sha), ()):
+        for probe in outer.runs_of(sha):
             if probe.stage_id == outer.stage.id and probe.phase.is_as_asked:
                 pins[changed] = probe.revisions[pinned]
     return pins

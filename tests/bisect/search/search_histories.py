@@ -3,9 +3,11 @@
 import random
 from collections.abc import Callable
 
+import numpy as np
 from hypothesis import strategies as st
 
 from precision_bisect.bisect.search.choose.planner import Found, OnlySkipped, Probe, next_step
+from precision_bisect.bisect.search.evidence.blamed_file import BlamedFile
 from precision_bisect.bisect.search.evidence.knowledge import Knowledge, Observation, Outcome
 from precision_bisect.bisect.search.evidence.posterior import Posterior
 from precision_bisect.bisect.search.graph.graph import CommitGraph
@@ -16,6 +18,12 @@ Parents = list[list[int]]
 
 def line(n: int) -> Parents:
     return [[] if commit == 0 else [commit - 1] for commit in range(n)]
+
+
+def broken_header(commits: int, wall: range) -> BlamedFile:
+    """A file that an error in `wall` names, and that holds the line of the error there alone."""
+    fails = np.array([commit in wall for commit in range(commits + 1)])
+    return BlamedFile("a.hpp", versions=fails.astype(np.int64), fails=fails)
 
 
 def branching(n: int, merge_rate: float, rng: random.Random) -> Parents:

@@ -11,7 +11,9 @@ from ..rows import Rows
 
 _MEASURE = "times_tolerance"
 _ONE_SIZE = 2.0
+"""Errors of which one is less than so many times the other are of one size."""
 _GREW = 4.0
+"""So many times what it was at the good end, an error has grown."""
 _LEAST = 1e-4
 """What no error is taken to be below: some are zero."""
 
@@ -24,8 +26,8 @@ def near_tolerance(rows: Rows, sides: Reproduction) -> str | None:
         return None
     if rows.request.bad_when != Verdict.MISMATCH or sides.good is None or sides.bad is None:
         return None
-    failing = _worst_errors(probe for probe in rows.probes if probe.ordinal in sides.bad.runs)
-    passing = _worst_errors(probe for probe in rows.probes if probe.ordinal in sides.good.runs)
+    failing = _worst_errors(rows.runs_of(sides.bad))
+    passing = _worst_errors(rows.runs_of(sides.good))
     if not failing or not passing or min(failing) >= _ONE_SIZE * max(passing):
         return None
     told = (
@@ -33,18 +35,16 @@ def near_tolerance(rows: Rows, sides: Reproduction) -> str | None:
         f"{max(passing):.2g} times at {sides.good.commit[:12]}, which passes"
     )
     standing = rows.ranges[0]
-    at_start = _worst_errors(standing.runs.get(standing.of(standing.stage.old), []))
+    at_start = _worst_errors(standing.runs_of(standing.stage.old))
     if not at_start:
         return told
     start = max(at_start)
+    told = f"{told}; it was {start:.2g} times at the good end"
     if start > max(passing) / _GREW:
-        return (
-            f"{told}; it was {start:.2g} times at the good end: rounding alone may decide which commits fail, and the "
-            "tolerance may be too tight"
-        )
+        return f"{told}: rounding alone may decide which commits fail, and the tolerance may be too tight"
     between = sqrt(max(start, _LEAST) * max(passing))
     return (
-        f"{told}; it was {start:.2g} times at the good end: an earlier commit made it grow; to find that one, ask with "
+        f"{told}: an earlier commit made it grow; to find that one, ask with "
         f"--bad-when {_MEASURE}:{between:.0e}"
     )
 

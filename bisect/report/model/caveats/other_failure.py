@@ -16,12 +16,12 @@ def other_failure(rows: Rows, bad: Side | None) -> str | None:
         return None
     standing = rows.ranges[0]
     end = standing.stage.old if standing.stage.seeks is Seeks.FIX else standing.stage.new
-    of_end = _signatures(standing.runs.get(standing.of(end), []))
+    of_end = _signatures(standing.runs_of(end))
     if rows.conclusion.failures:
         # The search told failures apart: what it names shows one of those that it went for.
         return None
     at_end = with_faces(of_end, [_signatures(runs) for runs in standing.runs.values()])
-    found = _signatures(probe for probe in rows.probes if probe.ordinal in bad.runs)
+    found = _signatures(rows.runs_of(bad))
     if not at_end or not found or at_end & found:
         return None
     other = sorted(found)[0]

@@ -4,7 +4,6 @@ from collections import Counter
 from dataclasses import replace
 from random import Random
 
-import numpy as np
 import pytest
 
 from precision_bisect.bisect.commits.recompiled import SlotBuild
@@ -15,12 +14,11 @@ from precision_bisect.bisect.engine.probes import ProbeTimes
 from precision_bisect.bisect.run.loop import Loop
 from precision_bisect.bisect.run.view.estimate import estimate_of, opened
 from precision_bisect.bisect.run.view.words import Estimate
-from precision_bisect.bisect.search.evidence.blamed_file import BlamedFile
 from precision_bisect.bisect.search.graph.graph import CommitGraph
 from precision_bisect.runner.verdict.compiler_errors import CompilerError
 from precision_bisect.store.vocabulary import BuildSource, Judgement, Phase
 from tests.bisect.engine.simulated import Machine, SimulatedBisection, SimulatedTask, loaded_range
-from tests.bisect.search.search_histories import line
+from tests.bisect.search.search_histories import broken_header, line
 
 
 @pytest.mark.parametrize("commits", [1, 2, 7, 40])
@@ -148,8 +146,7 @@ def test_what_is_foreseen_beside_a_wall_is_a_commit_that_no_run_speaks_against()
     """Half of the belief may lie in what the runs so far would have to be wrong for."""
     wall = range(100, 285)
     error = CompilerError(path="a.hpp", line=1, message="ambiguous")
-    fails = np.array([*(commit in wall for commit in range(300)), False])
-    file = BlamedFile("a.hpp", versions=fails.astype(np.int64), fails=fails)
+    file = broken_header(300, wall)
     told: list[Estimate | None] = []
 
     def outcome(content: str) -> Judgement:

@@ -26,7 +26,16 @@ from precision_bisect.bisect.search.evidence.posterior import Posterior
 from precision_bisect.bisect.search.graph.graph import CommitGraph
 from precision_bisect.bisect.search.model.groups import GOOD_END
 from precision_bisect.bisect.search.model.rates import Rates
-from tests.bisect.search.search_histories import branching, graphs, line, search, see_ends, truth, untestable
+from tests.bisect.search.search_histories import (
+    branching,
+    broken_header,
+    graphs,
+    line,
+    search,
+    see_ends,
+    truth,
+    untestable,
+)
 from tests.support.quick import quick_first
 
 
@@ -186,12 +195,6 @@ def test_flaky_skips_end_at_the_culprit_or_the_skips_around_it():
             assert sum(commit not in skips for commit in found) <= 1
 
 
-def broken_header(commits: int, wall: range) -> BlamedFile:
-    """A file that an error in `wall` names, and that holds the line of the error there alone."""
-    fails = np.array([commit in wall for commit in range(commits + 1)])
-    return BlamedFile("a.hpp", versions=fails.astype(np.int64), fails=fails)
-
-
 @pytest.mark.parametrize("length", [150, 450])
 def test_a_wall_that_holds_the_culprit_is_the_answer_however_long_it_is(length: int):
     wall = range(100, 100 + length)
@@ -205,16 +208,13 @@ def test_a_wall_that_holds_the_culprit_is_the_answer_however_long_it_is(length: 
 def test_steps_are_told_of_what_can_be_tested_beside_a_wall():
     wall = range(4, 500)
     file = broken_header(504, wall)
-    posterior = see_ends(Posterior.start(CommitGraph(line(504)), Rates.unknown()), untroubled)
+    bench = Bench(CommitGraph(line(504)), 503, good=0, bad=1, seed=0)
+    posterior = bench.see_ends(Posterior.start(bench.graph, Rates.unknown()))
     for commit in (100, 200, 300):
         posterior = posterior.observe(Observation(commit, Outcome.SKIP, blamed=(file,)))
     decision = next_run(posterior)
     assert isinstance(decision, Probe)
     assert decision.expected_steps == expected_steps(4 + 4)
-
-
-def untroubled(commit: int) -> Observation:
-    return Observation(commit, Outcome.GOOD if commit == GOOD_END else Outcome.BAD)
 
 
 def test_a_cheap_commit_is_taken_for_a_little_less_information():
