@@ -1,6 +1,7 @@
 # make install   the three programs for everyday use: a virtual environment of their own, and links to them in PREFIX/bin
 # make demo   a small stack with a planted regression, bisected to its culprit
 # make lint   style and types
+# make docs   the documents as a site, in .site; a dead link ends it
 # make test   the tests to wait for: every room, and one run of each main job
 # make test-all   the rest: more real builds, workers that are killed, properties asked of more examples
 # All works from a clean clone; only Python 3.11+, git, make and a C++ compiler are needed.
@@ -30,7 +31,7 @@ export PIP_NO_INPUT = 1
 # Or each process of the tests would compile all it imports anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: install uninstall demo test test-all lint bench-search bench-tensors bench-localize bench-reduce bench-overhead bench-farm bench-site clean
+.PHONY: install uninstall demo docs test test-all lint bench-search bench-tensors bench-localize bench-reduce bench-overhead bench-farm bench-site bench-outages bench-scale clean
 
 # torch first and from the constraints: a looser request elsewhere would bring gigabytes of CUDA.
 $(INSTALLED): $(ROOT)/pyproject.toml $(ROOT)/constraints.txt
@@ -42,7 +43,7 @@ $(INSTALLED): $(ROOT)/pyproject.toml $(ROOT)/constraints.txt
 $(DEV_INSTALLED): $(INSTALLED)
 	$(PIP) --no-build-isolation --editable '$(ROOT)[dev]'
 	mkdir -p $(ROOMS)
-	for room in bisect configs demo reduce runner store; do ln -sfn $(ROOT)/$$room $(ROOMS)/$$room; done
+	for room in bisect configs demo meaning reduce runner store; do ln -sfn $(ROOT)/$$room $(ROOMS)/$$room; done
 	touch $@
 
 # Servers that only long tests run.
@@ -81,11 +82,17 @@ lint: $(DEV_INSTALLED)
 	cd $(ROOT) && $(BIN)/ruff check .
 	cd $(ROOT) && PATH=$(BIN):$$PATH $(BIN)/pyright
 
+# Needs no network.
+docs: $(DEV_INSTALLED)
+	cd $(ROOT) && NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
+	@echo "to read them, open $(ROOT)/.site/index.html"
+
+# `make test ROOM=reduce/localize` runs the tests of a part.
 test: $(DEV_INSTALLED)
-	$(PYTEST) -m 'not long' --hypothesis-profile quick
+	$(PYTEST) -m 'not long' --hypothesis-profile quick $(addprefix tests/,$(ROOM))
 
 test-all: $(ALL_INSTALLED)
-	$(PYTEST) -m 'long or hypothesis'
+	$(PYTEST) -m 'long or hypothesis' --hypothesis-profile half
 
 bench-search: $(DEV_INSTALLED)
 	-$(PIP) git-bayesect==1.2
@@ -94,7 +101,8 @@ bench-search: $(DEV_INSTALLED)
 bench-tensors: $(DEV_INSTALLED)
 	cd $(ROOT) && $(BIN)/python -m benchmarks.tensors.compare_2gib
 	cd $(ROOT) && $(BIN)/python -m benchmarks.tensors.index_records
-	cd $(ROOT) && $(BIN)/python -m benchmarks.tensors.fuzz
+	cd $(ROOT) && $(BIN)/python -m benchmarks.tensors.small_pairs
+	cd $(ROOT) && $(BIN)/python -m tests.system.fuzz.fuzz args_dump task_graph name_map kernel_config orchestration torch_file
 
 bench-localize: $(DEV_INSTALLED)
 	cd $(ROOT) && $(BIN)/python -m benchmarks.localize.large_graphs
@@ -113,5 +121,11 @@ bench-farm: $(DEV_INSTALLED)
 bench-site: $(DEV_INSTALLED)
 	cd $(ROOT) && $(BIN)/python -m benchmarks.site
 
+bench-outages: $(DEV_INSTALLED)
+	cd $(ROOT) && $(BIN)/python -m benchmarks.outages
+
+bench-scale: $(DEV_INSTALLED)
+	cd $(ROOT) && OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.scale
+
 clean:
-	rm -rf $(ROOT)/.venv $(DEMO)
+	rm -rf $(ROOT)/.venv $(ROOT)/.site $(DEMO)

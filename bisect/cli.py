@@ -1,34 +1,165 @@
-"""`bisect-precision`: each command parses its options into their model and calls one function, which prints."""
+"""The command line of `bisect-precision`. Each command parses its options into their model and calls one function.
 
+`MainGroup` bisects where no subcommand is named, and takes the words behind `--` as a predicate. `SubmitCommand` takes
+the words of another command and leaves what it does not know as it was typed. `SlowStart` says what is done before the
+first line of a bisection, where that takes long. That may be loading the modules on a busy machine, or reading a large
+repository. `parse_words` gives the options of a bisection from its words, outside of the program's own command line.
+"""
+
+import difflib
+import shlex
+import shutil
 import sys
-from dataclasses import replace
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
 
 import click
+from click.core import ParameterSource
 from dataclass_click import dataclass_click  # pyright: ignore[reportUnknownVariableType]
+from typing_extensions import override
 
-from ..runner.stack.configured_command import ConfiguredCommand
-from ..store.options import version_option
-from .commands.command_line.bisect_options import BisectOptions
-from .commands.command_line.main_group import PREDICATE, TYPED, MainGroup
-from .commands.command_line.options import (
+from ..runner.cli_options import ConfiguredCommand, version_option
+from .options import (
     AdaptOptions,
+    BisectOptions,
+    CancelOptions,
     DemoOptions,
     DoctorOptions,
+    ExplainOptions,
     HistoryOptions,
     NightlyOptions,
     ReportOptions,
     ServeOptions,
-)
-from .commands.command_line.queue_options import (
-    CancelOptions,
     StatusOptions,
     SubmitOptions,
     TokenOptions,
-    WatchOptions,
+    TrustOptions,
     WorkerOptions,
 )
-from .commands.command_line.slow_start import SlowStart
-from .commands.command_line.submit_command import SubmitCommand
+
+PREDICATE_KEY = "precision_bisect.predicate"
+"""The key of the words behind `--` in the context's `meta`."""
+
+
+TYPED_KEY = "precision_bisect.typed"
+"""The key of all words of the command in the context's `meta`."""
+
+
+class MainGroup(click.Group, ConfiguredCommand):
+    """As in git, the words behind `--` are a predicate."""
+
+    @override
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Remove the words behind `--`, unless they belong to a subcommand."""
+        ctx.meta[TYPED_KEY] = tuple(args)
+        if "--" in args:
+            head = args[: args.index("--")]
+            if not self._names_command(ctx, head):
+                ctx.meta[PREDICATE_KEY] = tuple(args[len(head) + 1 :])
+                args = head
+        return super().parse_args(ctx, args)
+
+    @override
+    def is_configured(self, ctx: click.Context, args: list[str]) -> bool:
+        """Return whether settings apply here. A subcommand reads them itself, as far as they are about it."""
+        return super().is_configured(ctx, args) and not self._names_command(ctx, args)
+
+    def _names_command(self, ctx: click.Context, words: list[str]) -> bool:
+        """Return whether one of the words is a subcommand. What follows such a word belongs to the subcommand."""
+        parser = self.make_parser(ctx)
+        try:
+            _, rest, _ = parser.parse_args(list(words))
+        except click.UsageError:
+            return False  # the error is reported when the words are really parsed
+        return bool(rest) and rest[0] in self.commands
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the named subcommand. Where there is none of that name, suggest another one."""
+        word = args[0]
+        if word not in self.commands and not ctx.resilient_parsing:
+            ctx.fail(_unknown_command_message(args, sorted(self.commands)))
+        return super().resolve_command(ctx, args)
+
+
+def _unknown_command_message(words: list[str], commands: list[str]) -> str:
+    word = words[0]
+    close = difflib.get_close_matches(word, commands, n=1)
+    if close:
+        return f"expected a subcommand, found {word!r}: did you mean {close[0]}?"
+    if "/" in word or Path(word).exists() or shutil.which(word) is not None:
+        hint = f"a command that judges commits stands behind --: -- {shlex.join(words)}"
+        return f"expected a subcommand, found {word!r}; {hint}"
+    return f"expected a subcommand ({', '.join(commands)}), found {word!r}"
+
+
+_SILENT_SECONDS = 2.0
+"""Seconds that a start may take before the user is told what it does."""
+
+
+class SlowStart:
+    """Prints nothing for a while, then the step that is being done, and from then on each step as it begins."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self._step = "loading the program"
+        self._tells = False
+        self._over = quiet
+        self._lock = threading.Lock()
+        self._timer = threading.Timer(_SILENT_SECONDS, self.tell)
+        self._timer.daemon = True
+
+    def __enter__(self) -> Self:
+        self._timer.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.end()
+
+    def tell(self) -> None:
+        """Print the present step, and each step from now on."""
+        with self._lock:
+            self._tells = True
+            self._tell()
+
+    def step(self, text: str) -> None:
+        """Note that a step begins."""
+        with self._lock:
+            self._step = text
+            self._tell()
+
+    def end(self) -> None:
+        """Print nothing any more, because others report what follows. A second call does nothing."""
+        with self._lock:
+            self._over = True
+        self._timer.cancel()
+
+    def _tell(self) -> None:
+        if self._tells and not self._over:
+            print(f"{self._step} ...", file=sys.stderr, flush=True)
+
+
+class SubmitCommand(ConfiguredCommand):
+    """Takes its own options out of the words. All others, and all behind `--`, become its argument `words`."""
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.ignore_unknown_options = True
+
+    @override
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        place = args.index("--") if "--" in args else len(args)
+        behind = tuple(args[place:])
+        rest = super().parse_args(ctx, args[:place])
+        if not ctx.resilient_parsing:
+            ctx.params["words"] = (*ctx.params["words"], *behind)
+        return rest
 
 
 @click.group(
@@ -42,16 +173,16 @@ def main(ctx: click.Context, options: BisectOptions) -> None:
 
     \b
         bisect-precision --good A --bad B --stack STACK --case CASE
-        bisect-precision --good A --bad B -- COMMAND    (exit code: 0 good, 1-124 bad, 125 skip)
+        bisect-precision --good A --bad B -- COMMAND    (exit code: 0 good, 125 skip; bad: fails as B does)
     """
     if ctx.invoked_subcommand is not None:
         return
-    options = replace(options, predicate=ctx.meta.get(PREDICATE), typed=ctx.meta[TYPED])
-    if options.asks_nothing:
+    options = replace(options, predicate=ctx.meta.get(PREDICATE_KEY), typed=ctx.meta[TYPED_KEY])
+    if options.lacks_question:
         click.echo(ctx.get_help())
         ctx.exit(2)
     with SlowStart(quiet=options.quiet or not sys.stderr.isatty()) as start:
-        from .commands.bisect import bisect
+        from .bisect_command import bisect
 
         code = bisect(options, start)
     ctx.exit(code)
@@ -62,7 +193,7 @@ def main(ctx: click.Context, options: BisectOptions) -> None:
 @dataclass_click(DemoOptions)
 def demo(options: DemoOptions) -> None:
     """Make a small stack with a planted regression in DIRECTORY."""
-    from .commands.demo import make_demo_stack
+    from .commands import make_demo_stack
 
     sys.exit(make_demo_stack(options))
 
@@ -72,7 +203,7 @@ def demo(options: DemoOptions) -> None:
 @dataclass_click(HistoryOptions)
 def history(options: HistoryOptions) -> None:
     """List past bisections, or show NAME with all its probes."""
-    from .commands.history import show_history
+    from .commands import show_history
 
     sys.exit(show_history(options.name, store=options.store, as_json=options.as_json))
 
@@ -88,7 +219,7 @@ def report(options: ReportOptions) -> None:
     if options.html is not None:
         if options.name is not None or options.output is not None or options.issue or options.as_json:
             raise click.UsageError("expected --html alone: the site shows all bisections")
-        from .commands.service.site import write_html
+        from .pages.serve import write_html
 
         sys.exit(write_html(options.html, store=options.store))
     if options.name is None:
@@ -100,14 +231,14 @@ def report(options: ReportOptions) -> None:
             "expected one of --issue, --json and -o DIR: the first two print, and write nothing"
         )
     if options.issue:
-        from .commands.history import print_issue
+        from .commands import print_issue
 
         sys.exit(print_issue(options.name, store=options.store))
     if options.as_json:
-        from .commands.history import show_history
+        from .commands import show_history
 
         sys.exit(show_history(options.name, store=options.store, as_json=True))
-    from .commands.history import write_report
+    from .commands import write_report
 
     sys.exit(write_report(options.name, output=options.output, store=options.store))
 
@@ -117,7 +248,7 @@ def report(options: ReportOptions) -> None:
 @dataclass_click(ServeOptions)
 def serve(options: ServeOptions) -> None:
     """Show the site live, from a store that is only read but for the queue, with --work."""
-    from .commands.service.site import serve as serve_site
+    from .pages.serve import serve as serve_site
 
     sys.exit(serve_site(options))
 
@@ -134,7 +265,7 @@ def adapt(options: AdaptOptions) -> None:
 
     Looked at are the names of Python files alone. Exit status: 0 something is proposed, 1 nothing is.
     """
-    from .commands.adapt import propose_renames
+    from .commands import propose_renames
 
     sys.exit(
         propose_renames(
@@ -151,7 +282,7 @@ def adapt(options: AdaptOptions) -> None:
 @dataclass_click(DoctorOptions)
 def doctor(options: DoctorOptions) -> None:
     """Say what is missing on this machine before anything runs."""
-    from .commands.doctor import examine
+    from .commands import examine
 
     sys.exit(
         examine(
@@ -167,6 +298,33 @@ def doctor(options: DoctorOptions) -> None:
 
 @main.command(cls=ConfiguredCommand)
 @version_option()
+@dataclass_click(ExplainOptions)
+def explain(options: ExplainOptions) -> None:
+    """Execute the dumped IR of BUILD, and say which pass makes it wrong.
+
+    BUILD is a build directory with passes_dump/ and data/, or a folder of dumps. No good commit is needed, and nothing
+    is compiled or run. Exit status: 0 the cause is shown, 3 the IR is right after every pass, 6 not decided.
+    """
+    from .explain_command import explain_build
+
+    sys.exit(explain_build(options))
+
+
+@main.command()
+@version_option()
+@dataclass_click(TrustOptions)
+def trust(options: TrustOptions) -> None:
+    """Let a stack or settings file of a checkout decide what runs.
+
+    Without FILE: each that counts in this folder without being typed. A file that changes has to be trusted again.
+    """
+    from .commands import trust_files
+
+    sys.exit(trust_files(options.file))
+
+
+@main.command(cls=ConfiguredCommand)
+@version_option()
 @dataclass_click(NightlyOptions)
 def nightly(options: NightlyOptions) -> None:
     """Run the matrix of FILE, bisect what regressed, keep incidents.
@@ -174,11 +332,11 @@ def nightly(options: NightlyOptions) -> None:
     Exit status: 0 nothing fails, 7 a case fails that passed before, 8 cases fail as they did before, 9 a case could not
     be run, or nothing was judged.
     """
-    from .commands.nightly import keep_found, run_nightly
-    from .nightly.outcome import FailOn
+    from .nightly.night import run_keep, run_nightly
+    from .nightly.night_report import FailOn
 
     if options.keep:
-        sys.exit(keep_found(options))
+        sys.exit(run_keep(options))
     sys.exit(
         run_nightly(
             options.file,
@@ -202,7 +360,7 @@ def submit(options: SubmitOptions) -> None:
     All other words are those of `bisect-precision` itself. The question is checked now, and its ends are held; a
     worker runs it in this folder.
     """
-    from .commands.service.submit import submit as submit_bisection
+    from .queue_client import submit as submit_bisection
 
     sys.exit(submit_bisection(options))
 
@@ -211,8 +369,8 @@ def submit(options: SubmitOptions) -> None:
 @version_option()
 @dataclass_click(StatusOptions)
 def status(options: StatusOptions) -> None:
-    """Show the queue, or the submission ID with the end of its log."""
-    from .commands.service.follow import status as show_status
+    """Show the queue, or the submission ID with the end of its log; with --follow until it is over."""
+    from .queue_client import status as show_status
 
     sys.exit(show_status(options))
 
@@ -222,19 +380,9 @@ def status(options: StatusOptions) -> None:
 @dataclass_click(CancelOptions)
 def cancel(options: CancelOptions) -> None:
     """Take the submission ID off the queue, or interrupt it where it runs."""
-    from .commands.service.follow import cancel as cancel_submission
+    from .queue_client import cancel as cancel_submission
 
     sys.exit(cancel_submission(options))
-
-
-@main.command(cls=ConfiguredCommand)
-@version_option()
-@dataclass_click(WatchOptions)
-def watch(options: WatchOptions) -> None:
-    """Follow the submission ID to its end; exit as its bisection does."""
-    from .commands.service.follow import watch as watch_submission
-
-    sys.exit(watch_submission(options))
 
 
 @main.command(cls=ConfiguredCommand)
@@ -245,7 +393,7 @@ def worker(options: WorkerOptions) -> None:
 
     Ctrl-C stops the one that runs and hands it back to the queue, where a worker of the same home goes on with it.
     """
-    from .commands.service.worker import work
+    from .queue_worker import work
 
     sys.exit(work(options))
 
@@ -258,6 +406,47 @@ def token(options: TokenOptions) -> None:
 
     It is printed once. Only its digest is kept.
     """
-    from .commands.service.token import token as make_token
+    from .queue_client import token as make_token
 
     sys.exit(make_token(options))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParsedWords:
+    """The options, and the names of the fields that were typed rather than taken from a default."""
+
+    options: BisectOptions
+    typed: frozenset[str]
+
+
+def parse_words(words: Sequence[str], *, with_defaults: bool = False) -> ParsedWords:
+    """Return the options that the words of `bisect-precision` mean.
+
+    `with_defaults` adds the defaults of the checkout around the current folder. Raises `click.UsageError` where the
+    words mean no options.
+    """
+    head = list(words)
+    predicate: tuple[str, ...] | None = None
+    if "--" in head:
+        place = head.index("--")
+        head, predicate = head[:place], tuple(head[place + 1 :])
+    context = (_DEFAULTS_PARSER if with_defaults else _BARE_PARSER).make_context("bisect-precision", head)
+    options = replace(BisectOptions(**context.params), predicate=predicate, typed=tuple(words))
+    typed = {name for name in context.params if _is_typed(context, name)}
+    return ParsedWords(options=options, typed=frozenset(typed))
+
+
+def _is_typed(context: click.Context, name: str) -> bool:
+    return context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+
+
+@click.command(cls=ConfiguredCommand, add_help_option=False)
+@dataclass_click(BisectOptions)
+def _DEFAULTS_PARSER(options: BisectOptions) -> None:  # noqa: N802
+    """Only its parameters count."""
+
+
+@click.command(add_help_option=False)
+@dataclass_click(BisectOptions)
+def _BARE_PARSER(options: BisectOptions) -> None:  # noqa: N802
+    """Only its parameters count."""

@@ -1,81 +1,99 @@
-"""Opening the store: a SQLAlchemy URL, migrated to the newest schema, ready for sessions.
+"""Opens the store: a SQLAlchemy URL, migrated to the newest schema, ready for sessions.
 
-On either database one transaction of a writer runs at a time: each begins by taking the store's own lock (SQLite's
-write lock, an advisory lock of PostgreSQL). What a transaction reads is then still true when it writes.
+On SQLite and PostgreSQL alike, one writing transaction runs at a time. Each begins by taking the store's own lock: the
+write lock of SQLite, or an advisory lock of PostgreSQL. So what a transaction reads is still true when it writes. The
+migrations are modules of `versions/`, which alembic runs.
 """
 
 import os
+import stat
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from filelock import FileLock
-from sqlalchemy import URL, Connection, Engine, create_engine, event, func, make_url, select
+from sqlalchemy import URL, Connection, Engine, create_engine, event, func, inspect, make_url, select, text
 from sqlalchemy.exc import ArgumentError, DatabaseError, SQLAlchemyError
 from sqlalchemy.orm import Session, sessionmaker
 
-from .files import is_writable, nearest_existing
-from .migrations.schemas import schema_of, schemas
-from .tables.queue import Base  # with the tables of nights and bisections beside it
+from .durable_files import is_writable, make_folder, nearest_existing, replace_file
+from .tables import Base  # with the tables of nights and bisections beside it
+
+_TABLE = "alembic_version"
+
+
+def schemas() -> list[str]:
+    """Return all schemas, the oldest first. Their scripts are named `versions/v<schema>_<what>.py`."""
+    scripts = resources.files("precision_bisect.store.versions").iterdir()
+    return sorted(script.name[1:].partition("_")[0] for script in scripts if script.name.startswith("v"))
+
+
+def schema_of(connection: Connection) -> str | None:
+    """Return the schema of a store, as its migrations recorded it; None where there is no store yet."""
+    if not inspect(connection).has_table(_TABLE):
+        return None
+    return connection.exec_driver_sql(f"SELECT version_num FROM {_TABLE}").scalar()
+
 
 _WRITERS = 0x70726563
-"""Key of the advisory lock of all writers of a PostgreSQL store, and the first key of those of its bisections."""
+"""The key of the advisory lock of all writers of a PostgreSQL store, and the first key of its bisections' locks."""
 
 
 _DATABASES = ("sqlite", "postgresql")
 """The databases that a store can be in."""
 
-_OPENED = "opened"
-"""What the sessions of a store in a file call the file that they write to."""
+_OPEN_FILE_KEY = "opened"
+"""The key under which the sessions of a store keep the file that they write to."""
 
 
 class StoreError(Exception):
-    """The store cannot be opened or written: what was expected, found, where, what to do."""
+    """The store cannot be opened or written. The message says what was expected, found, where, and what to do."""
 
 
 class OlderSchemaError(StoreError):
-    """The store was written by an earlier version of the tool, and is not brought up to date yet."""
+    """The store was written by an earlier version of the tool, and is not migrated yet."""
 
 
 @dataclass(frozen=True)
-class _Opened:
-    """A file that was opened: SQLite goes on with it where its name is gone, or leads to another file."""
+class _OpenFile:
+    """A file that was opened. SQLite continues to use it where its name is gone, or leads to another file."""
 
     path: Path
     device: int
     inode: int
 
     @classmethod
-    def at(cls, path: Path) -> "_Opened":
-        """The one that a path leads to. Raises `OSError`."""
+    def from_path(cls, path: Path) -> "_OpenFile":
+        """Return the file that a path leads to. Raises `OSError`."""
         status = path.stat()
         return cls(path, status.st_dev, status.st_ino)
 
     @property
     def is_there(self) -> bool:
-        """Whether its path still leads to it."""
+        """Whether the path still leads to the file."""
         try:
-            return _Opened.at(self.path) == self
+            return _OpenFile.from_path(self.path) == self
         except OSError:
             return False
 
 
 def sqlite_url(path: Path) -> str:
-    """The URL of a store in one file."""
+    """Return the URL of a store in one file."""
     return f"sqlite:///{path}"
 
 
 def absolute_url(url: str) -> str:
-    """The URL that leads to the same store from any folder. Raises `StoreError`."""
-    file = _file_of(parsed := _parsed(url))
+    """Return a URL that leads to the same store from any folder. Raises `StoreError`."""
+    file = _file_of(parsed := _parse_url(url))
     return url if file is None else parsed.set(database=str(file)).render_as_string(hide_password=False)
 
 
 def store_folder(url: str) -> Path | None:
-    """The folder of a store in a file; None where it is elsewhere. Raises `StoreError`."""
-    file = _file_of(_parsed(url))
+    """Return the folder of a store in a file; None where it is elsewhere. Raises `StoreError`."""
+    file = _file_of(_parse_url(url))
     return None if file is None else file.parent
 
 
@@ -86,21 +104,28 @@ def _file_of(parsed: URL) -> Path | None:
 
 def open_store(url: str) -> sessionmaker[Session]:
     """Open (and make or migrate) the store at `url`. Raises `StoreError`."""
-    parsed = _parsed(url)
+    parsed = _parse_url(url)
     engine = _engine(parsed)
-    with _explained(parsed, "opened and written"):
+    with _translate_errors(parsed, "opened and written"):
         if engine.dialect.name == "sqlite":
             _prepare_sqlite(engine)
             if parsed.database and parsed.database != ":memory:":
                 file = Path(parsed.database)
                 _check_writable(parsed, file)
-                file.parent.mkdir(parents=True, exist_ok=True)
+                _refuse_foreign(parsed, file)
+                make_folder(file.parent.absolute(), mode=0o700)
                 lock = file.with_name(file.name + ".migrate.lock")
-                lock.touch()  # where no file can be made, waiting for its lock would have no end
+                # Where no file can be made, waiting for its lock would not end.
+                lock.touch(mode=_mode_of(file))
                 with FileLock(lock):
+                    if not file.exists():
+                        _make_file(parsed, file)
+                    _refuse_empty(parsed, file)
                     _migrate(engine)
                 return sessionmaker(
-                    engine, expire_on_commit=False, info={_OPENED: _Opened.at(file.absolute())}
+                    engine,
+                    expire_on_commit=False,
+                    info={_OPEN_FILE_KEY: _OpenFile.from_path(file.absolute())},
                 )
         elif engine.dialect.name == "postgresql":
             _prepare_postgresql(engine)
@@ -109,13 +134,15 @@ def open_store(url: str) -> sessionmaker[Session]:
 
 
 def read_store(url: str) -> sessionmaker[Session]:
-    """Open the store at `url` to read: nothing is made, migrated or locked. Raises `StoreError`."""
-    parsed = _parsed(url)
+    """Open the store at `url` to read. Nothing is made, migrated or locked. Raises `StoreError`."""
+    parsed = _parse_url(url)
     if parsed.get_backend_name() == "sqlite" and parsed.database:
+        _check_is_file(parsed, Path(parsed.database))
+        _refuse_empty(parsed, Path(parsed.database))
         engine = _engine(_read_only_file(parsed, Path(parsed.database)))
     else:
         engine = _engine(parsed).execution_options(postgresql_readonly=True)
-    with _explained(parsed, "read"), engine.connect() as connection:
+    with _translate_errors(parsed, "read"), engine.connect() as connection:
         found, head = schema_of(connection), schemas()[-1]
         if found != head:
             _refuse_later(parsed, found)
@@ -127,7 +154,7 @@ def read_store(url: str) -> sessionmaker[Session]:
 
 
 def open_to_read(url: str) -> sessionmaker[Session]:
-    """Open the store at `url` to read, one of an earlier version after it has been brought up to date.
+    """Open the store at `url` to read. A store of an earlier version is migrated first.
 
     Raises:
         StoreError: it cannot be read, or is of an earlier version and cannot be written.
@@ -140,22 +167,26 @@ def open_to_read(url: str) -> sessionmaker[Session]:
 
 
 def is_there(url: str) -> bool:
-    """Whether there is a store at `url`, whose file opening it would make. Raises `StoreError` where there can be none,
-    for what leads to it is no folder."""
-    file = _file_of(parsed := _parsed(url))
+    """Return whether there is a store at `url`. Opening it would otherwise make its file.
+
+    Raises `StoreError` where no store is possible, because the path to it is no folder.
+    """
+    file = _file_of(parsed := _parse_url(url))
     if file is None:
-        return parsed.get_backend_name() != "sqlite"  # what is in memory alone is of one process
+        return parsed.get_backend_name() != "sqlite"  # A database in memory belongs to one process.
     if file.exists():
         return True
     if not (there := nearest_existing(file.parent)).is_dir():
-        raise _no_place(parsed, f"{there}, which is no folder")
+        raise _no_place_error(parsed, f"{there}, which is no folder")
     return False
 
 
-def check_kept(sessions: sessionmaker[Session]) -> None:
-    """Look whether what was written to a store can be read again. Raises `StoreError` where its file was removed, or
-    replaced, after it was opened, which no write to it tells."""
-    opened: _Opened | None = sessions.kw.get("info", {}).get(_OPENED)
+def check_store_file(sessions: sessionmaker[Session]) -> None:
+    """Check that what was written to a store can be read again.
+
+    Raises `StoreError` where its file was removed, or replaced, after it was opened. No write reports that.
+    """
+    opened: _OpenFile | None = sessions.kw.get("info", {}).get(_OPEN_FILE_KEY)
     if opened is not None and not opened.is_there:
         found = "another one" if opened.path.exists() else "none"
         raise StoreError(
@@ -165,8 +196,8 @@ def check_kept(sessions: sessionmaker[Session]) -> None:
 
 
 def check_store(url: str) -> None:
-    """Look whether the store at `url` could be opened; nothing is made, migrated or locked. Raises `StoreError`."""
-    parsed = _parsed(url)
+    """Check that the store at `url` could be opened. Nothing is made, migrated or locked. Raises `StoreError`."""
+    parsed = _parse_url(url)
     if parsed.get_backend_name() == "sqlite" and parsed.database and not Path(parsed.database).exists():
         _engine(parsed).dispose()
         if parsed.database != ":memory:":
@@ -179,7 +210,8 @@ def check_store(url: str) -> None:
 
 
 def _check_writable(parsed: URL, file: Path) -> None:
-    """Raise `StoreError` where the file of a store is there and may only be read."""
+    """Raise `StoreError` where the file of a store exists and is read-only, or is no file."""
+    _check_is_file(parsed, file)
     if file.is_file() and not os.access(file, os.W_OK):
         raise StoreError(
             f"expected a store that can be written at {parsed.render_as_string()}, found a file that may only be read; "
@@ -187,14 +219,52 @@ def _check_writable(parsed: URL, file: Path) -> None:
         )
 
 
+def _check_is_file(parsed: URL, file: Path) -> None:
+    """Raise `StoreError` where a pipe, a device or a folder is in place of a store. It might never open."""
+    if file.exists() and not file.is_file():
+        raise StoreError(
+            f"expected a store at {parsed.render_as_string()}, found what is no file; name another one with --store"
+        )
+
+
+def _mode_of(file: Path) -> int:
+    """Return the mode of a store's file, for its lock too. A user who can only read the lock can block others."""
+    return stat.S_IMODE(file.stat().st_mode) if file.exists() else 0o600
+
+
+def _make_file(parsed: URL, file: Path) -> None:
+    """Make the file of a new store, for its owner alone. A kill leaves a whole file or none."""
+    with replace_file(file) as partial:
+        partial.touch(mode=0o600)
+        engine = _engine(parsed.set(database=str(partial)))
+        _prepare_sqlite(engine)
+        try:
+            _migrate(engine)
+            engine.dispose()
+        except BaseException:
+            # An interrupt can leave a connection open, and with it the files that SQLite keeps for it.
+            for suffix in ("-wal", "-shm", "-journal"):
+                Path(f"{partial}{suffix}").unlink(missing_ok=True)
+            raise
+
+
+def _refuse_empty(parsed: URL, file: Path) -> None:
+    """Raise `StoreError` where the file of a store is empty. Otherwise the loss of its contents would go unnoticed."""
+    if file.is_file() and file.stat().st_size == 0:
+        raise StoreError(
+            f"expected a store at {parsed.render_as_string()}, found a file of 0 bytes: what it held is lost; "
+            "put a copy of it there, or remove the file to begin anew"
+        )
+
+
 def _check_place(parsed: URL, file: Path) -> None:
     """Raise `StoreError` where no file can be made for a store."""
     there = nearest_existing(file.parent)
     if not is_writable(there):
-        raise _no_place(parsed, f"{there}, which is no folder that can be written")
+        raise _no_place_error(parsed, f"{there}, which is no folder that can be written")
 
 
-def _no_place(parsed: URL, found: str) -> StoreError:
+def _no_place_error(parsed: URL, found: str) -> StoreError:
     return StoreError(
         f"expected a place for a store at {parsed.render_as_string()}, found {found}; name another one with --store"
     )
@@ -202,8 +272,11 @@ def _no_place(parsed: URL, found: str) -> StoreError:
 
 @contextmanager
 def sole_driver(sessions: sessionmaker[Session], bisection: int) -> Generator[bool]:
-    """Whether this process, of all machines that share a PostgreSQL store, is the one to drive a bisection: held
-    until the end of the block, or of the process. A SQLite store is one machine's, which locks files."""
+    """Yield whether this process is the only one, on all machines that share a PostgreSQL store, to drive a bisection.
+
+    The lock is held until the end of the block, or of the process. A SQLite store belongs to one machine, which locks
+    files.
+    """
     engine = sessions.kw["bind"]
     if engine.dialect.name != "postgresql":
         yield True
@@ -213,22 +286,33 @@ def sole_driver(sessions: sessionmaker[Session], bisection: int) -> Generator[bo
         connection.invalidate()
 
 
-def _parsed(url: str) -> URL:
-    """Raises `StoreError` where it is not the URL of a database that can be a store."""
+def is_driven(session: Session, bisection: int) -> bool | None:
+    """Return whether some process holds the lock of `sole_driver`; None in a SQLite store, which cannot tell."""
+    if session.get_bind().dialect.name != "postgresql":
+        return None
+    held = text(
+        "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 2 AND classid = :writers AND objid = :one "
+        "AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+    )
+    return session.execute(held, {"writers": _WRITERS, "one": bisection}).first() is not None
+
+
+def _parse_url(url: str) -> URL:
+    """Parse a URL. Raises `StoreError` where it is not the URL of a database that can be a store."""
     try:
         parsed = make_url(url)
     except (ArgumentError, ValueError) as error:
-        raise _not_a_url(url, _mended(url, error)) from error
+        raise _url_error(url, _suggest_url(url, error)) from error
     if parsed.get_backend_name() not in _DATABASES:
-        raise _not_a_url(
+        raise _url_error(
             parsed.render_as_string(), "no other database is supported; name another one with --store"
         )
-    # Which driver stands behind the plain name differs between versions of SQLAlchemy.
+    # The driver behind the plain name differs between versions of SQLAlchemy.
     return parsed.set(drivername="postgresql+psycopg") if parsed.drivername == "postgresql" else parsed
 
 
-def _mended(text: str, error: Exception) -> str:
-    """What to name in place of a text that is no URL."""
+def _suggest_url(text: str, error: Exception) -> str:
+    """Return what to name in place of a text that is no URL."""
     if "://" in text:
         return f"mend it ({error})"
     file = Path(text.removeprefix("sqlite:")).expanduser().absolute()
@@ -244,12 +328,12 @@ def _engine(parsed: URL) -> Engine:
                 f"expected psycopg for {parsed.render_as_string()}, found none: "
                 "pip install 'precision-bisect[postgresql]'"
             ) from error
-        raise _not_a_url(parsed.render_as_string(), f"leave its driver out ({error})") from error
+        raise _url_error(parsed.render_as_string(), f"leave its driver out ({error})") from error
     except ArgumentError as error:
-        raise _not_a_url(parsed.render_as_string(), f"leave its driver out ({error})") from error
+        raise _url_error(parsed.render_as_string(), f"leave its driver out ({error})") from error
 
 
-def _not_a_url(text: str, mend: str) -> StoreError:
+def _url_error(text: str, mend: str) -> StoreError:
     return StoreError(
         "expected a database URL of SQLite or PostgreSQL, sqlite:////path/to/file or postgresql://user@host/name, "
         f"found {text!r}; {mend}"
@@ -257,27 +341,29 @@ def _not_a_url(text: str, mend: str) -> StoreError:
 
 
 @contextmanager
-def _explained(parsed: URL, purpose: str) -> Generator[None]:
+def _translate_errors(parsed: URL, purpose: str) -> Generator[None]:
     try:
         yield
     except (SQLAlchemyError, OSError) as error:
-        reason = " ".join(_told(error).split())
+        reason = " ".join(_error_text(error).split())
         raise StoreError(
             f"expected a store that can be {purpose} at {parsed.render_as_string()}: {reason}; "
             "free it or name another one with --store"
         ) from error
 
 
-def _told(error: SQLAlchemyError | OSError) -> str:
-    """What went wrong, in the words of the database or the system."""
+def _error_text(error: SQLAlchemyError | OSError) -> str:
+    """Describe an error in the words of the database or the system."""
     if isinstance(error, DatabaseError):
         return str(error.orig)
     return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
 def _read_only_file(parsed: URL, file: Path) -> URL:
-    """SQLite's own read-only mode. Beside a file that nobody can write it cannot keep the index of its log, and
-    need not: nothing changes."""
+    """Return a URL for SQLite's own read-only mode.
+
+    In a folder that nobody can write, SQLite cannot keep the index of its log. It need not, because nothing changes.
+    """
     frozen = not os.access(file.parent, os.W_OK) and not file.with_name(file.name + "-wal").exists()
     return parsed.set(
         database=file.absolute().as_uri(),
@@ -286,7 +372,10 @@ def _read_only_file(parsed: URL, file: Path) -> URL:
 
 
 def _prepare_sqlite(engine: Engine) -> None:
-    """WAL lets a report be read while a driver writes; transactions begin as writers, so none fails halfway."""
+    """Configure a SQLite engine.
+
+    With WAL a report can be read while a driver writes. Transactions begin as writers, so none fails halfway.
+    """
 
     def on_connect(connection: Any, _record: object) -> None:
         connection.isolation_level = None
@@ -311,19 +400,55 @@ def _prepare_postgresql(engine: Engine) -> None:
     event.listen(engine, "begin", on_begin)
 
 
+def migrate(connection: Connection, schema: str = "head") -> None:
+    """Run the migrations that a store lacks, in the connection's transaction: up to the newest, or to `schema`."""
+    from alembic import command  # imported here because it takes long, and few stores need it
+    from alembic.config import Config
+
+    config = Config()
+    with resources.as_file(resources.files("precision_bisect.store.migrations")) as scripts:
+        config.set_main_option("script_location", str(scripts).replace("%", "%%"))
+        versions = str(scripts.parent / "versions")
+        config.set_main_option("version_locations", versions.replace("%", "%%"))
+        config.set_main_option("path_separator", "os")
+        config.attributes.update(connection=connection, metadata=Base.metadata)
+        command.upgrade(config, schema)
+
+
 def _migrate(engine: Engine) -> None:
     with engine.begin() as connection:
         found = schema_of(connection)
         if found == schemas()[-1]:
             return
         _refuse_later(engine.url, found)
-        from .migrations.migrate import migrate  # which imports alembic, for few stores
+        migrate(connection)
 
-        migrate(connection, Base.metadata)
+
+def _refuse_foreign(parsed: URL, file: Path) -> None:
+    """Raise `StoreError` where a file holds tables of another program.
+
+    The file is only read, because a store's settings would change it.
+    """
+    if not file.exists():
+        return
+    engine = _engine(_read_only_file(parsed, file))
+    with engine.connect() as connection:
+        names = [] if schema_of(connection) else _names_of_tables(connection)
+    engine.dispose()
+    if names:
+        raise StoreError(
+            f"expected a store at {parsed.render_as_string()}, found a database of another program, with "
+            f"{names[0]} in it; name another one with --store"
+        )
+
+
+def _names_of_tables(connection: Connection) -> list[str]:
+    found = inspect(connection)
+    return [*found.get_table_names(), *found.get_view_names()]
 
 
 def _refuse_later(parsed: URL, found: str | None) -> None:
-    """Raise `StoreError` where a store is of a schema that this version has no migration to."""
+    """Raise `StoreError` where a store has a schema that this version does not know."""
     known = schemas()
     if found is not None and found not in known:
         raise StoreError(

@@ -20,7 +20,7 @@ from tests.support.quick import FULL_EXAMPLES
 if TYPE_CHECKING:
     from tests.runner.small_stack import SmallStack
 
-_IDENTITY = {
+IDENTITY = {
     "GIT_AUTHOR_NAME": "Ada Example",
     "GIT_AUTHOR_EMAIL": "ada@example.com",
     "GIT_COMMITTER_NAME": "Ada Example",
@@ -30,13 +30,16 @@ _IDENTITY = {
 }
 
 
-# A machine that is slow for now is no failure.
-settings.register_profile(
-    "quick",
-    max_examples=FULL_EXAMPLES // 5,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow],
-)
+# A machine that is slow for now is no failure. The examples are those of the test's own text, so that a red test comes
+# from the change; a plain `pytest` draws new ones.
+for profile, examples in (("quick", FULL_EXAMPLES // 5), ("half", FULL_EXAMPLES // 2)):
+    settings.register_profile(
+        profile,
+        max_examples=examples,
+        deadline=None,
+        derandomize=True,
+        suppress_health_check=[HealthCheck.too_slow],
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -106,7 +109,7 @@ class TestRepository:
 @pytest.fixture(autouse=True)
 def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """Git's identity; and the programs are on the path, as lines that name them in full where they are not expect."""
-    for name, value in _IDENTITY.items():
+    for name, value in IDENTITY.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
 

@@ -12,8 +12,8 @@ import click
 import pytest
 
 from precision_bisect.bisect.cli import main as bisect_precision
-from precision_bisect.reduce.cli import main as reduce
-from precision_bisect.runner.compare.cli import main as diff_tensors
+from precision_bisect.reduce.reduce_cli import main as reduce
+from precision_bisect.runner.compare.diff_cli import main as diff_tensors
 
 ROOT = Path(__file__).parents[1]
 ROOMS = ("bisect", "configs", "demo", "reduce", "runner", "store")
@@ -25,7 +25,7 @@ def long_modules(room: str) -> Iterator[str]:
     """Dotted names of a room's modules of more than `LONG` lines; migrations run whenever a store is opened."""
     for path in sorted((ROOT / room).rglob("*.py")):
         name = path.relative_to(ROOT).with_suffix("")
-        if name.is_relative_to("demo/trees") or name.is_relative_to("store/migrations"):
+        if name.is_relative_to("demo/trees") or name.is_relative_to("store/versions"):
             continue
         if len(path.read_text(encoding="utf-8").splitlines()) > LONG:
             yield ".".join(("precision_bisect", *name.parts)).removesuffix(".__init__")

@@ -1,25 +1,18 @@
-"""The shape of the house: small folders, imports that go one way, one meaning for each public class name."""
+"""The shape of the house: two levels, imports that go one way, one meaning for each name of a module or a class."""
 
 import ast
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[1]
-ROOMS = ("bisect", "configs", "demo", "reduce", "runner", "store")
-CHECKED = (*ROOMS, "benchmarks", "docs", "tests")
+ROOMS = ("bisect", "configs", "demo", "meaning", "reduce", "runner", "store")
 TREES = ROOT / "demo" / "trees"
 """The demo stack's own repositories, laid out as the real ones are."""
-MOST_ENTRIES = 12
 MOST_LINES = 60
-
-
-def folders() -> Iterator[Path]:
-    """Every folder that holds code of ours."""
-    for name in CHECKED:
-        for folder in (ROOT / name, *(ROOT / name).rglob("*/")):
-            if folder.name != "__pycache__" and not folder.is_relative_to(TREES):
-                yield folder
 
 
 def modules(*rooms: str) -> Iterator[Path]:
@@ -30,48 +23,80 @@ def modules(*rooms: str) -> Iterator[Path]:
                 yield path
 
 
-def entries(folder: Path) -> list[str]:
-    """What is in a folder, but for what makes it a typed package; recorded data (no code in it) has no limit."""
-    found = [path for path in folder.iterdir() if path.name not in ("__pycache__", "__init__.py", "py.typed")]
-    if not any(path.suffix == ".py" or path.is_dir() for path in found):
-        return [path.name for path in found if path.suffix in (".j2", ".css", ".js", ".html", ".toml", ".md")]
-    return [path.name for path in found]
-
-
-def imported(module: Path) -> Iterator[Path]:
-    """The files and folders of ours that a module imports from."""
-    for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
-        if not isinstance(node, ast.ImportFrom):
-            continue
-        if node.level:
-            base = module.parents[node.level - 1]
-        elif (node.module or "").split(".")[0] in ("precision_bisect", "tests", "benchmarks"):
-            base = ROOT
-        else:
-            continue
-        parts = (node.module or "").removeprefix("precision_bisect").strip(".")
-        target = base.joinpath(*parts.split(".")) if parts else base
-        if target.is_dir():
-            yield from (target / alias.name for alias in node.names)
-        else:
+def imported_at_once(module: Path) -> Iterator[Path]:
+    """What a module imports from ours when it is imported itself, without suffix."""
+    statements = [*ast.parse(module.read_text(encoding="utf-8")).body]
+    for node in statements:
+        if isinstance(node, ast.Try):
+            statements += node.body
+        if isinstance(node, ast.ImportFrom) and node.level:
+            target = module.parents[node.level - 1].joinpath(*(node.module or "").split("."))
             yield target
+            yield from (target / alias.name for alias in node.names)
 
 
-def test_no_folder_has_more_than_twelve_entries() -> None:
-    crowded = {str(folder.relative_to(ROOT)): len(entries(folder)) for folder in folders()}
-    assert {name: count for name, count in crowded.items() if count > MOST_ENTRIES} == {}
+def product_modules() -> list[Path]:
+    """Those of the rooms that make the product; a migration is named by its number."""
+    return [
+        module
+        for module in modules("bisect", "meaning", "reduce", "runner", "store")
+        if module.name != "__init__.py" and not module.is_relative_to(ROOT / "store" / "versions")
+    ]
 
 
-def test_no_two_sibling_folders_import_each_other() -> None:
-    uses: set[tuple[Path, Path]] = set()
-    for module in modules(*ROOMS, "tests"):
-        for target in imported(module):
-            common = next(parent for parent in module.parents if target.is_relative_to(parent))
-            here, there = module.relative_to(common), target.relative_to(common)
-            if len(here.parts) > 1 and there.parts and (common / there.parts[0]).is_dir():
-                uses.add((common / here.parts[0], common / there.parts[0]))
-    both = [(a, b) for a, b in uses if (b, a) in uses and a < b]
-    assert [f"{a.relative_to(ROOT)} and {b.relative_to(ROOT)}" for a, b in both] == []
+def modules_of_tests() -> list[Path]:
+    """All modules below `tests/`. `conftest.py` has its name from pytest, and `fake_simpler` from a real package."""
+    return [
+        module
+        for module in modules("tests")
+        if module.name not in ("__init__.py", "conftest.py") and "fake_simpler" not in module.parts
+    ]
+
+
+def test_modules_stand_in_two_levels() -> None:
+    deeper = [module for module in product_modules() if len(module.relative_to(ROOT).parts) > 3]
+    assert deeper == []
+    assert [
+        module for module in modules_of_tests() if len(module.relative_to(ROOT / "tests").parts) > 3
+    ] == []
+
+
+@pytest.mark.parametrize("listed", [product_modules, modules_of_tests])
+def test_each_module_has_a_name_of_its_own(listed: Callable[[], list[Path]]) -> None:
+    places: defaultdict[str, list[Path]] = defaultdict(list)
+    for module in listed():
+        places[module.name].append(module.relative_to(ROOT))
+    assert places
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}
+
+
+@pytest.mark.parametrize("room", ["bisect", "reduce", "runner", "store"])
+def test_folders_of_tests_are_called_as_what_they_test(room: str) -> None:
+    """As a folder of the room, or as the first word of its modules: `tests/store/queue` tests `store/queue.py`."""
+    known = {path.stem for path in (ROOT / room).iterdir() if path.is_dir() or path.suffix == ".py"}
+    words = known | {name.partition("_")[0] for name in known}
+    folders = {module.parent.name for module in modules_of_tests() if module.parts[-3] == room}
+    assert folders
+    assert folders - words == set()
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    """What a function imports when it is called does not count: the module is there by then."""
+    known = {module.with_suffix("") for module in modules(*ROOMS)}
+    uses = {module.with_suffix(""): {*imported_at_once(module)} & known for module in product_modules()}
+    TopologicalSorter(uses).prepare()
+
+
+def test_no_module_imports_what_is_private_to_another() -> None:
+    private = {
+        f"{module.relative_to(ROOT)}: {alias.name}"
+        for module in product_modules()
+        for node in ast.walk(ast.parse(module.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom) and node.level
+        for alias in node.names
+        if alias.name.startswith("_")
+    }
+    assert private == set()
 
 
 def test_no_two_public_classes_share_a_name() -> None:
@@ -88,7 +113,7 @@ def test_no_function_is_longer_than_sixty_lines() -> None:
     long = {
         f"{module.relative_to(ROOT)}: {node.name}": lines
         for module in modules(*ROOMS)
-        if not module.is_relative_to(ROOT / "store" / "migrations")
+        if not module.is_relative_to(ROOT / "store" / "versions")
         for node in ast.walk(ast.parse(module.read_text(encoding="utf-8")))
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
         and (lines := (node.end_lineno or node.lineno) - node.lineno + 1) > MOST_LINES

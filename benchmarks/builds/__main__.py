@@ -9,7 +9,7 @@ from random import Random
 from statistics import fmean
 
 from benchmarks.builds.world import BuildingAhead, BuildingSlots, BuiltBisection, Costs, built_line
-from precision_bisect.bisect.run.loop import Loop
+from precision_bisect.bisect.drive.loop import Loop
 from precision_bisect.store.vocabulary import Judgement
 from tests.bisect.engine.simulated import SimulatedTask
 

@@ -5,15 +5,12 @@ from dataclasses import dataclass, field, replace
 from random import Random
 
 from benchmarks.outsider.drive import Slots
-from precision_bisect.bisect.commits.range import LoadedRange
 from precision_bisect.bisect.engine.probes import FinishedProbe, ProbeTimes, WantedProbe
-from precision_bisect.bisect.search.graph.graph import CommitGraph
-from precision_bisect.runner.probe.probe import RUNNING
-from precision_bisect.runner.probe.records import ProbeRequest
-from precision_bisect.runner.probe.workers.pool import Event
-from precision_bisect.runner.probe.workers.worker import Activity
-from precision_bisect.store.commit import TreeChange
-from precision_bisect.store.vocabulary import BuildSource
+from precision_bisect.bisect.history.range import LoadedRange
+from precision_bisect.bisect.search.graph import CommitGraph
+from precision_bisect.runner.probe.pool import Activity, Event
+from precision_bisect.runner.probe.probe import RUN_ACTIVITY, ProbeRequest
+from precision_bisect.store.vocabulary import BuildSource, TreeChange
 from tests.bisect.engine.simulated import SimulatedBisection, asked, finished_simulation, loaded_range
 
 _NOISE = 0.15
@@ -102,7 +99,7 @@ class BuildingSlots(Slots):
             return ProbeTimes(
                 build_source=BuildSource.CACHED, build_seconds=costs.again, run_seconds=costs.run
             )
-        again = self.truth.recompiled
+        again = self.truth.recompiled_objects
         assert again is not None
         count = float(costs.objects)
         if costs.keeps_all and self.there:
@@ -125,7 +122,7 @@ class BuildingSlots(Slots):
             first = min(begins, key=lambda each: (begins[each], each))
             self.clock = begins[first]
             self.told.add(first)
-            return Activity(first, f"slot {self.slots[first]}", RUNNING)
+            return Activity(first, f"slot {self.slots[first]}", RUN_ACTIVITY)
         self.flying.remove(number)
         self.clock = self.due[number]
         self.there.append(self.truth.node_of_content[self.wanted[number].target.content])

@@ -13,16 +13,15 @@ from importlib import import_module
 from typing import Any, cast
 from unittest.mock import patch
 
+from precision_bisect.bisect.drive.loop import Loop
 from precision_bisect.bisect.engine.probes import FinishedProbe, ProbeTimes, WantedProbe
-from precision_bisect.bisect.run.loop import Loop
-from precision_bisect.bisect.search.graph.graph import CommitGraph
-from precision_bisect.runner.probe.farm.engine import Began, Ended, Told
-from precision_bisect.runner.probe.farm.engines import dask_engine
-from precision_bisect.runner.probe.farm.making import MadeProbe
-from precision_bisect.runner.probe.farm.parcel import ProbeParcel
-from precision_bisect.runner.probe.records import ProbeRequest
-from precision_bisect.runner.probe.workers.pool import Event
-from precision_bisect.runner.process.interrupt import Interrupt
+from precision_bisect.bisect.search.graph import CommitGraph
+from precision_bisect.runner.farm import dask
+from precision_bisect.runner.farm.farm import EngineEvent, TaskBegin, TaskEnd
+from precision_bisect.runner.farm.host import HostProbeResult, ProbeParcel
+from precision_bisect.runner.probe.pool import Event
+from precision_bisect.runner.probe.probe import ProbeRequest
+from precision_bisect.runner.process.run import Interrupt
 from precision_bisect.store.vocabulary import BuildSource, Judgement
 from tests.bisect.engine.simulated import (
     Machine,
@@ -58,10 +57,10 @@ class TimelessMachine:
     def __init__(self, **host: object) -> None:
         pass
 
-    def make(self, key: str, parcel: ProbeParcel, *, interrupt: Interrupt, **told: object) -> MadeProbe:
+    def make(self, key: str, parcel: ProbeParcel, *, interrupt: Interrupt, **told: object) -> HostProbeResult:
         """Wait."""
         interrupt.wait(lambda: key in _ended)
-        return cast(MadeProbe, key)
+        return cast(HostProbeResult, key)
 
 
 @dataclass
@@ -71,7 +70,7 @@ class ClockedHosts(Machine):
 
     address: str = ""
     clock: float = 0.0
-    inbox: "queue.SimpleQueue[Told]" = field(default_factory=queue.SimpleQueue["Told"])
+    inbox: "queue.SimpleQueue[EngineEvent]" = field(default_factory=queue.SimpleQueue["EngineEvent"])
     wanted: dict[int, WantedProbe] = field(default_factory=dict[int, WantedProbe])
     due: dict[int, float] = field(default_factory=dict[int, float])
     """When the probes end that have begun."""
@@ -81,7 +80,7 @@ class ClockedHosts(Machine):
     """Since when builds are there, by content."""
 
     def __post_init__(self) -> None:
-        self.engine = dask_engine.DaskEngine(self.address, self.inbox.put)
+        self.engine = dask.DaskEngine(self.address, self.inbox.put)
 
     def begin(self, request: ProbeRequest) -> int:
         """Hand a probe to the scheduler."""
@@ -102,23 +101,23 @@ class ClockedHosts(Machine):
     def next_event(self, *, timeout: float | None) -> Event:
         """The end of the probe that ends next."""
         while len(self.due) < min(self.jobs, len(self.flying)):
-            self._hear(Began)
+            self._hear(TaskBegin)
         number = min(self.due, key=lambda number: (self.due[number], number))
         self.clock = max(self.clock, self.due[number])
         _ended.add(str(number))
         while number in self.due:
-            self._hear(Ended)
+            self._hear(TaskEnd)
         self.engine.release(str(number))
         self.flying.remove(number)
         return finished_simulation(number)
 
-    def _hear(self, kind: type[Told]) -> None:
+    def _hear(self, kind: type[EngineEvent]) -> None:
         """Wait for news, and take note of it where it is of this kind, and of a probe that is still wanted."""
         told = self.inbox.get(timeout=_LONGEST)
         number = int(told.key)
         if number not in self.flying or not isinstance(told, kind):
             return
-        if isinstance(told, Ended):
+        if isinstance(told, TaskEnd):
             del self.due[number]
             return
         content = self.wanted[number].target.content
@@ -145,7 +144,7 @@ def cluster(hosts: int) -> Generator[str]:
     """A scheduler of dask and so many workers in this process, where probes last as long as is said; its address."""
     distributed: Any = import_module("distributed")
     with (
-        patch.object(dask_engine, "HostMachine", TimelessMachine),
+        patch.object(dask, "HostMachine", TimelessMachine),
         distributed.LocalCluster(
             n_workers=hosts,
             threads_per_worker=1,

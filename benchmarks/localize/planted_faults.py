@@ -23,11 +23,10 @@ from benchmarks.localize import any_kernel
 from benchmarks.localize.table import Row, read_rows, write_table
 from benchmarks.localize.truth import planted
 from precision_bisect.demo.scenarios import Scenario
-from precision_bisect.reduce.graph.alignment import align
-from precision_bisect.reduce.localize.pipeline import localize
-from precision_bisect.reduce.replay.comparison import differs
-from precision_bisect.reduce.replay.recorded_build import RecordedBuild
-from precision_bisect.runner.compare.statistics.statistics import Tolerance
+from precision_bisect.reduce.graph.tasks import align
+from precision_bisect.reduce.localize.investigate import localize
+from precision_bisect.reduce.replay.replay import RecordedBuild, differs
+from precision_bisect.runner.compare.statistics import Tolerance
 from tests.reduce.demo_builds import Trees, Twins
 from tests.reduce.quick_runs import quick_runs
 from tests.support.compiler import compile_once
@@ -133,7 +132,7 @@ def walk(twins: Twins, folder: Path) -> tuple[int, str | None]:
     pairs = align(failing.tasks, reference.tasks).reference_of
     for number in range(len(ours)):
         record = ours.record(number)
-        task = failing.tasks.by_id[record.task_id]
+        task = failing.tasks.tasks_by_id[record.task_id]
         if record.value is not None or task.ordinal not in pairs:
             continue
         counterpart = reference.tasks.tasks[pairs[task.ordinal]].task.task_id

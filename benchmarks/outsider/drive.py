@@ -10,15 +10,14 @@ from benchmarks.outsider.git import git_bisect
 from benchmarks.outsider.history import GOOD, History
 from benchmarks.outsider.world import Bench, Ending, Shown, World
 from benchmarks.outsider.worlds import WORLDS
-from precision_bisect.bisect.commits.range import LoadedRange
-from precision_bisect.bisect.engine.log import FinishedProbe
-from precision_bisect.bisect.engine.priority.costs import Timings
+from precision_bisect.bisect.drive.loop import BudgetSpentError, Loop
+from precision_bisect.bisect.engine.conclusion import Conclusion
+from precision_bisect.bisect.engine.costs import Timings
 from precision_bisect.bisect.engine.probes import WantedProbe
-from precision_bisect.bisect.result import Conclusion
-from precision_bisect.bisect.run.budget import BudgetSpentError
-from precision_bisect.bisect.run.loop import Loop
-from precision_bisect.bisect.search.graph.graph import CommitGraph
-from precision_bisect.runner.probe.records import ProbeRequest
+from precision_bisect.bisect.engine.runs import FinishedProbe
+from precision_bisect.bisect.history.range import LoadedRange
+from precision_bisect.bisect.search.graph import CommitGraph
+from precision_bisect.runner.probe.probe import ProbeRequest
 from precision_bisect.store.vocabulary import BisectionOutcome, Judgement, Verdict
 from tests.bisect.engine.simulated import (
     Machine,

@@ -21,7 +21,7 @@ from sqlalchemy import select
 from precision_bisect.demo.make import Truth, make_demo
 from precision_bisect.demo.scenarios import Scenario
 from precision_bisect.store.database import read_store, sqlite_url
-from precision_bisect.store.tables.bisections import ProbeRow
+from precision_bisect.store.tables import ProbeRow
 
 _PROGRAM = "from precision_bisect.bisect.cli import main; main()"
 _MOST = 0.1

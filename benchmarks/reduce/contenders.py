@@ -7,13 +7,18 @@ from benchmarks.reduce.minimizers.ddmin import Ddmin
 from benchmarks.reduce.minimizers.probdd import ProbDD
 from benchmarks.reduce.minimizers.window import Window
 from benchmarks.reduce.world import World
-from precision_bisect.reduce.shrink.minimize.answer import Answer, Query, Subset, Trial
-from precision_bisect.reduce.shrink.minimize.graph import DependencyGraph
-from precision_bisect.reduce.shrink.minimize.memory import Memory
-from precision_bisect.reduce.shrink.minimize.minimizer import Minimizer
-from precision_bisect.reduce.shrink.minimize.patience import passes_to_reject
-from precision_bisect.reduce.shrink.minimize.phases import minimize
-from precision_bisect.reduce.shrink.minimize.state import MinimizerState
+from precision_bisect.reduce.shrink.minimize import (
+    Answer,
+    DependencyGraph,
+    Memory,
+    Minimizer,
+    MinimizerState,
+    Query,
+    Subset,
+    Trial,
+    minimize,
+    passes_to_reject,
+)
 
 ERROR = 0.01
 
@@ -40,7 +45,7 @@ NAMES = [*STATES, "picire"]
 
 def run(name: str, world: World, *, adapted: bool, workers: int) -> Reduced:
     """`adapted`: the contender knows the graph, and candidates are closed; if not, it has a list of tasks."""
-    graph = world.graph if adapted else DependencyGraph.free(world.cell.n)
+    graph = world.graph if adapted else DependencyGraph.without_edges(world.cell.n)
     runs = passes_to_reject(world.cell.rate, ERROR)
     if name == "picire":
         return _picire(world, graph, runs)
@@ -51,7 +56,7 @@ def _simulate(world: World, start: MinimizerState[Subset], workers: int) -> Redu
     """In rounds, as the product does: as many runs as there are workers, and then their outcomes."""
     minimizer = Minimizer(start)
     seconds = 0.0
-    while not minimizer.done:
+    while not minimizer.is_done:
         asked = minimizer.ask(workers)
         seconds += max(world.seconds(one) for one in asked)
         for one in asked:
@@ -67,8 +72,8 @@ def _picire(world: World, graph: DependencyGraph, runs: int) -> Reduced:
 
     def test(config: list[int], _config_id: object) -> picire.Outcome:
         nonlocal seconds
-        candidate = graph.closed(config)
-        if candidate == graph.everything:
+        candidate = graph.closed_subset(config)
+        if candidate == graph.all_elements:
             return picire.Outcome.FAIL  # as all contenders know
         number = 0
         while (answer := memory.answer(Query(candidate, runs))) is None:
@@ -79,4 +84,4 @@ def _picire(world: World, graph: DependencyGraph, runs: int) -> Reduced:
         return picire.Outcome.FAIL if answer is Answer.INTERESTING else picire.Outcome.PASS
 
     minimal = picire.DD(test)(list(range(world.cell.n)))
-    return Reduced(best=graph.closed(minimal), runs=memory, seconds=seconds)
+    return Reduced(best=graph.closed_subset(minimal), runs=memory, seconds=seconds)

@@ -25,8 +25,8 @@ from click.testing import CliRunner
 from benchmarks.localize.faults.draw import Drawn, Generator
 from benchmarks.localize.faults.fault import Ending
 from benchmarks.localize.table import Row, read_rows
-from precision_bisect.reduce.cli import main as reduce_command
-from precision_bisect.reduce.shrink.result.reduction import ReductionResult
+from precision_bisect.reduce.reduce_cli import main as reduce_command
+from precision_bisect.reduce.shrink.reproducer import ReductionResult
 from tests.reduce.demo_builds import Trees
 from tests.reduce.quick_runs import quick_runs
 from tests.support.compiler import compile_once

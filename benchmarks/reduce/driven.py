@@ -6,13 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.reduce.world import World
-from precision_bisect.reduce.shrink.edits.drop_tasks import DropTasks
-from precision_bisect.reduce.shrink.gate import Gate
-from precision_bisect.reduce.shrink.minimize.answer import Answer, Trial
-from precision_bisect.reduce.shrink.oracle.journal import TrialJournal
-from precision_bisect.reduce.shrink.program.candidate import Candidate
-from precision_bisect.reduce.shrink.program.order import CandidateOrder, TaskSize
-from precision_bisect.reduce.shrink.shrinker import Shrinker
+from precision_bisect.reduce.shrink.edits import DropTasks
+from precision_bisect.reduce.shrink.minimize import Answer, Trial
+from precision_bisect.reduce.shrink.oracle import TrialJournal
+from precision_bisect.reduce.shrink.program import Candidate, CandidateOrder, TaskSize
+from precision_bisect.reduce.shrink.shrinker import Gate, Shrinker
 
 
 @dataclass(frozen=True)
@@ -42,7 +40,7 @@ def reduce_tasks(world: World, folder: Path, *, workers: int, scale: float) -> S
     """Begins, or goes on with what an earlier call left in `folder`; the shrinker knows the result."""
     folder.mkdir(parents=True, exist_ok=True)
     task = TaskSize(kernels=(), blocks=1, shapes=(), inputs=frozenset())
-    order = CandidateOrder(tasks=(task,) * world.cell.n, merged_bytes=lambda _: 0)
+    order = CandidateOrder(tasks=(task,) * world.cell.n)
     shrinker = Shrinker(
         oracle=Sleeper(world, folder / "begun", scale),
         journal=TrialJournal.open(folder / "tests.jsonl"),
@@ -50,7 +48,6 @@ def reduce_tasks(world: World, folder: Path, *, workers: int, scale: float) -> S
         folder=folder,
         jobs=workers,
         budget=None,
-        most_tests=None,
         on_progress=lambda _: None,
         rate=world.cell.rate,
     )

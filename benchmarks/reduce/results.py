@@ -7,7 +7,7 @@ from pathlib import Path
 
 from benchmarks.reduce.contenders import NAMES, run
 from benchmarks.reduce.world import Cell, draw
-from precision_bisect.reduce.shrink.minimize.answer import Answer, Trial
+from precision_bisect.reduce.shrink.minimize import Answer, Trial
 
 
 @dataclass(frozen=True, kw_only=True)

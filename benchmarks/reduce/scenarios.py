@@ -24,9 +24,9 @@ from pathlib import Path
 from click.testing import CliRunner
 
 from precision_bisect.demo.scenarios import SETTINGS, DemoRepository, Scenario
-from precision_bisect.reduce.cli import main as reduce_command
-from precision_bisect.reduce.shrink.result.reduction import ReductionResult
-from precision_bisect.runner.stack.file import load_stack
+from precision_bisect.reduce.reduce_cli import main as reduce_command
+from precision_bisect.reduce.shrink.reproducer import ReductionResult
+from precision_bisect.runner.stack_file import load_stack
 from tests.reduce.demo_builds import Trees, Twins
 from tests.reduce.quick_runs import quick_runs
 from tests.support.compiler import compile_once

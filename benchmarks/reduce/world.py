@@ -4,8 +4,7 @@ import random
 from dataclasses import dataclass
 from math import comb, log2
 
-from precision_bisect.reduce.shrink.minimize.answer import Answer, Subset, Trial
-from precision_bisect.reduce.shrink.minimize.graph import DependencyGraph
+from precision_bisect.reduce.shrink.minimize import Answer, DependencyGraph, Subset, Trial
 
 CHAIN = 8  # tasks in a block's chain
 JOINS = 0.15  # share of the tasks that read a task of another chain, too

@@ -19,7 +19,7 @@ from benchmarks.search.natural.__main__ import publish
 from benchmarks.search.natural.compare import Row as NaturalRow
 from benchmarks.search.others import bayesect, facf, git_runs
 from benchmarks.search.table import Row, markdown, row, write_csv
-from precision_bisect.bisect.run import loop
+from precision_bisect.bisect.drive import loop
 
 _QUICK_SEEDS, _QUICK_SIZE = 3, 200
 """With --quick: ranges of a cell, and the most commits of one."""

@@ -7,24 +7,19 @@ from benchmarks.outsider.drive import Slots, Watched, drive
 from benchmarks.outsider.world import Bench, World
 from benchmarks.search.answer import MOST_RUNS, Answer
 from benchmarks.search.cells import Cell
-from precision_bisect.bisect.engine.priority.costs import Timings
+from precision_bisect.bisect.ask.question import EarlierRuns, FlakyShare, RunTally, learn_rates
+from precision_bisect.bisect.engine.costs import Timings
 from precision_bisect.bisect.engine.probes import ProbeTimes
-from precision_bisect.bisect.search.model.learned_rates import (
-    EarlierRuns,
-    FlakyShare,
-    RunTally,
-    learned_rates,
-)
-from precision_bisect.bisect.search.model.rates import Rates
-from precision_bisect.runner.probe.records import ProbeRequest
-from precision_bisect.runner.probe.workers.pool import Event
+from precision_bisect.bisect.search.rates import Rates
+from precision_bisect.runner.probe.pool import Event
+from precision_bisect.runner.probe.probe import ProbeRequest
 from precision_bisect.store.vocabulary import BuildSource
 from tests.bisect.engine.simulated import asked, finished_simulation, untimed
 
 BUILD_SECONDS, REBUILD_SECONDS, RUN_SECONDS = 600.0, 50.0, 50.0
 """Of a first build, of taking a build from the cache, and of a run."""
 
-_TIMINGS = Timings(run=RUN_SECONDS, anew=BUILD_SECONDS, again=REBUILD_SECONDS)
+_TIMINGS = Timings(run=RUN_SECONDS, full_build=BUILD_SECONDS, rebuild=REBUILD_SECONDS)
 _BUILT = ProbeTimes(build_source=BuildSource.BUILT, build_seconds=BUILD_SECONDS, run_seconds=RUN_SECONDS)
 _CACHED = ProbeTimes(build_source=BuildSource.CACHED, build_seconds=REBUILD_SECONDS, run_seconds=RUN_SECONDS)
 
@@ -77,7 +72,7 @@ def search(cell: Cell, world: World, seed: int) -> Answer:
         watched = Watched.of(bench, workers, times=workers.taken.__getitem__)
         ended = drive(watched, most_runs=MOST_RUNS, timings=_TIMINGS)
         return Answer(ending=ended.ending, runs=ended.runs, seconds=workers.clock)
-    rates = learned_rates(Rates.unknown(), _KNOWN_CASE) if cell.known_case else Rates.unknown()
+    rates = learn_rates(Rates.unknown(), _KNOWN_CASE) if cell.known_case else Rates.unknown()
     return search_knowing(rates, cell, world, seed)
 
 

@@ -11,7 +11,7 @@ from statistics import fmean, pstdev
 from benchmarks.outsider.world import Ending
 from benchmarks.search.answer import Answer
 from benchmarks.search.cells import Cell
-from precision_bisect.bisect.search.choose.bound import capacity
+from precision_bisect.bisect.search.decision import capacity
 
 _NONE = (Ending.NONE, Ending.REFUSED, Ending.GAVE_UP)
 _NOT_ENDED = (Ending.UNENDED, Ending.CRASHED)

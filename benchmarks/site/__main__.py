@@ -9,7 +9,7 @@ from pathlib import Path
 
 from benchmarks.site.browser import Browser
 from benchmarks.site.year import fill_incidents, fill_nights
-from precision_bisect.bisect.site.folder import write_site
+from precision_bisect.bisect.pages.site import write_site
 from precision_bisect.store.database import open_store, sqlite_url
 
 NIGHTS, CASES, INCIDENTS = 365, 100, 24

@@ -12,21 +12,22 @@ from typing import Any
 from sqlalchemy import insert, update
 from sqlalchemy.orm import Session, sessionmaker
 
-from precision_bisect.bisect.plan.request import BisectRequest
-from precision_bisect.bisect.result import Conclusion, EndRate, NamedCommit, PinRecord
-from precision_bisect.runner.stack.parts import Case, CaseFlags, GitlinkPin, Platform, Repository, Step
-from precision_bisect.runner.stack.stack import Stack
-from precision_bisect.store.commit import Commit, TreeChange
-from precision_bisect.store.documents.document import write_document
-from precision_bisect.store.journals.bisections import BisectionJournal
-from precision_bisect.store.journals.probes import ProbeKey, ProbeOutcome
-from precision_bisect.store.journals.shared_rows import commit_ids
-from precision_bisect.store.journals.stages import RangeCommit
-from precision_bisect.store.tables.bisections import EnvironmentRow
-from precision_bisect.store.tables.nights import (
+from precision_bisect.bisect.ask.question import BisectRequest
+from precision_bisect.bisect.engine.conclusion import Conclusion, EndRate, NamedCommit, PinRecord
+from precision_bisect.runner.stack import Case, CaseFlags, GitlinkPin, Platform, Repository, Stack, Step
+from precision_bisect.store.bisections import (
+    BisectionJournal,
+    ProbeOutcome,
+    ProbeStart,
+    RangeCommit,
+    commit_ids,
+)
+from precision_bisect.store.documents import write_document
+from precision_bisect.store.tables import (
     CaseResultRow,
     CaseRunRow,
     CellRow,
+    EnvironmentRow,
     IncidentRow,
     NightRow,
     RegressionRow,
@@ -35,10 +36,12 @@ from precision_bisect.store.vocabulary import (
     BisectionOutcome,
     BuildSource,
     CaseStatus,
+    Commit,
     Evidence,
     Judgement,
     Phase,
     Seeks,
+    TreeChange,
     Verdict,
 )
 
@@ -271,7 +274,7 @@ class _Runs:
             standing -= 1
         content = _content(history.good if standing < 0 else history.commits[standing])
         self.runs[content] = self.runs.get(content, 0) + 1
-        key = ProbeKey(
+        key = ProbeStart(
             stage=self.stage,
             phase=phase,
             repository="pypto",
@@ -339,7 +342,7 @@ def _bisect(
         changes=(),
     )
     journal.commits.add("pypto", [good])
-    stage = journal.stages.note(
+    stage = journal.stages.record(
         ordinal=1,
         repository="pypto",
         seeks=Seeks.REGRESSION,

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from precision_bisect.runner.tensor.view import DType, TensorView
+from precision_bisect.runner.tensor import DType, TensorView
 
 COLUMNS = 4096
 TORCH_SHARE = {DType.FLOAT32: 1, DType.BFLOAT16: 1, DType.INT8: 16}
@@ -45,7 +45,7 @@ def write(folder: Path, dtype: DType, size: int) -> None:
 
 def mapped(path: Path, dtype: DType) -> TensorView:
     storage = np.memmap(path, dtype.storage, mode="r")
-    return TensorView.of_contiguous(path.name, dtype, (storage.size // COLUMNS, COLUMNS), storage)
+    return TensorView.from_contiguous(path.name, dtype, (storage.size // COLUMNS, COLUMNS), storage)
 
 
 def anonymous_mib() -> float:
@@ -57,8 +57,7 @@ def anonymous_mib() -> float:
 
 
 def time_ours(folder: Path, dtype: DType) -> None:
-    from precision_bisect.runner.compare.statistics.rows import breakdown
-    from precision_bisect.runner.compare.statistics.statistics import Tolerance, measure
+    from precision_bisect.runner.compare.statistics import Tolerance, breakdown, measure
 
     actual, expected = mapped(folder / "actual", dtype), mapped(folder / "expected", dtype)
     tolerance = Tolerance(rtol=1e-3, atol=1e-3)

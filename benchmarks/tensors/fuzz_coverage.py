@@ -17,31 +17,36 @@ import atheris
 with atheris.instrument_imports(
     include=["precision_bisect.runner.build_output", "precision_bisect.runner.compare"]
 ):
-    from benchmarks.tensors.fuzz import Tally, feed, targets
+    from tests.system.fuzz.fuzz import Tally, feed
+    from tests.system.fuzz.readers import READERS
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Fuzz one reader, guided by coverage.")
-    parser.add_argument("reader", choices=list(targets()))
+    parser.add_argument("reader", choices=list(READERS))
     parser.add_argument("--inputs", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--seconds-each", type=float, default=20.0)
     given = parser.parse_args()
-    target, tally = targets()[given.reader], Tally()
-    corpus = Path(tempfile.mkdtemp(prefix="fuzz-corpus-"))
-    for number, content in enumerate(target.sound):
-        (corpus / str(number)).write_bytes(content)
     home = Path(tempfile.mkdtemp(prefix="fuzz-home-", dir="/dev/shm" if Path("/dev/shm").is_dir() else None))
-    (home / "args.bin").write_bytes(bytes(64))
+    corpus, tally = Path(tempfile.mkdtemp(prefix="fuzz-corpus-")), Tally()
+    with READERS[given.reader](home) as reader:
+        for number, content in enumerate(reader.sound):
+            (corpus / str(number)).write_bytes(content)
 
-    def test_one(content: bytes) -> None:
-        feed(target, home, content, tally, given.seconds_each)
-        if tally.failures:
-            raise RuntimeError(tally.failures[0])
+        def test_one(content: bytes) -> None:
+            feed(reader, home, content, tally)
+            if tally.failures:
+                raise RuntimeError(tally.failures[0])
 
-    options = [f"-runs={given.inputs}", f"-seed={given.seed}", "-max_len=4096", "-verbosity=0", str(corpus)]
-    atheris.Setup([sys.argv[0], *options], test_one)
-    atheris.Fuzz()
+        options = [
+            f"-runs={given.inputs}",
+            f"-seed={given.seed}",
+            "-max_len=4096",
+            "-verbosity=0",
+            str(corpus),
+        ]
+        atheris.Setup([sys.argv[0], *options], test_one)
+        atheris.Fuzz()
 
 
 if __name__ == "__main__":

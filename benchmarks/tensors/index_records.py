@@ -11,8 +11,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from precision_bisect.runner.build_output.args.dump import ArgsDump
-from precision_bisect.runner.tensor.view import contiguous_strides
+from precision_bisect.runner.build_output.args_dump import ArgsDump
+from precision_bisect.runner.tensor import contiguous_strides
 from tests.runner.build_output.build_files import manifest, record
 
 SHAPES = [[64, 64], [32, 128], [1, 4096], [8, 16, 32]]

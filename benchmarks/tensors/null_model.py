@@ -2,7 +2,7 @@
 
     python -m benchmarks.tensors.null_model --draws 10000 --write benchmarks/tensors/results/null_model.md
 
-Each draw is a tensor of some kind (`tests/runner/compare/patterns/null_draws.py`) with random differences. A pattern
+Each draw is a tensor of some kind (`tests/runner/compare/null_draws.py`) with random differences. A pattern
 named above 0.5 there is a false alarm. The table has one line a type, and the kinds with most false alarms.
 """
 
@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from precision_bisect.runner.compare.patterns.recognize import recognize
-from precision_bisect.runner.compare.statistics.statistics import Tolerance
-from precision_bisect.runner.tensor.view import DType
-from tests.runner.compare.patterns.null_draws import draw
+from precision_bisect.runner.compare.judges import recognize_patterns
+from precision_bisect.runner.compare.statistics import Tolerance
+from precision_bisect.runner.tensor import DType
+from tests.runner.compare.null_draws import draw
 
 ABOVE = 0.5
 ALLOWED = 0.01
@@ -42,7 +42,7 @@ def count_alarms(dtype: DType, draws: int, first: int = 0) -> Alarms:
     alarms = Alarms(dtype)
     for seed in range(first, first + draws):
         one = draw(dtype, seed)
-        found = recognize(one.actual, one.expected, Tolerance(), one.others)
+        found = recognize_patterns(one.actual, one.expected, Tolerance(), one.others)
         named = [match for match in found if match.confidence > ABOVE]
         alarms.draws += 1
         alarms.named += bool(named)

@@ -1,18 +1,19 @@
-"""A probe, a build and a run of the case at one commit, from wanted over running to finished."""
+"""A probe is a build and a run of the case at one commit. This module holds it as wanted, running and finished."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ...runner.verdict.compiler_errors import CompilerError
-from ...store.vocabulary import BuildSource, Judgement, Phase, Verdict
-from ..commits.recompiled import SlotBuild
+from ...runner.verdict.rules import CompilerError
+from ...runner.verdict.symptoms import Symptoms
+from ...store.vocabulary import BuildSource, Judgement, Phase, Verdict, VerdictSource
+from ..history.range import SlotBuild
 
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
-    """What a probe builds and runs: one commit of a repository, with other repositories held where they are.
+    """What a probe builds and runs: one commit of a repository, with other repositories held at fixed commits.
 
-    content: the key of all that can change the result; targets of equal content are one and the same.
+    content: the key of all that can change the result; targets of equal content are the same.
     """
 
     repository: str
@@ -26,8 +27,8 @@ class WantedProbe:
     """One more run of a target, and why it is made.
 
     range: the ordinal of the range for which it is made, from 1. node: the candidate of that range, or its good end,
-    that is to be probed; None where the target is none of them. save_golden: whether it saves the data that it makes.
-    avoid: the places where it is not made as long as there is another.
+    that is probed; None where the target is neither. save_golden: whether it saves the data that it makes. avoid: the
+    places where it is not made as long as there is another.
     """
 
     target: Target
@@ -56,17 +57,18 @@ class ProbeTimes:
 
     @property
     def was_built(self) -> bool:
-        """Whether the probe got as far as a build."""
+        """Return whether the probe got as far as a build."""
         return self.build_source is not BuildSource.NONE
 
 
 @dataclass(frozen=True, kw_only=True)
 class FinishedProbe:
-    """What came of a probe.
+    """The result of a probe.
 
-    number: in the order of the starts. evidence: the lines that say most of it. place: where it was made: the host and
-    the slot on it, and so the worktree, the virtual environment and the board behind it; None where that is not known.
-    kernels: the names of the kernels that its build directory holds. errors: those of a compiler that made it a skip.
+    number: in the order of the starts. evidence: the lines that say most of it. place: the host and the slot on it
+    where it was made, and so the worktree, the virtual environment and the board behind it. It is None where that is
+    not known. kernels: the names of the kernels that its build directory holds. errors: those of a compiler that made
+    it a skip.
     """
 
     number: int
@@ -74,17 +76,29 @@ class FinishedProbe:
     phase: Phase
     judgement: Judgement
     verdict: Verdict
+    verdict_source: VerdictSource = VerdictSource.OUTPUT
     signature: str | None = None
     evidence: tuple[str, ...] = ()
     metrics: Mapping[str, Mapping[str, float]]
     place: str | None = None
     kernels: tuple[str, ...] = ()
     errors: tuple[CompilerError, ...] = ()
+    symptoms: Symptoms | None = None
+    """What a command showed of its failure. None where it is not judged by that."""
+    likeness: float = 1.0
+    """The chance that a failed probe shows the failure of the failing end."""
     times: ProbeTimes
+
+    @property
+    def may_be_machine(self) -> bool:
+        """Whether the probe says nothing of its commit, because the machine may have failed."""
+        judges_commit = self.verdict.traits.judges_commit
+        return not judges_commit or (self.symptoms is not None and self.symptoms.may_be_machine)
 
 
 def slot_build(content: str, place: str | None, times: ProbeTimes) -> SlotBuild | None:
-    """What stands in a slot after a probe; None where it was not built, or it is not known where."""
+    """Return what stands in a slot after a probe. Return None where it was not built, or where its place is not
+    known."""
     if place is None or not times.was_built:
         return None
     is_new = times.build_source is BuildSource.BUILT and times.build_seconds > 0

@@ -1,8 +1,11 @@
-"""The end of a run on the terminal: the answer, what it rests on, and where the rest is."""
+"""Prints the result of a bisection on the terminal.
+
+It prints the answer, the evidence, the places of the report and scripts, and the answer again in one line. The output
+is short: the answer to a plain question fits a screen of 24 lines. All that is left out stands in report.md.
+"""
 
 import shlex
 from collections.abc import Iterable, Sequence
-from itertools import groupby
 from pathlib import Path
 from typing import TypeVar
 
@@ -11,86 +14,97 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from ...store.vocabulary import Judgement, Seeks
-from ...store.words import build_words, duration, percent, plural, verdict_words
-from ..result import Conclusion
-from ..run.view.words import STYLES
-from .first_divergence import localization_lines
-from .model.model import AnswerCommit, CommitReference, OtherFailure, ProbeReport, Report, RunReport, Side
+from ...store.vocabulary import Judgement, Seeks, build_words, duration, percent, plural, verdict_words
+from ..drive.progress import STYLES
+from ..engine.conclusion import Conclusion
+from .model import AnswerCommit, CommitReference, ProbeReport, Report, RunReport, Side, SkippedCommit
 from .phrases import (
-    comes_and_goes,
+    check_change_phrase,
     confidence,
     day,
-    earlier,
-    ended,
+    diffstat,
+    earlier_failure_phrase,
     error,
     evidence_texts,
-    least_layers,
-    lost,
+    flakiness_warning,
+    localization_lines,
+    one_line,
     other_failure,
     outcome,
+    outcome_words,
     perturbation,
     pin_state,
+    removed_commit_noun,
+    run_counts,
     runs_in_order,
+    shorten,
     shown_run,
     side_verdict,
     skip_verdict,
-    stopped_runs,
-    yardstick,
+    stopped_runs_note,
+    sufficient_layers,
 )
-from .plain_text import one_line, shortened
 from .write import BAD_SCRIPT, GOOD_SCRIPT
 
 _LABEL_WIDTH = 10
-_LEAST_WIDTH = _LABEL_WIDTH + 1 + 40
-"""Of two columns: git's longest names of commits are 40 letters."""
-_FEW_FILES = 4
-_FEW_COMMITS = 8
-_FEW_LINES = 3
-_FEW_FAILURES = 2
-_LONGEST = 200
-"""Characters of a line of somebody else's."""
-_FOUND = {"culprit": "bold green", "suspect": "bold yellow"}
+_MIN_TWO_COLUMN_WIDTH = _LABEL_WIDTH + 1 + 40
+"""The least width of two columns, because git's full commit ids have 40 characters."""
+_MAX_FILES = 3
+_MAX_COMMITS = 8
+_MAX_EVIDENCE_LINES = 3
+_MAX_FAILURES = 2
+_MAX_TEXT_LENGTH = 300
+_MAX_PRINTED_LENGTH = 138
+"""Characters of a printed line that are shown. They fill two lines beside the labels at 80 columns."""
+_DIFFSTAT_WIDTH = 60
+_ANSWER_STYLES = {"culprit": "bold green", "suspect": "bold yellow"}
 
 _Commit = TypeVar("_Commit", bound=CommitReference)
-Entry = tuple[str, Text | Path]
-"""A label and what stands beside it; a path stands on a line of its own, whole, to be copied."""
+Entry = tuple[str, Text]
+"""A label and the text beside it."""
 
 
 def print_report(report: Report, directory: Path, console: Console) -> None:
-    """Print the answer and what it rests on. `directory` holds the report's files."""
+    """Print the answer. `directory` holds the report's files."""
     if console.is_terminal:
         console.print(Rule(style="dim"))
     _print_entries(console, _answer(report))
     for url in filter(None, (culprit.url for culprit in report.culprits)):
-        # Whole, whatever the width: it is to be clicked on or copied.
+        # The address is never wrapped, because it is clicked on or copied.
         console.print(Text(f"{'look at':<{_LABEL_WIDTH}} {one_line(url)}"), soft_wrap=True)
     for title, entries in (
-        ("evidence", _evidence(report)),
-        ("patched", _patched(report)),
+        ("", _evidence(report)),
+        ("patched", _patch_entries(report)),
         ("perturbations", [("tried", _text(perturbation(each))) for each in report.perturbations]),
         ("first divergence", _localization(report)),
-        ("skipped", _skipped(report)),
+        ("skipped", _skipped_entries(report)),
         ("pins", _pins(report)),
         ("notes", [("note", Text(one_line(notice))) for notice in report.notices]),
     ):
         if entries:
             _heading(title, console)
             _print_entries(console, entries)
-    _print_reproduction(report, directory, console)
-    if report.repeat is not None:
-        _heading("to search again", console)
-        for line in report.repeat.split("\n"):
-            console.print(Text(one_line(line)), soft_wrap=True)
-    if report.reduce is not None:
-        _heading("to reduce it", console)
-        console.print(Text(report.reduce), soft_wrap=True)
     _print_places(report, directory, console)
+    console.print()
+    _print_entries(console, _answer_in_a_line(report))
+
+
+def print_line(report: Report, directory: Path, console: Console) -> None:
+    """Print the answer in one line, with its caveats and the path of the report."""
+    said = [
+        f"{culprit.repository} {culprit.commit} {one_line(culprit.subject or '')}".rstrip()
+        + ("" if culprit.confidence is None else f" ({percent(culprit.confidence)})")
+        for culprit in report.culprits
+    ] or [one_line(report.message)]
+    said += [f"but {one_line(caveat)}" for caveat in report.caveats]
+    if (directory / "report.md").is_file():
+        said.append(f"see {directory / 'report.md'}")
+    console.print(Text(f"{outcome(report)}: {'; '.join(said)}"), soft_wrap=True)
 
 
 def print_conclusion(conclusion: Conclusion, seeks: Seeks, console: Console) -> None:
-    """Print the bare answer, where no report can be made of it."""
-    how = ended(conclusion.outcome, seeks=seeks, in_doubt=conclusion.no_commit is not None)
+    """Print the answer alone, where no report can be made of it."""
+    how = outcome_words(conclusion.outcome, seeks=seeks, in_doubt=conclusion.no_commit is not None)
     console.print(Text(f"{how}: {one_line(conclusion.message)}"), soft_wrap=True)
     for word, commits in (("culprit", conclusion.culprits), ("suspect", conclusion.suspects)):
         for named in commits:
@@ -98,7 +112,11 @@ def print_conclusion(conclusion: Conclusion, seeks: Seeks, console: Console) -> 
 
 
 def print_probes(report: Report, console: Console) -> None:
-    """Print every probe with all its runs."""
+    """Print the command that asks the same question again, and every probe with all its runs."""
+    if report.repeat is not None:
+        _heading("to search again", console)
+        for line in report.repeat.split("\n"):
+            console.print(Text(one_line(line)), soft_wrap=True)
     _heading("probes", console)
     table = Table.grid(padding=(0, 1))
     table.add_column(justify="right", width=4)
@@ -113,48 +131,86 @@ def print_probes(report: Report, console: Console) -> None:
             console.print(Text(start).append_text(_run(probe, run)), soft_wrap=True)
     if console.is_terminal:
         console.print(table)
-    if (stopped := stopped_runs(report)) is not None:
+    if (stopped := stopped_runs_note(report)) is not None:
         console.print(Text(stopped), soft_wrap=True)
 
 
 def _answer(report: Report) -> Iterable[Entry]:
-    yield "answer", Text(outcome(report), style=_FOUND.get(report.outcome, "bold red"))
     if not report.culprits:
+        yield from _outcome(report)
         yield "", Text(one_line(report.message))
     for culprit in report.culprits:
-        yield (
-            "culprit" if report.seeks is Seeks.REGRESSION else "fixed by",
-            Text(f"{culprit.repository} {culprit.commit}", style="bold"),
-        )
-        yield from _description(culprit)
-        yield "parent", Text(culprit.parent or "none")
-        if report.through is not None:
-            yield "through", _reference(report.through)
-        if report.lost is not None:
-            yield f"lost {lost(report)}", _reference(report.lost)
-        yield "confidence", Text(confidence(culprit, report.asked_confidence))
+        yield from _culprit(report, culprit)
     yield from (("but", Text(one_line(caveat))) for caveat in report.caveats)
     if report.confidence_basis is not None:
-        yield "rests on", Text(report.confidence_basis.text)
+        yield "runs", Text(run_counts(report.confidence_basis))
+        yield from (("note", Text(one_line(remark))) for remark in report.confidence_basis.remarks)
     if report.through is not None and not report.culprits:
         yield "through", _reference(report.through)
-    for suspect in _few(report.suspects):
+    for suspect in _first_commits(report.suspects):
         sure = f" {percent(suspect.confidence)}" if suspect.confidence is not None else ""
         yield "suspect", _reference(suspect).append(sure)
-    yield from _more(report.suspects)
+    yield from _more_entry(report.suspects)
     if report.no_commit is not None:
         yield "no commit", Text(percent(report.no_commit.chance))
         yield "moved", Text(f"the environment: {percent(report.no_commit.environment)}")
-    for commit in _few(report.earlier_failures):
-        yield "earlier", _reference(commit).append(f" ({earlier(report)})")
-    yield from (
-        ("also seen", _text(other_failure(failure))) for failure in report.other_failures[:_FEW_COMMITS]
-    )
-    yield from _moved(report)
+    for commit in _first_commits(report.earlier_failures):
+        yield "earlier", _reference(commit).append(f" ({earlier_failure_phrase(report)})")
+    yield from _other_failures(report)
+    yield from _counterfactual_entries(report)
 
 
-def _moved(report: Report) -> Iterable[Entry]:
-    """What the pins that the culprit moves have to do with it."""
+def _outcome(report: Report) -> Iterable[Entry]:
+    yield "answer", Text(outcome(report), style=_ANSWER_STYLES.get(report.outcome, "bold red"))
+
+
+def _culprit(report: Report, culprit: AnswerCommit) -> Iterable[Entry]:
+    name = Text(f"{culprit.repository} {culprit.commit}", style=_ANSWER_STYLES["culprit"])
+    yield _culprit_label(report), name.append(_caveat_note(report))
+    yield from _description(culprit)
+    if not _is_shown(report, culprit.parent):
+        yield "parent", Text(culprit.parent or "none")
+    if report.through is not None:
+        yield "through", _reference(report.through)
+    if report.lost is not None:
+        yield f"lost {removed_commit_noun(report)}", _reference(report.lost)
+    yield "confidence", Text(confidence(culprit, report.asked_confidence))
+
+
+def _other_failures(report: Report) -> Iterable[Entry]:
+    for failure in report.other_failures[:_MAX_FAILURES]:
+        yield "also seen", _text(other_failure(failure))
+    if unshown := len(report.other_failures[_MAX_FAILURES:]):
+        yield "", Text(f"and {unshown} more in report.md")
+
+
+def _answer_in_a_line(report: Report) -> Iterable[Entry]:
+    """Yield the last lines, which stay on the screen however long the output is."""
+    for culprit in report.culprits:
+        sure = "" if culprit.confidence is None else f" ({percent(culprit.confidence)})"
+        line = Text(f"{culprit.repository} {culprit.commit[:12]}{sure}").append(_caveat_note(report))
+        yield _culprit_label(report), line.append(" ").append(_text(culprit.subject or ""))
+    if not report.culprits:
+        yield from _outcome(report)
+
+
+def _culprit_label(report: Report) -> str:
+    return "culprit" if report.seeks is Seeks.REGRESSION else "fixed by"
+
+
+def _caveat_note(report: Report) -> Text:
+    """Return the warning that the first and the last line carry where the answer has caveats."""
+    return Text(", but with a caveat" if report.caveats else "", style="bold yellow")
+
+
+def _is_shown(report: Report, commit: str | None) -> bool:
+    """Return whether a commit is printed as the good or the bad side."""
+    sides = (report.reproduce.good, report.reproduce.bad)
+    return any(side is not None and side.commit == commit for side in sides)
+
+
+def _counterfactual_entries(report: Report) -> Iterable[Entry]:
+    """Yield what the tests of moved pins, of layers and of a changed check showed."""
     for each in report.counterfactuals:
         yield (
             "pin",
@@ -167,10 +223,15 @@ def _moved(report: Report) -> Iterable[Entry]:
     for each in report.layers:
         yield (
             "layers",
-            _text(f"{', '.join(each.layers[:-1])} and {each.layers[-1]} moved at once: {least_layers(each)}"),
+            _text(
+                f"{', '.join(each.layers[:-1])} and {each.layers[-1]} moved at once: {sufficient_layers(each)}"
+            ),
         )
     if report.yardstick is not None:
-        yield "measured", _text(f"{'; '.join(report.yardstick.changes)}. {yardstick(report.yardstick)}")
+        yield (
+            "measured",
+            _text(f"{'; '.join(report.yardstick.changes)}. {check_change_phrase(report.yardstick)}"),
+        )
 
 
 def _description(commit: AnswerCommit) -> Iterable[Entry]:
@@ -179,55 +240,40 @@ def _description(commit: AnswerCommit) -> Iterable[Entry]:
     if commit.author is not None and commit.date is not None:
         yield "author", _text(f"{commit.author}, {day(commit.date)}")
     if commit.merge:
-        yield (
-            "merge",
-            Text(
-                "it has several parents, and each that could be tested does otherwise: the change is in joining them"
-            ),
-        )
-    more = f" and {len(commit.files) - _FEW_FILES} more" if len(commit.files) > _FEW_FILES else ""
-    if commit.files:
-        yield "files", _text(", ".join(commit.files[:_FEW_FILES])).append(more)
+        yield "merge", Text("no parent that was run shows this alone: the change is in joining them")
+    if commit.diff is not None:
+        against = " against its first parent" if commit.merge else ""
+        lines = diffstat(commit.diff, width=_DIFFSTAT_WIDTH, most=_MAX_FILES)
+        yield "changes", Text("\n".join(lines)).append(against)
+    elif commit.files:
+        more = f" and {len(commit.files) - _MAX_FILES} more" if len(commit.files) > _MAX_FILES else ""
+        yield "files", _text(", ".join(commit.files[:_MAX_FILES])).append(more)
 
 
 def _evidence(report: Report) -> list[Entry]:
+    """Return what both sides showed, and what the bad side printed."""
     entries: list[Entry] = []
-    bad, good = report.reproduce.bad, report.reproduce.good
-    if bad is not None:
-        entries += _shown_side(report, "bad", bad)
-        entries += [
-            entry
-            for failure in report.other_failures[:_FEW_FAILURES]
-            if failure.shown is not None
-            for entry in _shown_failure(report, failure)
-        ]
-    if good is not None:
-        entries += _shown_side(report, "good", good)
+    for word, side in (("bad", report.reproduce.bad), ("good", report.reproduce.good)):
+        if side is not None:
+            commit = (_side_commit(side), STYLES[Judgement(word)])
+            entries.append((word, Text.assemble(commit, f": {_side_verdict(report, side)}")))
+            if word == "bad":
+                entries += _printed_lines(report, shown_run(report, side))
     return entries
 
 
-def _shown_side(report: Report, word: str, side: Side) -> Iterable[Entry]:
-    yield (
-        word,
-        Text.assemble((_side_commit(side), STYLES[Judgement(word)]), f" {_side_verdict(report, side)}"),
-    )
-    yield from _shown_lines(report, shown_run(report, side))
+def _printed_lines(report: Report, run: RunReport) -> Iterable[Entry]:
+    """Return the lines that show why a run failed.
 
-
-def _shown_failure(report: Report, failure: OtherFailure) -> Iterable[Entry]:
-    """What shows another failure, beside what was searched for: the reader sees why they are told apart."""
-    how = shortened(verdict_words(failure.verdict, failure.signature), _LONGEST)
-    yield "other", Text(f"{failure.first.repository} {failure.first.commit[:12]} {how}")
-    yield from _shown_lines(report, shown_run(report, failure))
-
-
-def _shown_lines(report: Report, run: RunReport) -> Iterable[Entry]:
-    # What a command says of its failure comes last; the harness says first what failed.
+    A command prints the reason of its failure last, and a harness prints it first.
+    """
     texts = evidence_texts(run)
-    few = texts[:_FEW_LINES] if report.bad_when else texts[-_FEW_LINES:]
-    yield from (("", _text(text, style="dim")) for text in few)
-    if run.log is not None:
-        yield "", Path(run.log)
+    few = texts[:_MAX_EVIDENCE_LINES]
+    if report.bad_when is None:
+        # The verdict already says how the run ended, so only printed lines are shown.
+        printed = [line.text for line in run.evidence if line.line]
+        few = list(dict.fromkeys(printed or texts))[-_MAX_EVIDENCE_LINES:]
+    return (("", Text(shorten(text, _MAX_PRINTED_LENGTH), style="dim")) for text in few)
 
 
 def _localization(report: Report) -> list[Entry]:
@@ -237,29 +283,35 @@ def _localization(report: Report) -> list[Entry]:
 
 
 def _side_commit(side: Side) -> str:
-    """A side's commit, short."""
+    """Return the short name of a side's commit."""
     return f"{side.repository} {side.commit[:12]}"
 
 
 def _side_verdict(report: Report, side: Side) -> str:
-    """What its runs showed, safe to print."""
-    return shortened(side_verdict(report, side), _LONGEST)
+    """Return what the runs of a side showed, safe to print."""
+    return shorten(side_verdict(report, side), _MAX_TEXT_LENGTH)
 
 
-def _skipped(report: Report) -> list[Entry]:
-    entries: list[Entry] = [
-        (
-            "",
-            _reference(commit).append(
-                shortened(f": {skip_verdict(commit)}, {commit.reason}", _LONGEST), "yellow"
-            ),
-        )
-        for commit in _few(report.skipped)
-    ]
-    return [*entries, *_more(report.skipped)]
+def _skipped_entries(report: Report) -> list[Entry]:
+    """Return the skipped commits by reason, each reason with its first commit.
+
+    Commits are left out where the answer already lists their failure.
+    """
+    told = {(failure.verdict, failure.signature) for failure in report.other_failures[:_MAX_FAILURES]}
+    by_reason: dict[str, list[SkippedCommit]] = {}
+    for commit in (each for each in report.skipped if (each.verdict, each.reason) not in told):
+        by_reason.setdefault(f"{skip_verdict(commit)}, {commit.reason}", []).append(commit)
+    entries: list[Entry] = []
+    for reason, commits in [*by_reason.items()][:_MAX_COMMITS]:
+        more = f" and {len(commits) - 1} more" if len(commits) > 1 else ""
+        why = shorten(reason, _MAX_TEXT_LENGTH)
+        entries.append(("", _reference(commits[0]).append(f"{more}: {why}", "yellow")))
+    if len(by_reason) > _MAX_COMMITS:
+        entries.append(("", Text("and more in report.md")))
+    return entries
 
 
-def _patched(report: Report) -> list[Entry]:
+def _patch_entries(report: Report) -> list[Entry]:
     return [
         (
             "with",
@@ -271,56 +323,66 @@ def _patched(report: Report) -> list[Entry]:
     ]
 
 
-def _few(commits: Sequence[_Commit]) -> Sequence[_Commit]:
-    """The first of them; all where a line for one more could be that one."""
-    return commits if len(commits) <= _FEW_COMMITS + 1 else commits[:_FEW_COMMITS]
+def _first_commits(commits: Sequence[_Commit]) -> Sequence[_Commit]:
+    """Return the first commits. One above the limit is still shown, because a line that counts it would be as long."""
+    return commits if len(commits) <= _MAX_COMMITS + 1 else commits[:_MAX_COMMITS]
 
 
-def _more(commits: Sequence[CommitReference]) -> Iterable[Entry]:
-    if unshown := len(commits) - len(_few(commits)):
+def _more_entry(commits: Sequence[CommitReference]) -> Iterable[Entry]:
+    if unshown := len(commits) - len(_first_commits(commits)):
         yield "", Text(f"and {unshown} more in report.json")
 
 
 def _pins(report: Report) -> list[Entry]:
+    """Return the pins that were not searched, because they limit the answer."""
     entries: list[Entry] = []
-    for pin in report.pins:
+    for pin in (pin for pin in report.pins if not pin.searched):
         good, bad = (value or "none" for value in (pin.value_good, pin.value_bad))
         value = good[:12] if good == bad else f"{good[:12]} to {bad[:12]}"
         entries.append((pin.name, _text(f"{value} ({pin_state(pin)})")))
     return entries
 
 
-def _print_reproduction(report: Report, directory: Path, console: Console) -> None:
-    scripts = [directory / script for script in (BAD_SCRIPT, GOOD_SCRIPT)]
-    written = [script for script in scripts if script.is_file()]
-    if written:
-        _heading("to see it again", console)
-    for script in written:
-        # Unwrapped, so that it can be copied.
-        console.print(Text(shlex.join(["sh", str(script)])), soft_wrap=True)
-    if written and (told := comes_and_goes(report)):
-        console.print(Text(told, style="yellow"), soft_wrap=not console.is_terminal)
-
-
 def _print_places(report: Report, directory: Path, console: Console) -> None:
+    """Print the cost, the path of the report, and the commands that reproduce both sides.
+
+    Paths and commands stand on lines of their own and are not wrapped, so that they can be copied.
+    """
     timing = report.timing
     runs = sum(len(probe.runs) for probe in report.probes)
     commits = len({(probe.repository, probe.commit) for probe in report.probes})
-    of = f"{plural(runs, 'run')} of {plural(commits, 'commit')}"
-    _heading(f"{of} in {duration(timing.total)}", console)
-    entries: list[Entry] = [("time", Text(f"build {duration(timing.build)}, run {duration(timing.run)}"))]
+    reused = sum(run.reused is not None for probe in report.probes for run in probe.runs)
+    of = f"{plural(runs, 'run')} of {plural(commits, 'commit')}{f', {reused} of them reused,' if reused else ''}"
+    took = f"{duration(timing.waited or timing.total)} (build {duration(timing.build)}, run {duration(timing.run)})"
+    console.print()
+    heading = f"{of} in {took}. Report:"
+    console.print(Text(heading, style="bold"), soft_wrap=not console.is_terminal)
+    folder = _relative_folder(directory)
     if (directory / "report.md").is_file():
-        entries.append(("report", Text("with report.json and bisect.log (for git bisect replay):")))
-        entries.append(("", directory / "report.md"))
+        console.print(Text(str(folder / "report.md")), soft_wrap=True)
     else:
-        entries.append(("report", Text(f"none written; write it with bisect-precision report {report.name}")))
-    _print_entries(console, entries)
+        console.print(
+            Text(f"none written; write it with bisect-precision report {report.name}"), soft_wrap=True
+        )
+    scripts = [script for script in (BAD_SCRIPT, GOOD_SCRIPT) if (directory / script).is_file()]
+    for script in scripts:
+        console.print(Text(shlex.join(["sh", str(folder / script)])), soft_wrap=True)
+    if scripts and (told := flakiness_warning(report)):
+        console.print(Text(told, style="yellow"), soft_wrap=not console.is_terminal)
+    if report.reduce is not None:
+        console.print(Text(report.reduce), soft_wrap=True)
+
+
+def _relative_folder(folder: Path) -> Path:
+    """Return a folder relative to the current one, if it lies inside it."""
+    return folder.relative_to(Path.cwd()) if folder.is_relative_to(Path.cwd()) else folder
 
 
 def _run(probe: ProbeReport, run: RunReport) -> Text:
-    shown = verdict_words(run.verdict, run.signature)
+    shown = verdict_words(run.verdict, run.signature, run.verdict_source)
     size = f", {error(run)}" if run.error else ""
-    return _text(f"{probe.repository} {probe.commit[:12]} {probe.phase}: {shown}").append(
+    why = probe.phase if run.reused is None else f"{probe.phase}, reused"
+    return _text(f"{probe.repository} {probe.commit[:12]} {why}: {shown}").append(
         f"{size}, {build_words(run.build, run.build_seconds)}, run {run.run_seconds:.1f} s"
     )
 
@@ -329,28 +391,31 @@ def _reference(commit: CommitReference) -> Text:
     return _text(f"{commit.repository} {commit.commit[:12]} {commit.subject or ''}")
 
 
-def _text(text: str, style: str = "") -> Text:
-    """Somebody else's text: no markup, nothing that a terminal obeys."""
-    return Text(shortened(text, _LONGEST), style=style)
+def _text(text: str) -> Text:
+    """Return text of other people without markup, and without characters that a terminal interprets."""
+    return Text(shorten(text, _MAX_TEXT_LENGTH))
 
 
 def _heading(title: str, console: Console) -> None:
+    """Print a blank line, and the title where there is one."""
     console.print()
-    console.print(Text(title, style="bold"))
+    if title:
+        console.print(Text(title, style="bold"))
 
 
 def _print_entries(console: Console, entries: Iterable[Entry]) -> None:
-    """On a terminal labels and texts in two columns, or texts below their labels where a commit does not fit into the
-    second; in a pipe a line each, neither padded nor wrapped."""
-    arrange = _two_columns if console.width >= _LEAST_WIDTH else _one_column
-    for is_path, group in groupby(entries, key=lambda entry: isinstance(entry[1], Path)):
-        rows = [*group]
-        if console.is_terminal and not is_path:
-            console.print(arrange(rows))
-            continue
-        for label, content in rows:
-            start = "" if is_path else f"{label:<{_LABEL_WIDTH}} "
-            line = Text(start).append_text(content) if isinstance(content, Text) else Text(str(content))
+    """Print labels and texts.
+
+    A terminal shows them in two columns. A terminal too narrow for a commit id shows texts below their labels. In a
+    pipe each line of text is one line, neither padded nor wrapped.
+    """
+    if console.is_terminal:
+        arrange = _two_columns if console.width >= _MIN_TWO_COLUMN_WIDTH else _one_column
+        console.print(arrange(entries))
+        return
+    for label, content in entries:
+        for number, text in enumerate(content.split("\n")):
+            line = Text(f"{'' if number else label:<{_LABEL_WIDTH}} ").append_text(text)
             line.rstrip()
             console.print(line, soft_wrap=True)
 
@@ -360,7 +425,7 @@ def _two_columns(entries: Iterable[Entry]) -> Table:
     table.add_column(width=_LABEL_WIDTH, style="dim", overflow="fold")
     table.add_column(overflow="fold")
     for label, content in entries:
-        table.add_row(Text(label), content if isinstance(content, Text) else Text(str(content)))
+        table.add_row(Text(label), content)
     return table
 
 
@@ -370,5 +435,5 @@ def _one_column(entries: Iterable[Entry]) -> Table:
     for label, content in entries:
         if label:
             table.add_row(Text(label, style="dim"))
-        table.add_row(content if isinstance(content, Text) else Text(str(content)))
+        table.add_row(content)
     return table

@@ -1,27 +1,133 @@
-"""A bisection's report as files in a folder."""
+"""Writes the report of a bisection as files in a folder.
 
+The folder is made and checked before the first run, so that the result can be written. Git ignores it, so that it is
+no change of the checkout around it. One bisection at a time owns the folder.
+"""
+
+import shutil
+import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 from sqlalchemy.orm import Session, sessionmaker
 
 from ...runner.errors import UserError
-from ...store.files import write_whole
-from ..result import NamedCommit
-from .bisect_log import bisect_log
-from .folder import open_report_folder
-from .markdown import render_markdown
-from .model.build import report_of_rows
-from .model.model import Report
-from .model.rows import Rows, load_rows
+from ...runner.workspace.slot import sole_user
+from ...store.durable_files import (
+    IGNORE,
+    is_writable,
+    make_ignored_folder,
+    make_own_folder,
+    nearest_existing,
+    replace_file,
+    write_whole,
+)
+from ..ask.question import REPORTS_FOLDER
+from ..engine.conclusion import NamedCommit
+from .basis import Rows, load_rows
+from .markdown import bisect_log, render_markdown
+from .model import Report
+from .report_builder import report_of_rows
+
+NEWEST_LINK = "newest"
+"""The name of the link in `REPORTS_FOLDER` to the report that a bisection wrote last."""
+MIN_FREE_BYTES = 64 << 20
+"""Bytes that must be free on the disk before anything is run, so that the result can be stored."""
+
+
+def open_report_folder(directory: Path) -> None:
+    """Make the folder of a report. Git ignores the folder, unless it already holds files.
+
+    Raises:
+        UserError: the folder cannot be written, or the disk has no room.
+    """
+    try:
+        if directory.parent.name == REPORTS_FOLDER:
+            make_own_folder(directory.parent)
+        make_ignored_folder(directory)
+        with tempfile.TemporaryFile(dir=directory):
+            pass
+    except OSError as error:
+        raise UserError(
+            f"{directory}: expected a folder to write the report to: {error.strerror}; name another one with -o"
+        ) from error
+    check_room(directory, mend="name another folder with -o")
+
+
+@contextmanager
+def report_folder(directory: Path) -> Generator[None]:
+    """Own the folder of a report, made as by `open_report_folder`, while the block runs.
+
+    A new folder is removed at the end if nothing was written to it. Raises `UserError`.
+    """
+    is_new = not directory.exists()
+    try:
+        open_report_folder(directory)
+        with _lock_folder(directory):
+            yield
+    finally:
+        if is_new:
+            _remove_unwritten(directory)
+            if directory.parent.name == REPORTS_FOLDER:
+                _remove_unwritten(directory.parent)
+
+
+def link_newest(directory: Path) -> None:
+    """Point the link to the newest report at this one, unless the user named its folder. Raises `OSError`."""
+    if directory.parent.name == REPORTS_FOLDER:
+        with replace_file(directory.parent / NEWEST_LINK) as link:
+            link.symlink_to(directory.name)
+
+
+def _remove_unwritten(directory: Path) -> None:
+    """Remove a folder that nothing was written to."""
+    ignore = directory / IGNORE
+    if directory.is_dir() and [*directory.iterdir()] == [ignore]:
+        ignore.unlink()
+        directory.rmdir()
+
+
+@contextmanager
+def _lock_folder(directory: Path) -> Generator[None]:
+    """Lock the folder while the block runs, because two bisections would overwrite each other's report."""
+    with sole_user(directory) as alone:
+        if not alone:
+            raise UserError(
+                f"{directory}: expected a folder for this report alone, found a bisection at work that will write its "
+                "own there; name another one with -o"
+            )
+        yield
+
+
+def check_place(directory: Path, *, what: str = "the report", mend: str = "name another one with -o") -> None:
+    """Check, without making it, that a folder for a report can be made. Raises `UserError`."""
+    there = nearest_existing(directory)
+    if not is_writable(there):
+        raise UserError(
+            f"{directory}: expected a place for {what}, found {there}, which is no folder that can be written; {mend}"
+        )
+
+
+def check_room(folder: Path, *, mend: str) -> None:
+    """Check that the disk of a folder has room. The folder need not exist yet. Raises `UserError`."""
+    there = nearest_existing(folder)
+    free = shutil.disk_usage(there).free
+    if free < MIN_FREE_BYTES:
+        raise UserError(
+            f"{there}: expected {MIN_FREE_BYTES >> 20} MiB of room, found {free >> 20} MiB; free some, or {mend}"
+        )
+
 
 BAD_SCRIPT, GOOD_SCRIPT = "reproduce-bad.sh", "reproduce-good.sh"
 
 
 def write_report(sessions: sessionmaker[Session], name: str, directory: Path) -> tuple[Path, ...]:
-    """Write all files of the report, each wholly or not at all; their paths.
+    """Write all files of the report, each as a whole or not at all, and return their paths.
 
-    report.json, report.md, bisect.log (and bisect-REPOSITORY.log for each further range), reproduce-good.sh and
-    reproduce-bad.sh. Raises `UserError` where there is no such bisection, or the folder cannot be written.
+    The files are report.json, report.md, bisect.log, reproduce-good.sh and reproduce-bad.sh. Each further range has
+    its own bisect-REPOSITORY.log. Raises `UserError` where there is no such bisection, or where the folder cannot be
+    written.
     """
     with sessions() as session:
         rows = load_rows(session, name)
@@ -47,9 +153,11 @@ def _logs(rows: Rows) -> dict[str, str]:
     logs: dict[str, str] = {}
     for index, standing in enumerate(rows.ranges):
         repository = standing.stage.repository
+        subjects = {candidate.sha: candidate.subject for candidate in standing}
+        subjects |= {sha: commit.subject for (of, sha), commit in rows.commits.items() if of == repository}
         logs[f"bisect-{repository}.log" if index else "bisect.log"] = bisect_log(
             standing,
-            subjects={sha: commit.subject for (of, sha), commit in rows.commits.items() if of == repository},
+            subjects=subjects,
             culprit=_culprit(rows, index),
             first_parent=rows.request.first_parent and not index,
             also_old=() if index else rows.request.also_old,
@@ -61,7 +169,7 @@ def _logs(rows: Rows) -> dict[str, str]:
 
 
 def _culprit(rows: Rows, index: int) -> str | None:
-    """The culprit of one range: what the next range was searched under, or the answer where there is no next one."""
+    """Return the culprit of one range: the commit that the next range was searched under, or else the answer."""
     repository = rows.ranges[index].stage.repository
     if index + 1 < len(rows.ranges):
         return rows.ranges[index + 1].stage.held.get(repository)

@@ -1,52 +1,461 @@
-"""Runs a working copy through the stack's own golden harness, and opens what it recorded."""
+"""Runs copies of a build directory through the stack's own golden harness, and opens what they recorded.
+
+A `WorkingCopy` may be edited and run, and the original is only read. A `Replayer` runs one copy again and again. A
+`RecordedBuild` is a copy with its task graph, and can dump chosen tasks. Functions at the top compare what tasks left
+in two runs.
+
+A runtime compiles a source again if the source is newer than its object. The runs of one localization edit the
+orchestration again and again, mostly with the same text in both builds and mostly with equal kernels. `CompiledObjects`
+therefore keeps objects by the content of their sources, for later runs of equal sources.
+"""
 
 from __future__ import annotations
 
 import gzip
+import hashlib
+import math
+import os
+import re
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+import subprocess
+import sys
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path, PurePosixPath
 
-from ...runner.build_output.args.dump import ArgsDump
-from ...runner.build_output.golden_data import TensorFolder
-from ...runner.build_output.graph.task_graph import TaskGraph
-from ...runner.build_output.kernel_config import kernel_names
+import numpy as np
+
+from ...runner.build_output.args_dump import ArgsDump, ArgumentKind, DumpStage
+from ...runner.build_output.directory import (
+    KERNEL_CONFIG_FILE,
+    BuildDirectory,
+    Direction,
+    GoldenData,
+    KernelConfig,
+    TensorFolder,
+    kernel_names,
+)
+from ...runner.build_output.files import IncompleteRecordError, MalformedFileError
+from ...runner.build_output.orchestration import Orchestration
+from ...runner.build_output.task_graph import TaskGraph
 from ...runner.case.case import CaseName, RunOptions, case_command
-from ...runner.case.entry_arguments import EntryArgument, write_specs
-from ...runner.case.runtime_dir import REPLAY_CASE
-from ...runner.compare.statistics.statistics import Tolerance
+from ...runner.case.preflight import COMPILED, REPLAY_CASE, EntryArgument, entry_arguments, write_specs
+from ...runner.compare.statistics import IncomparableError, Tolerance, have_same_bytes, measure
 from ...runner.errors import UserError
-from ...runner.process.execute import Command, FinishedCommand, RunningCommand, execute
-from ...runner.stack.templates import fill
-from ...runner.verdict.ending import Ending
-from ...runner.verdict.harness_outcome import read_harness_outcome
-from ...runner.verdict.rules import VerdictRule
-from ...runner.verdict.verdict import Classification, Classifier
-from ...runner.workspace.targets import lease
+from ...runner.probe.probe import lease
+from ...runner.process.run import Command, FinishedCommand, RunningCommand, Secrets, execute
+from ...runner.stack import fill
+from ...runner.tensor import DType, Storage, TensorView, decode
+from ...runner.verdict.classify import Classification, Classifier, read_harness_outcome
+from ...runner.verdict.rules import Ending, VerdictRule
+from ...runner.verdict.symptoms import Family, family_of_exception
+from ...store.durable_files import create_folder
 from ...store.vocabulary import Verdict
-from .compiled_objects import CompiledObjects
-from .harness_tolerance import read_tolerance
-from .toolchain import Toolchain
-from .working_copy import WorkingCopy
+from ..graph.names import ArgumentNames
+from ..graph.tasks import KernelTask, MissingEdge, TaskList, missing_edges
+from ..rewrite import with_dump_markers
+from .toolchain import Toolchain, UnknownLayoutError, read_tolerance, with_kernels, with_signature
+
+
+@dataclass(frozen=True)
+class TaskValues:
+    """The arguments of one task by their index: tensors before and after the task, and scalars."""
+
+    before: Mapping[int, TensorView]
+    after: Mapping[int, TensorView]
+    scalars: Mapping[int, int | float | bool | None]
+
+    def to_dtypes(self, dtypes: Mapping[int, DType]) -> TaskValues:
+        """The same values, with the arguments in `dtypes` converted to these types. Rounds to nearest even."""
+        before, after = (
+            {index: to_dtype(view, dtypes.get(index, view.dtype)) for index, view in views.items()}
+            for views in (self.before, self.after)
+        )
+        return TaskValues(before, after, self.scalars)
+
+
+class IncompleteDumpError(Exception):
+    """Something that was to be dumped is missing, cut short or overwritten."""
+
+
+def results_of(dump: ArgsDump, task: KernelTask) -> dict[int, TensorView]:
+    """The tensors that a task left, by argument index.
+
+    Raises:
+        IncompleteDumpError: not all of it was dumped whole.
+    """
+    return _values(dump, task, DumpStage.AFTER_COMPLETION)
+
+
+def values_of(dump: ArgsDump, task: KernelTask) -> TaskValues:
+    """All tensors and scalars of a task.
+
+    Raises:
+        IncompleteDumpError: a tensor was not dumped completely.
+    """
+    records = dump.find(task_id=task.task.task_id, stage=DumpStage.BEFORE_DISPATCH)
+    return TaskValues(
+        before=_values(dump, task, DumpStage.BEFORE_DISPATCH),
+        after=_values(dump, task, DumpStage.AFTER_COMPLETION),
+        scalars={record.arg_index: record.value for record in records if record.kind is ArgumentKind.SCALAR},
+    )
+
+
+def _values(dump: ArgsDump, task: KernelTask, stage: DumpStage) -> dict[int, TensorView]:
+    after = stage is DumpStage.AFTER_COMPLETION
+    wanted = {
+        argument.index
+        for argument in task.task.arguments
+        if (argument.type.may_write if after else argument.type.may_read)
+    }
+    values: dict[int, TensorView] = {}
+    for record in dump.find(task_id=task.task.task_id, stage=stage):
+        if record.arg_index in wanted:
+            try:
+                values[record.arg_index] = dump.tensor(record)
+            except IncompleteRecordError as error:
+                raise IncompleteDumpError(str(error)) from error
+    if values.keys() != wanted:
+        raise IncompleteDumpError(
+            f"arguments {sorted(wanted - values.keys())} of task {task.ordinal} ({task.name})"
+        )
+    return values
+
+
+def same_outputs(first: TensorFolder | None, second: TensorFolder | None) -> bool:
+    """Return whether the outputs of two runs are equal bit by bit. False if the outputs of one run are not known."""
+    return (
+        first is not None
+        and second is not None
+        and first.names == second.names
+        and all(_same_bits(first.tensor(name), second.tensor(name)) for name in first.names)
+    )
+
+
+def _same_bits(first: TensorView, second: TensorView) -> bool:
+    return (first.dtype, first.shape) == (second.dtype, second.shape) and have_same_bytes(first, second)
+
+
+def differs(actual: TensorView, expected: TensorView, tolerance: Tolerance) -> bool:
+    """Return whether an element is not close, or the tensors cannot be compared. Types are compared by value."""
+    try:
+        return measure(*to_common_dtype(actual, expected), tolerance).over > 0
+    except IncomparableError:
+        return True
+
+
+_NON_FINITE_ONLY = Tolerance(atol=math.inf)
+SIGN_ONLY_DISTANCE = math.ulp(0.0)
+"""The distance of tensors that differ only in the sign of zeros. It is above 0 and below any other distance."""
+
+
+def distance(actual: TensorView, expected: TensorView, *, signed_zeros: bool = False) -> float:
+    """Relative L2 error ||actual - expected|| / ||expected||. It is infinite where NaN or Inf differ in place or value.
+
+    With `signed_zeros`, tensors that differ only in the sign of zeros have the distance `SIGN_ONLY_DISTANCE`. Otherwise
+    they have the distance 0.
+    """
+    pair = to_common_dtype(actual, expected)
+    try:
+        measured = measure(*pair, Tolerance(signed_zeros=signed_zeros))
+    except IncomparableError:
+        return math.inf
+    if measured.unequal == 0:
+        return SIGN_ONLY_DISTANCE if measured.over else 0.0
+    if measured.finite < measured.numel and measure(*pair, _NON_FINITE_ONLY).over:
+        return math.inf
+    return math.inf if math.isnan(measured.relative_l2) else measured.relative_l2
+
+
+def to_common_dtype(actual: TensorView, expected: TensorView) -> tuple[TensorView, TensorView]:
+    """The two tensors in a common type. Different floating types become float32, or float64 where one is float64. All
+    other pairs are returned unchanged."""
+    if actual.dtype is expected.dtype or not (actual.dtype.is_floating and expected.dtype.is_floating):
+        return actual, expected
+    wide = DType.FLOAT64 if DType.FLOAT64 in (actual.dtype, expected.dtype) else DType.FLOAT32
+    return _cast(actual, wide), _cast(expected, wide)
+
+
+def _cast(view: TensorView, dtype: DType) -> TensorView:
+    values = decode(view.dtype, np.ravel(view.contiguous())).astype(dtype.storage)
+    return TensorView.from_contiguous(view.name, dtype, view.shape, values)
+
+
+def to_dtype(view: TensorView, dtype: DType) -> TensorView:
+    """The tensor with its elements converted to another type. Return the tensor itself if it has that type."""
+    import torch
+
+    if view.dtype is dtype:
+        return view
+    converted = view.torch().to(getattr(torch, dtype.torch_name)).contiguous()
+    raw: Storage = converted.reshape(-1).view(torch.uint8).numpy()  # pyright: ignore[reportUnknownMemberType]
+    return TensorView.from_contiguous(view.name, dtype, view.shape, raw.view(dtype.storage))
+
+
+# A run finds data elsewhere, writes dfx_outputs itself, and has no use for the others.
+_IGNORED_FOLDERS = ("data", "dfx_outputs", "passes_dump", "report")
+
+
+@dataclass(frozen=True)
+class WorkingCopy:
+    """A copy of a build directory that may be edited. Binaries keep their times, so only edited sources are compiled
+    again."""
+
+    path: Path
+
+    @classmethod
+    def create(cls, build: Path, path: Path) -> WorkingCopy:
+        """Copy `build` to the new folder `path`.
+
+        Links are copied as links, never followed. Pipes and sockets that a run has left are not copied.
+        """
+
+        def ignored_names(folder: str, names: list[str]) -> Sequence[str]:
+            here = Path(folder)
+            return [
+                name
+                for name in names
+                if (here == build and name in _IGNORED_FOLDERS) or not _may_be_copied(here / name)
+            ]
+
+        shutil.copytree(build, path, symlinks=True, ignore=ignored_names)
+        return cls(path)
+
+    def build(self) -> BuildDirectory:
+        """The parts of the copy."""
+        return BuildDirectory.open(self.path)
+
+    def orchestration(self) -> Orchestration:
+        """The orchestration of the copy, with all edits so far."""
+        return self.build().orchestration()
+
+    def write_orchestration(self, source: bytes) -> None:
+        """Replace the orchestration's source. An equal source is not written, so that it is not compiled again."""
+        build = self.build()
+        file = build.folder.locate(build.kernel_config().orchestration.source)
+        if file.read_bytes() != source:
+            file.write_bytes(source)
+
+    def write_signature(self, directions: Sequence[Direction]) -> None:
+        """Replace the directions of the orchestration's tensors in the kernel list. Lists from before July 2026 have
+        none, and their runtime needs none.
+
+        Raises:
+            MalformedFileError: the list gives them in a way that is not understood.
+        """
+        build = self.build()
+        if build.kernel_config().orchestration.signature is None:
+            return
+        file = build.folder.locate(KERNEL_CONFIG_FILE)
+        try:
+            file.write_bytes(with_signature(file.read_bytes(), directions))
+        except UnknownLayoutError as error:
+            raise MalformedFileError(
+                path=file, expected=error.expected, found=error.found, remedy="build it anew"
+            ) from error
+
+    def keep_kernels(self, names: Set[str]) -> None:
+        """Keep only the entries of the kernels `names` in the kernel list, and remove the files of all others. Kernels
+        without files are not compiled.
+
+        Raises:
+            MalformedFileError: the list is not a plain list of entries.
+        """
+        build = self.build()
+        path = build.folder.locate(KERNEL_CONFIG_FILE)
+        kernels = list(build.kernel_config().kernels.values())
+        try:
+            source = with_kernels(path.read_bytes(), len(kernels), lambda place: kernels[place].name in names)
+        except UnknownLayoutError as error:
+            raise MalformedFileError(
+                path=path, expected=error.expected, found=error.found, remedy="build it anew"
+            ) from error
+        kept = {kernel.source for kernel in kernels if kernel.name in names}
+        for kernel in kernels:
+            if kernel.source not in kept and not kernel.external:
+                file = build.folder.locate(kernel.source)
+                for made in file.parent.glob(f"{file.stem}.*"):
+                    made.unlink()
+        path.write_bytes(source)
+
+    def discard(self) -> None:
+        """Remove the whole copy, if there is one."""
+        shutil.rmtree(self.path, ignore_errors=True)
+
+    def clear_records(self) -> None:
+        """Remove the records of an earlier run."""
+        shutil.rmtree(self.path / "dfx_outputs", ignore_errors=True)
+
+
+def _may_be_copied(path: Path) -> bool:
+    return path.is_symlink() or path.is_file() or path.is_dir()
+
+
+Stamps = Mapping[Path, int]
+"""The time at which each object was last written, in nanoseconds."""
+
+_INCLUDES_A_SOURCE = re.compile(rb'#\s*include\s*["<][^">]*\.(c|cc|cpp|cxx)[">]')
+_RUN_FOLDERS = ("data", "dfx_outputs")
+
+
+@dataclass(frozen=True)
+class CompiledObjects:
+    """Objects that runs have compiled, kept below `folder`.
+
+    Objects that came with a build are not kept, because they may have been compiled in another way.
+    """
+
+    folder: Path
+
+    def put_into(self, copy: WorkingCopy, toolchain: Toolchain) -> Stamps:
+        """Put objects beside the sources of a build that is about to run. Does so only if each of its sources was
+        compiled before and not all objects are there. Return the time at which
+        each object was written, for `keep`.
+
+        Raises:
+            BuildOutputError: the build's parts cannot be read.
+        """
+        kept_folders = {source: self.folder / key for source, key in _keys(copy, toolchain)}
+        if all(folder.is_dir() for folder in kept_folders.values()) and any(map(_is_stale, kept_folders)):
+            for source, folder in kept_folders.items():
+                for compiled in folder.iterdir():
+                    shutil.copyfile(compiled, source.with_suffix(compiled.suffix))
+        return _stamps(kept_folders)
+
+    def keep(self, copy: WorkingCopy, toolchain: Toolchain, before: Stamps) -> None:
+        """Keep what a run has compiled since `before`. Raises the same errors as `put_into`."""
+        for source, key in _keys(copy, toolchain):
+            kept_folder = self.folder / key
+            written = [path for path, stamp in _stamps([source]).items() if before.get(path) != stamp]
+            # An object older than its source was compiled from an earlier text: the run could not compile this one.
+            if written and not _is_stale(source) and not kept_folder.exists():
+                with create_folder(kept_folder) as partial:
+                    partial.mkdir()
+                    for path in written:
+                        shutil.copyfile(path, partial / f"object{path.suffix}")
+
+
+def _keys(copy: WorkingCopy, toolchain: Toolchain) -> Iterator[tuple[Path, str]]:
+    """Each source of a build, with a key of all that its object depends on.
+
+    Yield nothing if a source lies outside of the build or includes another source, because the key would be
+    incomplete.
+    """
+    build = copy.build()
+    config = build.kernel_config()
+    kinds = {kernel.source: (kernel.core_type, kernel.include_dirs) for kernel in config.kernels.values()}
+    sources = {
+        relative: build.folder.locate(relative)
+        for relative in (config.orchestration.source, *kinds)
+        if not relative.is_absolute()
+    }
+    texts = {relative: source.read_bytes() for relative, source in sources.items()}
+    if any(kernel.external for kernel in config.kernels.values()) or any(
+        map(_INCLUDES_A_SOURCE.search, texts.values())
+    ):
+        return
+    common = _digest(_setting(toolchain, config), *_other_files(copy.path, set(sources.values())))
+    for relative, source in sources.items():
+        named = f"{common} {relative} {kinds.get(relative)}"
+        yield source, _digest(named.encode(), texts[relative])
+
+
+def _setting(toolchain: Toolchain, config: KernelConfig) -> bytes:
+    """All that is known from outside about the compiler and its options."""
+    return repr((toolchain.compile_settings, sorted(config.runtime.items()))).encode()
+
+
+def _other_files(build: Path, sources: set[Path]) -> Iterator[bytes]:
+    """The other files of a build, which sources may include."""
+    for file in sorted(path for path in build.rglob("*") if path.is_symlink() or path.is_file()):
+        relative = file.relative_to(build)
+        listed = file.resolve() in sources or file.suffix in COMPILED or relative == Path(KERNEL_CONFIG_FILE)
+        if not listed and relative.parts[0] not in _RUN_FOLDERS:
+            yield str(relative).encode()
+            yield os.path.realpath(file).encode() if file.is_symlink() else file.read_bytes()
+
+
+def _objects(source: Path) -> Iterator[Path]:
+    return (path for suffix in sorted(COMPILED) if (path := source.with_suffix(suffix)).is_file())
+
+
+def _stamps(sources: Iterable[Path]) -> Stamps:
+    return {path: path.stat().st_mtime_ns for source in sources for path in _objects(source)}
+
+
+def _is_stale(source: Path) -> bool:
+    """Return whether a source has no object, or one that is older."""
+    stamps = [*_stamps([source]).values()]
+    return not stamps or min(stamps) < source.stat().st_mtime_ns
+
+
+def _digest(*parts: bytes) -> str:
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(len(part).to_bytes(8, "little") + part)
+    return digest.hexdigest()
+
+
+# The process exits as soon as its standard input is closed, so it never outlives its parent, even a killed one.
+_SPIN = """
+import os, sys, threading
+threading.Thread(target=lambda: (sys.stdin.read(), os._exit(0)), daemon=True).start()
+while True:
+    pass
+"""
+
+
+@contextmanager
+def keep_processors_busy() -> Generator[None]:
+    """Run one spinning process for each processor, until the end of the block or of this process.
+
+    Under load, threads are interleaved in ways that never happen on an idle machine.
+    """
+    processes = [
+        subprocess.Popen([sys.executable, "-I", "-S", "-c", _SPIN], stdin=subprocess.PIPE)
+        for _ in range(os.cpu_count() or 1)
+    ]
+    try:
+        yield
+    finally:
+        for process in processes:
+            process.kill()
+            process.communicate()
+
 
 OUTPUTS = "outputs"
-"""What a run put out, in its folder, where that was saved."""
+"""The subfolder of a run's folder that holds the run's outputs, where they were saved."""
 
 
-class ReplayError(UserError):
-    """A run ended otherwise than by a comparison of its outputs: with `verdict`."""
+class FailedRunError(UserError):
+    """A run did not get to where it can be used. `reason` is the line that decided how it ended."""
 
-    def __init__(self, message: str, verdict: Verdict) -> None:
-        self.verdict = verdict
+    def __init__(self, message: str, *, reason: str = "") -> None:
         super().__init__(message)
+        kind, _, text = reason.partition(": ")
+        self.lacks_module = family_of_exception(kind, text) is Family.IMPORT
+        """Whether the interpreter did not find a module."""
+
+
+class ReplayError(FailedRunError):
+    """A run did not get to a comparison of its outputs.
+
+    `verdict` says how it ended. `found` says it in words, without the paths of files that are deleted later.
+    """
+
+    def __init__(self, message: str, verdict: Verdict, *, found: str, reason: str = "") -> None:
+        super().__init__(message, reason=reason)
+        self.verdict, self.found = verdict, found
 
 
 @dataclass(frozen=True, kw_only=True)
 class Replay:
-    """One finished run. `dump` and `graph` are None unless they were asked for.
+    """One run whose outputs were compared, with what it recorded.
 
-    `outputs` is None where the harness at this revision does not hand them to a comparator.
+    `dump` and `graph` are None unless they were asked for. `outputs` is None where the harness at this revision does
+    not pass them to a comparator.
     """
 
     classification: Classification
@@ -54,7 +463,7 @@ class Replay:
     graph: TaskGraph | None
     outputs: TensorFolder | None
     tolerance: Tolerance | None
-    """The harness's own, where it was told."""
+    """The harness's own tolerance, where it is known."""
     seconds: float
     log: Path
 
@@ -65,8 +474,8 @@ class Replay:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ran:
-    """One run that ended somehow, with its log in `folder`."""
+class FinishedRun:
+    """One run, whatever its verdict, with its log in `folder`."""
 
     classification: Classification
     ending: Ending
@@ -75,23 +484,24 @@ class Ran:
 
     @property
     def log(self) -> Path:
-        """What it printed, compressed."""
+        """The file of what the run printed, compressed."""
         return self.folder / "run.log.gz"
 
     def lines(self) -> Iterator[str]:
-        """What it printed, line by line."""
+        """The lines that the run printed."""
         with gzip.open(self.log, "rt", encoding="utf-8", errors="replace") as log:
             yield from (line.rstrip("\n") for line in log)
 
     @property
     def outputs(self) -> TensorFolder | None:
-        """What it put out, where that was saved."""
+        """The outputs of the run, where they were saved."""
         folder = self.folder / OUTPUTS
         return TensorFolder.open(folder) if folder.is_dir() else None
 
     @property
-    def why(self) -> str:
-        """The line that decided, or what was printed last: a traceback tells its error there."""
+    def reason(self) -> str:
+        """The line that decided the verdict. A traceback has its error at the end, so the last printed line is taken
+        then."""
         decided = next((line.text for line in self.classification.evidence if line.stream != "ending"), "")
         if decided and not decided.startswith("Traceback"):
             return decided
@@ -100,9 +510,10 @@ class Ran:
 
 @dataclass
 class Replayer:
-    """Runs one working copy, again and again, each run in a numbered folder of its own below `folder`.
+    """Runs one working copy again and again, each time in a numbered folder of its own below `folder`.
 
-    `objects` are what runs of this and other copies have compiled; None: each compiles for itself.
+    `objects` are what runs of this and other copies have compiled. With None, each copy compiles for itself. `timeout`
+    is in seconds.
     """
 
     copy: WorkingCopy
@@ -122,9 +533,9 @@ class Replayer:
         dep_gen: bool = False,
         schedule: str | None = None,
     ) -> Replay:
-        """Run the copy as it stands on the frozen data in `data`, and keep what it records.
+        """Run the copy in its present state on the frozen data in `data`, and keep what it records.
 
-        `schedule` is one of the stack file, for this run alone.
+        `dep_gen` asks for the task graph. `schedule` names a schedule of the stack file, for this run alone.
 
         Raises:
             ReplayError: it crashed, stalled, ran into `timeout` (seconds), or could not be compiled.
@@ -138,8 +549,14 @@ class Replayer:
             schedule=schedule,
             save_outputs=True,
         )
-        if ran.classification.verdict not in (Verdict.PASS, Verdict.MISMATCH):
-            raise ReplayError(_failure(ran, self.copy), ran.classification.verdict)
+        if not ran.classification.verdict.traits.compares_outputs:
+            found = _describe_ending(ran)
+            raise ReplayError(
+                f"{self.copy.path}: expected its outputs compared, found {found}; see {ran.log}",
+                ran.classification.verdict,
+                found=found,
+                reason=ran.reason,
+            )
         replay = self._open(ran, dump_level=dump_level, dep_gen=dep_gen)
         self.dumped_bytes += replay.dumped_bytes
         return replay
@@ -154,10 +571,10 @@ class Replayer:
         schedule: str | None = None,
         save_outputs: bool = False,
         tolerance: Tolerance | None = None,
-    ) -> Ran:
-        """Run the copy as it stands, whatever the verdict; what it records stays in the copy.
+    ) -> FinishedRun:
+        """Run the copy in its present state, whatever the verdict. What it records stays in the copy.
 
-        `tolerance` is the harness's own default unless given, and does not count where outputs are saved.
+        `tolerance` is the harness's own default unless given. It has no effect if outputs are saved.
         """
         self.runs += 1
         folder = self.folder / f"{self.runs:03}"
@@ -166,7 +583,7 @@ class Replayer:
         specs = folder / "specs.json"
         write_specs(arguments, specs)
         stack = self.toolchain.stack
-        toolchain = self.toolchain if schedule is None else self.toolchain.under(schedule)
+        toolchain = self.toolchain if schedule is None else self.toolchain.with_schedule(schedule)
         values = self.toolchain.values(case=REPLAY_CASE, folder=folder)
         outcome = folder / "outcome.json"
         command = case_command(
@@ -184,15 +601,19 @@ class Replayer:
                 cwd=Path(fill(stack.case.cwd, values)),
                 environment=toolchain.environment,
                 timeout=self.timeout,
-                tells_its_end=_tells_a_stall(stack.verdicts),
+                tells_its_end=_stall_detector(stack.verdicts),
             ),
             start=toolchain.start,
             log=folder / "run.log.gz",
             classifier=classifier,
         )
         kernels = kernel_names(self.copy.path)
-        classification = classifier.finish(finished.ending, read_harness_outcome(outcome), kernels=kernels)
-        return Ran(
+        classification = classifier.finish(
+            finished.ending,
+            read_harness_outcome(outcome, hide=Secrets(toolchain.environment).hide),
+            kernels=kernels,
+        )
+        return FinishedRun(
             classification=classification, ending=finished.ending, seconds=finished.seconds, folder=folder
         )
 
@@ -204,7 +625,7 @@ class Replayer:
         log: Path,
         classifier: Classifier,
     ) -> FinishedCommand:
-        """Runs the case once the device is free."""
+        """Run the case once the device is free."""
         compiled = None if self.objects is None else self.objects.put_into(self.copy, self.toolchain)
         platform = self.toolchain.platform
         with lease(
@@ -225,13 +646,13 @@ class Replayer:
             self.objects.keep(self.copy, self.toolchain, compiled)
         return finished
 
-    def keep_records(self, ran: Ran) -> None:
-        """Moves the records out of the copy, where the next run would overwrite them under an open mapping."""
+    def keep_records(self, ran: FinishedRun) -> None:
+        """Move the records out of the copy. The next run would overwrite them while they are mapped."""
         records = self.copy.path / "dfx_outputs"
         if records.is_dir() and not records.is_symlink():
             shutil.move(records, ran.folder / "dfx_outputs")
 
-    def _open(self, ran: Ran, *, dump_level: int, dep_gen: bool) -> Replay:
+    def _open(self, ran: FinishedRun, *, dump_level: int, dep_gen: bool) -> Replay:
         self.keep_records(ran)
         kept = WorkingCopy(ran.folder)
         return Replay(
@@ -245,9 +666,11 @@ class Replayer:
         )
 
 
-def _tells_a_stall(rules: Sequence[VerdictRule]) -> Callable[[str], bool]:
-    """Whether a line says that the runtime gave up, however the process ends: a kernel that never returns keeps that
-    alive."""
+def _stall_detector(rules: Sequence[VerdictRule]) -> Callable[[str], bool]:
+    """Return a function that says whether a line tells that the runtime gave up.
+
+    A kernel that never returns can keep the process alive after that.
+    """
     patterns = [
         rule.pattern
         for rule in rules
@@ -256,24 +679,138 @@ def _tells_a_stall(rules: Sequence[VerdictRule]) -> Callable[[str], bool]:
     return lambda line: any(pattern.search(line) for pattern in patterns)
 
 
-def _closeness(tolerance: Tolerance | None) -> tuple[str, ...]:
-    """The harness's own default where none is asked for."""
+def _tolerance_options(tolerance: Tolerance | None) -> tuple[str, ...]:
+    """Options for the harness. There are none without a tolerance, and the harness uses its own default."""
     return () if tolerance is None else ("--rtol", repr(tolerance.rtol), "--atol", repr(tolerance.atol))
 
 
-def _failure(ran: Ran, copy: WorkingCopy) -> str:
+def _describe_ending(ran: FinishedRun) -> str:
     classification = ran.classification
-    return (
-        f"{copy.path}: expected its outputs compared, found {classification.verdict.value}"
-        f"{f' ({classification.signature})' if classification.signature else ''}: {ran.why[:200]}; see {ran.log}"
-    )
+    signature = f" ({classification.signature})" if classification.signature else ""
+    return f"{classification.verdict.value}{signature}: {ran.reason[:200]}"
 
 
 def _replay_case(specs: Path, *, outputs: Path | None, tolerance: Tolerance | None) -> CaseName:
-    """The script that runs a build directory under the harness, with its arguments. `outputs` is where it saves what it
-    computes; None: it compares."""
+    """The script that runs a build directory under the harness, with its arguments. The script saves its results to
+    `outputs`. With None, it compares them instead."""
     saved = () if outputs is None else ("--outputs", str(outputs))
     return CaseName(
         path=PurePosixPath(REPLAY_CASE.name),
-        arguments=("--specs", str(specs), *saved, *_closeness(tolerance)),
+        arguments=("--specs", str(specs), *saved, *_tolerance_options(tolerance)),
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordedBuild:
+    """A build that was copied and run once for its task graph. It can be run again with dump markers."""
+
+    build: Path
+    data: Path
+    copy: WorkingCopy
+    replayer: Replayer
+    config: KernelConfig
+    orchestration: Orchestration
+    arguments: tuple[EntryArgument, ...]
+    tasks: TaskList
+    outputs: TensorFolder | None
+    """The outputs of the run that recorded the graph. None if the harness does not give them."""
+    tolerance: Tolerance | None
+    """The tolerance with which the harness compared that run. None if the harness does not give it."""
+
+    @classmethod
+    def open(
+        cls,
+        build: Path,
+        *,
+        data: Path,
+        toolchain: Toolchain,
+        folder: Path,
+        timeout: float,
+        objects: CompiledObjects | None = None,
+    ) -> RecordedBuild:
+        """Copy `build` below `folder`, and record its graph on the frozen `data`. `objects` is as in `Replayer`.
+
+        Raises:
+            UserError: it cannot be run.
+            BuildOutputError: a part of it cannot be read.
+        """
+        copy = WorkingCopy.create(build, folder / "build")
+        replayer = Replayer(
+            copy=copy, toolchain=toolchain, folder=folder / "runs", timeout=timeout, objects=objects
+        )
+        parts = copy.build()
+        config = parts.kernel_config()
+        arguments = entry_arguments(parts, GoldenData.open(data))
+        first = replayer.run(arguments, data=data, dep_gen=True)
+        graph = first.graph
+        assert graph is not None
+        if not graph.annotated or any(task.kernels is None for task in graph.tasks.values()):
+            raise UserError(
+                f"{build}: expected a task graph with kernels and arguments, found one of a runtime before June 2026; "
+                "replay the build with a later runtime"
+            )
+        tasks = TaskList.from_graph(graph, config)
+        if not tasks.tasks:
+            raise UserError(f"{build}: expected a task graph with kernels, found one without")
+        return cls(
+            build=build,
+            data=data,
+            copy=copy,
+            replayer=replayer,
+            config=config,
+            orchestration=parts.orchestration(),
+            arguments=arguments,
+            tasks=tasks,
+            outputs=first.outputs,
+            tolerance=first.tolerance,
+        )
+
+    def dump(self, *, results: Set[int], whole: Set[int], schedule: str | None = None) -> ArgsDump:
+        """Run again with dump markers at tasks with these ordinals. Tasks in `results` dump what they write, and tasks
+        in `whole` dump all arguments.
+
+        `schedule` names one of the stack file. None keeps the toolchain's. Raises the same errors as `Replayer.run`.
+        """
+        self.copy.write_orchestration(with_dump_markers(self.orchestration, results=results, whole=whole))
+        return self._run(dump_level=1, schedule=schedule)
+
+    def dump_everything(self, *, schedule: str | None = None) -> ArgsDump:
+        """Run the unedited build again, and dump all arguments of all tasks. `schedule` and errors are those of
+        `dump`."""
+        self.restore()
+        return self._run(dump_level=2, schedule=schedule)
+
+    @cached_property
+    def missing_edges(self) -> tuple[MissingEdge, ...]:
+        """Pairs of tasks that touch the same elements and do not wait for each other."""
+        return missing_edges(self.tasks)
+
+    @cached_property
+    def argument_names(self) -> ArgumentNames:
+        """What the orchestration calls the tensors of the tasks."""
+        return ArgumentNames(self.orchestration, self.tasks)
+
+    def restore(self) -> None:
+        """Remove all markers from the copy."""
+        self.copy.write_orchestration(self.orchestration.source)
+
+    def run(self, *, schedule: str | None) -> Replay:
+        """Run the copy in its present state without a dump. `schedule` names a schedule of the stack file, or is None.
+
+        Raises:
+            ReplayError: the run did not get to a comparison of its outputs.
+        """
+        return self.replayer.run(self.arguments, data=self.data, schedule=schedule)
+
+    def _run(self, *, dump_level: int, schedule: str | None) -> ArgsDump:
+        ran = self.replayer.run(self.arguments, data=self.data, dump_level=dump_level, schedule=schedule)
+        assert ran.dump is not None
+        return ran.dump
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunnableBuild:
+    """A build directory that has not been copied or run yet."""
+
+    path: Path
+    toolchain: Toolchain

@@ -1,30 +1,140 @@
-"""The stack that runs a build directory again: an interpreter, its variables, a platform and a device."""
+"""The toolchain that runs a build directory again: an interpreter, its variables, a platform and a device.
+
+Beside it are edits of a build directory's kernel list, which is a Python source. Every line that is not edited stays
+unchanged. `read_tolerance` reads the tolerance with which the stack's harness compared a run's outputs, as
+`replay_case.py` noted it beside them.
+"""
 
 from __future__ import annotations
 
+import json
+import math
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
+import libcst as cst
+
+from ...runner.build_output.directory import Direction
 from ...runner.case.case import without_predecessors
-from ...runner.case.scene_tests import with_harness
+from ...runner.case.preflight import with_harness
+from ...runner.compare.statistics import Tolerance
 from ...runner.errors import UsageError
-from ...runner.git.repository import LOCAL_VARIABLES
-from ...runner.localization.job import BuildToRun
-from ...runner.process.execute import Command, RunningCommand, start_anew
+from ...runner.git import inherited_environment
+from ...runner.localization_job import BuildToRun
 from ...runner.process.fork_servers import ForkServers
-from ...runner.stack.stack import Stack
-from ...runner.stack.templates import fill
+from ...runner.process.run import Command, RunningCommand, start_process
+from ...runner.stack import Stack, fill
+
+_FILE = "tolerance.json"
+_MAX_TOLERANCE_BYTES = 1 << 12
+
+
+def read_tolerance(outputs: Path) -> Tolerance | None:
+    """The tolerance in the folder. None if there is none or it makes no sense, because a run under test could write
+    there too."""
+    file = outputs / _FILE
+    try:
+        if file.is_symlink() or not file.is_file() or file.stat().st_size > _MAX_TOLERANCE_BYTES:
+            return None
+        document: Any = json.loads(file.read_text(encoding="utf-8"))
+        rtol, atol = float(document["rtol"]), float(document["atol"])
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        return None
+    sound = all(math.isfinite(bound) and bound >= 0 for bound in (rtol, atol))
+    return Tolerance(rtol=rtol, atol=atol) if sound else None
+
+
+class UnknownLayoutError(Exception):
+    """The part of the kernel list that is to be edited is not written as literals. `expected` and `found` describe
+    it."""
+
+    def __init__(self, *, expected: str, found: str) -> None:
+        super().__init__(f"expected {expected}, found {found}")
+        self.expected = expected
+        self.found = found
+
+
+def with_signature(source: bytes, directions: Sequence[Direction]) -> bytes:
+    """The list with other directions of the orchestration's tensors, as members of the same enumeration.
+
+    Raises:
+        UnknownLayoutError: it gives them in a way that is not understood.
+
+    >>> with_signature(b'ORCHESTRATION = {"signature": [_D.IN, _D.OUT]}  # two', [Direction.OUT])
+    b'ORCHESTRATION = {"signature": [_D.OUT]}  # two'
+    """
+    module = cst.parse_module(source)
+    signature = next(_signatures(module), None)
+    first = None if signature is None or not signature.elements else signature.elements[0].value
+    if signature is None or not isinstance(first, cst.Attribute):
+        raise UnknownLayoutError(expected="a list as the orchestration's signature", found="none")
+    members = [
+        cst.Element(cst.Attribute(value=first.value, attr=cst.Name(direction.value)))
+        for direction in directions
+    ]
+    return module.with_deep_changes(signature, elements=members).bytes
+
+
+def with_kernels(source: bytes, count: int, keep: Callable[[int], bool]) -> bytes:
+    """The list with only those of its `count` kernels whose places `keep` accepts.
+
+    Raises:
+        UnknownLayoutError: it is not one of entries that stand one after the other.
+
+    >>> with_kernels(b'KERNELS = [\\n    {"id": 0},  # first\\n    {"id": 1},\\n]\\n', 2, lambda place: place == 1)
+    b'KERNELS = [\\n    {"id": 1},\\n]\\n'
+    """
+    module = cst.parse_module(source)
+    kernels = next(
+        (value for value in _assigned_values(module, "KERNELS") if isinstance(value, cst.List)), None
+    )
+    if kernels is None:
+        raise UnknownLayoutError(expected="a list of kernels", found="none")
+    entries = kernels.elements
+    if len(entries) != count or any(isinstance(entry, cst.StarredElement) for entry in entries):
+        raise UnknownLayoutError(expected=f"{count} kernel entries", found=str(len(entries)))
+    kept = [entry for place, entry in enumerate(entries) if keep(place)]
+    if not kept:
+        return module.with_deep_changes(kernels, elements=[], lbracket=cst.LeftSquareBracket()).bytes
+    # The text after the last entry is its comma and the line break before the bracket.
+    kept[-1] = kept[-1].with_changes(comma=entries[-1].comma)
+    return module.with_deep_changes(kernels, elements=kept).bytes
+
+
+def _signatures(module: cst.Module) -> Iterator[cst.List]:
+    for value in _assigned_values(module, "ORCHESTRATION"):
+        for element in value.elements if isinstance(value, cst.Dict) else ():
+            if (
+                isinstance(element, cst.DictElement)
+                and isinstance(element.key, cst.SimpleString)
+                and element.key.evaluated_value == "signature"
+                and isinstance(element.value, cst.List)
+            ):
+                yield element.value
+
+
+def _assigned_values(module: cst.Module, name: str) -> Iterator[cst.BaseExpression]:
+    """The values that are assigned to a name at the top level."""
+    for line in module.body:
+        for statement in line.body if isinstance(line, cst.SimpleStatementLine) else ():
+            if isinstance(statement, cst.Assign) and any(
+                isinstance(target.target, cst.Name) and target.target.value == name
+                for target in statement.targets
+            ):
+                yield statement.value
 
 
 @dataclass(frozen=True, kw_only=True)
 class Toolchain:
-    """Where builds are replayed.
+    """The environment in which builds are replayed.
 
-    `python` has the stack's packages installed: a slot's interpreter, or the user's own. `variables` are set on top of
-    what the stack file sets. `slot` is the folder that variables of the stack file name so. `schedule` is one of the
-    stack file; None: as the variables have it. `servers` fork runs that need not be processes started anew.
+    `python` has the stack's packages installed. It is a slot's interpreter, or the user's own. `variables` are set on
+    top of what the stack file sets. `slot` is the folder that variables of the stack file call so. `of_slot` says that
+    it is a real slot, with the interpreter and all repositories in it. `schedule` names a schedule of the stack file,
+    and None adds no schedule to the variables. `servers` fork the runs that need no process started anew.
     """
 
     stack: Stack
@@ -33,11 +143,12 @@ class Toolchain:
     device: int
     variables: Mapping[str, str]
     slot: Path
+    of_slot: bool = False
     schedule: str | None = None
     servers: ForkServers | None = None
 
     @classmethod
-    def of(
+    def create(
         cls,
         stack: Stack,
         *,
@@ -48,34 +159,38 @@ class Toolchain:
         slot: Path | None = None,
         servers: ForkServers | None = None,
     ) -> Toolchain:
-        """The stack's first platform and the current folder by default. Raises `UsageError` where something is not
-        there."""
+        """A toolchain of the stack. The defaults are the stack's first platform and the current folder.
+
+        Raises:
+            UsageError: the platform, the case's harness or the interpreter is missing.
+        """
         platform = platform or next(iter(stack.platforms))
         if platform not in stack.platforms:
             raise UsageError(
                 f"--platform: expected one of {', '.join(sorted(stack.platforms))}, found {platform!r}"
             )
-        stack = without_predecessors(with_harness(stack))  # a build is run alone
+        stack = without_predecessors(with_harness(stack))  # A build is run alone.
         if not stack.case.harness:
             raise UsageError(f"stack {stack.name}: expected a case that calls the golden harness, found none")
         if not os.access(python, os.X_OK):
             raise UsageError(f"--python {python}: expected an interpreter that has the stack installed")
         return cls(
             stack=stack,
-            python=python.absolute(),  # runs have folders of their own
+            python=python.absolute(),  # Runs have folders of their own.
             platform=platform,
             device=device,
             variables=dict(variables or {}),
             slot=slot or Path.cwd(),
+            of_slot=slot is not None and python.is_relative_to(slot),
             servers=servers,
         )
 
     @classmethod
-    def of_build(
+    def from_build(
         cls, build: BuildToRun, platform: str, device: int, servers: ForkServers | None
     ) -> Toolchain:
-        """What runs a build that a bisection left: the toolchain of its own commit. Raises as `of`."""
-        return cls.of(
+        """The toolchain of the commit of a build that a bisection left. Raises the same errors as `create`."""
+        return cls.create(
             build.stack,
             python=build.python,
             platform=platform,
@@ -84,17 +199,12 @@ class Toolchain:
             servers=servers,
         )
 
-    def on(self, platform: str) -> Toolchain:
-        """The same on another target. Raises `UsageError` where the stack has none of that name, or it is the same."""
-        others = sorted(set(self.stack.platforms) - {self.platform})
-        if platform not in others:
-            raise UsageError(f"--against: expected one of {others}, found {platform!r}")
-        return replace(self, platform=platform)
+    def with_schedule(self, schedule: str) -> Toolchain:
+        """The same toolchain with the variables of a schedule. Variables of all other schedules are removed, whoever
+        set them.
 
-    def under(self, schedule: str) -> Toolchain:
-        """The same with the variables of a schedule, and no other schedule's, whoever set it.
-
-        Raises `UsageError` where the stack has none of that name.
+        Raises:
+            UsageError: the stack has no schedule of that name.
         """
         known = self.stack.schedules
         if schedule not in known:
@@ -105,21 +215,22 @@ class Toolchain:
         return replace(self, schedule=schedule)
 
     @property
-    def preloaded(self) -> tuple[str, ...]:
-        """Modules that runs are forked with. A board's driver, which may come with them, need not survive a fork."""
+    def preload_modules(self) -> tuple[str, ...]:
+        """Modules that are loaded before a run is forked. None on a board, because its driver may not survive a
+        fork."""
         is_board = self.stack.platforms[self.platform].board
         return () if self.servers is None or self.servers.refused or is_board else self.stack.case.preload
 
     @property
-    def anew(self) -> Toolchain:
-        """The same with processes that are started anew."""
+    def without_fork_servers(self) -> Toolchain:
+        """The same toolchain without fork servers, so that each process is started anew."""
         return replace(self, servers=None)
 
     def start(self, command: Command) -> RunningCommand:
-        """Starts a run."""
-        if self.servers is None or not self.preloaded:
-            return start_anew(command)
-        return self.servers.start(command, self.preloaded, late=self._knobs)
+        """Start a run."""
+        if self.servers is None or not self.preload_modules:
+            return start_process(command)
+        return self.servers.start(command, self.preload_modules, late=self._knobs)
 
     def values(self, *, case: Path, folder: Path) -> dict[str, str]:
         """The stack file's placeholders in the command for a run of the script `case` in `folder`."""
@@ -134,10 +245,10 @@ class Toolchain:
     @property
     def environment(self) -> dict[str, str]:
         """Variables of runs: inherited ones, the stack's and its case's, then `variables`, then the schedule's."""
-        inherited = {key: value for key, value in os.environ.items() if key not in LOCAL_VARIABLES}
+        inherited = inherited_environment()
         inherited["PATH"] = f"{self.python.parent}{os.pathsep}{inherited.get('PATH', os.defpath)}"
         values = self._places(self.slot)
-        own = {key: fill(text, values) for key, text in self._set_by_stack.items()}
+        own = {key: fill(text, values) for key, text in self._stack_variables.items()}
         variables = {**inherited, **own, **self.variables}
         if self.schedule is not None:
             variables = {name: variables[name] for name in variables.keys() - self._knobs}
@@ -145,8 +256,8 @@ class Toolchain:
         return variables
 
     @property
-    def compiles_with(self) -> tuple[str, ...]:
-        """What tells toolchains apart that may compile the same source otherwise; schedules do not."""
+    def compile_settings(self) -> tuple[str, ...]:
+        """All that may make toolchains compile the same source differently. Schedules do not."""
         variables = {name: value for name, value in self.environment.items() if name not in self._knobs}
         repositories = [f"{name}={entry.path}" for name, entry in self.stack.repositories.items()]
         return (
@@ -156,12 +267,12 @@ class Toolchain:
 
     @property
     def settings(self) -> frozenset[str]:
-        """Names of all variables that do not come as they were inherited: set, or taken away."""
+        """Names of all variables that runs do not inherit unchanged, because they are set or removed."""
         knobs = self._knobs if self.schedule is not None else frozenset[str]()
-        return knobs | self._set_by_stack.keys() | self.variables.keys()
+        return knobs | self._stack_variables.keys() | self.variables.keys()
 
     @property
-    def _set_by_stack(self) -> Mapping[str, str]:
+    def _stack_variables(self) -> Mapping[str, str]:
         return {**self.stack.environment.variables, **self.stack.case.variables}
 
     @property

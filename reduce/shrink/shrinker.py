@@ -1,4 +1,7 @@
-"""The loop of a reduction, and its only effects: runs candidates in parallel, and writes down what they showed."""
+"""The loop of a reduction. It has the only effects: it runs candidates in parallel, and writes down what they showed.
+
+`Gate` is the one place that decides what becomes the best program.
+"""
 
 from __future__ import annotations
 
@@ -12,20 +15,76 @@ from typing import Any
 import joblib  # pyright: ignore[reportMissingTypeStubs]
 
 from ...runner.errors import UserError
-from ...store.words import plural
-from .edits.choices import Choices
-from .edits.kind import EditKind
-from .edits.schedule import EditSchedule
-from .external.reducer import CandidateJudge
-from .gate import Gate
-from .minimize.answer import Answer, Trial
-from .minimize.memory import Memory
-from .minimize.minimizer import Minimizer
-from .minimize.patience import cautious_rate
-from .minimize.state import MinimizerState
-from .oracle.journal import Key, TrialJournal
-from .oracle.oracle import Oracle
-from .program.candidate import Candidate
+from ...store.vocabulary import plural
+from .edits import EditKind, EditSchedule
+from .minimize import Answer, Memory, Minimizer, MinimizerState, Query, Trial, cautious_rate
+from .oracle import Key, Oracle, TrialJournal
+from .program import Candidate, CandidateOrder
+
+
+@dataclass(kw_only=True)
+class Gate:
+    """Decides what becomes the best program. `on_better` is called with each new best.
+
+    A candidate takes these steps:
+
+    1. It is made canonical.
+    2. It is skipped unless it is smaller than the best.
+    3. The memory is asked, and then the oracle, by the user of the gate.
+    4. It is accepted if it is interesting.
+    """
+
+    order: CandidateOrder
+    best: Candidate
+    on_better: Callable[[Candidate], None]
+
+    def screen(self, search: MinimizerState[Candidate]) -> ScreenedSearch:
+        """The search, with only those candidates left in it that are worth a test."""
+        return ScreenedSearch.from_search(self.order, search)
+
+    def accept(self, candidate: Candidate) -> bool:
+        """Make an interesting canonical candidate the best, if it is smaller. Return whether it was."""
+        if not self.order.is_smaller(candidate, self.best):
+            return False
+        self.best = candidate
+        self.on_better(candidate)
+        return True
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScreenedSearch:
+    """A search whose candidates are all canonical.
+
+    Candidates that are not smaller than its best are answered with NOT at once. So are candidates without tasks,
+    because a build without tasks has no failure of its own.
+    """
+
+    order: CandidateOrder
+    search: MinimizerState[Candidate]
+    best: Candidate
+    query: Query[Candidate] | None
+
+    @staticmethod
+    def from_search(order: CandidateOrder, search: MinimizerState[Candidate]) -> ScreenedSearch:
+        """The search, moved on to its first candidate that needs a test."""
+        while True:
+            best, query = order.canonical(search.best), search.query
+            if query is not None:
+                query = Query(order.canonical(query.candidate), query.runs)
+                if not query.candidate.tasks or not order.is_smaller(query.candidate, best):
+                    search = search.next_state(Answer.NOT)
+                    continue
+            return ScreenedSearch(order=order, search=search, best=best, query=query)
+
+    @property
+    def chance(self) -> float:
+        """The chance that the search estimates."""
+        return self.search.chance
+
+    def next_state(self, answer: Answer) -> ScreenedSearch:
+        """The search, moved on to its next candidate that needs a test."""
+        return ScreenedSearch.from_search(self.order, self.search.next_state(answer))
+
 
 FIRST_RUNS, MOST_RUNS = 2, 8
 _COUNTERS = (
@@ -38,10 +97,10 @@ _COUNTERS = (
 class Shrinker:
     """Makes the best candidate of a gate smaller, until nothing makes it smaller or a budget is used up.
 
-    folder: for the candidates that are made; nothing of them stays.
-    jobs: how many run at once.
-    budget: seconds; `most_tests` bounds the runs of this call. Both None: to the end.
-    calls: runs made by this call; `cached` were known from an earlier one.
+    folder: the folder for the builds of candidates, which are all removed.
+    jobs: how many runs are made at once.
+    budget: seconds. Without one, the search goes on to the end.
+    calls: the runs made by this call. `cached` counts runs known from an earlier one.
     rate: how often an interesting candidate fails.
     stages: the best after each search that found something.
     """
@@ -52,7 +111,6 @@ class Shrinker:
     folder: Path
     jobs: int
     budget: float | None
-    most_tests: int | None
     on_progress: Callable[[str], None]
     calls: int = 0
     cached: int = 0
@@ -68,17 +126,18 @@ class Shrinker:
         return self.gate.best
 
     @property
-    def stopped(self) -> bool:
-        """Whether the budget of time or of tests is used up."""
-        return self.seconds_left == 0 or (self.most_tests is not None and self.calls >= self.most_tests)
+    def budget_spent(self) -> bool:
+        """Whether the budget is used up."""
+        return self.seconds_left == 0
 
     @property
     def seconds_left(self) -> float | None:
-        """What is left of the budget; None without one."""
+        """The seconds left of the budget. None without a budget."""
         return None if self.budget is None else max(0.0, self.budget - (time.monotonic() - self._began))
 
     def baseline(self) -> tuple[int, int]:
-        """Runs of the best as it stands and failures among them; more than the first few where not all fail.
+        """Run the best candidate unchanged. Return the numbers of runs and of failures. There are more than the first
+        few runs if not all fail.
 
         Raises:
             UserError: it never fails.
@@ -105,59 +164,44 @@ class Shrinker:
         return len(answers), failures
 
     def fails(self, candidate: Candidate) -> bool:
-        """Whether one run of a candidate that is not to be kept is interesting."""
+        """Return whether one run of a candidate is interesting. The candidate does not become the best."""
         return self._judge([Trial(candidate, 0)]) == [Answer.INTERESTING]
 
-    def shrink(
-        self, kinds: Sequence[EditKind], external: Callable[[CandidateJudge], None] | None = None
-    ) -> None:
-        """Has all kinds search until none finds anything, or the budget is used up. `external` is the last kind, one
-        that has its candidates judged itself.
+    def shrink(self, kinds: Sequence[EditKind]) -> None:
+        """Let all kinds search until none finds anything, or the budget is used up.
 
         Raises:
             UserError: the oracle cannot judge.
         """
         self.on_progress(_COUNTERS)
-        schedule = EditSchedule(len(kinds) + (external is not None))
-        while not schedule.done and not self.stopped:
-            before = self.best
-            if schedule.kind < len(kinds):
-                kind = kinds[schedule.kind]
-                state = kind.search(before, rate=self.rate, again=schedule.again)
-                self._search(kind.name, self.gate.screen(state))
-            elif external is not None:
-                external(self)
+        schedule = EditSchedule(len(kinds))
+        while not schedule.is_done and not self.budget_spent:
+            before, kind = self.best, kinds[schedule.kind]
+            state = kind.search(before, rate=self.rate, again=schedule.is_repeat)
+            self._search(kind.name, self.gate.screen(state))
             better = self.best != before
-            schedule = schedule.after(better=better)
+            schedule = schedule.next_turn(better=better)
             self.stages += [self.best] if better else []
-
-    def consider(self, candidate: Candidate) -> bool:
-        """Whether a candidate is interesting, by as many runs as the rate asks for; accepted if it is smaller, too."""
-        candidate = self.gate.order.canonical(candidate)
-        question = Choices.search(self.best, [lambda _best: [candidate]], rate=self.rate)
-        if self._ask(question, lambda _best: None) != candidate:
-            return False
-        self.gate.accept(candidate)
-        return True
 
     def _search(self, name: str, search: MinimizerState[Candidate]) -> None:
         def improve(best: Candidate) -> None:
             self.gate.accept(best)
-            self.on_progress(self._line(name))
+            self.on_progress(self._progress_line(name))
 
         self.gate.accept(self._ask(search, improve))
 
     def _ask(self, search: MinimizerState[Candidate], on_round: Callable[[Candidate], None]) -> Candidate:
-        """Makes the runs that a search asks for; its best. `on_round` is given the best after each round of them."""
+        """Make the runs that a search asks for, and return its best. `on_round` gets the best after each round of
+        runs."""
         minimizer = Minimizer(search, self.memory)
-        while not self.stopped and (trials := minimizer.ask(self.jobs)):
+        while not self.budget_spent and (trials := minimizer.ask(self.jobs)):
             for trial, answer in zip(trials, self._judge(trials), strict=True):
                 minimizer.tell(trial, answer)
             on_round(minimizer.best)
         return minimizer.best
 
     def _judge(self, trials: Sequence[Trial[Candidate]]) -> list[Answer]:
-        """What runs show: those in the journal from there, the others are made at once."""
+        """The answers of some runs. Runs in the journal are read from it, and all others are made in parallel."""
         keys: list[Key] = [(trial.candidate.key, trial.number) for trial in trials]
         known = {key: self.journal.answers[key] for key in keys if key in self.journal.answers}
         self.cached += len(known)
@@ -175,7 +219,7 @@ class Shrinker:
     def _run(self, key: Key, candidate: Candidate) -> tuple[Key, Answer]:
         return key, self.oracle.judge(candidate, self.folder / f"candidate-{next(self._numbers)}")
 
-    def _line(self, name: str) -> str:
+    def _progress_line(self, name: str) -> str:
         answers = list(self.journal.answers.values())
         left = "" if self.budget is None else f", {self.seconds_left:.0f} s left"
         return (

@@ -1,4 +1,4 @@
-"""A case: the script, its options at the commit at hand, and the command that runs it."""
+"""A case: its script, its options at a commit, and the command that runs it."""
 
 import re
 import shlex
@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from ..errors import UsageError
-from ..stack.stack import Stack
-from ..stack.templates import fill
+from ..stack import Stack, fill
 from .shim import case_begins_line
 
 _SHIM = Path(__file__).with_name("shim.py")
@@ -17,14 +16,14 @@ _OPTION = re.compile(r"(?<![\w-])--[a-z][\w-]*")
 
 @dataclass(frozen=True, kw_only=True)
 class CaseName:
-    """`--case` or `--after`: a script of the case repository, and arguments of its own behind it."""
+    """The value of `--case` or `--after`: a script of the case repository, and its own arguments."""
 
     path: PurePosixPath
     arguments: tuple[str, ...]
 
     @classmethod
     def parse(cls, text: str, stack: Stack, *, option: str = "--case") -> "CaseName":
-        """Reads the option's text. An absolute path inside the user's checkout means the file at the commit at hand.
+        """Parse the option's text. An absolute path inside the user's checkout means that file at the tested commit.
 
         Raises:
             UsageError: there is no script, or its path leaves the case repository.
@@ -49,7 +48,7 @@ class CaseName:
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """What a run of a case is asked to do beyond running."""
+    """What a run of a case does in addition to running."""
 
     golden_data: Path | None = None
     save_data: bool = False
@@ -61,16 +60,16 @@ class RunOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class CaseCommand:
-    """A command line, and the options that neither the case nor the shim can take."""
+    """A command line, and the options that neither the case nor the shim accepts."""
 
     argv: tuple[str, ...]
     missing: tuple[str, ...]
     begins: str | None = None
-    """The line that is printed before the case's own, where others run before it."""
+    """The line that is printed before the case's own output, where other scripts run before the case."""
 
 
 def options_in_help(text: str) -> frozenset[str]:
-    """The long options that a help text names.
+    """Return the long options that a help text names.
 
     >>> sorted(options_in_help("  -d D, --device D\\n  --dump-args [N]  not --dump"))
     ['--device', '--dump', '--dump-args']
@@ -88,17 +87,17 @@ def case_command(
     values: Mapping[str, str],
     in_front: Sequence[str] = (),
 ) -> CaseCommand:
-    """The command that runs a case.
+    """Return the command that runs a case.
 
-    An option that the case offers at this commit is given to it, in the spelling it has there; the rest goes to
-    the shim where the case runs under one. `values` fills the placeholders of the stack file. What runs before the case
-    gets the words of the stack's command, and arguments of its own, but none of the options. `in_front` comes
-    before all.
+    An option that the case offers at this commit goes to the case, in its spelling there. The others go to the shim,
+    where the case runs under one. `values` fills the placeholders of the stack file. A script that runs before the case
+    gets the words of the stack's command and its own arguments, but none of the options. `in_front` comes before all
+    other words.
     """
     shim: list[str] = []
     own: list[str] = []
     missing: list[str] = []
-    for spellings, shim_option, value in _wanted(stack, options):
+    for spellings, shim_option, value in _requested_options(stack, options):
         spelling = next((s for s in spellings if s in offered), None)
         target, word = (own, spelling) if spelling is not None else (shim, shim_option)
         if spelling is None and not stack.case.harness:
@@ -123,12 +122,15 @@ def case_command(
 
 
 def predecessors(stack: Stack) -> tuple[CaseName, ...]:
-    """What runs before the case, in its process. Raises `UsageError` where one is no script of the case repository."""
+    """Return the scripts that run before the case, in its process.
+
+    Raises `UsageError` where one is no script of the case repository.
+    """
     return tuple(CaseName.parse(text, stack, option="--after") for text in stack.case.after)
 
 
 def with_predecessors(stack: Stack, texts: Sequence[str]) -> Stack:
-    """The stack with these cases run before its own, behind those it has. Raises `UsageError`."""
+    """Return the stack with these scripts run before its case, after those that it has. Raises `UsageError`."""
     if not texts:
         return stack
     if not stack.case.harness:
@@ -142,20 +144,23 @@ def with_predecessors(stack: Stack, texts: Sequence[str]) -> Stack:
 
 
 def without_predecessors(stack: Stack) -> Stack:
-    """The stack with nothing run before its case."""
+    """Return the stack with nothing run before its case."""
     return stack.model_copy(update={"case": stack.case.model_copy(update={"after": ()})})
 
 
 def _words_of(predecessor: CaseName, stack: Stack, values: Mapping[str, str]) -> str:
-    """The command line of what runs before the case: as the stack's command has it behind the case's own script."""
+    """Return the command line of a script that runs before the case.
+
+    It has the words that follow the case's own script in the stack's command.
+    """
     command = stack.case.command
     shared = [fill(word, values) for word in command[command.index("{case}") + 1 :]]
     path = str(PurePosixPath(values[stack.case.repository]) / predecessor.path)
     return shlex.join((path, *shared, *predecessor.arguments))
 
 
-def _wanted(stack: Stack, options: RunOptions) -> list[tuple[Sequence[str], str, tuple[str, ...]]]:
-    """Each option that is asked for: the case's spellings, the shim's, and its value."""
+def _requested_options(stack: Stack, options: RunOptions) -> list[tuple[Sequence[str], str, tuple[str, ...]]]:
+    """Return each requested option: the case's spellings, the shim's spelling, and its value."""
     flags = stack.case.flags
     wanted: list[tuple[Sequence[str], str, tuple[str, ...]]] = []
     if options.golden_data is not None:

@@ -3,14 +3,16 @@
     python shim.py --outcome OUT.json [--golden-data DIR] [--save-data] [--dump-args N] [--dep-gen]
                    [--runtime-dir DIR] [--dump-passes] [--after "OTHER.py [argument ...]"] -- case.py [argument ...]
 
-This one file runs under the stack's own interpreter, CPython 3.9 or later, with nothing but the standard
-library. `golden.run` and `golden.run_jit` are wrapped as soon as their module is imported: the settings above
-are put into every call, each where the signature at hand has a place for it, and OUT.json is rewritten
-when a call begins and ends (`harness_outcome.py` reads it). What the case prints, and its exit code, stay as
-they are. Each script of `--after` runs before the case, as another `__main__` of the same process: its calls get no
-settings and are not told, and only what is printed behind `case_begins_line` is the case's. This is one file because no
-module of ours may stand beside those that the case imports; from the top: the process, what runs before the case, the
-harness, its settings, the outcome, the errors of outputs.
+This file runs under the stack's own interpreter, CPython 3.9 or later, with nothing but the standard library. It wraps
+`golden.run` and `golden.run_jit` as soon as their module is imported. The settings above are put into every call, each
+where the function's signature has a place for it. OUT.json is rewritten when a call begins and ends;
+`read_harness_outcome` reads it. What the case prints, and its exit code, stay unchanged.
+
+Each script of `--after` runs before the case, as another `__main__` of the same process. Its calls get no settings and
+are not recorded. Only what is printed after `case_begins_line` belongs to the case.
+
+This is one file because no module of ours may stand beside those that the case imports. From the top, it has the
+process, the scripts before the case, the harness, its settings, the outcome, and the errors of outputs.
 """
 
 from __future__ import annotations
@@ -41,27 +43,30 @@ from typing import Any, cast
 
 SCHEMA_VERSION = 1
 MAX_TEXT = 1 << 14
-"""Longest text, in characters, that the outcome holds."""
+"""The longest text, in characters, that the outcome holds."""
 
 HARNESS = "golden"
 ENTRY_POINTS = ("run", "run_jit")
 COMPARISON = "validate_golden"
-"""Takes outputs and expected outputs, by name, first; and `rtol` and `atol`."""
+"""The harness's function that compares outputs with expected outputs.
+
+Its first two parameters are these, by name; it also has `rtol` and `atol`.
+"""
 CHUNK = 1 << 20
-"""Elements that are measured at once."""
+"""The number of elements that are measured at once."""
 MAX_OUTPUTS = 64
 RUNTIME_KEYS = {
     "dump_args": ("enable_dump_args", "enable_dump_tensor"),
     "dep_gen": ("enable_dep_gen",),
 }
-"""Spellings that a setting has had in the runtime configuration, newest first."""
+"""The spellings that a setting has had in the runtime configuration, newest first."""
 
 
-# The process: a script of the user's, run as if this file were not there.
+# The process: a script of the user's runs as if this file were not there.
 
 
 def main() -> None:
-    """Installs the shim and runs the case's script in this process, as Python itself would."""
+    """Install the shim and run the case's script in this process, as Python itself would."""
     parser = argparse.ArgumentParser(
         prog="shim.py", usage=(__doc__ or "").split("\n\n")[1], allow_abbrev=False
     )
@@ -104,7 +109,7 @@ def main() -> None:
 
 
 def source_of_script(script: str) -> bytes:
-    """The bytes of a script; exits as the interpreter does where it cannot be read."""
+    """Return the bytes of a script; exit as the interpreter does where it cannot be read."""
     path = full_path(script)
     try:
         return Path(path).read_bytes()
@@ -115,13 +120,13 @@ def source_of_script(script: str) -> bytes:
 
 
 def full_path(script: str) -> str:
-    """The absolute path of a script."""
-    # The interpreter joins the two as they are; pathlib would drop a `./`, which the case could see.
+    """Return the absolute path of a script."""
+    # The interpreter joins the two without changes. pathlib would drop a `./`, which the case could see.
     return script if script.startswith("/") else f"{Path.cwd()}/{script}"
 
 
 def run_as_main(script: str, source: bytes, arguments: list[str]) -> None:
-    """Execute a script in a new `__main__`; `sys.argv` and `sys.path` are what the interpreter would set."""
+    """Execute a script in a new `__main__`. `sys.argv` and `sys.path` are what the interpreter would set."""
     path = full_path(script)
     main_module = types.ModuleType("__main__")
     main_module.__dict__.update(
@@ -139,36 +144,36 @@ def run_as_main(script: str, source: bytes, arguments: list[str]) -> None:
 
 
 def folder_of(path: str) -> str:
-    """The folder in which a script's imports are looked for first."""
+    """Return the folder in which a script's imports are looked for first."""
     return str(Path(path).resolve().parent)
 
 
 def hide_shim_frames() -> None:
-    """Let the exception that ends the process show the case's frames only, whoever prints it."""
+    """Let the exception that ends the process show only the case's frames, whoever prints it."""
     show = sys.excepthook
 
     def excepthook(kind: type[BaseException], error: BaseException, trace: Any) -> None:
-        leave_out_shim_frames(error)
+        remove_shim_frames(error)
         show(kind, error, error.__traceback__)
 
     sys.excepthook = excepthook
 
 
-def leave_out_shim_frames(error: BaseException) -> None:
-    """Take the shim's own frames out of the traces of an exception, and of those that led to it."""
+def remove_shim_frames(error: BaseException) -> None:
+    """Remove the shim's own frames from the traces of an exception, and of those that led to it."""
     pending: list[BaseException | None] = [error]
     seen: set[int] = set()
     while pending:
         current = pending.pop()
         if current is not None and id(current) not in seen:
             seen.add(id(current))
-            current.__traceback__ = without_shim_frames(current.__traceback__)
+            current.__traceback__ = strip_shim_frames(current.__traceback__)
             pending += [current.__cause__, current.__context__]
 
 
-def without_shim_frames(trace: types.TracebackType | None) -> types.TracebackType | None:
-    """The trace without the shim's own frames."""
-    this_file = without_shim_frames.__code__.co_filename
+def strip_shim_frames(trace: types.TracebackType | None) -> types.TracebackType | None:
+    """Return the trace without the shim's own frames."""
+    this_file = strip_shim_frames.__code__.co_filename
     kept: list[types.TracebackType] = []
     while trace is not None:
         if trace.tb_frame.f_code.co_filename != this_file:
@@ -187,8 +192,10 @@ def without_shim_frames(trace: types.TracebackType | None) -> types.TracebackTyp
 
 
 def run_before(words: list[str]) -> None:
-    """Run a script with its arguments, and say how it ended. Only an interrupt, and the end of a process that it
-    forked, go further than that."""
+    """Run a script with its arguments, and report how it ended.
+
+    Only an interrupt, and the end of a process that it forked, propagate.
+    """
     script, *arguments = words
     source = source_of_script(script)
     process = os.getpid()
@@ -202,7 +209,7 @@ def run_before(words: list[str]) -> None:
     except KeyboardInterrupt:
         raise
     except BaseException as error:
-        leave_out_shim_frames(error)
+        remove_shim_frames(error)
         sys.excepthook(type(error), error, error.__traceback__)
         ended = type(error).__name__
         if os.getpid() != process:
@@ -216,7 +223,7 @@ def run_before(words: list[str]) -> None:
 
 
 def exit_code(error: SystemExit) -> int:
-    """What the process would have ended with; a message is printed as it would have been."""
+    """Return the exit code that the process would have had. A message is printed as it would have been."""
     if error.code is None or isinstance(error.code, int):
         return error.code or 0
     print(error.code, file=sys.stderr)
@@ -224,29 +231,29 @@ def exit_code(error: SystemExit) -> int:
 
 
 def say_case_begins(outcome: str) -> None:
-    """Print the line behind which all is the case's, to both streams: they are read apart."""
+    """Print the line before the case's own output to both streams, because they are read separately."""
     for descriptor in (1, 2):
         write_line(descriptor, case_begins_line(outcome))
 
 
 def case_begins_line(outcome: str) -> str:
-    """What is printed before the case begins; with the name of the outcome's file no script says the same."""
+    """Return the line that is printed before the case begins. The name of the outcome's file makes it unique."""
     return f"{Path(outcome).name}: here the case begins"
 
 
 def write_line(descriptor: int, text: str) -> None:
-    """Write a line of its own, whatever scripts did to `sys.stdout` and have left unfinished."""
+    """Write a line of its own, whatever scripts did to `sys.stdout` or left unfinished there."""
     with contextlib.suppress(OSError):
         os.write(descriptor, f"\n{text}\n".encode("utf-8", "replace"))
 
 
 def flush_streams() -> None:
-    """Write out what was printed so far, by Python and by C libraries."""
+    """Flush what was printed so far, by Python and by C libraries."""
     for stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__):
         with contextlib.suppress(Exception):
             cast("Any", stream).flush()
     with contextlib.suppress(Exception):
-        ctypes = importlib.import_module("ctypes")  # not every interpreter has it
+        ctypes = importlib.import_module("ctypes")  # Not every interpreter has it.
         ctypes.CDLL(None).fflush(None)
 
 
@@ -258,14 +265,14 @@ class HarnessFinder:
 
     def __init__(self, outcome: OutcomeFile, settings: dict[str, Any], *, is_watching: bool) -> None:
         self.is_watching = is_watching
-        """Whether calls are the case's; those of scripts that run before it are left as they are."""
+        """Whether calls are the case's. Calls of scripts that run before it stay unchanged."""
         self._outcome = outcome
         self._settings = settings
         self._thread = threading.local()
         self._wrappers: set[Callable[..., Any]] = set()
 
     def find_spec(self, name: str, path: Any, target: Any = None) -> importlib.machinery.ModuleSpec | None:
-        """Let the other finders find a module of the harness, and have it looked through once it has run."""
+        """Let the other finders find a module of the harness, and wrap its entry points once it has run."""
         if name != HARNESS and not name.startswith(HARNESS + "."):
             return None
         for finder in sys.meta_path:
@@ -297,18 +304,18 @@ class HarnessFinder:
                 setattr(module, name, wrapper)
         comparison = getattr(module, COMPARISON, None)
         if isinstance(comparison, types.FunctionType) and comparison not in self._wrappers:
-            wrapper = self._measured(comparison)
+            wrapper = self._measuring_wrapper(comparison)
             self._wrappers.add(wrapper)
             setattr(module, COMPARISON, wrapper)
 
-    def _measured(self, comparison: Callable[..., Any]) -> Callable[..., Any]:
-        """A comparison that notes how large the errors are before it is made."""
+    def _measuring_wrapper(self, comparison: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a comparison that first records how large the errors are."""
 
         @functools.wraps(comparison)
         def wrapper(*args: Any, **kwargs: Any) -> Any:
             record = getattr(self._thread, "record", None)
             if record is not None:
-                # Whatever is odd about the tensors, the comparison is about to meet it and to report it.
+                # If anything is odd about the tensors, the comparison is about to meet it and to report it.
                 with contextlib.suppress(Exception):
                     self._outcome.update(record, {"measures": measures_of(comparison, args, kwargs)})
             return comparison(*args, **kwargs)
@@ -318,12 +325,12 @@ class HarnessFinder:
     def _wrapper(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
         def wrapper(*args: Any, **kwargs: Any) -> Any:
-            # One entry point may call the other: the outer call is the one to tell.
+            # One entry point may call the other. Only the outer call is recorded.
             if not self.is_watching or getattr(self._thread, "is_inside", False):
                 return function(*args, **kwargs)
             arguments = arguments_of(function, args, kwargs)
             if arguments is None:
-                # Nobody says better than the function itself that they do not fit.
+                # The function itself gives the best error where the arguments do not fit.
                 return function(*args, **kwargs)
             arguments.apply(self._settings)
             self._thread.is_inside = True
@@ -360,13 +367,13 @@ class HarnessFinder:
         return result
 
 
-# The settings: each where a call of this version of the harness takes it.
+# The settings: each goes where a call of this version of the harness takes it.
 
 
 def arguments_of(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Arguments | None:
-    """The arguments of a call; None if they do not fit the function."""
+    """Return the arguments of a call; None if they do not fit the function."""
     try:
         return Arguments(function, inspect.signature(function).bind(*args, **kwargs))
     except TypeError:
@@ -374,7 +381,7 @@ def arguments_of(
 
 
 class Arguments:
-    """The arguments of one call, and what became of each setting."""
+    """The arguments of one call, and where each setting went."""
 
     def __init__(self, function: Callable[..., Any], bound: inspect.BoundArguments) -> None:
         self._function = inspect.unwrap(function)
@@ -385,7 +392,7 @@ class Arguments:
         self.not_applied: dict[str, str] = {}
 
     def apply(self, settings: dict[str, Any]) -> None:
-        """Puts each setting where this version of the harness takes it."""
+        """Put each setting where this version of the harness takes it."""
         for setting, value in settings.items():
             if setting in RUNTIME_KEYS:
                 self._set_in_runtime(setting, value)
@@ -396,7 +403,7 @@ class Arguments:
 
     @property
     def are_validated(self) -> bool:
-        """Whether the call has something to compare its outputs with, and is not only to compile."""
+        """Whether the call has something to compare its outputs with, and does more than compile."""
         given = self.bound.arguments
         compile_only = given.get("compile_only") or getattr(given.get("config"), "compile_only", False)
         has_golden = given.get("golden_fn") is not None or given.get("golden_data") is not None
@@ -424,10 +431,10 @@ class Arguments:
         given = self.bound.arguments
         try:
             if parameter in self._parameters:
-                old, given[parameter] = with_key(given.get(parameter), key, value)
+                old, given[parameter] = set_key(given.get(parameter), key, value)
             elif "config" in self._parameters:
                 config = given.get("config") or self._function.__globals__["RunConfig"]()
-                old, inner = with_key(getattr(config, field), key, value)
+                old, inner = set_key(getattr(config, field), key, value)
                 given["config"] = dataclasses.replace(config, **{field: inner})
             else:
                 raise TypeError(f"no parameter {parameter!r} at this revision")
@@ -445,7 +452,7 @@ class Arguments:
         self.not_applied[setting] = reason
 
     def _spelling(self, spellings: tuple[str, ...], runtime: Any) -> str | None:
-        """The one used by the case, or taken by the runtime under the harness, or in the harness's source."""
+        """Return the spelling that the case uses, or the runtime accepts, or the harness's source contains."""
         for find_names in (
             functools.partial(names_in, runtime),
             functools.partial(runtime_parameters, self._function),
@@ -458,8 +465,11 @@ class Arguments:
         return None
 
 
-def with_key(configuration: Any, key: str, value: Any) -> tuple[Any, Any]:
-    """What `key` was, and a copy of a mapping (None: an empty one) or a dataclass in which it is `value`."""
+def set_key(configuration: Any, key: str, value: Any) -> tuple[Any, Any]:
+    """Return the old value of `key`, and a copy of the configuration in which it is `value`.
+
+    The configuration is a mapping (None: an empty one) or a dataclass.
+    """
     if configuration is None or isinstance(configuration, dict):
         entries = cast("dict[str, Any]", configuration or {})
         return entries.get(key), {**entries, key: value}
@@ -467,27 +477,29 @@ def with_key(configuration: Any, key: str, value: Any) -> tuple[Any, Any]:
 
 
 def names_in(configuration: Any) -> Container[str]:
-    """The keys of a mapping, or the fields of a dataclass; nothing for None."""
+    """Return the keys of a mapping, or the fields of a dataclass; nothing for None."""
     if dataclasses.is_dataclass(configuration):
         return {field.name for field in dataclasses.fields(configuration)}
     return configuration or ()
 
 
 def runtime_parameters(function: Callable[..., Any]) -> Container[str]:
-    """The parameters of `execute_compiled`, which gets the runtime configuration from the harness. The harness
-    imports it into its module, or only when it is called."""
+    """Return the parameters of `execute_compiled`, which gets the runtime configuration from the harness.
+
+    The harness imports it into its module, or only when it is called.
+    """
     try:
         execute = function.__globals__.get("execute_compiled")
         if execute is None:
             execute = importlib.import_module("pypto.runtime").execute_compiled
         return inspect.signature(execute).parameters
     except Exception:
-        # Whatever is wrong with the runtime, the harness is about to meet it and to report it.
+        # If anything is wrong with the runtime, the harness is about to meet it and to report it.
         return ()
 
 
 def source_of(function: Callable[..., Any]) -> str:
-    """The source text of the module that defines a function; empty if there is none to read."""
+    """Return the source text of the module that defines a function; empty if there is none to read."""
     try:
         return inspect.getsource(sys.modules[function.__module__])
     except (KeyError, OSError, TypeError):
@@ -498,7 +510,7 @@ def source_of(function: Callable[..., Any]) -> str:
 
 
 class OutcomeFile:
-    """The calls so far, and the file that tells them. Forked children of the case leave it alone."""
+    """The calls so far, and the file that records them. Forked children of the case leave it alone."""
 
     def __init__(self, path: str) -> None:
         self._path = Path(path).absolute()
@@ -508,26 +520,28 @@ class OutcomeFile:
         self._began: int | None = None
 
     def create(self) -> None:
-        """Write the file without calls; raises OSError if that cannot be done."""
+        """Write the file without calls. Raises `OSError` if that cannot be done."""
         with self._lock:
             self._write()
 
     def begin_case(self) -> None:
-        """Note when the case begins behind other scripts, by the clock of files; without room for that the run cannot
-        be told from theirs, and ends here."""
+        """Record when the case begins after other scripts, by the clock of files.
+
+        Where there is no room for that, the run cannot be separated from theirs, and ends here.
+        """
         with self._lock:
             self._write()
             self._began = self._path.stat().st_mtime_ns
             self._write()
 
     def begin(self, record: dict[str, Any]) -> None:
-        """Adds a call, and writes the file."""
+        """Add a call, and write the file."""
         with self._lock:
             self._calls.append(record)
             self._save()
 
     def update(self, record: dict[str, Any], changes: dict[str, Any]) -> None:
-        """Changes the record of a call, and writes the file."""
+        """Change the record of a call, and write the file."""
         with self._lock:
             record.update(changes)
             self._save()
@@ -561,7 +575,7 @@ class OutcomeFile:
 
 
 def text_of(value: object) -> str:
-    """Bounded text that can be encoded, from an object whose own `__str__` may be broken."""
+    """Return bounded text that can be encoded, from an object whose own `__str__` may be broken."""
     try:
         text = str(value)
     except Exception as error:
@@ -570,7 +584,7 @@ def text_of(value: object) -> str:
 
 
 def facts_of(result: Any) -> dict[str, Any]:
-    """What a `RunResult` tells; older ones lack fields."""
+    """Return what a `RunResult` contains. Older ones lack fields."""
     passed = getattr(result, "passed", None)
     error = getattr(result, "error", None)
     work_dir = getattr(result, "work_dir", None)
@@ -590,7 +604,7 @@ def facts_of(result: Any) -> dict[str, Any]:
 def measures_of(
     comparison: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> dict[str, dict[str, float]]:
-    """The errors of each output that a comparison is given."""
+    """Return the errors of each output that a comparison is given."""
     bound = inspect.signature(comparison).bind(*args, **kwargs)
     bound.apply_defaults()
     given = bound.arguments
@@ -602,12 +616,14 @@ def measures_of(
 
 
 def errors_of(actual: Any, expected: Any, rtol: float, atol: float) -> dict[str, float]:
-    """The errors of a torch tensor against the expected one.
+    """Return the errors of a torch tensor against the expected one.
 
-    `beyond_tolerance` is the share of elements with |actual - expected| > atol + rtol |expected| or one of them not
-    finite while they differ; `not_finite` is the share of these last; and where there are none of these, `relative_l2`
-    is |actual - expected|_2 / |expected|_2 (left out where expected is all zeros), and `times_tolerance` the largest
-    |actual - expected| / (atol + rtol |expected|) (left out where that has no bound).
+    - `not_finite`: the share of elements that differ while one of the two is not finite.
+    - `beyond_tolerance`: that share plus the share with |actual - expected| > atol + rtol |expected|.
+    - `relative_l2`: |actual - expected|_2 / |expected|_2. Left out where expected is all zeros.
+    - `times_tolerance`: the largest |actual - expected| / (atol + rtol |expected|). Left out where that has no bound.
+
+    The last two are given only where `not_finite` is 0.
     """
     actual, expected = actual.detach().cpu().reshape(-1), expected.detach().cpu().reshape(-1)
     total = actual.numel()

@@ -1,41 +1,52 @@
-"""Build a slot's toolchain, step by step, doing only what its content makes necessary."""
+"""Builds the toolchain of a slot, step by step. Only steps whose inputs have changed run.
+
+`Builder` keeps the outputs of steps by their content. `RunCompileCache` does the same for what runs of the case compile
+for themselves, such as a runtime's kernels. Runs of one commit compile them once, and no commit uses what another one
+has compiled.
+"""
 
 import contextlib
+import hashlib
+import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from ...store.vocabulary import BuildSource
-from ..process.execute import Command, execute
-from ..process.interrupt import Interrupt
-from ..stack.stack import Stack
-from ..stack.templates import fill
-from ..verdict.verdict import Classification, Ending, classify_build_failure
+from ..process.run import Command, Interrupt, execute
+from ..stack import Stack, fill
+from ..verdict.classify import Classification, Ending, classify_build_failure
 from ..workspace.content import StackContent
 from ..workspace.slot import Slot
-from .builds.build_cache import BuildCache
-from .builds.build_store import BuildStore
-from .builds.keys import digest
-from .builds.shared_builds import SharedBuilds
+from .build_cache import BuildCache, BuildStore, SharedBuilds
 
-_GENTLY = ("nice", "-n", "19")
+
+def digest(value: Mapping[str, object]) -> str:
+    """Return a key for a JSON value: 64 hexadecimal digits."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+_LOW_PRIORITY = ("nice", "-n", "19")
 
 _KEPT_OUTPUT = 400
-"""Lines of a failing step that are classified: compilers put the cause first, pip and make put it last."""
+"""The number of lines that are classified at either end of a failing step's output.
+
+Compilers put the cause first; pip and make put it last.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class BuiltToolchain:
-    """A toolchain that stands ready in a slot."""
+    """A toolchain that is ready in a slot."""
 
     key: str
     source: BuildSource
     seconds: float
     step_seconds: Mapping[str, float]
-    """Seconds of each step that was really run."""
+    """The seconds of each step that ran."""
     trouble: str | None = None
-    """Why the store of builds was of no use."""
+    """Why the store of builds could not be used."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,8 +71,10 @@ class Builder:
         interrupt: Interrupt | None = None,
         build_store: str | None = None,
     ) -> None:
-        """`build_store` is the URL of a store that other machines use too. Raises `UserError` where it cannot be
-        opened."""
+        """`build_store` is the URL of a store that other machines use too.
+
+        Raises `UserError` where it cannot be opened.
+        """
         self._stack = stack
         self._content = content
         self._interrupt = interrupt
@@ -85,10 +98,10 @@ class Builder:
         on_step: Callable[[str], None],
         gently: bool = False,
     ) -> BuiltToolchain | FailedBuild:
-        """Bring the slot, checked out at `revisions`, to where the case can run.
+        """Build the slot, which is checked out at `revisions`, until the case can run.
 
-        `surroundings` is the environment's description (part of the key), `environment` the processes' variables,
-        `values` those of the placeholders; `gently` leaves the machine to all that runs besides. Raises
+        `surroundings` is the environment's description (part of the key). `environment` holds the processes' variables,
+        and `values` those of the placeholders. `gently` gives all other processes priority. Raises
         `InterruptedWorkError`.
         """
         begun = time.monotonic()
@@ -99,11 +112,11 @@ class Builder:
         for name, step in self._stack.steps.items():
             key = keys[name] = self._key(name, revisions, surroundings, values=values)
             outputs = [slot.directory / output for output in step.outputs]
-            if slot.built(name) == key and all(output.exists() for output in outputs):
+            if slot.built_key(name) == key and all(output.exists() for output in outputs):
                 continue
             on_step(name)
             slot.forget(name)
-            with self.cache.claimed(key) if outputs else contextlib.nullcontext():
+            with self.cache.claim(key) if outputs else contextlib.nullcontext():
                 if outputs and self.cache.restore(key, outputs):
                     restored = True
                 else:
@@ -115,7 +128,7 @@ class Builder:
                     step_seconds[name] = failure
                     missing = [output for output in outputs if not output.exists()]
                     if missing:
-                        return _without_outputs(name, missing, failure)
+                        return _missing_outputs_failure(name, missing, failure)
                     if outputs:
                         self.cache.save(key, outputs)
             slot.record(name, key)
@@ -142,7 +155,7 @@ class Builder:
                 "name": name,
                 "step": step.model_dump(exclude={"timeout"}),
                 "platform": values["platform"] if step.is_for_one_platform else None,
-                "inputs": {entry: self._content.of_input(revisions, entry) for entry in step.inputs},
+                "inputs": {entry: self._content.input_key(revisions, entry) for entry in step.inputs},
                 "variables": dict(self._stack.environment.variables),
                 "tool variables": {
                     tool: dict(found.variables) for tool, found in self._stack.environment.tools.items()
@@ -161,12 +174,13 @@ class Builder:
         logs: Path,
         gently: bool,
     ) -> FailedBuild | float:
+        """Run one build step. Return its seconds, or the failed build."""
         step = self._stack.steps[name]
         output = _Output()
         slot.begin_step(name)
         finished = execute(
             Command(
-                argv=[*(_GENTLY if gently else ()), *(fill(word, values) for word in step.command)],
+                argv=[*(_LOW_PRIORITY if gently else ()), *(fill(word, values) for word in step.command)],
                 cwd=slot.directory / fill(step.cwd, values),
                 environment=environment,
                 timeout=step.timeout,
@@ -207,10 +221,66 @@ class _Output:
         return self.head + self.tail[-_KEPT_OUTPUT:]
 
 
-def _without_outputs(name: str, missing: list[Path], seconds: float) -> FailedBuild:
-    """A step that says it succeeded but left nothing is a failed one."""
+def _missing_outputs_failure(name: str, missing: list[Path], seconds: float) -> FailedBuild:
+    """Return the failure of a step that reported success without leaving its outputs."""
     text = f"step {name} ended well but left no {', '.join(str(path) for path in missing)}"
     ending = Ending(exit_code=0, signal=None, timed_out=False, cancelled=False)
     return FailedBuild(
         step=name, ending=ending, classification=classify_build_failure([(0, text)], ending), seconds=seconds
     )
+
+
+class RunCompileCache:
+    """The folders and files in which a stack's runs keep what they have compiled."""
+
+    def __init__(self, stack: Stack, content: StackContent, cache: BuildCache) -> None:
+        self._stack = stack
+        self._content = content
+        self._cache = cache
+
+    def key(
+        self,
+        revisions: Mapping[str, str],
+        *,
+        case: str,
+        platform: str,
+        toolchain: str,
+        surroundings: Mapping[str, str],
+    ) -> str | None:
+        """Return the key of what a run compiles; None where runs keep nothing.
+
+        `toolchain` is the build's own key, `surroundings` the environment's description.
+        """
+        if not self._stack.case.compiled:
+            return None
+        return digest(
+            {
+                "compiled": list(self._stack.case.compiled),
+                "content": self._content.revisions_key(revisions),
+                "case": case,
+                "platform": platform,
+                "toolchain": toolchain,
+                "variables": dict(self._stack.environment.variables),
+                "surroundings": dict(surroundings),
+            }
+        )
+
+    def restore(self, key: str | None, slot: Path) -> None:
+        """Restore in a slot what an earlier run has compiled, and remove everything else. Raises
+        `InterruptedWorkError`.
+        """
+        if key is not None:
+            with self._cache.claim(key):
+                self._cache.restore(key, self._outputs(slot))
+
+    def keep(self, key: str | None, slot: Path) -> None:
+        """Keep what a run that ended by itself has compiled, unless it is there. Raises `InterruptedWorkError`."""
+        if key is None or self._cache.holds(key):
+            return
+        outputs = self._outputs(slot)
+        if all(output.exists() for output in outputs):
+            with self._cache.claim(key):
+                self._cache.save(key, outputs)
+
+    def _outputs(self, slot: Path) -> list[Path]:
+        return [slot / path for path in self._stack.case.compiled]

@@ -1,14 +1,18 @@
-"""Imports modules once, and makes each run a fork of itself. Started by `fork_servers.py`.
+"""Imports modules once, and makes each run a fork of itself. `fork_servers.py` starts it.
 
     python fork_server.py MODULE ...
 
-This file and `supervise.py` run under the stack's own interpreter, CPython 3.9 or later, with nothing but the
-standard library. Standard input is a Unix socket. What importing came to is written to it: a line of JSON, null or why
-it failed. Each byte that then comes brings the three descriptors of a run: a connection, standard output and standard
-error. On the connection comes a line of JSON (`argv`, without the interpreter; `cwd`; `memory`, in bytes of address
-space, or 0; `variables` beyond those of this process), and the run's wait status goes back. As `supervise.py` does, a
-process between this and the run kills all that is left of the run at its end, or when the connection's other end is
-closed. Where standard input ends, so does this.
+This file and `supervise.py` run under the stack's own interpreter, CPython 3.9 or later, with nothing but the standard
+library. The protocol is:
+
+1. Standard input is a Unix socket. After the imports, a line of JSON is written to it: null, or why they failed.
+2. Each byte that then comes brings the three descriptors of a run: a connection, standard output and standard error.
+3. The connection carries a line of JSON: `argv` (without the interpreter), `cwd`, `memory` (bytes of address space, or
+   0) and `variables` (those that this process does not have).
+4. The run's wait status goes back on the connection.
+
+As in `supervise.py`, a process between this one and the run kills all that is left of the run. It does so at the run's
+end, or when the other end of the connection is closed. This process ends when standard input ends.
 """
 
 from __future__ import annotations
@@ -36,13 +40,13 @@ _SUPERVISE: dict[str, Any] = runpy.run_path(str(Path(__file__).with_name("superv
 
 
 def main(modules: list[str]) -> list[str] | None:
-    """The arguments of a run, in the run's process; None in the server, once there are no more runs to come."""
+    """Return the arguments of a run, in the run's process. Return None in the server, once no more runs will come."""
     server = socket.socket(fileno=os.dup(0))
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
     os.close(null)
     server.sendall(json.dumps(_import(modules)).encode() + b"\n")
-    gc.freeze()  # or the collections of each run, its last one above all, would visit and copy all that was imported
+    gc.freeze()  # Without this, the collections of each run would visit and copy all that was imported.
     while True:
         _, descriptors, _, _ = socket.recv_fds(server, 1, 3)
         if not descriptors:
@@ -64,14 +68,14 @@ def _import(modules: list[str]) -> str | None:
     except BaseException as error:
         return f"{type(error).__name__}: {error}"[:1000]
     finally:
-        # What a module prints is not printed by every run.
+        # What a module prints is flushed here, so that not every run prints it.
         sys.stdout.flush()
         sys.stderr.flush()
     return None
 
 
 def _supervise(connection: int, stdout: int, stderr: int) -> list[str]:
-    """Returns in the process of the run alone."""
+    """Supervise a run. Return in the process of the run alone."""
     _SUPERVISE["become_reaper"]()
     with os.fdopen(connection, "rb", buffering=0, closefd=False) as request:
         line = request.readline()
@@ -82,7 +86,7 @@ def _supervise(connection: int, stdout: int, stderr: int) -> list[str]:
     if child == 0:
         os.close(connection)
         return _begin(asked, stdout, stderr)
-    # Both streams stay open here: whoever sees their end knows that nothing of the run is left.
+    # Both streams stay open here. Their end tells a reader that nothing of the run is left.
     status = _SUPERVISE["outlive"](child, connection)
     if status is not None:
         os.write(connection, b"%d" % status)
@@ -103,7 +107,7 @@ def _begin(asked: dict[str, Any], stdout: int, stderr: int) -> list[str]:
 
 
 def _seed() -> None:
-    """Seeds the generators of numpy and torch anew, as importing does; the standard library's `random` seeds itself."""
+    """Seed the generators of numpy and torch again, as importing does. The module `random` seeds itself."""
     modules: dict[str, Any] = dict(sys.modules)
     if "numpy" in modules:
         modules["numpy"].random.seed()
@@ -112,7 +116,7 @@ def _seed() -> None:
 
 
 def run(argv: list[str]) -> None:
-    """Runs a script as the interpreter does. One that ends by an exception has the interpreter's own way out."""
+    """Run a script as the interpreter does. An exception that ends the script is left to the interpreter."""
     sys.argv[:] = argv
     if not (sys.flags.isolated or getattr(sys.flags, "safe_path", False)):
         sys.path.insert(0, str(Path(argv[0]).resolve().parent))
@@ -126,14 +130,16 @@ def run(argv: list[str]) -> None:
 
 
 def end(code: int) -> None:
-    """Ends the process as the interpreter does, but does not tear down what was imported: that takes longer than a
-    short run."""
+    """End the process as the interpreter does, but without tearing down what was imported.
+
+    Tearing down takes longer than a short run.
+    """
     ending: Any = (threading, atexit)
     ending[0]._shutdown()
     ending[1]._run_exitfuncs()
     sys.stdout.flush()
     sys.stderr.flush()
-    ctypes.CDLL(None).fflush(None)  # what C has printed
+    ctypes.CDLL(None).fflush(None)  # This writes what C code has printed.
     os._exit(code & 0xFF)
 
 

@@ -1,9 +1,9 @@
-"""Commands of a stack's interpreter as forks of a process that has imported what takes long: for many short runs.
+"""Runs commands of a stack's interpreter as forks of a process that has made the slow imports, for many short runs.
 
-A fork has what a process of its own has: a session, a timeout, a memory limit, and a supervisor that leaves nothing
-of it (`fork_server.py`). It shares two things with the other forks: where libraries and the heap lie in memory, and
-the seed of Python's hashes; and at its end nothing that was imported is torn down. What is last said of a failure
-should come from processes that were started anew.
+A fork has a session, a timeout, a memory limit, and a supervisor that leaves nothing of it (`fork_server.py`). Forks
+share the memory addresses of libraries and the heap, and the seed of Python's hashes. At the end of a fork, nothing
+that was imported is torn down. The final statement about a failure should therefore come from processes that were
+started from scratch.
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
-from .execute import Command, RunningCommand, start_anew
-from .supervised import Supervised
+from .run import Command, RunningCommand, SupervisedProcess, start_process
 
 _SERVER = Path(__file__).with_name("fork_server.py")
 _PATH = "PYTHONPATH"
@@ -29,16 +28,15 @@ _Key = tuple[str, tuple[str, ...], frozenset[tuple[str, str]]]
 
 
 class NoForkServerError(Exception):
-    """Why nothing can be forked."""
+    """Nothing can be forked. The message says why."""
 
 
 class ForkServers:
-    """One server an interpreter, set of modules and environment, started when it is first needed, until `close`.
+    """Keeps one server for each interpreter, set of modules and environment, from its first use until `close`.
 
-    Environments that differ in PYTHONPATH, or in what a caller says is read late, share one.
-
-    May be used from several threads. Once a server cannot be had, `on_refusal` is told why, and all commands are
-    started anew.
+    Environments that differ only in PYTHONPATH, or in variables that a caller declares as read late, share a server.
+    The class may be used from several threads. If a server cannot be started, `on_refusal` is called with the reason,
+    and all commands are started from scratch.
     """
 
     def __init__(self, on_refusal: Callable[[str], None]) -> None:
@@ -56,7 +54,7 @@ class ForkServers:
         self.close()
 
     def close(self) -> None:
-        """Ends the servers, and what still runs."""
+        """End the servers, and the runs that are not finished."""
         with self._lock:
             for server in self._servers.values():
                 server.close()
@@ -65,13 +63,13 @@ class ForkServers:
     def start(
         self, command: Command, modules: Sequence[str], *, late: Collection[str] = ()
     ) -> RunningCommand:
-        """A command of the form `interpreter script.py ...`, forked with `modules` imported; neither they nor the
-        interpreter read the variables `late`.
+        """Start a command of the form `interpreter script.py ...` as a fork with `modules` imported.
 
-        One that holds locks is started anew: a fork could not keep them.
+        Neither the modules nor the interpreter read the variables `late`. A command that holds locks is started from
+        scratch, because a fork could not keep them.
         """
         if self.refused or command.holds:
-            return start_anew(command)
+            return start_process(command)
         names = {*late, _PATH}
         early = {name: value for name, value in command.environment.items() if name not in names}
         variables = {name: value for name, value in command.environment.items() if name in names}
@@ -85,11 +83,11 @@ class ForkServers:
             except (NoForkServerError, OSError) as error:
                 self.refused = True
                 self._on_refusal(f"runs import {', '.join(modules)} anew, as they cannot be forked: {error}")
-        return start_anew(command)
+        return start_process(command)
 
 
 def _check_path(path: str, modules: Sequence[str]) -> None:
-    """Refuses, with `NoForkServerError`, where PYTHONPATH would have changed what was imported before it was set."""
+    """Raise `NoForkServerError` where PYTHONPATH would have changed the imports if it had been set before them."""
     for folder in filter(None, path.split(os.pathsep)):
         for name in (*modules, "sitecustomize", "usercustomize"):
             if (found := Path(folder, name)).is_dir() or (found := found.with_suffix(".py")).is_file():
@@ -98,14 +96,14 @@ def _check_path(path: str, modules: Sequence[str]) -> None:
 
 @dataclass(frozen=True)
 class _Server:
-    supervised: Supervised
+    supervised: SupervisedProcess
     connection: socket.socket
 
     @classmethod
     def start(cls, command: Command, environment: Mapping[str, str], modules: Sequence[str]) -> _Server:
         ours, theirs = socket.socketpair()
         with theirs:
-            supervised = Supervised.start(
+            supervised = SupervisedProcess.start(
                 [command.argv[0], str(_SERVER), *modules],
                 cwd=Path("/"),
                 environment=environment,
@@ -129,10 +127,10 @@ class _Server:
         if why is not None:
             raise NoForkServerError(why)
 
-    def fork(self, command: Command, variables: Mapping[str, str]) -> _Forked:
+    def fork(self, command: Command, variables: Mapping[str, str]) -> _ForkedRun:
         ours, theirs = socket.socketpair()
         pipes = [os.pipe(), os.pipe()]
-        forked = _Forked(ours, *(os.fdopen(reading, "rb", buffering=0) for reading, _ in pipes))
+        forked = _ForkedRun(ours, *(os.fdopen(reading, "rb", buffering=0) for reading, _ in pipes))
         try:
             asked = {
                 "argv": command.argv[1:],
@@ -158,18 +156,18 @@ class _Server:
 
 
 @dataclass(frozen=True)
-class _Forked:
+class _ForkedRun:
     connection: socket.socket
     stdout: IO[bytes]
     stderr: IO[bytes]
 
     def finish(self) -> int | None:
-        with contextlib.suppress(OSError):  # its other end is gone already
+        with contextlib.suppress(OSError):  # Its other end is gone already.
             self.connection.shutdown(socket.SHUT_WR)
         for pipe in (self.stdout, self.stderr):
             pipe.close()
         status = b""
-        with self.connection, contextlib.suppress(ConnectionResetError):  # nobody has read what was asked
+        with self.connection, contextlib.suppress(ConnectionResetError):  # Nobody has read the request.
             while part := self.connection.recv(64):
                 status += part
         return os.waitstatus_to_exitcode(int(status)) if status else None

@@ -1,12 +1,14 @@
-"""Run one command so that nothing of it outlives the driver. Started by `execute.py` as a process of its own, and a
-part of `fork_server.py`, which runs under a stack's own interpreter.
+"""Runs one command so that nothing of it outlives the driver.
 
     python supervise.py CONTROL_FD MEMORY_BYTES FOLDER COMMAND...
 
-The command gets a session of its own. When the driver closes its end of the control pipe, or dies in whatever way, the
-pipe reads as ended and every descendant is killed, those that left the process group included: on Linux this
-process is their reaper. Exits as the command did; a death by signal is repeated on itself. As in a shell, 127 says that
-there is no such command, and 126 that it cannot be run. Standard input is the command's. Standard library only.
+`run.py` starts this file as a process of its own. `fork_server.py`, which runs under a stack's own interpreter, uses
+its functions. Only the standard library is needed.
+
+The command gets a session of its own, and this process's standard input. When the driver closes its end of the control
+pipe, or dies in whatever way, the pipe reads as ended. Then every descendant is killed, including those that left the
+process group: on Linux this process is their reaper. It exits as the command did, and repeats a death by signal on
+itself. As in a shell, 127 means that there is no such command, and 126 that it cannot be run.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ _TERMINAL = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def become_reaper() -> None:
-    """Makes this process the reaper of all its descendants, which the driver alone stops and no terminal."""
+    """Make this process the reaper of all its descendants. Only the driver stops it, and no terminal."""
     for number in _TERMINAL:
         signal.signal(number, signal.SIG_IGN)
     if sys.platform == "linux":
@@ -34,7 +36,7 @@ def become_reaper() -> None:
 
 
 def begin_command(memory: int) -> None:
-    """Readies the command's process: signals act as usual, and `memory`, if any, is its limit in bytes."""
+    """Prepare the command's process: signals act as usual, and `memory`, if any, is its limit in bytes."""
     for number in _TERMINAL:
         signal.signal(number, signal.SIG_DFL)
     if memory:
@@ -42,7 +44,10 @@ def begin_command(memory: int) -> None:
 
 
 def outlive(child: int, control: int) -> int | None:
-    """The wait status of a child that leads a session, or None when the driver let go first. Nothing of it is left."""
+    """Return the wait status of a child that leads a session, or None when the driver ended first.
+
+    Nothing of the child is left.
+    """
     status = _wait(child, control)
     _kill_all(child)
     return status
@@ -57,7 +62,7 @@ def _children(pid: int) -> list[int]:
 
 
 def _kill_all(group: int) -> None:
-    """Kill the group, then whatever was reparented to us, until no child is left."""
+    """Kill the group, then whatever was reparented to this process, until no child is left."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(group, signal.SIGKILL)
     while True:
@@ -71,11 +76,11 @@ def _kill_all(group: int) -> None:
 
 
 def _wake(_number: int, _frame: object) -> None:
-    """Does nothing: it exists so that SIGCHLD reaches the wake-up pipe."""
+    """Do nothing. It exists so that SIGCHLD reaches the wake-up pipe."""
 
 
 def _wait(child: int, control: int) -> int | None:
-    """The child's wait status, or None when the driver let go first."""
+    """Return the child's wait status, or None when the driver ended first."""
     wake_read, wake_write = os.pipe()
     os.set_blocking(wake_write, False)
     signal.set_wakeup_fd(wake_write)
@@ -91,7 +96,7 @@ def _wait(child: int, control: int) -> int | None:
 
 
 def main(arguments: list[str]) -> int:
-    """Runs a command until it ends or the control pipe is closed; the exit code to end with."""
+    """Run a command until it ends or the control pipe is closed; return the exit code to end with."""
     control, memory, folder, command = int(arguments[0]), int(arguments[1]), arguments[2], arguments[3:]
     become_reaper()
     try:

@@ -1,26 +1,23 @@
-"""When two commits have equal content: a key over the files that can change a result.
+"""Decides when two commits have equal content, by a key over the files that can change a result.
 
-The key is the sum modulo 2^256 of the SHA-256 of each entry (an additive multiset hash after Bellare and
-Micciancio, "A New Paradigm for Collision-Free Hashing", EUROCRYPT 1997), so that a commit's key follows from its
-parent's and the changed files alone, and a history is keyed in one pass of `git log`. It tells apart what honest
-histories hold; it is no defence against forged trees.
+The key is the sum modulo 2^256 of the SHA-256 of each entry. It is an additive multiset hash after Bellare and
+Micciancio, "A New Paradigm for Collision-Free Hashing", EUROCRYPT 1997. A commit's key follows from its parent's key
+and the changed files alone, so a history is keyed in one pass of `git log`. The key distinguishes the contents of
+honest histories; it is no defence against forged trees.
 """
 
 import hashlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 
-from ...store.commit import Commit, TreeChange
-from ..git.cherry_picks import patches_in
-from ..git.overlays import covered_files
-from ..git.pin_files import PinReader
-from ..git.renames.files import adaptations
-from ..git.repository import TreeEntry
-from ..stack.ignored_paths import IgnoredPaths
-from ..stack.parts import VersionFilePin
-from ..stack.stack import Stack
-from .perturbations import content_under, key_of, perturbation_in
-from .workspace import Workspace
+from ...store.vocabulary import Commit, TreeChange
+from ..git import TreeEntry
+from ..overlays import covered_files, patches_in
+from ..pins import PinReader
+from ..renames import adaptations
+from ..stack import IgnoredPaths, Stack, VersionFilePin
+from .perturbations import perturbation_in, perturbation_key, perturbed_content_key
+from .slot import Workspace
 
 _MODULUS = 1 << 256
 _ABSENT = "000000"
@@ -29,8 +26,8 @@ _ABSENT = "000000"
 class ContentKeys:
     """Keys of one repository's commits.
 
-    `ignore` are gitignore patterns; `pins` are paths that pin something, `covered` such over which others lie: they
-    do not count either.
+    `ignore` are gitignore patterns. Files at `pins`, which pin something, and at `covered`, which overlays replace, do
+    not count either.
     """
 
     def __init__(
@@ -39,30 +36,30 @@ class ContentKeys:
         self._ignored = IgnoredPaths(ignore)
         self._left_out = frozenset((*pins, *covered))
 
-    def counts(self, path: str) -> bool:
-        """Whether a change of this path can change a result."""
+    def is_relevant(self, path: str) -> bool:
+        """Return whether a change of this path can change a result."""
         return path not in self._left_out and path not in self._ignored
 
-    def of_tree(self, entries: Iterable[TreeEntry]) -> int:
-        """The key of a whole tree."""
-        return sum(_term(e.path, e.mode, e.object) for e in entries if self.counts(e.path)) % _MODULUS
+    def tree_key(self, entries: Iterable[TreeEntry]) -> int:
+        """Return the key of a whole tree."""
+        return sum(_term(e.path, e.mode, e.object) for e in entries if self.is_relevant(e.path)) % _MODULUS
 
-    def after(self, parent: int, changes: Iterable[TreeChange]) -> int:
-        """The key of a commit whose first parent has the key `parent`."""
+    def child_key(self, parent: int, changes: Iterable[TreeChange]) -> int:
+        """Return the key of a commit whose first parent has the key `parent`."""
         key = parent
         for change in changes:
-            if self.counts(change.path):
+            if self.is_relevant(change.path):
                 key -= _term(change.path, change.old_mode, change.old_object)
                 key += _term(change.path, change.new_mode, change.new_object)
         return key % _MODULUS
 
 
 class StackContent:
-    """Content keys of the stack's repositories, and of what is put over or beside them: overlays, renames, the
-    case's variables and predecessors, a perturbation.
+    """Content keys of the stack's repositories and of everything that changes or accompanies their files.
 
-    What pins something does not count in its holder's key: submodules are repositories of their own, and of a pin file
-    the text counts that a probe sees, in which a pin may be held at another value than the commit's.
+    That includes overlays, renames, the case's variables and predecessors, and a perturbation. A pin does not count in
+    its holder's key: a submodule is a repository of its own. A pin file counts with the text that a probe sees, in
+    which a pin may be held at another value than the commit's.
     """
 
     def __init__(self, stack: Stack, workspace: Workspace) -> None:
@@ -72,13 +69,13 @@ class StackContent:
             name: ContentKeys(
                 repository.ignore,
                 pins={path for pin in stack.pins.values() if pin.holder == name for path in pin.paths},
-                covered=self._covered(name),
+                covered=self._overlaid_files(name),
             )
             for name, repository in stack.repositories.items()
         }
         self._known: dict[tuple[str, str, tuple[str, ...]], int] = {}
 
-    def _covered(self, name: str) -> frozenset[str]:
+    def _overlaid_files(self, name: str) -> frozenset[str]:
         overlays = self._stack.repositories[name].overlays
         if not overlays:
             return frozenset()
@@ -86,100 +83,104 @@ class StackContent:
             self._workspace.ensure_commit(name, overlay.commit)
         return frozenset(covered_files(self._workspace.clones[name], overlays))
 
-    def of_commit(self, repository: str, sha: str, paths: tuple[str, ...] = ()) -> int:
-        """The key of a commit's files, or of those below `paths`."""
+    def commit_key(self, repository: str, sha: str, paths: tuple[str, ...] = ()) -> int:
+        """Return the key of a commit's files, or of those below `paths`."""
         cached = self._known.get((repository, sha, paths))
         if cached is None:
             self._workspace.ensure_commit(repository, sha)
             entries = self._workspace.clones[repository].tree(sha, paths)
-            cached = self._known[repository, sha, paths] = self._keys[repository].of_tree(entries)
+            cached = self._known[repository, sha, paths] = self._keys[repository].tree_key(entries)
         return cached
 
     def learn(self, repository: str, history: Sequence[Commit]) -> None:
-        """Key a whole history, and what of it build steps depend on, parents first, without listing each tree."""
+        """Compute the keys of a whole history and of its build inputs, parents first, without listing each tree."""
         keys = self._keys[repository]
         for paths in ((), *self._paths_of_steps(repository)):
             for commit in history:
                 if commit.parents:
-                    parent = self.of_commit(repository, commit.parents[0], paths)
+                    parent = self.commit_key(repository, commit.parents[0], paths)
                     changes = [each for each in commit.changes if not paths or is_below(each.path, paths[0])]
-                    self._known[repository, commit.sha, paths] = keys.after(parent, changes)
+                    self._known[repository, commit.sha, paths] = keys.child_key(parent, changes)
         self._pins.learn(repository, history)
 
-    def built_from(self, repository: str, paths: Iterable[str]) -> list[str]:
-        """Those of a repository's files on which build steps depend, pins aside."""
+    def build_inputs(self, repository: str, paths: Iterable[str]) -> list[str]:
+        """Return those of a repository's files on which build steps depend, without pins."""
         inputs = [entry.partition(":") for step in self._stack.steps.values() for entry in step.inputs]
         places = [place for name, _, place in inputs if name == repository]
         keys = self._keys[repository]
         return [
             path
             for path in paths
-            if any(not place or is_below(path, place) for place in places) and keys.counts(path)
+            if any(not place or is_below(path, place) for place in places) and keys.is_relevant(path)
         ]
 
-    def pins_of_builds(self, repository: str) -> frozenset[str]:
-        """The paths of a repository that pin what build steps depend on."""
+    def build_pins(self, repository: str) -> frozenset[str]:
+        """Return the paths of a repository that pin inputs of build steps."""
         built = {entry.partition(":")[0] for step in self._stack.steps.values() for entry in step.inputs}
         pins = (pin for pin in self._stack.pins.values() if pin.holder == repository and pin.target in built)
         return frozenset(path for pin in pins for path in pin.paths)
 
     def _paths_of_steps(self, repository: str) -> list[tuple[str]]:
-        """The files and folders of a repository that build steps depend on."""
+        """Return the files and folders of a repository that build steps depend on."""
         inputs = [entry.partition(":") for step in self._stack.steps.values() for entry in step.inputs]
         return sorted({(path,) for name, _, path in inputs if name == repository and path})
 
-    def of_revisions(self, revisions: Mapping[str, str]) -> str:
-        """One key for the commits of all repositories and the pins held, 64 hexadecimal digits."""
+    def revisions_key(self, revisions: Mapping[str, str]) -> str:
+        """Return one key for the commits of all repositories and the held pins: 64 hexadecimal digits."""
         names = sorted(self._stack.repositories.keys() & revisions.keys())
-        parts = [f"{name} {self.of_commit(name, revisions[name]):064x}" for name in names]
+        parts = [f"{name} {self.commit_key(name, revisions[name]):064x}" for name in names]
         parts += [f"{name} with {patch}" for name in names for patch in patches_in(revisions, name)]
         parts += [
             f"{name} under {overlay.path} {overlay.object}"
             for name in names
             for overlay in self._stack.repositories[name].overlays
         ]
-        parts += [f"{name} with {text}" for name in names for text in self._adapted(name, revisions)]
+        parts += [f"{name} with {text}" for name in names for text in self._respellings(name, revisions)]
         for holder, path in self._stack.pin_files:
             if (holder, path) not in self._pins_of_repositories:
-                parts.append(f"{holder}:{path} {self._of_pin_file(holder, path, revisions)}")
+                parts.append(f"{holder}:{path} {self._pin_file_digest(holder, path, revisions)}")
         parts += [f"variable {name}={text}" for name, text in sorted(self._stack.case.variables.items())]
         parts += [f"after {predecessor}" for predecessor in self._stack.case.after]
         content = hashlib.sha256("\n".join(parts).encode()).hexdigest()
         name = perturbation_in(revisions)
-        return content if name is None else content_under(content, key_of(self._stack.perturbations[name]))
+        return (
+            content
+            if name is None
+            else perturbed_content_key(content, perturbation_key(self._stack.perturbations[name]))
+        )
 
-    def of_build(self, revisions: Mapping[str, str]) -> str:
-        """One key for what all build steps are made from: where it is equal, a build serves again."""
+    def build_key(self, revisions: Mapping[str, str]) -> str:
+        """Return one key for all inputs of build steps. Where it is equal, a build can be reused."""
         inputs = sorted({entry for step in self._stack.steps.values() for entry in step.inputs})
-        parts = [f"{entry} {self.of_input(revisions, entry)}" for entry in inputs]
+        parts = [f"{entry} {self.input_key(revisions, entry)}" for entry in inputs]
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
-    def of_input(self, revisions: Mapping[str, str], entry: str) -> str:
-        """The key of an input of the stack file, `repository` or `repository:path`, with the pin files in it."""
+    def input_key(self, revisions: Mapping[str, str], entry: str) -> str:
+        """Return the key of an input of the stack file, `repository` or `repository:path`, with its pin files."""
         repository, _, path = entry.partition(":")
         paths = (path,) if path else ()
-        parts = [f"{self.of_commit(repository, revisions[repository], paths):064x}"]
+        parts = [f"{self.commit_key(repository, revisions[repository], paths):064x}"]
         parts += [f"with {patch}" for patch in patches_in(revisions, repository)]
         parts += [
             f"under {overlay.path} {overlay.object}"
             for overlay in self._stack.repositories[repository].overlays
             if not path or overlay.covers(path) or is_below(overlay.path, path)
         ]
-        parts += [f"with {text}" for text in self._adapted(repository, revisions)]
+        parts += [f"with {text}" for text in self._respellings(repository, revisions)]
         for holder, file in self._stack.pin_files:
             if holder == repository and (not path or is_below(file, path)):
-                parts.append(f"{file} {self._of_pin_file(holder, file, revisions)}")
+                parts.append(f"{file} {self._pin_file_digest(holder, file, revisions)}")
         return "\n".join(parts)
 
-    def _adapted(self, repository: str, revisions: Mapping[str, str]) -> list[str]:
-        """What is written otherwise in a repository's files."""
+    def _respellings(self, repository: str, revisions: Mapping[str, str]) -> list[str]:
+        """Return the respellings of a repository's files."""
         return [each.as_json for each in adaptations(self._stack, repository, revisions)]
 
-    def _of_pin_file(self, holder: str, path: str, revisions: Mapping[str, str]) -> str:
-        text = self._pins.held_text(holder, path, revisions)
+    def _pin_file_digest(self, holder: str, path: str, revisions: Mapping[str, str]) -> str:
+        text = self._pins.pin_file_text(holder, path, revisions)
         if text is None:
             return ""
-        # Keys that stores of earlier versions hold leave the last newline out.
+        # Keys in stores of earlier versions leave the last newline out.
         return hashlib.sha256(text.removesuffix("\n").encode("utf-8", "surrogateescape")).hexdigest()
 
     @cached_property
@@ -188,8 +189,10 @@ class StackContent:
 
     @cached_property
     def _pins_of_repositories(self) -> frozenset[tuple[str, str]]:
-        """The pin files that hold the commit of a repository of the stack, whose own content counts. A version file
-        says other things beside."""
+        """The pin files that hold only the commit of a repository of the stack, whose own content counts.
+
+        A version file contains other things too.
+        """
         pins = [self._stack.pins[name] for name in self._stack.links.values()]
         return frozenset(
             (pin.holder, path)
@@ -200,7 +203,7 @@ class StackContent:
 
 
 def is_below(path: str, place: str) -> bool:
-    """Whether a path is that file or folder, or in it."""
+    """Return whether a path is that file or folder, or in it."""
     return path == place or path.startswith(f"{place}/")
 
 

@@ -1,4 +1,7 @@
-"""What is changed around a case to make a failure certain that comes and goes, beside the revisions of a run."""
+"""Perturbations: changes of a case's surroundings that may make a flaky failure certain.
+
+The name of a run's perturbation is kept beside the run's revisions.
+"""
 
 import hashlib
 import json
@@ -7,32 +10,31 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from ..stack.parts import Perturbation
-from ..stack.stack import Stack
+from ..stack import Perturbation, Stack
 
-UNDER = "+perturbation"
-"""How the perturbation of a run is named among its revisions; no repository has such a name."""
+PERTURBATION_KEY = "+perturbation"
+"""The key of a run's perturbation among its revisions. No repository has such a name."""
 
 
 def perturbation_in(revisions: Mapping[str, str]) -> str | None:
-    """The name of the perturbation under which a run is made; None where it is made as it is."""
-    return revisions.get(UNDER)
+    """Return the name of a run's perturbation; None where the run has none."""
+    return revisions.get(PERTURBATION_KEY)
 
 
 def perturbation_of(stack: Stack, revisions: Mapping[str, str]) -> Perturbation | None:
-    """What is changed around a run with these revisions; None where they name no perturbation."""
+    """Return the perturbation of a run with these revisions; None where they name none."""
     name = perturbation_in(revisions)
     return None if name is None else stack.perturbations[name]
 
 
-def key_of(perturbation: Perturbation) -> str:
-    """What tells a perturbation from others, whatever it is called."""
+def perturbation_key(perturbation: Perturbation) -> str:
+    """Return a key that identifies a perturbation, whatever its name is."""
     told = {"variables": dict(perturbation.variables), "command": perturbation.command}
     return json.dumps(told, sort_keys=True)
 
 
 def with_perturbation(stack: Stack, revisions: Mapping[str, str]) -> Stack:
-    """The stack as a run with these revisions has it: the variables of its perturbation are the case's own."""
+    """Return the stack for a run with these revisions: the variables of its perturbation are the case's own."""
     perturbation = perturbation_of(stack, revisions)
     if perturbation is None:
         return stack
@@ -40,13 +42,13 @@ def with_perturbation(stack: Stack, revisions: Mapping[str, str]) -> Stack:
     return stack.model_copy(update={"case": case})
 
 
-def content_under(content: str, key: str) -> str:
-    """The content key of a run of some content under a perturbation, by the perturbation's own key."""
+def perturbed_content_key(content: str, key: str) -> str:
+    """Return the content key of a run under a perturbation, from the run's content and the perturbation's key."""
     return hashlib.sha256(f"{content}\nunder {key}".encode()).hexdigest()
 
 
-def lacking(perturbation: Perturbation, path: str | None = None) -> list[str]:
-    """What a perturbation needs that this machine does not have; `path` is where commands are looked for."""
+def missing_requirements(perturbation: Perturbation, path: str | None = None) -> list[str]:
+    """Return what a perturbation needs and this machine does not have. Commands are searched on `path`."""
     commands = perturbation.command[:1]
     return [
         each

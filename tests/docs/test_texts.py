@@ -37,7 +37,7 @@ def test_no_text_names_a_class() -> None:
         for text in texts(module)
         if {match[1] for match in re.finditer(r"\b(\w+) [a-z]+\b", text)} & names
     ]
-    for folder in ("bisect/report/templates", "bisect/site/templates"):
+    for folder in ("bisect/report/templates", "bisect/pages/templates"):
         for file in sorted((ROOT / folder).rglob("*.j2")):
             named += [f"{file.name}: {name}" for name in names if name in file.read_text(encoding="utf-8")]
     assert named == []

@@ -12,12 +12,12 @@ from pathlib import Path
 
 from precision_bisect.demo.history.edit import Replace, TreeEdit
 from precision_bisect.demo.scenarios import SETTINGS, DemoRepository, Scenario
-from precision_bisect.reduce.localize.references.builds import GoodBuild
-from precision_bisect.reduce.localize.references.request import LocalizationRequest
+from precision_bisect.reduce.localize.causes import LocalizationRequest
+from precision_bisect.reduce.localize.reference import GoodBuild
 from precision_bisect.reduce.replay.toolchain import Toolchain
 from precision_bisect.runner.case import shim
-from precision_bisect.runner.compare.statistics.statistics import Tolerance
-from precision_bisect.runner.stack.file import load_stack
+from precision_bisect.runner.compare.statistics import Tolerance
+from precision_bisect.runner.stack_file import load_stack
 from tests.reduce.quick_runs import SERVERS, run_python
 
 _TREES = Path(__file__).resolve().parents[2] / "demo" / "trees"
@@ -73,7 +73,9 @@ class Trees:
 
     def toolchain(self) -> Toolchain:
         """Runs builds with this interpreter and these trees."""
-        return Toolchain.of(load_stack(str(self.stack_file)), python=Path(sys.executable), servers=SERVERS)
+        return Toolchain.create(
+            load_stack(str(self.stack_file)), python=Path(sys.executable), servers=SERVERS
+        )
 
     def build(self, case: str, folder: Path, *options: str, seed: int = 0) -> Path:
         """Runs a case on inputs drawn from `seed`; its build directory."""

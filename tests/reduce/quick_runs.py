@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from unittest.mock import patch
 
-from precision_bisect.reduce import command as reduce_command
-from precision_bisect.runner.process.execute import Command, execute
+from precision_bisect.reduce import reduce_command as reduce_command
 from precision_bisect.runner.process.fork_servers import ForkServers
+from precision_bisect.runner.process.run import Command, execute
 
 _SEEDED = Path(__file__).with_name("seeded.py")
 

@@ -8,16 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from precision_bisect.runner.case.case import CaseName, RunOptions
-from precision_bisect.runner.git.revisions import Revisions, fixed_revisions
-from precision_bisect.runner.probe.bad_when import BadWhen
+from precision_bisect.runner.pins import Revisions, fixed_revisions
 from precision_bisect.runner.probe.builder import Builder, BuiltToolchain, FailedBuild
-from precision_bisect.runner.probe.probe import Prober
-from precision_bisect.runner.probe.records import ProbeRequest, ProbeResult
-from precision_bisect.runner.stack.stack import Stack
+from precision_bisect.runner.probe.judge import BadWhen
+from precision_bisect.runner.probe.probe import Prober, ProbeRequest, ProbeResult
+from precision_bisect.runner.stack import Stack
 from precision_bisect.runner.workspace.content import StackContent
 from precision_bisect.runner.workspace.home import Home
-from precision_bisect.runner.workspace.slot import Slot
-from precision_bisect.runner.workspace.workspace import Workspace
+from precision_bisect.runner.workspace.slot import Slot, Workspace
 from tests.conftest import TestRepository
 
 VERDICTS = [

@@ -1,6 +1,10 @@
 """Whether a store could be opened is found out without making one."""
 
 import os
+import sqlite3
+import stat
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -22,6 +26,43 @@ def test_a_store_that_is_not_there_yet_needs_a_place(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(StoreError, match="expected a place for a store"):
         check_store(sqlite_url(tmp_path / "file" / "store.db"))
+
+
+def test_an_empty_file_is_no_new_store(tmp_path: Path) -> None:
+    """A full disk, or a copy that failed, leaves one: what it held is gone."""
+    file = tmp_path / "store.db"
+    file.touch()
+    for look in (open_store, open_to_read, check_store):
+        with pytest.raises(
+            StoreError, match=r"found a file of 0 bytes: what it held is lost; .* remove the file"
+        ):
+            look(sqlite_url(file))
+    assert file.stat().st_size == 0
+    file.unlink()
+    open_store(sqlite_url(file)).kw["bind"].dispose()
+    check_store(sqlite_url(file))
+
+
+@pytest.mark.parametrize("look", [open_store, open_to_read])
+def test_what_is_no_store_is_refused_and_left_as_it_is(tmp_path: Path, look: Callable[[str], object]) -> None:
+    foreign = tmp_path / "foreign.db"
+    with closing(sqlite3.connect(foreign)) as database:
+        database.execute("create table theirs (id integer)")
+        database.commit()
+    before = foreign.read_bytes()
+    with pytest.raises(StoreError, match="found a database of another program, with theirs in it"):
+        look(sqlite_url(foreign))
+    assert foreign.read_bytes() == before
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(StoreError, match="found what is no file"):
+        look(sqlite_url(tmp_path / "pipe"))
+
+
+def test_who_may_not_use_a_store_cannot_lock_it(tmp_path: Path) -> None:
+    file = tmp_path / "deep" / "store.db"
+    open_store(sqlite_url(file)).kw["bind"].dispose()
+    assert {stat.S_IMODE(each.stat().st_mode) for each in file.parent.iterdir()} == {0o600}
+    assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
 
 
 def test_a_store_that_is_not_there_yet_is_told_from_one_that_cannot_be(tmp_path: Path) -> None:
@@ -68,9 +109,11 @@ def test_a_store_that_may_only_be_read_is_no_store_to_write(
 
 def test_a_store_of_any_version_up_to_this_one_will_do(tmp_path: Path) -> None:
     file = tmp_path / "store.db"
-    file.touch()
+    with closing(sqlite3.connect(file)) as without_tables:
+        without_tables.execute("PRAGMA user_version = 1")
+    before = file.read_bytes()
     check_store(sqlite_url(file))
-    assert file.stat().st_size == 0
+    assert file.read_bytes() == before
     open_store(sqlite_url(file)).kw["bind"].dispose()
     check_store(sqlite_url(file))
 

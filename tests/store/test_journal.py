@@ -11,21 +11,19 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session, sessionmaker
 
 from precision_bisect.store import migrations
-from precision_bisect.store.commit import Commit, TreeChange
-from precision_bisect.store.database import StoreError, open_store, sqlite_url
-from precision_bisect.store.journals.bisections import BisectionJournal
-from precision_bisect.store.journals.probes import ProbeKey, ProbeOutcome
-from precision_bisect.store.journals.stages import RangeCommit
-from precision_bisect.store.migrations.schemas import schema_of, schemas
-from precision_bisect.store.tables.bisections import Base, ProbeRow
+from precision_bisect.store.bisections import BisectionJournal, ProbeOutcome, ProbeStart, RangeCommit
+from precision_bisect.store.database import StoreError, open_store, schema_of, schemas, sqlite_url
+from precision_bisect.store.tables import Base, ProbeRow
 from precision_bisect.store.vocabulary import (
     BisectionOutcome,
     BuildSource,
+    Commit,
     Evidence,
     Judgement,
     Phase,
     ProbeState,
     Seeks,
+    TreeChange,
     Verdict,
 )
 
@@ -55,8 +53,8 @@ def result(**changes: object) -> ProbeOutcome:
     return ProbeOutcome(**{**fields, **changes})  # pyright: ignore[reportArgumentType]
 
 
-def key(stage: int, run: int = 1, content: str = "c") -> ProbeKey:
-    return ProbeKey(
+def key(stage: int, run: int = 1, content: str = "c") -> ProbeStart:
+    return ProbeStart(
         stage=stage,
         phase=Phase.SEARCH,
         repository="minipto",
@@ -89,7 +87,7 @@ def stage(journal: BisectionJournal) -> int:
         subject="odd \0 \udcff subject",
         changes=tuple(TreeChange(path, "0", "0", "100644", SHA) for path in ("a", "b\udcfe")),
     )
-    return journal.stages.note(
+    return journal.stages.record(
         ordinal=1,
         repository="minipto",
         seeks=Seeks.REGRESSION,
@@ -113,11 +111,11 @@ def test_of_what_other_bisections_ran_the_last_probe_of_each_content_is_known(
     other = BisectionJournal.begin(
         sessions, name="two", repository="minipto", good="g", bad="b", request={"x": 1}
     )
-    found = {probe.content: probe for probe in other.probes.last_elsewhere({"c", "e", "f"})}
+    found = {probe.content: probe for probe in other.probes.last_in_other_bisections({"c", "e", "f"})}
     assert {*found} == {"c"}
     assert found["c"].judgement is Judgement.SKIP
     assert [line.text for line in found["c"].evidence] == ["a.cpp:1:1: error: x"]
-    assert journal.probes.last_elsewhere({"c", "d"}) == []
+    assert journal.probes.last_in_other_bisections({"c", "d"}) == []
 
 
 def test_bisections_that_built_the_same_contents_are_known_with_all_that_they_built(
@@ -141,7 +139,7 @@ def test_bisections_that_built_the_same_contents_are_known_with_all_that_they_bu
     other("five", ("c", BuildSource.BUILT), platform="elsewhere")
 
     def found(asking: BisectionJournal, most: int) -> list[list[str]]:
-        built = asking.probes.of_bisections_that_built({"c", "d", "f"}, most=most)
+        built = asking.probes.probes_of_bisections_that_built({"c", "d", "f"}, limit=most)
         return [[probe.content for probe in probes] for probes in built]
 
     assert found(journal, 3) == [["c", "elsewhere"], ["d"]]
@@ -151,9 +149,9 @@ def test_bisections_that_built_the_same_contents_are_known_with_all_that_they_bu
 
 def test_a_finished_probe_comes_back_whole(journal: BisectionJournal) -> None:
     ordinal = journal.probes.start(key(stage(journal)))
-    assert journal.probes.finished() == []
+    assert journal.probes.finished_probes() == []
     journal.probes.finish(ordinal, result())
-    (probe,) = journal.probes.finished()
+    (probe,) = journal.probes.finished_probes()
     assert (probe.verdict, probe.judgement, probe.signature) == (Verdict.MISMATCH, Judgement.BAD, "out")
     assert isinstance(probe.verdict, Verdict)
     assert probe.environment is not None
@@ -180,14 +178,14 @@ def test_a_probe_that_was_stopped_never_counts_and_starts_again_in_its_own_row(
     number = stage(journal)
     ordinal = journal.probes.start(key(number))
     journal.probes.cancel(ordinal)
-    assert journal.probes.finished() == []
+    assert journal.probes.finished_probes() == []
     with sessions() as session:
         assert [row.state for row in session.scalars(select(ProbeRow))] == [ProbeState.CANCELLED]
     assert journal.probes.start(key(number)) == ordinal
     journal.probes.finish(ordinal, result())
-    (probe,) = journal.probes.finished()
+    (probe,) = journal.probes.finished_probes()
     assert (probe.attempt, probe.state) == (2, ProbeState.FINISHED)
-    with pytest.raises(ValueError, match="it counts"):
+    with pytest.raises(ValueError, match="cannot be cancelled"):
         journal.probes.cancel(ordinal)
 
 
@@ -203,9 +201,9 @@ def test_a_failure_while_writing_leaves_the_probe_unfinished(journal: BisectionJ
     ordinal = journal.probes.start(key(stage(journal)))
     with pytest.raises(Exception, match="JSON"):
         journal.probes.finish(ordinal, result(metrics={"out": {"x": object()}}))
-    assert journal.probes.finished() == []
+    assert journal.probes.finished_probes() == []
     journal.probes.finish(ordinal, result())
-    assert len(journal.probes.finished()) == 1
+    assert len(journal.probes.finished_probes()) == 1
 
 
 def test_builds_and_environments_are_noted_once(
@@ -215,7 +213,7 @@ def test_builds_and_environments_are_noted_once(
     for run in (1, 2, 3):
         source = BuildSource.BUILT if run == 1 else BuildSource.PRESENT
         journal.probes.finish(journal.probes.start(key(number, run)), result(build_source=source))
-    ids = {(probe.build_id, probe.environment_id) for probe in journal.probes.finished()}
+    ids = {(probe.build_id, probe.environment_id) for probe in journal.probes.finished_probes()}
     assert len(ids) == 1
 
 
@@ -242,7 +240,7 @@ def test_unfinished_ones_are_found_the_newest_first(
     ]
     others[0].conclude(BisectionOutcome.CULPRIT, {"outcome": "culprit"})
     others[1].conclude(BisectionOutcome.BUDGET, {"outcome": "budget"})
-    found = [each.bisection for each in BisectionJournal.unfinished(sessions)]
+    found = [each.bisection for each in BisectionJournal.unfinished_bisections(sessions)]
     assert found == [others[1].bisection, journal.bisection]
     assert BisectionJournal.find(sessions, "four") is None
 
@@ -253,8 +251,9 @@ def test_the_migrations_make_the_schema(sessions: sessionmaker[Session]) -> None
 
 
 def test_the_names_of_the_migrations_tell_their_schemas(sessions: sessionmaker[Session]) -> None:
-    folder = str(Path(migrations.__file__).parent)
-    walked = ScriptDirectory(folder).walk_revisions()
+    folder = Path(migrations.__file__).parent
+    script_directory = ScriptDirectory(folder, version_locations=[str(folder.with_name("versions"))])
+    walked = script_directory.walk_revisions()
     assert schemas() == [script.revision for script in walked][::-1]
     with sessions() as session:
         assert schema_of(session.connection()) == schemas()[-1]

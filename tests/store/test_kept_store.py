@@ -5,11 +5,10 @@ from pathlib import Path
 import pytest
 from sqlalchemy import create_engine, select, text
 
+from precision_bisect.store.bisections import BisectionJournal
 from precision_bisect.store.database import StoreError, open_store, open_to_read, read_store
-from precision_bisect.store.journals.bisections import BisectionJournal
-from precision_bisect.store.tables.bisections import BisectionRow
-from precision_bisect.store.tables.nights import IncidentRow, RegressionRow
-from precision_bisect.store.vocabulary import BisectionOutcome
+from precision_bisect.store.tables import BisectionRow, IncidentRow, ProbeRow, RegressionRow
+from precision_bisect.store.vocabulary import BisectionOutcome, VerdictSource
 from tests.store.kept import LOCALIZED, NAMES, kept_store
 
 LATER = "9999"
@@ -29,9 +28,29 @@ def test_it_opens_with_all_its_rows(url: str) -> None:
     journal = BisectionJournal.find(sessions, LOCALIZED)
     assert journal is not None
     assert journal.row().outcome is BisectionOutcome.CULPRIT
-    probes = journal.probes.finished()
+    probes = journal.probes.finished_probes()
     assert all(probe.metrics and probe.evidence and probe.environment for probe in probes)
     assert {probe.environment.details["machine"] for probe in probes if probe.environment} == {"x86_64"}
+
+
+def test_what_a_verdict_rests_on_is_read_from_the_signatures_of_earlier_versions(url: str) -> None:
+    signatures = {
+        "exit code 2: no header": VerdictSource.EXIT_CODE,
+        "judged by a person": VerdictSource.PERSON,
+        "cherry-pick: 0123 does not apply in a.c": VerdictSource.PATCH_CONFLICT,
+        "y": VerdictSource.OUTPUT,
+    }
+    with create_engine(url).begin() as connection:
+        for number, signature in enumerate(signatures, 1):
+            connection.execute(
+                text("UPDATE probes SET signature = :signature WHERE id = :number"),
+                {"signature": signature, "number": number},
+            )
+    with open_store(url)() as session:
+        rows = session.scalars(select(ProbeRow).where(ProbeRow.id <= len(signatures)))
+        assert {row.signature: row.verdict_source for row in rows} == signatures
+        unsigned = session.scalars(select(ProbeRow.verdict_source).where(ProbeRow.signature.is_(None)))
+        assert set(unsigned) == {VerdictSource.OUTPUT}
 
 
 def test_a_reader_brings_an_older_store_up_to_date(url: str) -> None:

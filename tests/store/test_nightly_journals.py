@@ -5,14 +5,17 @@ from datetime import UTC, datetime
 
 import pytest
 
+from precision_bisect.store.bisections import BisectionJournal
 from precision_bisect.store.database import open_store
-from precision_bisect.store.documents.document import read_document
-from precision_bisect.store.documents.night_summary import NightSummary
-from precision_bisect.store.journals.bisections import BisectionJournal
-from precision_bisect.store.journals.nightly.case_results import CaseResult
-from precision_bisect.store.journals.nightly.case_runs import CaseRun, CellKey
-from precision_bisect.store.journals.nightly.incidents import earlier_incidents
-from precision_bisect.store.journals.nightly.job import JobJournal
+from precision_bisect.store.documents import read_document
+from precision_bisect.store.nights import (
+    CaseResult,
+    CaseRun,
+    CellKey,
+    JobJournal,
+    NightSummary,
+    earlier_incidents,
+)
 from precision_bisect.store.vocabulary import CaseStatus, Verdict
 from tests.store.test_journal import key, stage
 
@@ -59,17 +62,19 @@ def journal(url: str) -> JobJournal:
 
 
 def cell(journal: JobJournal, case: str) -> int:
-    return journal.runs.cell(CellKey(branch="main", case=case, platform="a2a3sim", tolerance="default")).id
+    return journal.runs.get_or_create_cell(
+        CellKey(branch="main", case=case, platform="a2a3sim", tolerance="default")
+    ).id
 
 
 def test_a_killed_night_is_found_again(journal: JobJournal) -> None:
-    assert journal.nights.unfinished() is None
+    assert journal.nights.resume_unfinished() is None
     night = journal.nights.begin({"main": SHA}, "here")
-    again = journal.nights.unfinished()
+    again = journal.nights.resume_unfinished()
     assert again is not None
     assert (again.id, again.attempts, again.heads) == (night.id, 2, {"main": SHA})
     journal.nights.finish(night.id, ["done"])
-    assert journal.nights.unfinished() is None
+    assert journal.nights.resume_unfinished() is None
     assert journal.nights.begin({"main": SHA}, "here").ordinal == 2
 
 
@@ -88,8 +93,8 @@ def test_runs_and_results_are_read_back(journal: JobJournal) -> None:
     assert cell(journal, "one.py") == one
     assert journal.runs.add(night, one, run_row(Verdict.PASS)).run == 1
     assert journal.runs.add(night, one, run_row(Verdict.MISMATCH)).run == 2
-    assert [run.verdict for run in journal.runs.of_night(night, one)] == [Verdict.PASS, Verdict.MISMATCH]
-    assert [run.run for run in journal.runs.passing(one)] == [1]
+    assert [run.verdict for run in journal.runs.runs_in_night(night, one)] == [Verdict.PASS, Verdict.MISMATCH]
+    assert [run.run for run in journal.runs.passing_runs(one)] == [1]
     last = journal.runs.last(one, "c")
     assert last is not None
     assert (last.run, last.environment.details) == (2, {"cpu": "x"})
@@ -161,7 +166,7 @@ def test_runs_since_a_regression_was_opened_leave_out_those_of_its_good_end(jour
     regression = journal.regressions.open(night, one, last_good=good, first_bad=bad, bad_when="mismatch")
     # Taken back by a forced push: now it is a run like any other.
     run(journal.nights.begin({"main": good}, "here").id, good, Verdict.PASS)
-    assert [each.verdict for each in journal.runs.of_regression(regression)] == [
+    assert [each.verdict for each in journal.runs.runs_for_regression(regression)] == [
         Verdict.MISMATCH,
         Verdict.PASS,
     ]
@@ -191,9 +196,9 @@ def test_a_fix_is_looked_for_until_it_is_named_or_cannot_be(journal: JobJournal)
         ).id
         for case in ("one.py", "two.py", "three.py")
     )
-    assert journal.regressions.recovered_without_fix() == []
+    assert journal.regressions.find_unfixed() == []
     for regression in (one, two, three):
         journal.regressions.update(regression, recovered_night_id=night, recovered_at=SHA)
     journal.regressions.update(one, fixed_by=SHA)
     journal.regressions.update(two, fix_problem="the ends do not differ")
-    assert [each.cell.case for each in journal.regressions.recovered_without_fix()] == ["three.py"]
+    assert [each.cell.case for each in journal.regressions.find_unfixed()] == ["three.py"]

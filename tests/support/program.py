@@ -15,7 +15,11 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 
-_MAIN = "from precision_bisect.bisect.cli import main; main()"
+import psutil
+
+from tests.support.interrupts import obey_interrupts
+
+_MAIN = "from precision_bisect.runner.process.entry import bisect_precision; bisect_precision()"
 PROGRAM = [sys.executable, "-c", _MAIN]
 _SERVER = Path(__file__).with_name("program_server.py")
 
@@ -31,6 +35,33 @@ def run_program(
     }
     code, out, err = _server().run(request)
     return subprocess.CompletedProcess([*PROGRAM, *words], code, out, err)
+
+
+def start_program(*words: str, cwd: Path, environment: Mapping[str, str]) -> "subprocess.Popen[str]":
+    """Start the command anew, with nothing on its standard input; it obeys Ctrl-C."""
+    return subprocess.Popen(
+        [*PROGRAM, *words],
+        cwd=cwd,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=obey_interrupts,
+    )
+
+
+def processes_at(home: Path | str) -> list[psutil.Process]:
+    """What still runs with this home in its environment, but for this process."""
+    found: list[psutil.Process] = []
+    for process in psutil.process_iter():
+        try:
+            own = process.environ().get("PRECISION_BISECT_HOME")
+        except psutil.Error:
+            continue
+        if own == str(home) and process.pid != os.getpid():
+            found.append(process)
+    return found
 
 
 class _Server:

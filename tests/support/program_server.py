@@ -9,13 +9,19 @@ import gc
 import importlib
 import json
 import os
-import pkgutil
 import signal
 import socket
 import sys
 from typing import Any
 
-_COMMANDS = "precision_bisect.bisect.commands"
+_COMMANDS = (
+    "bisect_command",
+    "commands",
+    "nightly.night",
+    "pages.serve",
+    "queue_client",
+    "queue_worker",
+)
 
 
 def serve() -> None:
@@ -24,8 +30,8 @@ def serve() -> None:
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
     os.close(null)
-    for module in pkgutil.iter_modules(importlib.import_module(_COMMANDS).__path__):
-        importlib.import_module(f"{_COMMANDS}.{module.name}")
+    for module in _COMMANDS:
+        importlib.import_module(f"precision_bisect.bisect.{module}")
     gc.freeze()  # or the collections of each run would visit and copy all that was imported
     requests = server.makefile("r")
     while True:

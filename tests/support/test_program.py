@@ -20,7 +20,7 @@ def without_names(done: "subprocess.CompletedProcess[str]") -> tuple[int, list[s
         ["--version"],
         ["history"],
         ["--nonsense"],
-        ["--good", "main~1", "--bad", "main", "-q", "--", "sh", "-c", "grep -q fine state"],
+        ["--good", "main~1", "--bad", "main", "-q", "-v", "--", "sh", "-c", "grep -q fine state"],
     ],
 )
 def test_it_says_what_a_process_of_its_own_says(repository: TestRepository, words: list[str]) -> None:

@@ -17,8 +17,7 @@ import pytest
 
 from precision_bisect.demo.make import Truth, make_demo
 from precision_bisect.demo.scenarios import Scenario
-from tests.support.interrupts import obey_interrupts
-from tests.support.program import PROGRAM, run_program
+from tests.support.program import run_program, start_program
 
 COMMITS = 24
 
@@ -52,16 +51,7 @@ class DemoStack:
 
     def start(self, *arguments: str) -> "subprocess.Popen[str]":
         """Start the command in a folder that is not ours."""
-        return subprocess.Popen(
-            [*PROGRAM, *arguments],
-            cwd=self.output.parent,
-            env=self.environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            preexec_fn=obey_interrupts,
-        )
+        return start_program(*arguments, cwd=self.output.parent, environment=self.environment)
 
     def run(self, *arguments: str) -> Run:
         """Run the command to its end."""

@@ -11,12 +11,11 @@ import psutil
 from sqlalchemy import select
 
 from precision_bisect.store.database import read_store, sqlite_url
-from precision_bisect.store.tables.bisections import ProbeRow
+from precision_bisect.store.tables import ProbeRow
 from precision_bisect.store.vocabulary import Judgement, ProbeState
 from tests.conftest import TestRepository
 from tests.support.hold import Hold
-from tests.support.interrupts import obey_interrupts
-from tests.support.program import PROGRAM, run_program
+from tests.support.program import processes_at, run_program, start_program
 
 STACK = """
 name = "line"
@@ -111,16 +110,7 @@ class SlowLine:
 
     def start(self, *arguments: str) -> "subprocess.Popen[str]":
         """Start the command."""
-        return subprocess.Popen(
-            [*PROGRAM, *arguments],
-            cwd=self.folder,
-            env=self.variables,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            preexec_fn=obey_interrupts,
-        )
+        return start_program(*arguments, cwd=self.folder, environment=self.variables)
 
     def run(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
         """Run the command to its end."""
@@ -154,12 +144,4 @@ class SlowLine:
 
     def processes(self) -> list[psutil.Process]:
         """What still runs with this home in its environment."""
-        found: list[psutil.Process] = []
-        for process in psutil.process_iter():
-            try:
-                home = process.environ().get("PRECISION_BISECT_HOME")
-            except psutil.Error:
-                continue
-            if home == self.variables["PRECISION_BISECT_HOME"] and process.pid != os.getpid():
-                found.append(process)
-        return found
+        return processes_at(self.variables["PRECISION_BISECT_HOME"])

@@ -12,13 +12,8 @@ from tests.system.conftest import DemoStack
 
 DETERMINISTIC = [
     Scenario.ROUNDING,
-    Scenario.ACCUMULATE,
-    Scenario.REUSE,
-    Scenario.TAIL,
-    Scenario.RUNTIME_BUMP,
     Scenario.RUNTIME_ROLLBACK,
     Scenario.STALL,
-    Scenario.CRASH,
     Scenario.FIXED_AND_BROKEN,
 ]
 

@@ -13,10 +13,11 @@ import psutil
 import pytest
 
 from precision_bisect.demo.scenarios import Scenario
+from tests.support.program import processes_at
 from tests.support.quick import quick_first
 from tests.system.conftest import DemoStack
 
-KILLS = 25
+KILLS = 12
 CONFIDENCE = 0.99  # which is asked by default
 
 
@@ -87,15 +88,7 @@ def no_commit_has_two_verdicts(report: dict[str, Any]) -> bool:
 
 def processes_of(stack: DemoStack) -> list[psutil.Process]:
     """What still runs with this stack's home in its environment."""
-    home = stack.environment["PRECISION_BISECT_HOME"]
-    found: list[psutil.Process] = []
-    for process in psutil.process_iter():
-        try:
-            if process.environ().get("PRECISION_BISECT_HOME") == home and process.pid != psutil.Process().pid:
-                found.append(process)
-        except psutil.Error:
-            continue
-    return found
+    return processes_at(stack.environment["PRECISION_BISECT_HOME"])
 
 
 @pytest.mark.long

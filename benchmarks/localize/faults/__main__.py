@@ -22,8 +22,8 @@ from pathlib import Path
 from click.testing import CliRunner
 
 from benchmarks.localize.table import Row, read_rows
-from precision_bisect.reduce.cli import main as reduce_command
-from precision_bisect.runner.localization.divergence import Divergence
+from precision_bisect.reduce.reduce_cli import main as reduce_command
+from precision_bisect.runner.localization import Divergence
 from tests.reduce.demo_builds import Trees
 from tests.reduce.quick_runs import quick_runs
 from tests.support.compiler import compile_once

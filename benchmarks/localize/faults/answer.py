@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from enum import Enum
 
-from precision_bisect.runner.localization.divergence import Divergence
+from precision_bisect.runner.localization import Divergence
 
 from .fault import Cause, Change, Ending, Fault
 from .sources import Sources

@@ -11,7 +11,7 @@ from pathlib import Path
 from benchmarks.localize.faults.fault import Ending
 from precision_bisect.demo.scenarios import DemoRepository
 from precision_bisect.runner.case import shim
-from precision_bisect.runner.process.execute import Command, execute
+from precision_bisect.runner.process.run import Command, execute
 from tests.reduce.demo_builds import Trees
 from tests.reduce.quick_runs import SERVERS
 

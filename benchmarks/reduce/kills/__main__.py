@@ -24,7 +24,7 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from precision_bisect.reduce.shrink.result.reduction import ReductionResult
+from precision_bisect.reduce.shrink.reproducer import ReductionResult
 from tests.reduce.demo_builds import Trees
 from tests.reduce.small_builds import small_build
 
@@ -122,7 +122,12 @@ def main() -> None:
         )
         reducer = Reducer(
             command=(
-                *(sys.executable, "-c", "from precision_bisect.reduce.cli import main; main()", str(bad)),
+                *(
+                    sys.executable,
+                    "-c",
+                    "from precision_bisect.reduce.reduce_cli import main; main()",
+                    str(bad),
+                ),
                 *("--reference", str(good), "--stack", str(trees.stack_file)),
             ),
             chance=random.Random(asked.seed),

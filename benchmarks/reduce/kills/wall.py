@@ -8,8 +8,7 @@ from pathlib import Path
 from benchmarks.reduce.contenders import ERROR
 from benchmarks.reduce.driven import reduce_tasks
 from benchmarks.reduce.world import Cell, World, draw
-from precision_bisect.reduce.shrink.minimize.answer import Answer, Trial
-from precision_bisect.reduce.shrink.minimize.patience import passes_to_reject
+from precision_bisect.reduce.shrink.minimize import Answer, Trial, passes_to_reject
 
 SCALE = 0.05  # of the simulated seconds: a test takes 0.05 to 0.25
 
@@ -52,7 +51,7 @@ def _picire(world: World, workers: int) -> float:
     runs = passes_to_reject(world.cell.rate, ERROR)
 
     def test(config: list[int], _config_id: object) -> picire.Outcome:
-        candidate = world.graph.closed(config)
+        candidate = world.graph.closed_subset(config)
         for number in range(runs):
             asked = Trial(candidate, number)
             time.sleep(SCALE * world.seconds(asked))

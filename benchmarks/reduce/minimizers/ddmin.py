@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from precision_bisect.reduce.shrink.minimize.answer import Answer, Query, Subset
-from precision_bisect.reduce.shrink.minimize.graph import DependencyGraph
+from precision_bisect.reduce.shrink.minimize import Answer, DependencyGraph, Query, Subset
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +22,7 @@ class Ddmin:
     @staticmethod
     def start(graph: DependencyGraph, best: Subset | None = None, *, runs: int = 1) -> Ddmin:
         """From `best` (all elements), rejecting after `runs` passes."""
-        best = graph.everything if best is None else best
+        best = graph.all_elements if best is None else best
         return Ddmin(graph=graph, best=best, runs=runs, granularity=min(2, len(best)))
 
     @cached_property
@@ -34,14 +33,14 @@ class Ddmin:
         ordered, part = sorted(self.best), self.place % self.granularity
         low, high = (len(ordered) * end // self.granularity for end in (part, part + 1))
         kept = ordered[low:high] if self.place < self.granularity else ordered[:low] + ordered[high:]
-        return Query(self.graph.closed(kept), self.runs)
+        return Query(self.graph.closed_subset(kept), self.runs)
 
     @property
     def chance(self) -> float:
         """A share of the elements is taken for as likely as its size."""
         return 1 / self.granularity if self.place < self.granularity else 0.5
 
-    def after(self, answer: Answer) -> Ddmin:
+    def next_state(self, answer: Answer) -> Ddmin:
         """Go on with a smaller candidate, with the next one, or with finer parts."""
         if answer is Answer.INTERESTING:
             query = self.query

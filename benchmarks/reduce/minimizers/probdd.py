@@ -8,8 +8,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from precision_bisect.reduce.shrink.minimize.answer import Answer, Query, Subset
-from precision_bisect.reduce.shrink.minimize.graph import DependencyGraph
+from precision_bisect.reduce.shrink.minimize import Answer, DependencyGraph, Query, Subset
 
 Floats = npt.NDArray[np.float64]
 
@@ -28,7 +27,7 @@ class ProbDD:
         graph: DependencyGraph, best: Subset | None = None, *, prior: float | None = None, runs: int = 1
     ) -> ProbDD:
         """From `best` (all elements). `prior` is 2 / n if not given; the paper has 0.1."""
-        elements = np.array(sorted(graph.everything if best is None else best), np.int64)
+        elements = np.array(sorted(graph.all_elements if best is None else best), np.int64)
         prior = min(0.5, 2 / max(1, len(elements))) if prior is None else prior
         return ProbDD(graph=graph, elements=elements, needed=np.full(len(elements), prior), runs=runs)
 
@@ -50,14 +49,14 @@ class ProbDD:
         """The best candidate without these."""
         if not len(self.dropped):
             return None
-        return Query(self.graph.closed(np.delete(self.elements, self.dropped).tolist()), self.runs)
+        return Query(self.graph.closed_subset(np.delete(self.elements, self.dropped).tolist()), self.runs)
 
     @property
     def chance(self) -> float:
         """None of the dropped ones is needed."""
         return float(np.prod(1 - self.needed[self.dropped]))
 
-    def after(self, answer: Answer) -> ProbDD:
+    def next_state(self, answer: Answer) -> ProbDD:
         """Bayes' rule on the dropped ones, or go on without them."""
         if answer is Answer.INTERESTING:
             assert self.query is not None

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from precision_bisect.reduce.shrink.minimize.answer import Answer, Query, Subset
-from precision_bisect.reduce.shrink.minimize.graph import DependencyGraph
+from precision_bisect.reduce.shrink.minimize import Answer, DependencyGraph, Query, Subset
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +25,7 @@ class Window:
     @staticmethod
     def start(graph: DependencyGraph, best: Subset | None = None, *, runs: int = 1) -> Window:
         """From `best` (all elements), rejecting after `runs` passes."""
-        best = graph.everything if best is None else best
+        best = graph.all_elements if best is None else best
         ordered = tuple(sorted(best))
         return Window(graph=graph, best=best, runs=runs, ordered=ordered, low=1, high=len(ordered))
 
@@ -40,14 +39,14 @@ class Window:
         if self.low >= self.high:
             return None
         kept = self.ordered[-self._kept :] if self.suffix else self.ordered[: self._kept]
-        return Query(self.graph.closed(kept), self.runs)
+        return Query(self.graph.closed_subset(kept), self.runs)
 
     @property
     def chance(self) -> float:
         """As in any bisection."""
         return 0.5
 
-    def after(self, answer: Answer) -> Window:
+    def next_state(self, answer: Answer) -> Window:
         """Keep fewer or more; turn to the other end when this one is settled."""
         if answer is Answer.INTERESTING:
             query = self.query

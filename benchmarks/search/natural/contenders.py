@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.search.natural.real_range import RealRange
-from precision_bisect.bisect.engine.history import AskBlamedFile
-from precision_bisect.bisect.run.loop import Loop
+from precision_bisect.bisect.drive.loop import Loop
+from precision_bisect.bisect.history.questions import AskBlamedFile
 from precision_bisect.store.vocabulary import Judgement
 from tests.bisect.engine.simulated import Machine, SimulatedBisection, SimulatedTask, untimed
 from tests.bisect.search.git_bisect import GitBisect

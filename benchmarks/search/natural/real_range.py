@@ -7,13 +7,12 @@ from functools import cached_property
 import numpy as np
 
 from benchmarks.search.natural.recorded import RecordedRange
-from precision_bisect.bisect.commits.collapse import collapse
-from precision_bisect.bisect.commits.range import LoadedRange, Range
-from precision_bisect.bisect.engine.history import AskBlamedFile
-from precision_bisect.bisect.search.evidence.blamed_file import BlamedFile
-from precision_bisect.bisect.search.graph.graph import CommitGraph
-from precision_bisect.runner.verdict.compiler_errors import CompilerError, compiler_error, compiler_errors
-from precision_bisect.store.commit import Commit
+from precision_bisect.bisect.history.questions import AskBlamedFile
+from precision_bisect.bisect.history.range import LoadedRange, Range, collapse
+from precision_bisect.bisect.search.graph import CommitGraph
+from precision_bisect.bisect.search.testability import BlamedFile
+from precision_bisect.runner.verdict.rules import CompilerError, compiler_error, compiler_errors
+from precision_bisect.store.vocabulary import Commit
 
 
 @dataclass(frozen=True, eq=False)

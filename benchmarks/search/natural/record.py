@@ -20,14 +20,13 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from benchmarks.search.natural.recorded import RecordedCommit, RecordedFile, RecordedRange
-from precision_bisect.bisect.commits.blamed import blamed_file
-from precision_bisect.bisect.commits.collapse import collapse
-from precision_bisect.bisect.commits.range import LoadedRange, Range
-from precision_bisect.bisect.search.evidence.blamed_file import BlamedFile
-from precision_bisect.bisect.search.graph.graph import CommitGraph
-from precision_bisect.runner.git.repository import GitRepository
-from precision_bisect.runner.verdict.compiler_errors import CompilerError, compiler_error
-from precision_bisect.store.commit import Commit
+from precision_bisect.bisect.history.loader import blamed_file
+from precision_bisect.bisect.history.range import LoadedRange, Range, collapse
+from precision_bisect.bisect.search.graph import CommitGraph
+from precision_bisect.bisect.search.testability import BlamedFile
+from precision_bisect.runner.git import GitRepository
+from precision_bisect.runner.verdict.rules import CompilerError, compiler_error
+from precision_bisect.store.vocabulary import Commit
 
 _MOST_ERRORS, _LONGEST_LINE = 4, 240
 """As many lines as a verdict keeps of one rule."""

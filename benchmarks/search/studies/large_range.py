@@ -6,11 +6,10 @@ import resource
 from dataclasses import dataclass, field
 from time import process_time
 
-from precision_bisect.bisect.engine.log import ProbeLog
-from precision_bisect.bisect.run.budget import BudgetSpentError
-from precision_bisect.bisect.run.loop import Loop
-from precision_bisect.bisect.search.graph.graph import CommitGraph
-from precision_bisect.runner.probe.workers.pool import Event
+from precision_bisect.bisect.drive.loop import BudgetSpentError, Loop
+from precision_bisect.bisect.engine.runs import ProbeLog
+from precision_bisect.bisect.search.graph import CommitGraph
+from precision_bisect.runner.probe.pool import Event
 from precision_bisect.store.vocabulary import Judgement, Phase
 from tests.bisect.engine.simulated import (
     UNTIMED,

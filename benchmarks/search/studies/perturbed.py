@@ -15,12 +15,11 @@ from statistics import mean
 from benchmarks.outsider.drive import CONFIDENCE, Ended, Slots, Watched, commit_number, drive
 from benchmarks.outsider.history import line
 from benchmarks.outsider.world import Bench, Shown, World, by_rates
-from precision_bisect.bisect.commits.perturbed import OfferedPerturbation
-from precision_bisect.bisect.commits.range import Range
-from precision_bisect.bisect.engine.known import BisectionQuestion
-from precision_bisect.bisect.engine.log import FinishedProbe
 from precision_bisect.bisect.engine.probes import WantedProbe
-from precision_bisect.runner.workspace.perturbations import UNDER
+from precision_bisect.bisect.engine.runs import BisectionQuestion, FinishedProbe
+from precision_bisect.bisect.history.questions import OfferedPerturbation
+from precision_bisect.bisect.history.range import Range
+from precision_bisect.runner.workspace.perturbations import PERTURBATION_KEY
 from precision_bisect.store.vocabulary import Judgement
 from tests.bisect.engine.simulated import UNTIMED, simulated_probe, untimed
 
@@ -28,7 +27,7 @@ MOST_RUNS = 1000
 SIZES = (16, 128, 1024)
 RATES = (0.5, 0.2)
 _OFFERED = tuple(
-    OfferedPerturbation(name=name, key=name, told=name) for name in ("without effect", "with effect")
+    OfferedPerturbation(name=name, key=name, description=name) for name in ("without effect", "with effect")
 )
 Fails = Callable[[int], float]
 """The rate at which a commit fails under the perturbation with an effect."""
@@ -45,7 +44,7 @@ class PerturbedSearch(Watched):
         """What a run shows, under a perturbation or without one."""
         target = wanted.target
         commit = commit_number(target.commit)
-        if target.held.get(UNDER) == "with effect":
+        if target.held.get(PERTURBATION_KEY) == "with effect":
             failed = self.chance.random() < self.fails(commit)
         else:
             failed = self.bench.run(commit) is Shown.FAIL

@@ -14,9 +14,8 @@ import numpy as np
 from benchmarks.outsider.world import Ending
 from benchmarks.search.cells import Cell, all_cells
 from benchmarks.search.ours import search_knowing
-from precision_bisect.bisect.search.choose.bound import capacity
-from precision_bisect.bisect.search.model.outcome_models import OutcomeModel
-from precision_bisect.bisect.search.model.rates import Rates
+from precision_bisect.bisect.search.decision import capacity
+from precision_bisect.bisect.search.rates import OutcomeModel, Rates
 
 Pair = tuple[float, float]
 
@@ -56,7 +55,7 @@ def main() -> None:
         asked = 1.6 * np.log2(cell.n) / capacity(*rates) + 6
         searched = (
             row(cell, told, given.seeds)
-            for told in (Rates.known(good=rates[0], bad=rates[1]), one_of(pairs), Rates.unknown())
+            for told in (Rates.from_values(good=rates[0], bad=rates[1]), one_of(pairs), Rates.unknown())
         )
         print(f"| {cell.name} | {asked:.1f} | {' | '.join(searched)} |", flush=True)
 

@@ -1,5 +1,6 @@
 """Options that a checkout gives, in a file of its own or in its pyproject.toml."""
 
+from contextlib import suppress
 from pathlib import Path
 
 import click
@@ -7,12 +8,14 @@ import click.testing
 import pytest
 
 from precision_bisect.bisect.cli import doctor, main
-from precision_bisect.bisect.commands.command_line.bisect_options import BisectOptions
-from precision_bisect.reduce.cli import main as reduce
-from precision_bisect.reduce.options import ReduceOptions
+from precision_bisect.bisect.options import BisectOptions
+from precision_bisect.reduce.reduce_cli import ReduceOptions
+from precision_bisect.reduce.reduce_cli import main as reduce
 from precision_bisect.runner.errors import UsageError
-from precision_bisect.runner.stack.checkout import checkout_root
-from precision_bisect.runner.stack.defaults import read_defaults
+from precision_bisect.runner.settings import read_defaults, trust_file
+from precision_bisect.runner.stack_file import checkout_root
+from precision_bisect.runner.workspace.home import Home
+from tests.support.trusted import write_trusted
 
 SAID = """
 stack = "pypto"
@@ -31,7 +34,7 @@ pypto-lib = "../lib"
 
 
 @pytest.fixture
-def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def checkout(tmp_path: Path, home: Home, monkeypatch: pytest.MonkeyPatch) -> Path:
     root = tmp_path / "checkout"
     (root / ".git").mkdir(parents=True)
     (root / "sub" / "deep").mkdir(parents=True)
@@ -44,7 +47,7 @@ def bisect_options(*words: str) -> BisectOptions:
 
 
 def test_what_the_checkout_says_need_not_be_typed(checkout: Path) -> None:
-    (checkout / "precision-bisect.toml").write_text(SAID)
+    write_trusted(checkout / "precision-bisect.toml", SAID)
     options = bisect_options("--bad", "b")
     assert (options.stack, options.platform, options.device) == ("pypto", "a2a3sim", 3)
     assert options.repository == (f"pypto-lib={checkout}/../lib",)
@@ -57,14 +60,14 @@ def test_what_the_checkout_says_need_not_be_typed(checkout: Path) -> None:
 
 
 def test_a_bisection_that_is_named_says_itself_what_it_ran_with(checkout: Path) -> None:
-    (checkout / "precision-bisect.toml").write_text(SAID)
+    write_trusted(checkout / "precision-bisect.toml", SAID)
     given = reduce.make_context("reduce", ["--bisection", "x"]).params
     assert (given["stack"], given["repository"], given["platform"], given["jobs"]) == (None, (), None, 4)
-    assert ReduceOptions(**given).given_beside_bisection == ()
+    assert ReduceOptions(**given).bisection_conflicts == ()
 
 
 def test_what_is_typed_wins(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (checkout / "precision-bisect.toml").write_text(SAID)
+    write_trusted(checkout / "precision-bisect.toml", SAID)
     options = bisect_options("--bad", "b", "-j", "2", "--repository", "a=x", "-p", "a5")
     assert (options.jobs, options.repository, options.platform) == (2, ("a=x",), "a5")
     monkeypatch.setenv("PRECISION_BISECT_STORE", "sqlite:///mine")
@@ -73,7 +76,7 @@ def test_what_is_typed_wins(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.parametrize("words", [["--stack", "simpler"], ["--stack=simpler"]])
 def test_another_stack_has_its_own_repositories_and_platforms(checkout: Path, words: list[str]) -> None:
-    (checkout / "precision-bisect.toml").write_text(SAID)
+    write_trusted(checkout / "precision-bisect.toml", SAID)
     options = bisect_options("--bad", "b", *words)
     assert (options.stack, options.platform, options.device, options.repository) == ("simpler", None, 0, ())
     assert options.jobs == 4
@@ -83,21 +86,21 @@ def test_another_stack_has_its_own_repositories_and_platforms(checkout: Path, wo
 
 def test_a_table_of_pyproject(checkout: Path) -> None:
     """The nearest file counts; the file of our own is looked at first."""
-    (checkout / "pyproject.toml").write_text('[tool.precision-bisect]\nstack = "stacks/own.toml"\n')
+    write_trusted(checkout / "pyproject.toml", '[tool.precision-bisect]\nstack = "stacks/own.toml"\n')
     (checkout / "stacks").mkdir()
-    (checkout / "stacks" / "own.toml").touch()
+    write_trusted(checkout / "stacks" / "own.toml", "")
     assert bisect_options("--bad", "b").stack == str(checkout / "stacks" / "own.toml")
-    (checkout / "sub" / "pyproject.toml").write_text('[project]\nname = "precision-bisect-user"\n')
+    write_trusted(checkout / "sub" / "pyproject.toml", '[project]\nname = "precision-bisect-user"\n')
     assert read_defaults(Path.cwd())[1] == checkout
-    (checkout / "sub" / "precision-bisect.toml").write_text("jobs = 7\n")
+    write_trusted(checkout / "sub" / "precision-bisect.toml", "jobs = 7\n")
     assert (bisect_options("--bad", "b").stack, bisect_options("--bad", "b").jobs) == (None, 7)
 
 
 def test_a_pyproject_of_any_shape_is_passed_by(checkout: Path) -> None:
     for text in ("tool = 3\n# precision-bisect\n", "[tool]\nprecision = 'bisect' # precision-bisect\n"):
-        (checkout / "pyproject.toml").write_text(text)
+        write_trusted(checkout / "pyproject.toml", text)
         assert bisect_options("--bad", "b").stack is None
-    (checkout / "pyproject.toml").write_text("[tool]\nprecision-bisect = 3\n")
+    write_trusted(checkout / "pyproject.toml", "[tool]\nprecision-bisect = 3\n")
     with pytest.raises(UsageError, match=r"tool.precision-bisect: expected a table, found 3"):
         read_defaults(Path.cwd())
 
@@ -109,7 +112,7 @@ def test_a_folder_that_is_gone(checkout: Path) -> None:
 
 
 def test_nothing_is_read_from_outside_of_the_checkout(checkout: Path) -> None:
-    (checkout.parent / "precision-bisect.toml").write_text("jobs = 7\n")
+    write_trusted(checkout.parent / "precision-bisect.toml", "jobs = 7\n")
     assert bisect_options("--bad", "b").jobs == 1
     assert checkout_root(Path.cwd()) == checkout
     assert checkout_root(checkout.parent) == checkout.parent
@@ -127,7 +130,10 @@ def test_nothing_is_read_from_outside_of_the_checkout(checkout: Path) -> None:
     ],
 )
 def test_a_wrong_file_is_a_usage_error(checkout: Path, text: str, says: str) -> None:
-    (checkout / "precision-bisect.toml").write_text(text, errors="surrogateescape")
+    file = checkout / "precision-bisect.toml"
+    file.write_text(text, errors="surrogateescape")
+    with suppress(UsageError):
+        trust_file(file)
     with pytest.raises(UsageError) as caught:
         read_defaults(Path.cwd())
     assert says in str(caught.value)

@@ -7,14 +7,15 @@ from types import MappingProxyType
 import pytest
 from click.testing import CliRunner, Result
 
+from precision_bisect.bisect.ask.ends import Question
+from precision_bisect.bisect.ask.prepare import prepare
 from precision_bisect.bisect.cli import main
-from precision_bisect.bisect.commands.doctor import examine
-from precision_bisect.bisect.plan.prepare import prepare
-from precision_bisect.bisect.plan.question import Question
-from precision_bisect.runner.workspace.machine import examine_machine
-from precision_bisect.runner.workspace.workspace import MissingCommitError
+from precision_bisect.bisect.commands import examine
+from precision_bisect.runner.workspace.environment import examine_machine
+from precision_bisect.runner.workspace.slot import MissingCommitError
 from tests.conftest import TestRepository
 from tests.runner.small_stack import SmallStack
+from tests.support.trusted import write_trusted
 
 
 def test_the_exit_code(small: SmallStack, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -105,7 +106,9 @@ def commits(
     repository = TestRepository(folder / "tool")
     good = repository.commit("good", {"case.py": "import json\n"})
     bad = repository.commit("bad", {"case.py": "import json\nimport no_such_module\n", **more})
-    (folder / "stack.toml").write_text(STACK.format(step="build", command=step, tools=tools))
+    write_trusted(
+        folder / "stack.toml", STACK.format(step="build", command=step, tools=tools), folder / "home"
+    )
     return good, bad
 
 
@@ -195,8 +198,8 @@ def test_what_a_platform_needs_is_said_before_it_is_run(
 ) -> None:
     good, bad = commits(tmp_path, step='["pip", "install", "."]')
     monkeypatch.chdir(tmp_path)
-    with Path("stack.toml").open("a") as file:
-        file.write('\n[platforms.board]\nneeds = ["OF_A_BOARD"]\n')
+    text = Path("stack.toml").read_text() + '\n[platforms.board]\nneeds = ["OF_A_BOARD"]\n'
+    write_trusted(Path("stack.toml"), text, tmp_path / "home")
     words = ["--good", good, "--bad", bad, "--case", "case.py", "--platform", "board", "--dry-run"]
     note = "note: platform board needs OF_A_BOARD, which is not set here"
     monkeypatch.setenv("OF_A_BOARD", "1")

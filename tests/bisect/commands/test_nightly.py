@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from precision_bisect.bisect.commands import nightly
-from precision_bisect.bisect.commands.command_line.options import NightlyOptions
-from precision_bisect.bisect.commands.nightly import keep_found
+from precision_bisect.bisect.nightly import night
+from precision_bisect.bisect.nightly.night import run_keep
+from precision_bisect.bisect.options import NightlyOptions
 from precision_bisect.runner.workspace.home import Home
 
 _STACK = """
@@ -50,7 +50,7 @@ def options(tmp_path: Path, home: Home, monkeypatch: pytest.MonkeyPatch) -> Nigh
 def test_without_a_night_there_is_nothing_to_keep_findings_for(
     options: NightlyOptions, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert keep_found(options) == 1
+    assert run_keep(options) == 1
     assert "try: expected a night to keep findings for, found none" in capsys.readouterr().err
 
 
@@ -58,7 +58,7 @@ def test_without_a_night_there_is_nothing_to_keep_findings_for(
 def test_options_of_a_night_that_runs_are_refused(
     beside: dict[str, bool | float], options: NightlyOptions, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert keep_found(replace(options, **beside)) == 2  # pyright: ignore[reportArgumentType]
+    assert run_keep(replace(options, **beside)) == 2  # pyright: ignore[reportArgumentType]
     assert "--keep: expected no --submit" in capsys.readouterr().err
 
 
@@ -68,8 +68,8 @@ def test_a_night_that_is_interrupted_says_how_it_goes_on(
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(nightly, "run_night", interrupted)
-    assert nightly.run_nightly(options.file, store=None, budget=None) == 130
+    monkeypatch.setattr(night, "run_night", interrupted)
+    assert night.run_nightly(options.file, store=None, budget=None) == 130
     *_, why, command = capsys.readouterr().err.splitlines()
     assert why == "interrupted; the next start goes on with this night:"
     assert command.endswith(f" nightly {options.file}")

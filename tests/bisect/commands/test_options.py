@@ -1,5 +1,6 @@
 """Each option reaches its field, and no field is without an option."""
 
+import re
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -8,11 +9,13 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from precision_bisect.bisect.bisect_command import resume_command
 from precision_bisect.bisect.cli import (
     adapt,
     cancel,
     demo,
     doctor,
+    explain,
     history,
     main,
     nightly,
@@ -21,30 +24,28 @@ from precision_bisect.bisect.cli import (
     status,
     submit,
     token,
-    watch,
     worker,
 )
-from precision_bisect.bisect.commands.command_line.bisect_options import BisectOptions
-from precision_bisect.bisect.commands.command_line.options import (
+from precision_bisect.bisect.options import (
     AdaptOptions,
+    BisectOptions,
+    CancelOptions,
     DemoOptions,
     DoctorOptions,
+    ExplainOptions,
     HistoryOptions,
     NightlyOptions,
     ReportOptions,
     ServeOptions,
-)
-from precision_bisect.bisect.commands.command_line.queue_options import (
-    CancelOptions,
     StatusOptions,
     SubmitOptions,
     TokenOptions,
-    WatchOptions,
     WorkerOptions,
 )
-from precision_bisect.bisect.commands.drive import resume_command
 from precision_bisect.demo.scenarios import Scenario
-from precision_bisect.store.options import STORE_VARIABLE
+from precision_bisect.reduce.reduce_cli import main as reduce
+from precision_bisect.runner.cli_options import STORE_VARIABLE
+from precision_bisect.runner.compare.diff_cli import main as diff_tensors
 
 OF_BISECT: list[tuple[str, list[str], Any]] = [
     ("good", ["--good", "v1", "--good", "v2"], ("v1", "v2")),
@@ -68,33 +69,31 @@ OF_BISECT: list[tuple[str, list[str], Any]] = [
     ("device", ["-d", "3"], 3),
     ("device", ["--device", "4"], 4),
     ("bad_when", ["--bad-when", "stall"], "stall"),
+    ("good_when", ["--good-when", "regex:ok"], "regex:ok"),
+    ("crash", ["--crash", "bad"], "bad"),
     ("golden_data", ["--golden-data", "data"], Path("data")),
     ("runtime_dir", ["--runtime-dir", "build"], Path("build")),
-    ("gallop", ["--gallop", "days"], "days"),
     ("find_fix", ["--find-fix"], True),
     ("cherry_pick", ["--cherry-pick", "x@a..b"], ("x@a..b",)),
     ("first_parent", ["--first-parent"], True),
     ("timeout", ["--timeout", "2.5"], 2.5),
     ("confidence", ["--confidence", "0.9"], 0.9),
-    ("end_runs", ["--end-runs", "5"], 5),
     ("output", ["-o", "out"], Path("out")),
     ("output", ["--output", "out"], Path("out")),
     ("name", ["--name", "mine"], "mine"),
     ("store", ["--store", "sqlite:///x"], "sqlite:///x"),
     ("resume", ["--resume"], ""),
     ("resume", ["--resume", "a-name"], "a-name"),
+    ("fresh", ["--fresh"], True),
     ("jobs", ["-j", "3"], 3),
     ("jobs", ["--jobs", "4"], 4),
     ("backend", ["--backend", "dask"], "dask"),
     ("build_store", ["--build-store", "s3://team/builds"], "s3://team/builds"),
     ("budget", ["--budget", "1.5h"], 5400.0),
-    ("budget_runs", ["--budget-runs", "40"], 40),
     ("no_localize", ["--no-localize"], True),
     ("reduce", ["--reduce"], True),
     ("quiet", ["-q"], True),
     ("quiet", ["--quiet"], True),
-    ("verbose", ["-v"], True),
-    ("verbose", ["--verbose"], True),
     ("as_json", ["--json"], True),
     ("notify", ["--notify", "tell.sh now"], "tell.sh now"),
     ("dry_run", ["--dry-run"], True),
@@ -123,6 +122,12 @@ OF_SUBCOMMANDS: list[tuple[click.Command, type[Any], str, list[str], Any]] = [
     (adapt, AdaptOptions, "repo", ["x", "--repo", "tool"], "tool"),
     (adapt, AdaptOptions, "stack", ["x", "--stack", "pypto"], "pypto"),
     (adapt, AdaptOptions, "repository", ["x", "--repository", "a=y"], ("a=y",)),
+    (explain, ExplainOptions, "build", ["b"], Path("b")),
+    (explain, ExplainOptions, "inputs", ["b", "--inputs", "in"], Path("in")),
+    (explain, ExplainOptions, "expected", ["b", "--expected", "out"], Path("out")),
+    (explain, ExplainOptions, "rtol", ["b", "--rtol", "0.01"], 0.01),
+    (explain, ExplainOptions, "atol", ["b", "--atol", "0.02"], 0.02),
+    (explain, ExplainOptions, "as_json", ["b", "--json"], True),
     (doctor, DoctorOptions, "stack", ["--stack", "pypto"], "pypto"),
     (doctor, DoctorOptions, "repository", ["--stack", "demo", "--repository", "a=x"], ("a=x",)),
     (doctor, DoctorOptions, "case", ["--stack", "demo", "--case", "a.py"], "a.py"),
@@ -148,12 +153,11 @@ OF_SUBCOMMANDS: list[tuple[click.Command, type[Any], str, list[str], Any]] = [
     (status, StatusOptions, "as_json", ["--json"], True),
     (cancel, CancelOptions, "number", ["7"], 7),
     (cancel, CancelOptions, "store", ["7", "--store", "sqlite:///x"], "sqlite:///x"),
-    (watch, WatchOptions, "number", ["7"], 7),
-    (watch, WatchOptions, "store", ["7", "--store", "sqlite:///x"], "sqlite:///x"),
+    (status, StatusOptions, "follow", ["7", "-f"], True),
+    (status, StatusOptions, "follow", ["7", "--follow"], True),
     (submit, SubmitOptions, "service", ["--service", "http://h", "--bad", "b"], "http://h"),
     (status, StatusOptions, "service", ["--service", "http://h"], "http://h"),
     (cancel, CancelOptions, "service", ["7", "--service", "http://h"], "http://h"),
-    (watch, WatchOptions, "service", ["7", "--service", "http://h"], "http://h"),
     (token, TokenOptions, "user", ["ada"], "ada"),
     (token, TokenOptions, "revoke", ["ada", "--revoke"], True),
     (token, TokenOptions, "store", ["ada", "--store", "sqlite:///x"], "sqlite:///x"),
@@ -185,21 +189,34 @@ def test_options_of_subcommands(
         ["--timeout", "nan"],
         ["--timeout", "inf"],
         ["--confidence", "nan"],
-        ["--end-runs", "0"],
-        ["--budget-runs", "0"],
         ["--device", "-1"],
         ["--jobs", "0"],
+        ["--jobs", "257"],
     ],
 )
 def test_what_is_no_number_of_the_range(words: list[str]) -> None:
-    with pytest.raises(click.BadParameter, match=r"expected a number|not in the range"):
+    with pytest.raises(click.BadParameter, match=r"expected a number|expected at most 256|not in the range"):
         parsed(main, BisectOptions, words)
 
 
-@pytest.mark.parametrize("option", ["-o", "--golden-data", "--runtime-dir", "--replay"])
-def test_an_empty_path_is_not_the_current_folder(option: str) -> None:
-    with pytest.raises(click.BadParameter, match="expected a path, found an empty one"):
-        parsed(main, BisectOptions, [option, ""])
+@pytest.mark.parametrize(
+    "command",
+    [main, *(each for each in main.commands.values() if each.name != "trust"), reduce, diff_tensors],
+    ids=lambda each: each.name,
+)
+def test_an_option_whose_value_is_an_empty_variable_is_named(command: click.Command) -> None:
+    """A shell leaves nothing of `--good $EMPTY`, and an empty word of `--good "$EMPTY"`."""
+    asked = [
+        name
+        for each in command.params
+        if isinstance(each, click.Option) and not each.is_flag and each.name not in ("resume", "version")
+        for name in each.opts
+    ]
+    assert asked
+    for name in asked:
+        for words in ([name], [name, ""], [f"{name}="], [name, "--version", "x"], [name, asked[-1], "x"]):
+            with pytest.raises(click.UsageError, match=f"^{re.escape(name)} is empty: expected "):
+                command.make_context("command", words)
 
 
 def test_every_field_is_covered() -> None:
@@ -223,7 +240,7 @@ def test_the_words_behind_two_dashes_are_the_predicate(monkeypatch: pytest.Monke
         seen.append(options)
         return 5
 
-    monkeypatch.setattr("precision_bisect.bisect.commands.bisect.bisect", bisect)
+    monkeypatch.setattr("precision_bisect.bisect.bisect_command.bisect", bisect)
     words = ["--good", "a", "--bad", "b", "--", "./check.sh", "--bad", "-p"]
     assert CliRunner().invoke(main, words).exit_code == 5
     assert seen[0].predicate == ("./check.sh", "--bad", "-p")
@@ -265,7 +282,6 @@ def test_no_question_at_all_prints_the_help() -> None:
         (["--no-localize"], "bisect-precision --no-localize --resume x"),
         (["--reduce"], "bisect-precision --reduce --resume x"),
         (["--budget", "1.5h"], "bisect-precision --budget 5400s --resume x"),
-        (["--budget-runs", "40"], "bisect-precision --budget-runs 40 --resume x"),
         (
             ["--store", "postgresql://me:secret@host/db"],
             "bisect-precision --store 'postgresql://me:***@host/db' --resume x",

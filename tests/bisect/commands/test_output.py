@@ -13,18 +13,19 @@ import pytest
 from click.testing import CliRunner
 
 from precision_bisect.bisect.cli import main
-from precision_bisect.bisect.report.folder import check_room, open_report_folder, report_folder
-from precision_bisect.reduce.cli import main as reduce
-from precision_bisect.runner.compare.cli import main as diff_tensors
+from precision_bisect.bisect.report.write import check_room, open_report_folder, report_folder
+from precision_bisect.reduce.reduce_cli import main as reduce
+from precision_bisect.runner.cli_options import GroupedCommand, OptionGroup, group_of
+from precision_bisect.runner.compare.diff_cli import main as diff_tensors
 from precision_bisect.runner.errors import UserError
 from precision_bisect.runner.workspace.home import Home
+from precision_bisect.store.bisections import BisectionJournal
 from precision_bisect.store.database import open_to_read, sqlite_url
-from precision_bisect.store.journals.bisections import BisectionJournal
-from precision_bisect.store.option_groups import GroupedCommand, OptionGroup, group_of
 from precision_bisect.store.vocabulary import BisectionOutcome
 from tests.conftest import TestRepository
 from tests.support.program import PROGRAM, run_program
 from tests.support.stores import new_store
+from tests.support.trusted import write_trusted
 
 ROOT = Path(__file__).parents[3]
 CHECK = ("sh", "-c", "grep -q fine state")
@@ -74,16 +75,16 @@ def test_each_program_tells_its_version(name: str, program: Any) -> None:
 @pytest.mark.parametrize(
     ("name", "program", "typed", "completed"),
     [
-        ("bisect-precision", main, "--good", {"--good"}),
+        ("bisect-precision", main, "--good", {"--good", "--good-when"}),
         ("bisect-precision", main, "ni", {"nightly"}),
         ("reduce", reduce, "--reference-", {"--reference-data", "--reference-python", "--reference-stack"}),
         ("diff-tensors", diff_tensors, "--comparator ratio-", {"ratio-allclose", "ratio-reldiff"}),
     ],
 )
 def test_a_shell_completes_what_is_typed(name: str, program: Any, typed: str, completed: set[str]) -> None:
-    """By the variables that the guide names: the first is evaluated once, the second asked at each tab."""
+    """By the variables that the documents name: the first is evaluated once, the second asked at each tab."""
     variable = f"_{name.upper().replace('-', '_')}_COMPLETE"
-    assert variable in (ROOT / "docs/guide.md").read_text(encoding="utf-8")
+    assert variable in (ROOT / "docs/how-to/settings.md").read_text(encoding="utf-8")
     source = CliRunner().invoke(program, prog_name=name, env={variable: "bash_source"})
     assert f"complete -o nosort -F _{name.replace('-', '_')}_completion {name}" in source.output
     words = [name, *typed.split()]
@@ -116,7 +117,7 @@ def names(home: Home, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         )
         if outcome is not None:
             journal.conclude(BisectionOutcome(outcome), {})
-        file = home.compared_builds(name)
+        file = home.compared_builds_file(name)
         file.parent.mkdir(parents=True)
         file.touch()
         os.utime(file, (age, age))
@@ -139,10 +140,10 @@ def test_a_shell_completes_the_names_of_bisections_the_newest_first(
         completed(main, "history", "--store", sqlite_url(home.store), "", PRECISION_BISECT_HOME="")
         == everything
     )
-    (tmp_path / "precision-bisect.toml").write_text(f"store = '{sqlite_url(home.store)}'\n")
+    write_trusted(tmp_path / "precision-bisect.toml", f"store = '{sqlite_url(home.store)}'\n", elsewhere)
     monkeypatch.chdir(tmp_path)
     assert completed(main, "history", "", PRECISION_BISECT_HOME=str(elsewhere)) == everything
-    assert not elsewhere.exists()
+    assert not (elsewhere / "state" / "store.sqlite").exists()
 
 
 @pytest.mark.parametrize("url", ["postgresql://host/name", "nonsense", "sqlite:////proc/none.db"])
@@ -189,13 +190,13 @@ def test_ends_that_do_not_differ_are_json_too(repository: TestRepository, home: 
     assert json.loads(done.stdout)["outcome"] == "ends_do_not_differ"
 
 
-@pytest.mark.long
-def test_quiet_and_verbose(repository: TestRepository, home: Home) -> None:
-    quiet, verbose = bisect("-q", home=home), bisect("-v", home=home)
-    assert quiet.stderr == ""
-    assert "\nprobes\n" not in quiet.stdout
-    assert "run 1" in verbose.stderr
-    assert "\nprobes\n" in verbose.stdout.replace(" \n", "\n")
+def test_quiet_prints_the_answer_in_one_line(repository: TestRepository, home: Home) -> None:
+    done = bisect("-q", "-o", "out", home=home)
+    assert (done.returncode, done.stderr) == (0, "")
+    found, place = done.stdout.rstrip("\n").split(" (")
+    assert found == f"culprit found: repository {repository.git('rev-parse', 'main')} commit 2"
+    assert place.endswith(f"; see {repository.path / 'out' / 'report.md'}")
+    assert " %); but its failure prints nothing" in place
 
 
 def test_an_empty_history_is_an_empty_list(home: Home) -> None:
@@ -244,13 +245,24 @@ def test_a_machine_without_git(repository: TestRepository, home: Home) -> None:
             assert done.stderr == "error: expected git on PATH, found none; install it\n"
 
 
-@pytest.mark.long
-def test_the_report_does_not_change_the_checkout(repository: TestRepository, home: Home) -> None:
-    first, second = bisect(home=home), bisect(home=home)
-    assert (first.returncode, second.returncode) == (0, 0)
-    assert len(list(repository.path.glob("bisect-precision-*/report.json"))) == 2
+def test_reports_lie_in_one_folder_and_do_not_change_the_checkout(
+    repository: TestRepository, home: Home
+) -> None:
+    """Of one that was refused nothing is left."""
+    before = {*repository.path.iterdir()}
+    (home.state / "store.sqlite").mkdir(parents=True)
+    assert bisect(home=home).returncode == 1
+    assert {*repository.path.iterdir()} == before
+    (home.state / "store.sqlite").rmdir()
+    reports = repository.path / "bisect-precision-reports"
+    for name in ("first", "second"):
+        done = bisect("--name", name, home=home)
+        assert done.returncode == 0, done.stderr
+        assert "uncommitted" not in done.stderr + done.stdout
+        assert (reports / "newest").readlink() == Path(name)
+        assert json.loads((reports / name / "report.json").read_text())["name"] == name
+    assert {*repository.path.iterdir()} == {*before, reports}
     assert repository.git("status", "--porcelain") == ""
-    assert "uncommitted" not in second.stderr + second.stdout
 
 
 @pytest.mark.long
@@ -295,7 +307,7 @@ def test_where_nothing_can_be_written_is_said_before_the_first_run(
 
 
 def test_a_full_disk_is_said_before_the_first_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("precision_bisect.bisect.report.folder.LEAST_ROOM", 1 << 60)
+    monkeypatch.setattr("precision_bisect.bisect.report.write.MIN_FREE_BYTES", 1 << 60)
     with pytest.raises(UserError, match=r"MiB of room, found .* name another folder with -o"):
         open_report_folder(tmp_path / "new" / "folder")
     with pytest.raises(UserError, match=rf"{tmp_path}: expected .* free some, or else"):
@@ -320,9 +332,9 @@ def no_room_at(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
     def told(path: Path) -> Any:
         found = usage(path)
-        return found._replace(free=0) if path == folder else found
+        return found._replace(free=0) if path.is_relative_to(folder) else found
 
-    monkeypatch.setattr("precision_bisect.bisect.report.folder.shutil.disk_usage", told)
+    monkeypatch.setattr("precision_bisect.bisect.report.write.shutil.disk_usage", told)
 
 
 @pytest.mark.parametrize("more", [[], ["--dry-run"]])
@@ -344,9 +356,8 @@ def test_no_room_for_a_result_is_said_before_the_first_run(
     done = CliRunner().invoke(main, [*ENDS, *places, *more, "--", *ran])
     mend = {"report": "with -o", "store": "with --store", "home": "set PRECISION_BISECT_HOME"}[full]
     assert done.exit_code == 1
-    assert done.stderr.startswith(
-        f"error: {tmp_path / full}: expected 64 MiB of room, found 0 MiB; free some, or "
-    )
+    assert done.stderr.startswith(f"error: {tmp_path / full}")
+    assert ": expected 64 MiB of room, found 0 MiB; free some, or " in done.stderr
     assert mend in done.stderr
     assert not (tmp_path / "ran").exists()
 
@@ -410,11 +421,22 @@ def test_the_culprit_is_printed_where_the_store_is_removed(
     assert line.startswith(f"error: {home.store}: expected the store that was opened there, found {found}: ")
 
 
+def test_the_history_says_why_a_bisection_has_not_ended(repository: TestRepository, home: Home) -> None:
+    done = bisect("--name", "stopped", "--crash", "stop", home=home, command=("sh", "-c", "exit 200"))
+    (error,) = (line for line in done.stderr.splitlines() if line.startswith("error: "))
+    (listed,) = run("history", home=home).stdout.splitlines()[::2]
+    assert listed == f"stopped  not finished: {error.removeprefix('error: ')}"
+    assert (
+        f"{error.removeprefix('error: ')}; 0 runs so far; go on with "
+        in run("history", "stopped", home=home).stdout
+    )
+
+
 def test_no_line_goes_on_with_a_bisection_whose_store_is_removed(
     repository: TestRepository, home: Home
 ) -> None:
     spoiled = ("sh", "-c", f"rm -f {home.store}; grep -q fine state")
-    done = bisect("--budget-runs", "1", home=home, command=spoiled)
+    done = bisect(home=home, command=spoiled)
     assert done.returncode == 1
     assert "--resume" not in done.stderr
     (line,) = (line for line in done.stderr.splitlines() if line.startswith("error: "))
@@ -461,7 +483,7 @@ def test_the_line_that_repeats_a_search_does_so_from_anywhere(
         ([*ENDS, "--store", "mysql://host", "--dry-run", "--", "true"], "SQLite or PostgreSQL, "),
         ([*ENDS, "--store", "postgresql://host:port", "--dry-run", "--", "true"], "'port'"),
         ([*ENDS, "--env", "A", "--", "true"], "--env A: expected NAME=VALUE"),
-        ([*ENDS, "--notify", "", "--", "true"], "--notify: expected a command, found nothing"),
+        ([*ENDS, "--notify", " ", "--", "true"], "--notify: expected a command, found nothing"),
         (["--replay", "gone.log", "--", "true"], "--replay gone.log: expected a file of git bisect log"),
     ],
 )  # fmt: skip
@@ -482,6 +504,23 @@ def test_what_is_wrong_is_one_line_in_words(
     ]
 
 
+def test_an_empty_variable_is_told_as_an_option_without_a_value(
+    repository: TestRepository, home: Home
+) -> None:
+    for typed, found in (
+        ("--good $EMPTY --bad main", "the option --bad in its place"),
+        ('--good "$EMPTY" --bad main', "nothing"),
+    ):
+        line = f"{shlex.join(PROGRAM)} {typed} -- true"
+        done = subprocess.run(
+            ["sh", "-c", line], env=environment(home), capture_output=True, text=True, check=False
+        )
+        assert (done.returncode, done.stderr) == (
+            2,
+            f"Error: --good is empty: expected REV|DATE behind it, found {found}\n",
+        )
+
+
 @pytest.mark.long
 def test_nothing_is_written_outside_of_the_home(
     repository: TestRepository, home: Home, tmp_path: Path
@@ -494,9 +533,9 @@ def test_nothing_is_written_outside_of_the_home(
     assert run_anew(*words, home=home, **variables).returncode == 0
     loop = (
         "import numpy as np\n"
-        "from precision_bisect.runner.compare.statistics.statistics import Tolerance, measure\n"
-        "from precision_bisect.runner.tensor.view import DType, TensorView\n"
-        "view = TensorView.of_contiguous('t', DType.FLOAT32, (3,), np.ones(3, np.float32))\n"
+        "from precision_bisect.runner.compare.statistics import Tolerance, measure\n"
+        "from precision_bisect.runner.tensor import DType, TensorView\n"
+        "view = TensorView.from_contiguous('t', DType.FLOAT32, (3,), np.ones(3, np.float32))\n"
         "measure(view, view, Tolerance())"
     )
     subprocess.run([sys.executable, "-c", loop], env=environment(home, **variables), check=True)

@@ -1,5 +1,6 @@
 """A case that fails under a variable of the shell alone: its scripts show it, and a resume without it says so."""
 
+import gzip
 import os
 import subprocess
 from pathlib import Path
@@ -25,7 +26,7 @@ def test_its_scripts_show_it_in_any_shell(repository: TestRepository, tmp_path: 
     secret = {"MY_TOKEN": "hush-hush", "PERTURB": "165"}
     done = run(repository.path, tmp_path / "home", *words, **secret)
     assert done.returncode == 0, done.stderr
-    bare = {"PATH": os.environ["PATH"], "TMPDIR": str(tmp_path)}
+    bare = {"PATH": os.environ["PATH"], "TMPDIR": str(tmp_path), "PERTURB": "165"}
     codes = [
         subprocess.run(["sh", str(out / f"reproduce-{side}.sh")], env=bare, capture_output=True).returncode
         for side in ("bad", "good")
@@ -36,8 +37,9 @@ def test_its_scripts_show_it_in_any_shell(repository: TestRepository, tmp_path: 
     subprocess.run(["sh", str(out / "reproduce-bad.sh"), str(kept)], env=bare, capture_output=True)
     assert [folder.name for folder in kept.iterdir()] == ["repository"]
     text = (out / "reproduce-bad.sh").read_text()
-    assert "export PERTURB=165\n" in text
-    assert "# MY_TOKEN was set too" in text
+    value = "was set too; its value was not kept: set it, or ask again with --env PERTURB=VALUE.\n"
+    assert f"# PERTURB {value}" in text
+    assert "# MY_TOKEN\n" in text
     kept = [file for root in (tmp_path / "home", out) for file in root.rglob("*") if file.is_file()]
     assert not [file for file in kept if b"hush-hush" in file.read_bytes()]
 
@@ -56,10 +58,60 @@ def test_what_nothing_that_is_run_names_is_a_comment_of_its_scripts(
     done = run(repository.path, tmp_path / "home", *words, **shell)
     assert done.returncode == 0, done.stderr
     lines = (out / "reproduce-bad.sh").read_text().splitlines()
-    assert {f"export {name}=1" for name in named} <= {*lines}
+    assert {"export MALLOC_PERTURB_=1", "export OMP_NUM_THREADS=1"} <= {*lines}
+    read = [line.partition(" was set too; its value was not kept")[0] for line in lines if "# IN_" in line]
+    assert read == ["# IN_A_FILE", "# IN_THE_COMMAND", "# IN_THE_SCRIPT"]
     (unread,) = [line for line in lines if "OF_NOBODY" in line]
-    assert unread.startswith("# export OF_NOBODY=")
+    assert unread == "# OF_NOBODY"
     assert lines.index(unread) > next(at for at, line in enumerate(lines) if "known to read them" in line)
+
+
+def test_no_secret_reaches_a_reader_and_no_token_the_code_under_test(
+    repository: TestRepository, tmp_path: Path
+) -> None:
+    """Commits name the variables and print their values, and those of all others."""
+    secrets = {
+        "GITHUB_PAT": "ghp_hush1",
+        "MYSQL_PWD": "hushmysql2",
+        "SSHPASS": "hushssh3x",
+        "COOKIE": "sid=hush4cookie",
+        "SLACK_WEBHOOK": "https://hooks.slack.com/services/T0/B0/hush5",
+        "NPM_CONFIG__AUTH": "hushnpm6==",
+        "SENTRY_DSN": "https://hush7dsn@sentry.io/1",
+        "GIT_CONFIG_COUNT": "1",
+        "GIT_CONFIG_KEY_0": "http.extraHeader",
+        "GIT_CONFIG_VALUE_0": "Authorization: Basic hush8basic=",
+        "UNHEARD_OF": "hush9hush9hush9hush9",
+        "PRECISION_BISECT_TOKEN": "hush-token",
+    }
+    check = (
+        "import os, sys\nprint(*os.environ.items(), sep='\\n')\n"
+        "print('token' if 'PRECISION_BISECT_TOKEN' in os.environ else 'none', *os.environ.values())\n"
+        "sys.exit(open('state').read() != 'fine')\n"
+    )
+    for state in ("fine", "broken"):
+        repository.commit(state, {"state": state, "names": " ".join(secrets), "check.py": check})
+    home, pages = tmp_path / "home", tmp_path / "pages"
+    words = ["--good", "main~1", "--bad", "main", "-o", str(home / "out"), "--", "python3", "check.py"]
+    assert run(repository.path, home, *words, **secrets).returncode == 0
+    assert run(repository.path, home, "report", "--html", str(pages)).returncode == 0
+    kept = [file for root in (home, pages) for file in root.rglob("*") if file.is_file()]
+    texts = {
+        file: gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
+        for file in kept
+    }
+    assert [file for file, text in texts.items() if b"hush" in text] == []
+    logs = [text for file, text in texts.items() if file.name == "run.log.gz"]
+    assert logs
+    assert all(b"***UNHEARD_OF***" in text and b"\nnone " in text for text in logs)
+    own = [file for file in kept if file.is_relative_to(home) and _is_log_or_script(file)]
+    assert len(own) > len(logs)
+    own += [home / "out", home / "state", home / "cache"]
+    assert [file for file in own if file.stat().st_mode & 0o077] == []
+
+
+def _is_log_or_script(file: Path) -> bool:
+    return file.suffix in (".gz", ".sh", ".sqlite") or file.name.startswith("report.")
 
 
 @pytest.mark.long
@@ -68,11 +120,16 @@ def test_a_resume_names_what_is_not_set_any_more(repository: TestRepository, tmp
         repository.commit(state, {"state": state, "n": str(len(state))})
     home, words = tmp_path / "home", ["--good", "main~2", "--bad", "main", "-o", str(tmp_path / "out")]
     stops = f"[ -e {tmp_path}/on ] || exit 200; grep -q fine state"
-    assert run(repository.path, home, *words, "--", "sh", "-c", stops, PERTURB="165").returncode == 1
+    assert (
+        run(
+            repository.path, home, *words, "--crash", "stop", "--", "sh", "-c", stops, PERTURB="165"
+        ).returncode
+        == 1
+    )
     (tmp_path / "on").touch()
     resumed = run(repository.path, home, "--resume")
     assert resumed.returncode == 0, resumed.stderr
-    says = "variables of the shell are not as they were when the bisection began: PERTURB was 165, is not set"
+    says = "variables of the shell are not as they were when the bisection began: PERTURB was set, is not set"
     assert f"note: {says}" in resumed.stderr.splitlines()
     assert says in (tmp_path / "out" / "report.json").read_text()
 
@@ -86,7 +143,7 @@ def test_a_resume_says_that_the_script_was_changed(repository: TestRepository, t
     check = tmp_path / "check.sh"
     check.write_text("#!/bin/sh\nexit 200\n")
     check.chmod(0o755)
-    assert run(repository.path, home, *words, "--", str(check)).returncode == 1
+    assert run(repository.path, home, *words, "--crash", "stop", "--", str(check)).returncode == 1
     same = run(repository.path, home, "--resume")
     assert "changed after" not in same.stderr
     check.write_text("#!/bin/sh\ngrep -q fine state\n")

@@ -8,14 +8,14 @@ from pathlib import Path
 import psutil
 import pytest
 
-from precision_bisect.bisect.cli import main
-from precision_bisect.bisect.commands.command_line.bisect_options import BisectOptions
-from precision_bisect.bisect.commands.command_line.slow_start import SlowStart
+from precision_bisect.bisect.cli import SlowStart, main
+from precision_bisect.bisect.options import BisectOptions
 from precision_bisect.runner.workspace.home import Home
 from tests.conftest import TestRepository
 from tests.support.hold import Hold
 from tests.support.interrupts import obey_interrupts
 from tests.support.program import PROGRAM, run_program
+from tests.support.trusted import write_trusted
 
 STACK = """
 name = "small"
@@ -38,7 +38,7 @@ def hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[Hold]:
     repository = TestRepository(tmp_path / "tool")
     repository.commit("good", {"case.sh": "exit 0\n"})
     repository.commit("bad", {"case.sh": "exit 1\n"})
-    (tmp_path / "stack.toml").write_text(STACK.format(folder=tmp_path))
+    write_trusted(tmp_path / "stack.toml", STACK.format(folder=tmp_path), tmp_path / "home")
     monkeypatch.chdir(tmp_path)
     hold = Hold(tmp_path)
     yield hold
@@ -68,7 +68,7 @@ def test_a_checkout_that_is_read_for_long_is_told_of_at_a_terminal(hold: Hold, h
     ours, theirs = os.openpty()
     with os.fdopen(ours) as terminal:
         process = subprocess.Popen(
-            [*PROGRAM, *WORDS, "--dry-run"],
+            [*PROGRAM, *WORDS],
             env={**os.environ, "PRECISION_BISECT_HOME": str(home.state.parent)},
             stdout=subprocess.DEVNULL,
             stderr=theirs,
@@ -77,8 +77,8 @@ def test_a_checkout_that_is_read_for_long_is_told_of_at_a_terminal(hold: Hold, h
         os.close(theirs)
         hold.wait(process)
         assert "reading the checkouts ...\n" in iter(terminal.readline, "")  # reads until it comes
-        hold.let_go()
-        assert process.wait() == 0
+        process.terminate()
+        process.wait()
 
 
 def test_a_budget_that_ends_before_the_first_run_stops_what_was_begun(hold: Hold, home: Home) -> None:

@@ -7,9 +7,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from precision_bisect.bisect.commits.moved_pin import MovedPin
-from precision_bisect.bisect.commits.range import LoadedRange, Range
-from precision_bisect.bisect.engine.history import (
+from precision_bisect.bisect.drive.loop import BudgetSpentError, Loop
+from precision_bisect.bisect.engine.probes import Target
+from precision_bisect.bisect.engine.runs import BisectionQuestion, ProbeLog
+from precision_bisect.bisect.history.questions import (
     AskFirstParents,
     AskMergeBase,
     AskMovedPins,
@@ -17,13 +18,10 @@ from precision_bisect.bisect.engine.history import (
     AskTarget,
     FirstParents,
     HistoryAnswer,
+    MovedPin,
 )
-from precision_bisect.bisect.engine.known import BisectionQuestion
-from precision_bisect.bisect.engine.log import ProbeLog
-from precision_bisect.bisect.engine.probes import Target
-from precision_bisect.bisect.run.budget import BudgetSpentError
-from precision_bisect.bisect.run.loop import Loop
-from precision_bisect.bisect.search.graph.graph import CommitGraph
+from precision_bisect.bisect.history.range import LoadedRange, Range
+from precision_bisect.bisect.search.graph import CommitGraph
 from precision_bisect.store.vocabulary import Judgement, Seeks
 from tests.bisect.engine.simulated import Machine, SimulatedBisection, SimulatedTask, loaded_range
 
@@ -114,7 +112,7 @@ class PlantedStack:
 
     def _first_parents(self, asked: AskFirstParents) -> FirstParents:
         commits = [str(commit) for commit in range(int(asked.commit), -1, -1)]
-        return FirstParents(commits=tuple(commits), distances=tuple(map(float, range(len(commits)))))
+        return FirstParents(commits=tuple(commits))
 
 
 def broken_line(size: int, culprit: int, *, skips: Collection[int] = (), lib: str = "lib-0") -> PlantedStack:

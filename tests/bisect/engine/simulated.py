@@ -11,8 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, cast
 
-from precision_bisect.bisect.commits.collapse import CommitRange, Node
-from precision_bisect.bisect.commits.range import LoadedRange, Range
+from precision_bisect.bisect.drive.loop import PlannedProbe
 from precision_bisect.bisect.engine.bisection import (
     Bisection,
     DataFrozen,
@@ -21,7 +20,11 @@ from precision_bisect.bisect.engine.bisection import (
     ProbeStarted,
     QuestionAnswered,
 )
-from precision_bisect.bisect.engine.history import (
+from precision_bisect.bisect.engine.conclusion import Conclusion
+from precision_bisect.bisect.engine.costs import Context, Timings
+from precision_bisect.bisect.engine.probes import FinishedProbe, ProbeTimes, RunningProbe, Target, WantedProbe
+from precision_bisect.bisect.engine.runs import BisectionQuestion, GivenData, Needs, ProbeLog, SavedData
+from precision_bisect.bisect.history.questions import (
     AskApplies,
     AskMovedPins,
     AskPins,
@@ -30,27 +33,20 @@ from precision_bisect.bisect.engine.history import (
     HistoryAnswer,
     HistoryQuestion,
 )
-from precision_bisect.bisect.engine.known import BisectionQuestion
-from precision_bisect.bisect.engine.log import ProbeLog
-from precision_bisect.bisect.engine.needs import GivenData, Needs, SavedData
-from precision_bisect.bisect.engine.priority.circumstances import Circumstances
-from precision_bisect.bisect.engine.priority.costs import Timings
-from precision_bisect.bisect.engine.probes import FinishedProbe, ProbeTimes, RunningProbe, Target, WantedProbe
-from precision_bisect.bisect.result import Conclusion
-from precision_bisect.bisect.run.loop import PlannedProbe
-from precision_bisect.bisect.search.graph.graph import CommitGraph
-from precision_bisect.bisect.search.model.groups import GOOD_END
-from precision_bisect.bisect.search.model.rates import Rates
+from precision_bisect.bisect.history.range import CommitRange, LoadedRange, Node, Range
+from precision_bisect.bisect.search.graph import CommitGraph
+from precision_bisect.bisect.search.hypotheses import GOOD_END
+from precision_bisect.bisect.search.rates import Rates
 from precision_bisect.runner.errors import UserError
-from precision_bisect.runner.probe.records import ProbeRequest, ProbeResult
-from precision_bisect.runner.probe.workers.pool import Event
-from precision_bisect.runner.probe.workers.worker import Done
-from precision_bisect.runner.verdict.compiler_errors import CompilerError
-from precision_bisect.store.commit import Commit
-from precision_bisect.store.vocabulary import BuildSource, Judgement, Phase, Verdict
+from precision_bisect.runner.probe.judge import describe_failure
+from precision_bisect.runner.probe.pool import Event, ProbeDone
+from precision_bisect.runner.probe.probe import ProbeRequest, ProbeResult
+from precision_bisect.runner.verdict.rules import CompilerError
+from precision_bisect.runner.verdict.symptoms import Symptoms
+from precision_bisect.store.vocabulary import BuildSource, Commit, Judgement, Phase, Verdict
 
 BUILD, RUN = 10.0, 1.0
-TIMINGS = Timings(run=RUN, anew=BUILD, again=0.0)
+TIMINGS = Timings(run=RUN, full_build=BUILD, rebuild=0.0)
 _WHEN = datetime(2026, 1, 1, tzinfo=UTC)
 
 
@@ -136,9 +132,9 @@ class _Simulated:
 _SIMULATED = _Simulated()
 
 
-def finished_simulation(number: int) -> Done:
+def finished_simulation(number: int) -> ProbeDone:
     """News of a probe that is finished; what it shows is asked of the bisection's `outcome`."""
-    return Done(number, cast(ProbeResult, _SIMULATED))
+    return ProbeDone(number, cast(ProbeResult, _SIMULATED))
 
 
 def asked(request: ProbeRequest) -> WantedProbe:
@@ -201,7 +197,7 @@ class SimulatedBisection:
     """What was frozen on the way."""
     times: Callable[[str], ProbeTimes] = equal_times
     errors: Callable[[str], tuple[CompilerError, ...]] = lambda content: ()
-    signature: Callable[[str], str | None] = lambda content: None
+    symptoms: Callable[[str], Symptoms | None] = lambda content: None
     on_needs: Callable[[Needs], None] = ignore
     on_start: Callable[["SimulatedBisection", WantedProbe], None] = lambda simulated, wanted: None
     answers: Mapping[type, Callable[[Any], HistoryAnswer]] = field(default_factory=dict[type, Any])
@@ -209,7 +205,7 @@ class SimulatedBisection:
     started: list[str] = field(default_factory=list[str])
     """The contents of all probes, in the order of their starts."""
     bisection: Bisection = field(init=False)
-    last: Circumstances = field(default_factory=Circumstances)
+    last: Context = field(default_factory=Context)
 
     def __post_init__(self) -> None:
         self._first = 1 + max((probe.number for probe in self.log.ended), default=0)
@@ -225,20 +221,22 @@ class SimulatedBisection:
             frozen=self.frozen,
         )
 
-    def settle(self, around: Circumstances) -> Needs | Conclusion:
-        self.last = around
+    def settle(self, context: Context) -> Needs | Conclusion:
+        self.last = context
         while True:
-            self.bisection, needs = self.bisection.next(around)
+            self.bisection, needs = self.bisection.next(context)
             if isinstance(needs, Conclusion):
                 return needs
             self.on_needs(needs)
             if needs.freeze is not None:
                 self.freezes.append(needs.freeze)
-                self.bisection = self.bisection.after(DataFrozen())
+                self.bisection = self.bisection.apply_event(DataFrozen())
             elif not needs.load:
                 return needs
             for question in needs.load:
-                self.bisection = self.bisection.after(QuestionAnswered(question, self._answer(question)))
+                self.bisection = self.bisection.apply_event(
+                    QuestionAnswered(question, self._answer(question))
+                )
 
     def _answer(self, question: HistoryQuestion) -> HistoryAnswer:
         if type(question) in self.answers:
@@ -261,40 +259,42 @@ class SimulatedBisection:
         self.on_start(self, wanted)
         self.started.append(wanted.target.content)
         running = RunningProbe(number=self._first + len(self.started) - 1, wanted=wanted)
-        self.bisection = self.bisection.after(ProbeStarted(running))
+        self.bisection = self.bisection.apply_event(ProbeStarted(running))
         return PlannedProbe(running=running, request=cast(ProbeRequest, wanted))
 
-    def ahead(self, planned: PlannedProbe, target: Target) -> ProbeRequest:
+    def build_request(self, planned: PlannedProbe, target: Target) -> ProbeRequest:
         return cast(ProbeRequest, replace(planned.running.wanted, target=target))
 
     def notice(self, text: str) -> None:
         self.notices.append(text)
 
-    def waits(self, why: str) -> None:
+    def show_wait(self, why: str) -> None:
         self.notices.append(why)
 
-    def again(self, planned: PlannedProbe, why: str) -> None:
+    def record_restart(self, planned: PlannedProbe, why: str) -> None:
         return None
 
     def finish(self, planned: PlannedProbe, result: ProbeResult) -> None:
         wanted = planned.running.wanted
-        self.bisection = self.bisection.after(ProbeFinished(self.finished(planned.running.number, wanted)))
+        self.bisection = self.bisection.apply_event(
+            ProbeFinished(self.finished(planned.running.number, wanted))
+        )
 
     def finished(self, number: int, wanted: WantedProbe) -> FinishedProbe:
         """What a probe shows."""
         times = self.times(wanted.target.content)
         judgement = self.outcome(wanted.target.content)
         probe = simulated_probe(number, wanted.target.content, wanted.phase, judgement, times=times)
-        if judgement is Judgement.BAD:
-            return replace(probe, signature=self.signature(wanted.target.content))
+        if judgement is Judgement.BAD and (shown := self.symptoms(wanted.target.content)) is not None:
+            return replace(probe, symptoms=shown, signature=describe_failure(shown))
         return replace(
             probe, errors=self.errors(wanted.target.content) if judgement is Judgement.SKIP else ()
         )
 
     def cancel(self, planned: PlannedProbe) -> None:
-        self.bisection = self.bisection.after(ProbesCancelled((planned.running.number,)))
+        self.bisection = self.bisection.apply_event(ProbesCancelled((planned.running.number,)))
 
-    def activity(self, planned: PlannedProbe, where: str, text: str) -> None:
+    def show_activity(self, planned: PlannedProbe, where: str, text: str) -> None:
         return None
 
 
@@ -320,10 +320,10 @@ class SimulatedTask:
     def permit(self) -> None:
         self.on_permit()
 
-    def concluded(self, conclusion: Conclusion) -> None:
+    def conclude(self, conclusion: Conclusion) -> None:
         self.conclusion = conclusion
 
-    def failed(self, error: UserError) -> None:
+    def fail(self, error: UserError) -> None:
         self.error = error
 
     @property

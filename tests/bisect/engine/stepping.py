@@ -3,16 +3,26 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from precision_bisect.bisect.commits.range import LoadedRange
-from precision_bisect.bisect.engine.evidence import RangeEvidence, failing_end, passing_end
-from precision_bisect.bisect.engine.history import HistoryAnswer, HistoryQuestion
-from precision_bisect.bisect.engine.known import BisectionQuestion, Known
-from precision_bisect.bisect.engine.priority.circumstances import Circumstances
+from precision_bisect.bisect.engine.answer import (
+    Advance,
+    BisectionState,
+    ConfirmedCulprit,
+    EnclosingRanges,
+    Wait,
+    named_commit,
+)
+from precision_bisect.bisect.engine.costs import Context
 from precision_bisect.bisect.engine.probes import RunningProbe, WantedProbe
 from precision_bisect.bisect.engine.range_search import RangeSearch
-from precision_bisect.bisect.engine.states.answer.enclosing import Enclosing
-from precision_bisect.bisect.engine.states.answer.naming import ConfirmedCulprit, named_commit
-from precision_bisect.bisect.engine.states.state import Advance, BisectionState, Wait
+from precision_bisect.bisect.engine.runs import (
+    BisectionKnowledge,
+    BisectionQuestion,
+    RangeEvidence,
+    failing_end,
+    passing_end,
+)
+from precision_bisect.bisect.history.questions import HistoryAnswer, HistoryQuestion
+from precision_bisect.bisect.history.range import LoadedRange
 from precision_bisect.store.vocabulary import Judgement, Phase, Verdict
 from tests.bisect.engine.planted import PlantedStack, question
 from tests.bisect.engine.simulated import equal_times, simulated_probe
@@ -20,19 +30,21 @@ from tests.bisect.engine.simulated import equal_times, simulated_probe
 G, B, S = Judgement.GOOD, Judgement.BAD, Judgement.SKIP
 
 
-def about(loaded: LoadedRange) -> Known:
+def about(loaded: LoadedRange) -> BisectionKnowledge:
     """A question about a range, of which nothing is known yet."""
-    return Known(
+    return BisectionKnowledge(
         question=BisectionQuestion(range=loaded.range, confidence=0.99, repositories=frozenset({"line"}))
     )
 
 
-def about_stack(stack: PlantedStack, **changes: object) -> Known:
+def about_stack(stack: PlantedStack, **changes: object) -> BisectionKnowledge:
     """A question about the whole line of a stack, of which nothing is known yet."""
-    return Known(question=question(stack, **changes))
+    return BisectionKnowledge(question=question(stack, **changes))
 
 
-def shown(known: Known, content: str, *judgements: Judgement, phase: Phase = Phase.SEARCH) -> Known:
+def shown(
+    known: BisectionKnowledge, content: str, *judgements: Judgement, phase: Phase = Phase.SEARCH
+) -> BisectionKnowledge:
     """With further finished probes of some content."""
     for judgement in judgements:
         probe = simulated_probe(_next_number(known), content, phase, judgement, times=equal_times(content))
@@ -40,7 +52,7 @@ def shown(known: Known, content: str, *judgements: Judgement, phase: Phase = Pha
     return known
 
 
-def lost(known: Known, content: str, *verdicts: Verdict) -> Known:
+def lost(known: BisectionKnowledge, content: str, *verdicts: Verdict) -> BisectionKnowledge:
     """With further runs of an end that could not be judged."""
     for verdict in verdicts:
         probe = simulated_probe(
@@ -50,7 +62,9 @@ def lost(known: Known, content: str, *verdicts: Verdict) -> Known:
     return known
 
 
-def shown_at(known: Known, content: str, *judgements: Judgement, place: str) -> Known:
+def shown_at(
+    known: BisectionKnowledge, content: str, *judgements: Judgement, place: str
+) -> BisectionKnowledge:
     """With further finished probes of some content at an end, all made in one place."""
     for judgement in judgements:
         probe = simulated_probe(
@@ -60,7 +74,7 @@ def shown_at(known: Known, content: str, *judgements: Judgement, place: str) -> 
     return known
 
 
-def running(known: Known, *wanted: WantedProbe) -> Known:
+def running(known: BisectionKnowledge, *wanted: WantedProbe) -> BisectionKnowledge:
     """With probes that were started."""
     for probe in wanted:
         started_probe = RunningProbe(number=_next_number(known), wanted=probe)
@@ -68,7 +82,7 @@ def running(known: Known, *wanted: WantedProbe) -> Known:
     return known
 
 
-def _next_number(known: Known) -> int:
+def _next_number(known: BisectionKnowledge) -> int:
     probes = (*known.log.ended, *known.log.running)
     return 1 + max((probe.number for probe in probes), default=0)
 
@@ -77,13 +91,13 @@ def search_of(loaded: LoadedRange | None) -> RangeSearch:
     """The search of a range."""
     assert loaded is not None
     return RangeSearch(
-        ordinal=1, loaded=loaded, evidence=RangeEvidence.of(loaded), confidence=0.99, case=None
+        ordinal=1, loaded=loaded, evidence=RangeEvidence.from_range(loaded), confidence=0.99, case=None
     )
 
 
-def enclosing(loaded: LoadedRange) -> Enclosing:
+def enclosing(loaded: LoadedRange) -> EnclosingRanges:
     """A range with no other around it."""
-    return Enclosing(good=passing_end(loaded), bad=failing_end(loaded))
+    return EnclosingRanges(good=passing_end(loaded), bad=failing_end(loaded))
 
 
 def confirmed(loaded: LoadedRange | None, node: int) -> ConfirmedCulprit:
@@ -100,14 +114,14 @@ def confirmed(loaded: LoadedRange | None, node: int) -> ConfirmedCulprit:
 
 def step(
     state: BisectionState,
-    known: Known,
+    known: BisectionKnowledge,
     answer: Callable[[HistoryQuestion], HistoryAnswer],
     *,
     workers: int = 1,
-) -> tuple[Known, Advance]:
+) -> tuple[BisectionKnowledge, Advance]:
     """What a state wants once every question of it was answered, and what is known then."""
     while True:
-        advance = state.advance(known, Circumstances(workers=workers))
+        advance = state.advance(known, Context(workers=workers))
         if not isinstance(advance, Wait) or not advance.needs.load:
             return known, advance
         for asked in advance.needs.load:

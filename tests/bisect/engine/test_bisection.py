@@ -8,12 +8,10 @@ from dataclasses import dataclass, field, replace
 import pytest
 from typing_extensions import override
 
-from precision_bisect.bisect.engine.known import BisectionQuestion
-from precision_bisect.bisect.engine.log import FinishedProbe, ProbeLog
-from precision_bisect.bisect.engine.needs import Needs, Notice
+from precision_bisect.bisect.drive.loop import Loop
+from precision_bisect.bisect.engine.conclusion import Conclusion
 from precision_bisect.bisect.engine.probes import WantedProbe
-from precision_bisect.bisect.result import Conclusion
-from precision_bisect.bisect.run.loop import Loop
+from precision_bisect.bisect.engine.runs import BisectionQuestion, FinishedProbe, Needs, Notice, ProbeLog
 from precision_bisect.store.vocabulary import BisectionOutcome, Judgement
 from tests.bisect.engine.planted import PlantedStack, bisect, broken_line, drive, planted_task, question
 from tests.bisect.engine.simulated import Machine, SimulatedBisection, SimulatedTask
@@ -45,7 +43,7 @@ def captured() -> Case:
 
 def without_good_end() -> Case:
     stack = broken_line(20, 13)
-    return stack, question(stack, gallop="commits", golden="captured"), "13"
+    return stack, question(stack, gallop=True, golden="captured"), "13"
 
 
 def by_a_pin() -> Case:
@@ -244,7 +242,7 @@ def test_a_host_of_three_that_fails_by_itself_is_not_mistaken_for_a_commit(rate:
             wrong.append(seed)
             continue
         culprit, parent = [
-            simulated.bisection.known.log.of(loaded.contents[name] or "") for name in ("17", "16")
+            simulated.bisection.known.log.probes_for(loaded.contents[name] or "") for name in ("17", "16")
         ]
         fails = {probe.place for probe in culprit if probe.judgement is Judgement.BAD}
         passes = {probe.place for probe in parent if probe.judgement is Judgement.GOOD}

@@ -6,13 +6,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from precision_bisect.bisect.engine.history import AskApplies, AskBlamedFile
-from precision_bisect.bisect.run.loop import Loop
-from precision_bisect.bisect.search.evidence.blamed_file import BlamedFile
-from precision_bisect.bisect.search.graph.graph import CommitGraph
-from precision_bisect.runner.verdict.compiler_errors import CompilerError
-from precision_bisect.store.commit import TreeChange
-from precision_bisect.store.vocabulary import BisectionOutcome, Judgement
+from precision_bisect.bisect.drive.loop import Loop
+from precision_bisect.bisect.history.questions import AskApplies, AskBlamedFile
+from precision_bisect.bisect.search.graph import CommitGraph
+from precision_bisect.bisect.search.testability import BlamedFile
+from precision_bisect.runner.verdict.rules import CompilerError
+from precision_bisect.store.vocabulary import BisectionOutcome, Judgement, TreeChange
 from tests.bisect.engine.simulated import Machine, SimulatedBisection, SimulatedTask, loaded_range
 from tests.bisect.search.search_histories import line
 
@@ -29,15 +28,18 @@ def searched(
     wall: Collection[int] = WALL,
     applies: Callable[[AskApplies], tuple[str, ...] | None] = lambda question: question.commits,
     mends: str = "src/a.hpp",
+    mode: str = "100644",
+    others: str = "src/x.cpp",
 ) -> tuple[SimulatedTask, list[int], list[AskBlamedFile]]:
     """The search, the untestable commits that were tried, and what was asked about their errors. `earlier` are those
     that other bisections could not build; `applies` says at which commits the change behind the wall can be made, which
-    is one of the file `mends`."""
+    is one of the file `mends`, and leaves it with a mode; those in the wall change the file `others`."""
     loaded = loaded_range([*map(str, range(120))], CommitGraph(line(120)), "good")
-    node = loaded.collapsed.nodes[WALL.stop]
-    change = TreeChange(path=mends, old_mode="100644", old_object="1", new_mode="100644", new_object="2")
     nodes = [*loaded.collapsed.nodes]
-    nodes[WALL.stop] = replace(node, members=(replace(node.commit, changes=(change,)),))
+    for place in (*WALL, WALL.stop):
+        path, new_mode = (others, "100644") if place in WALL else (mends, mode)
+        change = TreeChange(path, old_mode="100644", old_object="1", new_mode=new_mode, new_object="2")
+        nodes[place] = replace(nodes[place], members=(replace(nodes[place].commit, changes=(change,)),))
     loaded = replace(loaded, collapsed=replace(loaded.collapsed, nodes=nodes))
     asked: list[AskBlamedFile] = []
     tried: list[int] = []
@@ -84,7 +86,7 @@ def test_a_wall_that_holds_the_culprit_is_told_and_not_tried_to_its_end(culprit:
     assert task.conclusion.outcome is BisectionOutcome.ONLY_SKIPPED
     assert [int(suspect.commit) for suspect in task.conclusion.suspects] == [*WALL, 90]
     assert task.conclusion.message == (
-        "the culprit is one of 71 commits of line, 20 to 90, of which too few could be tested: 70 of them hold what "
+        "the culprit is one of 71 commits of line, 20 to 90, whose runs do not tell them apart: 70 of them hold what "
         "the 3 that were tried do not compile for (src/a.hpp:7: ambiguous), which 90 mends; to test them with its "
         "change, add --cherry-pick 90@19..89"
     )
@@ -123,6 +125,17 @@ def test_what_does_not_apply_is_not_advised(applies: tuple[str, ...] | None, men
     ]
 
 
+@pytest.mark.parametrize(
+    ("others", "mode"),
+    [("src/a.hpp", "100644"), ("src/x.cpp", "000000"), ("src/x.cpp", "160000")],
+    ids=["nothing else would be left to search", "the file is removed", "a submodule takes its place"],
+)
+def test_a_file_that_cannot_be_laid_over_is_not_advised(others: str, mode: str) -> None:
+    task, _, _ = searched(50, named=True, applies=lambda _: (), others=others, mode=mode)
+    assert task.conclusion is not None
+    assert task.conclusion.message.endswith(", which 90 mends, whose change does not apply to 70 of these 70")
+
+
 @pytest.mark.parametrize("culprit", [5, 91])
 def test_what_others_could_not_build_is_not_tried_again(culprit: int) -> None:
     task, tried, asked = searched(culprit, named=True, earlier=(55, 70))
@@ -155,4 +168,4 @@ def test_without_a_name_every_commit_of_a_wall_is_tried(
     task, tried, _ = searched(50, named=False, applies=applies)
     assert sorted(tried) == [*WALL]
     assert task.conclusion is not None
-    assert task.conclusion.message.endswith(f"of which too few could be tested{advice}")
+    assert task.conclusion.message.endswith(f"whose runs do not tell them apart{advice}")

@@ -4,8 +4,7 @@ import random
 
 import pytest
 
-from precision_bisect.bisect.commits.range import LoadedRange, outcome_of
-from precision_bisect.bisect.engine.evidence import (
+from precision_bisect.bisect.engine.runs import (
     RangeEvidence,
     failing_end,
     new_end,
@@ -13,11 +12,12 @@ from precision_bisect.bisect.engine.evidence import (
     passing_end,
     target_at,
 )
-from precision_bisect.bisect.search.evidence.knowledge import Observation, Outcome
-from precision_bisect.bisect.search.evidence.posterior import Posterior
-from precision_bisect.bisect.search.graph.graph import CommitGraph
-from precision_bisect.bisect.search.model.groups import GOOD_END
-from precision_bisect.bisect.search.model.rates import Rates
+from precision_bisect.bisect.history.range import LoadedRange, outcome_of
+from precision_bisect.bisect.search.belief import Observation, Outcome
+from precision_bisect.bisect.search.graph import CommitGraph
+from precision_bisect.bisect.search.hypotheses import GOOD_END
+from precision_bisect.bisect.search.posterior import Posterior
+from precision_bisect.bisect.search.rates import Rates
 from precision_bisect.store.vocabulary import Phase, Seeks
 from tests.bisect.engine.planted import PlantedStack, broken_line
 from tests.bisect.engine.simulated import loaded_range
@@ -54,8 +54,8 @@ def test_probes_of_an_outer_range_tell_of_the_ends_what_is_true_of_them(seed: in
         told = S if rng.random() < 0.2 else B if changed else G
         known = shown(known, content, told)
         expected.append(Observation(ends[changed], outcome_of(told, seeks)))
-    evidence = RangeEvidence.of(inner).inherit(
-        RangeEvidence.of(outer), known.log, culprit=culprit, ends=ends, flipped=flipped
+    evidence = RangeEvidence.from_range(inner).inherit(
+        RangeEvidence.from_range(outer), known.log, culprit=culprit, ends=ends, flipped=flipped
     )
     assert evidence.inherited == tuple(expected)
     assert evidence.observations(known.log) == expected
@@ -67,8 +67,8 @@ def test_a_failure_that_the_culprit_does_not_explain_and_what_the_range_has_itse
     outer = outer_range(0)
     inner = loaded_range(["inner-0", "outer-19"], CommitGraph(line(2)), "inner-good")
     known = shown(shown(shown(about(outer), "outer-0", B), "outer-19", B), "outer-0", G)
-    evidence = RangeEvidence.of(inner).inherit(
-        RangeEvidence.of(outer), known.log, culprit=19, ends={True: 1, False: GOOD_END}, flipped=False
+    evidence = RangeEvidence.from_range(inner).inherit(
+        RangeEvidence.from_range(outer), known.log, culprit=19, ends={True: 1, False: GOOD_END}, flipped=False
     )
     assert evidence.inherited == (Observation(GOOD_END, Outcome.GOOD),)
     assert evidence.observations(known.log) == [
@@ -81,8 +81,12 @@ def test_a_pin_that_is_no_end_tells_nothing() -> None:
     outer = outer_range(0)
     inner = loaded_range(["inner-0"], CommitGraph(line(1)), "inner-good")
     known = shown(shown(about(outer), "outer-0", G), "outer-19", B)
-    evidence = RangeEvidence.of(inner).inherit(
-        RangeEvidence.of(outer), known.log, culprit=19, ends={True: None, False: GOOD_END}, flipped=False
+    evidence = RangeEvidence.from_range(inner).inherit(
+        RangeEvidence.from_range(outer),
+        known.log,
+        culprit=19,
+        ends={True: None, False: GOOD_END},
+        flipped=False,
     )
     assert evidence.inherited == (Observation(GOOD_END, Outcome.GOOD),)
 
@@ -99,7 +103,9 @@ def test_one_probe_speaks_for_all_candidates_of_its_content_and_what_pins_nothin
     observations = evidence.observations(known.log)
     assert observations == [Observation(1, Outcome.SKIP), *good, bad]
     # It is one run all the same.
-    assert Posterior.start(graph, Rates.unknown(), observations=observations).seen == pytest.approx((1, 1))
+    assert Posterior.start(graph, Rates.unknown(), observations=observations).run_totals == pytest.approx(
+        (1, 1)
+    )
 
 
 @pytest.mark.parametrize(("seeks", "passes", "fails"), [(Seeks.REGRESSION, "0", "8"), (Seeks.FIX, "8", "0")])
@@ -109,7 +115,7 @@ def test_which_end_passes_follows_from_what_is_sought(seeks: Seeks, passes: str,
     assert (passing_end(loaded).commit, failing_end(loaded).commit) == (passes, fails)
     assert target_at(loaded, GOOD_END) == old_end(loaded)
     assert target_at(loaded, loaded.graph.bad) == new_end(loaded)
-    seen = RangeEvidence.of(loaded).observations(
+    seen = RangeEvidence.from_range(loaded).observations(
         shown(about_stack(broken_line(9, 5)), f"{fails} lib-0", B).log
     )
     assert seen == [

@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 
-from precision_bisect.bisect.engine.priority.circumstances import Circumstances
-from precision_bisect.bisect.engine.range_search import RangeSearch, failing_end_before_measured
-from precision_bisect.bisect.search.model.groups import GOOD_END
+from precision_bisect.bisect.engine.costs import Context
+from precision_bisect.bisect.engine.range_search import RangeSearch, early_failing_end
+from precision_bisect.bisect.search.hypotheses import GOOD_END
 from precision_bisect.store.vocabulary import Phase
 from tests.bisect.engine.planted import PlantedStack, broken_line
 from tests.bisect.engine.stepping import B, G, S, about_stack, running, search_of, shown
 
 STACK = broken_line(9, 5)
-AROUND = Circumstances()
+AROUND = Context()
 
 
 def search(stack: PlantedStack = STACK) -> RangeSearch:
@@ -36,13 +36,13 @@ def test_a_posterior_after_one_more_probe_is_that_of_all_probes_at_once() -> Non
 
 def test_what_others_suspect_weighs_more_and_is_weighed_anew_when_it_changes() -> None:
     searched, known = search(), about_stack(STACK)
-    suspecting = Circumstances(suspicions={"line": [{"6": 0.9}]})
+    suspecting = Context(suspicions={"line": [{"6": 0.9}]})
     weights = searched.weights(known, suspecting)
     assert weights is not None
     assert int(np.argmax(weights)) == 5
     assert searched.weights(known, suspecting) is weights
     assert int(np.argmax(searched.posterior(known, suspecting).guess.commits)) == 5
-    elsewhere = Circumstances(suspicions={"line": [{"2": 0.9}]})
+    elsewhere = Context(suspicions={"line": [{"2": 0.9}]})
     moved = searched.weights(known, elsewhere)
     assert moved is not None
     assert int(np.argmax(moved)) == 1
@@ -52,14 +52,14 @@ def test_what_others_suspect_weighs_more_and_is_weighed_anew_when_it_changes() -
 def test_what_is_in_flight_is_told_in_the_order_of_the_starts() -> None:
     searched = search()
     nodes = [4, GOOD_END, 2]
-    wanted = [searched.wanted(node, Phase.SEARCH) for node in nodes]
+    wanted = [searched.make_probe(node, Phase.SEARCH) for node in nodes]
     assert [probe.target.commit for probe in wanted] == ["5", "0", "3"]
-    assert searched.in_flight(running(about_stack(STACK), *wanted)) == nodes
+    assert searched.nodes_in_flight(running(about_stack(STACK), *wanted)) == nodes
 
 
-@pytest.mark.parametrize(("gallop", "commit"), [(None, None), ("commits", "8")])
+@pytest.mark.parametrize(("gallop", "commit"), [(False, None), (True, "8")])
 def test_a_failing_end_is_known_before_the_ends_are_measured_where_the_good_one_was_looked_for(
-    gallop: str | None, commit: str | None
+    gallop: bool, commit: str | None
 ) -> None:
-    target = failing_end_before_measured(about_stack(STACK, gallop=gallop), search())
+    target = early_failing_end(about_stack(STACK, gallop=gallop), search())
     assert (None if target is None else target.commit) == commit

@@ -8,12 +8,10 @@ from typing import Any, cast
 
 import pytest
 
-from precision_bisect.bisect.nightly.config import NightlyConfig
-from precision_bisect.bisect.nightly.examine import Examiner
-from precision_bisect.bisect.nightly.runs import judged_run
-from precision_bisect.store.journals.nightly.case_runs import CaseRun, CellKey
-from precision_bisect.store.journals.nightly.job import JobJournal
-from precision_bisect.store.tables.nights import CaseResultRow, CaseRunRow, CellRow
+from precision_bisect.bisect.nightly.matrix import NightlyConfig, judged_run
+from precision_bisect.bisect.nightly.night import Examiner
+from precision_bisect.store.nights import CaseRun, CellKey, JobJournal
+from precision_bisect.store.tables import CaseResultRow, CaseRunRow, CellRow
 from precision_bisect.store.vocabulary import CaseStatus, Judgement, Verdict
 from tests.support.stores import new_store
 
@@ -78,7 +76,7 @@ class Job:
 
     def __init__(self, folder: Path) -> None:
         self.journal = JobJournal(new_store(folder / "store.sqlite"), "job")
-        self.cell = self.journal.runs.cell(
+        self.cell = self.journal.runs.get_or_create_cell(
             CellKey(branch="main", case="one.py", platform="sim", tolerance="default")
         )
         night = self.journal.nights.begin({"main": "bad"}, "here")
@@ -103,7 +101,7 @@ class Job:
 
     @property
     def is_open(self) -> bool:
-        return self.journal.regressions.of_cell(self.cell.id) is not None
+        return self.journal.regressions.find_open(self.cell.id) is not None
 
 
 @pytest.fixture
@@ -126,7 +124,7 @@ def test_it_runs_until_its_passes_tell_that_it_has_recovered(job: Job) -> None:
     result = job.night("c1", "P" * 50)
     assert (result.status, result.runs, result.failures) == (CaseStatus.PASSED, 4, 0)
     assert not job.is_open
-    (regression,) = job.journal.regressions.recovered_without_fix()
+    (regression,) = job.journal.regressions.find_unfixed()
     assert (regression.last_bad, regression.recovered_at) == ("bad", "c1")
 
 
@@ -134,7 +132,7 @@ def test_a_failure_behind_passes_leaves_it_open(job: Job) -> None:
     result = job.night("c1", "PPF")
     assert (result.status, result.runs, result.failures) == (CaseStatus.KNOWN, 3, 1)
     assert result.message.startswith("passed 2 of 3 runs: mismatch")
-    regression = job.journal.regressions.of_cell(job.cell.id)
+    regression = job.journal.regressions.find_open(job.cell.id)
     assert regression is not None
     assert regression.last_bad == "c1"
 

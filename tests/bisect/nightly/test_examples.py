@@ -13,9 +13,9 @@ import pytest
 import yaml
 
 from precision_bisect.bisect.cli import main
-from precision_bisect.bisect.nightly.config import load_config
-from precision_bisect.bisect.nightly.summary import schema_text
-from precision_bisect.runner.stack.file import named_stacks
+from precision_bisect.bisect.nightly.matrix import load_config
+from precision_bisect.bisect.nightly.night_report import schema_text
+from precision_bisect.runner.stack_file import named_stacks
 
 CONFIGS = Path(__file__).parents[3] / "configs"
 SCHEDULERS = CONFIGS / "schedulers"
@@ -24,7 +24,7 @@ PROGRAM = "/opt/precision-bisect/bin/bisect-precision"
 
 def test_the_published_schema_is_current() -> None:
     assert (CONFIGS.parent / "docs" / "nightly.schema.json").read_text() == schema_text(), (
-        "run: python -m precision_bisect.bisect.nightly.summary > docs/nightly.schema.json"
+        "run: python -m precision_bisect.bisect.nightly.night_report > docs/nightly.schema.json"
     )
 
 
@@ -35,9 +35,9 @@ def test_the_nightly_file_is_one() -> None:
     assert "nightly" not in named_stacks()
 
 
-def test_the_guide_s_nightly_file_is_one(tmp_path: Path) -> None:
-    text = (CONFIGS.parent / "docs" / "guide.md").read_text()
-    shown = text.partition("let a branch `night`")[2].partition("```toml")[2].partition("```")[0]
+def test_the_nightly_file_of_the_documents_is_one(tmp_path: Path) -> None:
+    text = (CONFIGS.parent / "docs" / "how-to" / "nights.md").read_text()
+    shown = text.partition("Let a branch `night`")[2].partition("```toml")[2].partition("```")[0]
     file = tmp_path / "night.toml"
     file.write_text(shown)
     (tmp_path / "stack.toml").write_text((CONFIGS / "demo.toml").read_text().replace("@ROOT@", str(tmp_path)))

@@ -12,15 +12,15 @@ import cmarkgfm
 import pytest
 from cmarkgfm.cmark import Options
 
-from precision_bisect.bisect.after.hooks import call_hook
-from precision_bisect.bisect.nightly.junit import junit_text
-from precision_bisect.bisect.nightly.markdown import markdown_text
-from precision_bisect.bisect.nightly.summary import (
+from precision_bisect.bisect.drive.hand_over import call_hook
+from precision_bisect.bisect.nightly.night_report import (
     CaseReport,
     HookReport,
     IncidentCase,
     IncidentReport,
     NightReport,
+    junit_text,
+    markdown_text,
 )
 from precision_bisect.store.vocabulary import CaseStatus, Verdict
 

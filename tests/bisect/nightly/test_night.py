@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from precision_bisect.bisect.nightly.config import NightlyConfig, load_config
-from precision_bisect.bisect.nightly.night import folder_of, matrix
+from precision_bisect.bisect.nightly.matrix import NightlyConfig, load_config
+from precision_bisect.bisect.nightly.night import matrix, night_folder
 from precision_bisect.runner.errors import UsageError
 
 CONFIG = NightlyConfig.model_validate(
@@ -41,4 +41,4 @@ def test_a_misspelt_key_is_told_with_the_one_that_was_meant(tmp_path: Path) -> N
 
 
 def test_nights_are_written_beside_each_other() -> None:
-    assert folder_of(CONFIG, 12) == Path("/nights/night-0012")
+    assert night_folder(CONFIG, 12) == Path("/nights/night-0012")

@@ -2,9 +2,15 @@
 
 import pytest
 
-from precision_bisect.bisect.nightly.outcome import FailOn, could_not_run, exit_code, failing_first
-from precision_bisect.bisect.nightly.summary import CaseReport, NightReport
-from precision_bisect.store.clock import now
+from precision_bisect.bisect.nightly.night_report import (
+    CaseReport,
+    FailOn,
+    NightReport,
+    could_not_run,
+    exit_code,
+    sort_failing_first,
+)
+from precision_bisect.store.tables import now
 from precision_bisect.store.vocabulary import CaseStatus, Verdict
 
 S = CaseStatus
@@ -62,4 +68,4 @@ def test_what_was_started_and_got_nowhere_could_not_run(verdict: Verdict | None,
 
 def test_what_fails_stands_on_top() -> None:
     cases = [case(S.PASSED), case(S.KNOWN), case(S.REGRESSED), NO_RUN_LEFT]
-    assert [each.status for each in failing_first(cases)] == [S.REGRESSED, S.KNOWN, S.UNTESTED, S.PASSED]
+    assert [each.status for each in sort_failing_first(cases)] == [S.REGRESSED, S.KNOWN, S.UNTESTED, S.PASSED]

@@ -5,16 +5,13 @@ from typing import Any, cast
 
 import pytest
 
-from precision_bisect.bisect.nightly.limits import OutOfTimeError
-from precision_bisect.bisect.nightly.regressions.context import NightContext
-from precision_bisect.bisect.nightly.regressions.incidents import close_incidents
-from precision_bisect.bisect.nightly.regressions.tasks import FindFix
-from precision_bisect.bisect.result import Conclusion, NamedCommit
+from precision_bisect.bisect.engine.conclusion import Conclusion, NamedCommit
+from precision_bisect.bisect.nightly.matrix import OutOfTimeError
+from precision_bisect.bisect.nightly.regressions import FindFix, NightContext, close_incidents
 from precision_bisect.runner.errors import EndsError, UserError
-from precision_bisect.store.journals.bisections import BisectionJournal
-from precision_bisect.store.journals.nightly.case_runs import CellKey
-from precision_bisect.store.journals.nightly.job import JobJournal
-from precision_bisect.store.tables.nights import RegressionRow
+from precision_bisect.store.bisections import BisectionJournal
+from precision_bisect.store.nights import CellKey, JobJournal
+from precision_bisect.store.tables import RegressionRow
 from precision_bisect.store.vocabulary import BisectionOutcome, Seeks
 from tests.support.stores import new_store
 
@@ -37,7 +34,11 @@ class Recovered:
         self.night = self.journal.nights.begin({"main": FIXED}, "here")
         key = CellKey(branch="main", case="one.py", platform="sim", tolerance="default")
         self.regression = self.journal.regressions.open(
-            self.night.id, self.journal.runs.cell(key).id, last_good=GOOD, first_bad=BAD, bad_when="mismatch"
+            self.night.id,
+            self.journal.runs.get_or_create_cell(key).id,
+            last_good=GOOD,
+            first_bad=BAD,
+            bad_when="mismatch",
         ).id
         self.bisection = BisectionJournal.begin(
             sessions, name="b", repository="compiler", good=GOOD, bad=BAD, request={}
@@ -67,7 +68,7 @@ class Recovered:
         )
 
     def waiting(self) -> list[RegressionRow]:
-        return self.journal.regressions.recovered_without_fix()
+        return self.journal.regressions.find_unfixed()
 
     def task(self) -> FindFix:
         (regression,) = self.waiting()
@@ -98,7 +99,7 @@ def test_an_incident_closes_at_once_and_gets_its_fix_when_it_is_named(recovered:
         culprits=(named("e" * 40, "runtime"),),
         through=named(FIX),
     )
-    recovered.task().named(cast(Any, None), conclusion)
+    recovered.task().note_named_commit(cast(Any, None), conclusion)
     close_incidents(recovered.context)
     (incident,) = recovered.journal.incidents.all()
     assert incident.fixed_by == FIX
@@ -106,7 +107,7 @@ def test_an_incident_closes_at_once_and_gets_its_fix_when_it_is_named(recovered:
 
 
 def test_ends_that_do_not_differ_are_not_asked_again(recovered: Recovered) -> None:
-    recovered.task().failed(EndsError("the ends do not differ"))
+    recovered.task().fail(EndsError("the ends do not differ"))
     assert recovered.waiting() == []
     assert recovered.problems == ["one.py on sim: the ends do not differ"]
 
@@ -114,7 +115,7 @@ def test_ends_that_do_not_differ_are_not_asked_again(recovered: Recovered) -> No
 def test_a_device_that_failed_is_asked_again(recovered: Recovered) -> None:
     task = recovered.task()
     task.remember(recovered.bisection)
-    task.failed(UserError("no board"))
+    task.fail(UserError("no board"))
     (regression,) = recovered.waiting()
     assert regression.fix_bisection_id is None
     assert recovered.problems == ["one.py on sim: no board"]

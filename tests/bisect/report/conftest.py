@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from precision_bisect.bisect.result import (
+from precision_bisect.bisect.engine.conclusion import (
     Conclusion,
     Counterfactual,
     LayerCell,

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from precision_bisect.store.commit import Commit
-from precision_bisect.store.vocabulary import Phase, Verdict
+from precision_bisect.store.vocabulary import Commit, Phase, Verdict
 from tests.bisect.report.stored_bisection import StoredBisection, pinned_revisions
 from tests.conftest import TestRepository
 

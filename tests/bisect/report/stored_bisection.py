@@ -6,19 +6,24 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from precision_bisect.bisect.plan.request import BisectRequest
-from precision_bisect.bisect.report.model.build import build_report
-from precision_bisect.bisect.report.model.model import Report
-from precision_bisect.bisect.result import Conclusion
-from precision_bisect.runner.stack.parts import Case, CaseFlags, GitlinkPin, Platform, Repository, Step
-from precision_bisect.runner.stack.stack import Stack
-from precision_bisect.store.commit import Commit, TreeChange
+from precision_bisect.bisect.ask.question import BisectRequest
+from precision_bisect.bisect.engine.conclusion import Conclusion
+from precision_bisect.bisect.report.model import Report
+from precision_bisect.bisect.report.report_builder import build_report
+from precision_bisect.runner.stack import Case, CaseFlags, GitlinkPin, Platform, Repository, Stack, Step
+from precision_bisect.store.bisections import BisectionJournal, ProbeOutcome, ProbeStart, RangeCommit
 from precision_bisect.store.database import sqlite_url
-from precision_bisect.store.documents.document import write_document
-from precision_bisect.store.journals.bisections import BisectionJournal
-from precision_bisect.store.journals.probes import ProbeKey, ProbeOutcome
-from precision_bisect.store.journals.stages import RangeCommit
-from precision_bisect.store.vocabulary import BuildSource, Evidence, Judgement, Phase, Seeks, Verdict
+from precision_bisect.store.documents import write_document
+from precision_bisect.store.vocabulary import (
+    BuildSource,
+    Commit,
+    Evidence,
+    Judgement,
+    Phase,
+    Seeks,
+    TreeChange,
+    Verdict,
+)
 from tests.support.stores import new_store
 
 JUDGEMENTS = {Verdict.PASS: Judgement.GOOD, Verdict.MISMATCH: Judgement.BAD}
@@ -148,7 +153,7 @@ class StoredBisection:
             return None if whole is None else content_key(whole)
 
         self._stages += 1
-        return self.journal.stages.note(
+        return self.journal.stages.record(
             ordinal=self._stages,
             repository=repository,
             seeks=self.request.seeks,
@@ -228,7 +233,7 @@ class StoredBisection:
         key = content or content_key(whole)
         self._runs[key] = self._runs.get(key, 0) + 1
         return self.journal.probes.start(
-            ProbeKey(
+            ProbeStart(
                 stage=stage,
                 phase=phase,
                 repository=repository,

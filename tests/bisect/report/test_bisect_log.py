@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from precision_bisect.bisect.report.bisect_log import bisect_log
-from precision_bisect.bisect.report.model.rows import load_rows
+from precision_bisect.bisect.engine.conclusion import Conclusion, NamedCommit
+from precision_bisect.bisect.report.basis import load_rows
+from precision_bisect.bisect.report.markdown import bisect_log
 from precision_bisect.bisect.report.write import write_report
-from precision_bisect.bisect.result import Conclusion, NamedCommit
 from precision_bisect.store.vocabulary import BisectionOutcome, Phase, Verdict
 from tests.bisect.report.real_history import History, random_history, search
 from tests.bisect.report.stored_bisection import StoredBisection, pinned_revisions, sha

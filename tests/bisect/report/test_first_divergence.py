@@ -5,13 +5,24 @@ from typing import Any
 
 import pytest
 
-from precision_bisect.bisect.report.first_divergence import localization_lines
-from precision_bisect.runner.localization.answer import Localization, ReductionSize
-from precision_bisect.runner.localization.crash import CrashedTask
-from precision_bisect.runner.localization.divergence import Divergence, DivergentPass, Generated
-from precision_bisect.runner.localization.orders import Race, UnorderedTasks
-from precision_bisect.runner.localization.stall import Stall, StalledTask
-from precision_bisect.runner.localization.tensors import FirstDivergent, PatternFit, TensorStatistics
+from precision_bisect.bisect.report.phrases import localization_lines
+from precision_bisect.runner.localization import (
+    BuildChange,
+    CrashedTask,
+    Divergence,
+    DivergentPass,
+    FailureCause,
+    FirstDivergent,
+    GeneratedSources,
+    Localization,
+    PatternFit,
+    Race,
+    ReductionSize,
+    Stall,
+    StalledTask,
+    TensorStatistics,
+    UnorderedTasks,
+)
 
 
 def lines(**parts: Any) -> list[tuple[str, str]]:
@@ -141,8 +152,30 @@ def test_no_divergent_tensor_is_said_so() -> None:
 def test_a_stall_tells_the_tasks_that_were_not_done(believed: bool, words: str) -> None:
     assert lines(stall=stall(believed=believed)) == [
         ("stall", f"{words}; 2 of 5 tasks done"),
-        ("task", "no kernel (r0t3) WAIT, scale.cpp, submitted at main.cpp:?"),
-        ("task", "scale (r0t2) RUNNING on core 3, 4, scale.cpp, submitted at main.cpp:12"),
+        ("task", "no kernel (r0t3) waits, scale.cpp, submitted at main.cpp:?"),
+        ("task", "scale (r0t2) runs on core 3, 4, scale.cpp, submitted at main.cpp:12"),
+    ]
+
+
+def test_a_cause_tells_what_the_good_build_does_with_it() -> None:
+    """A stall has no wrong elements; a place alone is told where the cause has its lines already."""
+    added = BuildChange(part="orchestration", file="main.cpp", line=7, diff=("+ wait(a);",))
+    cause = FailureCause(what="the orchestration: + wait(a);", confirmed=True, effect=1.0, changes=(added,))
+    for parts, does in (
+        ({"stall": stall()}, "it stall"),
+        ({"ended": "killed by SIGSEGV"}, "it end in the same way"),
+        ({}, "100 % of what is wrong"),
+    ):
+        told = lines(causes=(cause,), **parts)
+        assert told[:2] == [
+            ("cause", f"the orchestration: + wait(a); (alone in the good build, it makes {does})"),
+            ("changed", "main.cpp:7"),
+        ]
+        assert does == "100 % of what is wrong" or "wrong" not in " ".join(text for _, text in told)
+    kernel = cause.model_copy(update={"what": "the source of kernel y", "confirmed": False})
+    assert lines(causes=(kernel,))[:2] == [
+        ("candidate", "the source of kernel y"),
+        ("changed", "main.cpp:7  + wait(a);"),
     ]
 
 
@@ -186,17 +219,17 @@ def test_a_race_tells_whether_it_was_confirmed(confirmed: bool, words: str) -> N
 
 
 def test_sources_that_differ_tell_who_is_at_fault() -> None:
-    generated = Generated(
+    generated = GeneratedSources(
         origin="compiler", shown="middle.cpp differs", first_pass=DivergentPass(number=4, name="fold_casts")
     )
     assert lines(first_divergent=(tensor(),), generated=generated)[-2:] == [
         ("due to", "compiler: middle.cpp differs"),
         ("pass", "fold_casts (4), the first after which the program differs"),
     ]
-    unsettled = Generated(shown="no source differs")
+    unsettled = GeneratedSources(shown="no source differs")
     assert lines(first_divergent=(tensor(),), generated=unsettled)[-1] == (
         "due to",
-        "compiler or runtime: open: no source differs",
+        "compiler or runtime, which is not known: no source differs",
     )
 
 

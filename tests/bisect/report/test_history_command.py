@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from precision_bisect.bisect.commands.history import show_history, write_report
+from precision_bisect.bisect.commands import show_history, write_report
 from precision_bisect.runner.workspace.home import Home
 from precision_bisect.store.database import sqlite_url
 from tests.bisect.report.stored_bisection import StoredBisection, sha

@@ -6,11 +6,14 @@ from pathlib import Path
 import pytest
 from rich.cells import cell_len
 from rich.console import Console
+from rich.text import Text
 
-from precision_bisect.bisect.report.model.model import EvidenceLine
+from precision_bisect.bisect.report.model import EvidenceLine, Report
+from precision_bisect.bisect.report.phrases import outcome
 from precision_bisect.bisect.report.terminal import print_probes, print_report
 from precision_bisect.bisect.report.write import write_report
-from precision_bisect.store.vocabulary import Evidence, Verdict
+from precision_bisect.runner.commit_diff import CommitDiff, FileStat
+from precision_bisect.store.vocabulary import Evidence, Verdict, percent
 from tests.bisect.report.stored_bisection import StoredBisection, sha
 from tests.support.quick import quick_first
 
@@ -25,8 +28,8 @@ def printed(stored: StoredBisection, *, width: int = 80, colour: bool = False, t
     )
     directory = stored.folder / "report"
     write_report(stored.sessions, stored.name, directory)
-    print_report(stored.report(), directory, console)
     print_probes(stored.report(), console)
+    print_report(stored.report(), directory, console)
     return stream.getvalue()
 
 
@@ -40,10 +43,10 @@ def test_a_culprit_is_told_with_all_that_one_asks_next(culprit: StoredBisection)
         f"compiler {sha('c5')} Subject of c5",
         "Ada Example, 2026-03-04",
         "src/c5.py",
-        f"parent {sha('c4')}",
         "99.93 % (99 % was asked)",
-        "mismatch (out: 3/512 differ), 3 of 3 runs failed [RUN] mismatch /home/probes/13/run.log.gz",
-        "pass, 0 of 3 runs failed [RUN] pass /home/probes/12/run.log.gz",
+        f"bad compiler {sha('c5')[:12]}: mismatch (out: 3/512 differ) in 3 of 3 runs [RUN] mismatch",
+        f"good compiler {sha('c4')[:12]}: pass in 3 of 3 runs",
+        "with the change 6 of 6 runs failed, without it 0 of 6",
         f"{sha('c3')[:12]} Subject of c3: build_error, runtime: no rule to make target",
         "ptoas v0.57 (frozen at v0.57 in every run)",
         f"sh {culprit.folder}/report/reproduce-bad.sh",
@@ -79,7 +82,7 @@ def test_a_submodule_culprit_is_told_with_what_brought_it_in(submodule_culprit: 
 
 def test_only_skipped_names_the_suspects(only_skipped: StoredBisection) -> None:
     text = flowing(printed(only_skipped))
-    assert "only skipped commits are left" in text
+    assert "the runs do not tell the commits left apart" in text
     for name in ("c4", "c5", "c6"):
         assert f"suspect compiler {sha(name)[:12]} Subject of {name}" in text
 
@@ -105,9 +108,73 @@ def test_what_goes_into_a_pipe_is_neither_padded_nor_wrapped(any_kind: StoredBis
     assert "─" not in narrow
 
 
-def test_a_log_stands_on_a_line_of_its_own(culprit: StoredBisection) -> None:
+def test_a_path_stands_on_a_line_of_its_own(culprit: StoredBisection) -> None:
     for terminal in (False, True):
-        assert "/home/probes/13/run.log.gz" in printed(culprit, width=40, terminal=terminal).splitlines()
+        lines = printed(culprit, width=40, terminal=terminal).splitlines()
+        assert f"{culprit.folder}/report/report.md" in lines
+
+
+def test_paths_below_the_current_folder_are_as_one_types_them(
+    culprit: StoredBisection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(culprit.folder)
+    lines = printed(culprit).splitlines()
+    assert {"report/report.md", "sh report/reproduce-bad.sh", "sh report/reproduce-good.sh"} <= {*lines}
+
+
+def test_the_answer_stands_last(any_kind: StoredBisection) -> None:
+    """Whatever is above it, a screen shows it."""
+    for terminal in (False, True):
+        last = printed(any_kind, terminal=terminal).splitlines()[-1]
+        report = any_kind.report()
+        if report.culprits:
+            (named,) = report.culprits
+            sure = "" if named.confidence is None else f" ({percent(named.confidence)})"
+            told = f"culprit    {named.repository} {named.commit[:12]}{sure} {named.subject}"
+            assert last.rstrip() == told
+        else:
+            assert last.rstrip() == f"answer     {outcome(report)}"
+
+
+def plain(stored: StoredBisection) -> Report:
+    """A report as of a plain command: nothing is pinned or skipped, and three files change."""
+    report = stored.report()
+    (named,) = report.culprits
+    files = tuple(FileStat(path=f"src/file_{n}.c", added=n, removed=1) for n in range(3))
+    diff = CommitDiff(
+        commit=named.commit, parent=named.parent, files=files, changed_files=3, added=3, removed=3, hunks=()
+    )
+    changes = {"culprits": (named.model_copy(update={"diff": diff}),), "skipped": (), "pins": ()}
+    return report.model_copy(update={**changes, "bad_when": None})
+
+
+def test_the_answer_to_a_plain_question_fits_a_screen(
+    culprit: StoredBisection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 24 lines of 80 letters, the last one for the prompt."""
+    monkeypatch.chdir(culprit.folder)
+    write_report(culprit.sessions, culprit.name, culprit.folder / "report")
+    stream = io.StringIO()
+    print_report(
+        plain(culprit), culprit.folder / "report", Console(file=stream, width=80, force_terminal=True)
+    )
+    lines = stream.getvalue().splitlines()
+    assert len(lines) <= 23
+    assert all(cell_len(Text.from_ansi(line).plain) <= 80 for line in lines)
+    text = stream.getvalue()
+    for part in ("src/file_2.c | 3 ++-", "3 files changed, 3 insertions(+), 3 deletions(-)", "fails ("):
+        assert part in text
+
+
+def test_a_caveat_is_told_of_in_the_first_line_and_in_the_last(culprit: StoredBisection) -> None:
+    report = culprit.report()
+    for caveats, told in ((), False), (("it fails otherwise than the bad end",), True):
+        stream = io.StringIO()
+        shown = report.model_copy(update={"caveats": caveats})
+        print_report(shown, culprit.folder / "none", Console(file=stream, width=200))
+        lines = stream.getvalue().splitlines()
+        assert [", but with a caveat" in lines[place] for place in (0, -1)] == [told, told]
+        assert any(line.split(" ")[0] == "but" for line in lines) == told
 
 
 def test_narrow_or_wide_no_word_is_lost(culprit: StoredBisection) -> None:
@@ -154,7 +221,8 @@ def test_of_a_command_the_last_lines_are_shown_and_of_a_case_the_first(culprit: 
         "AssertionError: wrong value 3",
     ]
     lines = tuple(
-        EvidenceLine(stream="stderr", line=place, text=text, why="") for place, text in enumerate(texts)
+        EvidenceLine(stream="stderr", line=place, text=text, why="")
+        for place, text in enumerate(texts, start=1)
     )
     probes = tuple(
         probe.model_copy(
@@ -167,7 +235,7 @@ def test_of_a_command_the_last_lines_are_shown_and_of_a_case_the_first(culprit: 
         stream = io.StringIO()
         print_report(shown, culprit.request.output, Console(file=stream, width=200))
         assert words in stream.getvalue()
-        assert ({texts[0], texts[-1]} - {words}).isdisjoint(stream.getvalue().splitlines())
+        assert ({texts[0], texts[-1]} - {words}).isdisjoint(map(str.strip, stream.getvalue().splitlines()))
 
 
 def test_nothing_is_promised_that_was_not_written(culprit: StoredBisection, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import re
 import shlex
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,13 @@ import jsonschema
 import pytest
 from markdown_it import MarkdownIt
 
+from precision_bisect.bisect.engine.conclusion import Conclusion, NamedCommit
+from precision_bisect.bisect.report.basis import load_rows
 from precision_bisect.bisect.report.markdown import block, escape, render_markdown
-from precision_bisect.bisect.report.model.model import Report
-from precision_bisect.bisect.report.model.schema import schema_text
+from precision_bisect.bisect.report.model import Report, schema_text
+from precision_bisect.bisect.report.report_builder import report_of_rows
 from precision_bisect.bisect.report.write import write_report
-from precision_bisect.bisect.result import Conclusion, NamedCommit
+from precision_bisect.runner.commit_diff import CommitDiff, FileStat, Hunk
 from precision_bisect.runner.errors import UserError
 from precision_bisect.store.vocabulary import BisectionOutcome, Evidence, Phase, Verdict
 from tests.bisect.report.stored_bisection import StoredBisection, described, sha
@@ -42,7 +45,7 @@ def files(stored: StoredBisection) -> dict[str, str]:
 
 def test_the_published_schema_is_current() -> None:
     assert PUBLISHED.read_text() == schema_text(), (
-        "run: python -m precision_bisect.bisect.report.model.schema > docs/report.schema.json"
+        "run: python -m precision_bisect.bisect.report.model > docs/report.schema.json"
     )
 
 
@@ -82,17 +85,42 @@ def test_the_report_says_where_both_builds_and_the_frozen_data_lie(culprit: Stor
     assert "| frozen data | /home/golden/5650 |" in text
 
 
+def test_the_culprit_s_diff_is_told_with_the_lines_nearest_to_the_failure(tmp_path: Path) -> None:
+    """Of six hunks four: the one that the failing run names among them, as git shows it."""
+    stored = hostile_bisection(tmp_path, "softmax_rows")
+    others = [Hunk(path=f"docs/{n}.md", header=f"@@ -{n} +{n} @@", lines=("+1", "+2")) for n in range(5)]
+    named = Hunk(
+        path="a.c", header="@@ -3,2 +3,3 @@ f", lines=(" {", "+    softmax_rows(x);", " }"), left_out=7
+    )
+    with stored.sessions() as session:
+        rows = load_rows(session, stored.name)
+        assert rows.conclusion is not None
+        (diff,) = rows.conclusion.diffs
+        several = diff.model_copy(
+            update={"hunks": (*others, named), "files": diff.files * 3, "changed_files": 3}
+        )
+        conclusion = rows.conclusion.model_copy(update={"diffs": (several,)})
+        report = report_of_rows(replace(rows, conclusion=conclusion))
+    shown = report.culprits[0].diff
+    assert shown is not None
+    assert len(shown.hunks) == 4
+    assert named in shown.hunks
+    text = render_markdown(report)
+    assert "```diff\n--- a.c\n@@ -3,2 +3,3 @@ f\n {\n+    softmax_rows(x);\n }\n... 7 more lines\n```" in text
+    assert "softmax_rows | 3 ++-\n3 files changed, 2 insertions(+), 1 deletion(-)\n```" in text
+    assert "What it changes, it has no parent:" in text
+
+
 def test_a_failed_write_leaves_the_old_file_and_no_other(
     culprit: StoredBisection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = files(culprit)
 
-    def full(self: Path, content: bytes) -> int:
-        with self.open("wb") as stream:
-            stream.write(content[:10])
+    def full(path: str, flags: int) -> int:
+        Path(path).write_text("the begin")
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_bytes", full)
+    monkeypatch.setattr("precision_bisect.store.durable_files.open_private", full)
     with pytest.raises(UserError, match="No space left on device"):
         write_report(culprit.sessions, culprit.name, culprit.folder / "report")
     monkeypatch.undo()
@@ -129,10 +157,20 @@ def hostile_bisection(folder: Path, text: str) -> StoredBisection:
         NamedCommit(repository="compiler", commit=row.sha, parent=None, confidence=None, merge=False)
         for row in rows
     )
+    diff = CommitDiff(
+        commit=rows[2].sha,
+        parent=None,
+        files=(FileStat(path=text, added=2, removed=1),),
+        changed_files=1,
+        added=2,
+        removed=1,
+        hunks=(Hunk(path=text, header=f"@@ -1 +1,2 @@ {text}", lines=(f"+{text}", f"-{text}", f" {text}")),),
+    )
     stored.conclude(
         Conclusion(
             outcome=BisectionOutcome.SUSPECT,
             message=text,
+            diffs=(diff,),
             culprits=culprits[2:],
             through=culprits[1],
             suspects=culprits,
@@ -174,7 +212,7 @@ def test_markdown_shows_other_people_s_text_as_it_is(text: str, tmp_path: Path) 
 
     assert significant(hostile) == significant(plain)
     # The fenced evidence, the answer, the subject: as they were written.
-    assert shown_text(hostile).replace("\u200b", "").count(text) >= 10
+    assert shown_text(hostile).replace("\u200b", "").count(text) >= 15
 
 
 @pytest.mark.parametrize("text", ["https://evil.example", "www.evil.example", "ada@example.com"])
@@ -198,7 +236,7 @@ def test_no_line_break_or_control_character_gets_through(tmp_path: Path) -> None
 
 def test_reports_import_no_torch() -> None:
     code = (
-        "import sys, precision_bisect.bisect.commands.history, precision_bisect.bisect.report.model.schema\n"
+        "import sys, precision_bisect.bisect.commands, precision_bisect.bisect.report.model\n"
         "print('torch' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)

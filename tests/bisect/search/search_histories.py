@@ -6,12 +6,12 @@ from collections.abc import Callable
 import numpy as np
 from hypothesis import strategies as st
 
-from precision_bisect.bisect.search.choose.planner import Found, OnlySkipped, Probe, next_step
-from precision_bisect.bisect.search.evidence.blamed_file import BlamedFile
-from precision_bisect.bisect.search.evidence.knowledge import Knowledge, Observation, Outcome
-from precision_bisect.bisect.search.evidence.posterior import Posterior
-from precision_bisect.bisect.search.graph.graph import CommitGraph
-from precision_bisect.bisect.search.model.groups import GOOD_END
+from precision_bisect.bisect.search.belief import Knowledge, Observation, Outcome
+from precision_bisect.bisect.search.graph import CommitGraph
+from precision_bisect.bisect.search.halving import FoundCulprit, OnlySkipped, Probe, next_step
+from precision_bisect.bisect.search.hypotheses import GOOD_END
+from precision_bisect.bisect.search.posterior import Posterior
+from precision_bisect.bisect.search.testability import BlamedFile
 
 Parents = list[list[int]]
 
@@ -82,7 +82,9 @@ def truth(graph: CommitGraph, culprit: int, skips: set[int]) -> Callable[[int], 
     )
 
 
-def search(graph: CommitGraph, test: Callable[[int], Outcome]) -> tuple[Found | OnlySkipped, list[int]]:
+def search(
+    graph: CommitGraph, test: Callable[[int], Outcome]
+) -> tuple[FoundCulprit | OnlySkipped, list[int]]:
     """Runs a search to its end: the answer, and the commits tested."""
     knowledge = Knowledge.start(graph)
     tested: list[int] = []

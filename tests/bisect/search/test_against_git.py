@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from precision_bisect.bisect.search.evidence.knowledge import Outcome
-from precision_bisect.bisect.search.graph.graph import CommitGraph
+from precision_bisect.bisect.search.belief import Outcome
+from precision_bisect.bisect.search.graph import CommitGraph
 from tests.bisect.search.git_bisect import GitBisect
 from tests.bisect.search.search_histories import branching, count_by_culprit, truth, untestable
 from tests.support.quick import quick_first

@@ -10,18 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from precision_bisect.bisect.search.choose.decision import Undecided
-from precision_bisect.bisect.search.choose.information import information_gain
-from precision_bisect.bisect.search.choose.planner import Found, OnlySkipped
-from precision_bisect.bisect.search.choose.rounds import Answer, Round, next_round
-from precision_bisect.bisect.search.evidence.belief import Belief
-from precision_bisect.bisect.search.evidence.knowledge import Observation, Outcome
-from precision_bisect.bisect.search.evidence.posterior import Posterior
-from precision_bisect.bisect.search.graph.graph import CommitGraph
-from precision_bisect.bisect.search.model.groups import GOOD_END
-from precision_bisect.bisect.search.model.rates import Rates
-from tests.bisect.search.evidence.test_prior import number_of_tests
+from precision_bisect.bisect.search.belief import Belief, Observation, Outcome, information_gain
+from precision_bisect.bisect.search.decision import Answer, Round, Undecided, next_round
+from precision_bisect.bisect.search.graph import CommitGraph
+from precision_bisect.bisect.search.halving import FoundCulprit, OnlySkipped
+from precision_bisect.bisect.search.hypotheses import GOOD_END
+from precision_bisect.bisect.search.posterior import Posterior
+from precision_bisect.bisect.search.rates import Rates
 from tests.bisect.search.search_histories import branching, graphs, line, see_ends, untestable
+from tests.bisect.search.test_prior import number_of_tests
 from tests.support.quick import examples, quick_first
 
 
@@ -66,10 +63,10 @@ def test_an_interaction_of_two_commits_is_the_merge_that_joins_them_never_one_of
     is_bad = [bool(graph.ancestors(c)[one] and graph.ancestors(c)[other]) for c in range(len(graph))]
     answer = ask(graph, is_bad, rng=random.Random(0))
     joined = first_bad(graph, is_bad)
-    if isinstance(answer, Found):
+    if isinstance(answer, FoundCulprit):
         assert answer.culprit in joined
     if len(joined) == 1:
-        assert answer == Found(*joined)
+        assert answer == FoundCulprit(*joined)
 
 
 @settings(deadline=None, max_examples=examples(20))
@@ -80,7 +77,7 @@ def test_whatever_the_truth_a_commit_is_named_only_if_it_fails_and_its_parents_p
     """Any set of bad commits that holds the bad end: broken, mended, broken again, on any branch."""
     is_bad = [*data.draw(st.lists(st.booleans(), min_size=graph.bad, max_size=graph.bad)), True]
     answer = ask(graph, is_bad, rng=random.Random(0))
-    if isinstance(answer, Found):
+    if isinstance(answer, FoundCulprit):
         assert answer.culprit in first_bad(graph, is_bad)
 
 
@@ -95,7 +92,7 @@ def test_merges_and_skips_under_noise_end_at_the_culprit_or_say_that_it_cannot_b
     answer = ask(graph, is_bad, good=0.1, bad=0.9, skips=skips, rng=rng)
     told = not skips & {culprit, *graph.parents[culprit]}
     match answer:
-        case Found(culprit=found):
+        case FoundCulprit(culprit=found):
             assert found == culprit
         case OnlySkipped(candidates=candidates):
             assert culprit in candidates
@@ -110,7 +107,9 @@ def test_merges_and_skips_under_noise_end_at_the_culprit_or_say_that_it_cannot_b
 def test_ranges_without_a_culprit_accuse_nobody(good: float, bad: float):
     graph = CommitGraph(branching(32, 0.2, random.Random(1)))
     for seed in range(6):
-        assert not isinstance(ask(graph, [True] * 32, good=good, bad=bad, rng=random.Random(seed)), Found)
+        assert not isinstance(
+            ask(graph, [True] * 32, good=good, bad=bad, rng=random.Random(seed)), FoundCulprit
+        )
 
 
 @pytest.mark.long
@@ -126,7 +125,7 @@ def test_ends_that_differed_by_luck_end_the_search_before_long(seed: int):
     while len(posterior.observations) < 1500:
         step = next_round(posterior)
         if not isinstance(step, Round):
-            assert not isinstance(step, Found)
+            assert not isinstance(step, FoundCulprit)
             return
         seen = Observation(step.start[0], Outcome.BAD if rng.random() < 0.4 else Outcome.GOOD)
         posterior = posterior.observe(seen)

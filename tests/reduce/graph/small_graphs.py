@@ -6,17 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from precision_bisect.reduce.graph.task_list import KernelTask, TaskList
-from precision_bisect.runner.build_output.graph.model import (
+from precision_bisect.reduce.graph.tasks import KernelTask, TaskList
+from precision_bisect.runner.build_output.task_graph import (
     ArgumentType,
     Edge,
     EdgeSource,
     GraphArgument,
     GraphTask,
     Region,
+    TaskGraph,
 )
-from precision_bisect.runner.build_output.graph.task_graph import TaskGraph
-from precision_bisect.runner.tensor.view import DType
+from precision_bisect.runner.tensor import DType
 
 
 @dataclass(frozen=True, kw_only=True)

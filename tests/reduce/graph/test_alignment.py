@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from precision_bisect.reduce.graph.alignment import align
+from precision_bisect.reduce.graph.tasks import align
 from tests.reduce.graph.small_graphs import Call, task_list
 
 
@@ -26,7 +26,7 @@ def test_of_tasks_that_look_alike_the_one_in_between_is_the_missing_one() -> Non
 
 def test_what_else_is_told_of_tasks_tells_those_apart_that_look_alike() -> None:
     failing, reference = task_list([ROWS[0]] * 2), task_list([ROWS[0]] * 3)
-    found = align(failing, reference, uses=("bc", "abc"))
+    found = align(failing, reference, extra_keys=("bc", "abc"))
     assert (dict(found.reference_of), found.only_reference) == ({0: 1, 1: 2}, (0,))
 
 

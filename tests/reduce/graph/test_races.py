@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from precision_bisect.reduce.graph.races import Hazard, missing_edges
-from precision_bisect.reduce.graph.task_list import TaskList
-from precision_bisect.runner.build_output.graph.model import Edge
-from precision_bisect.runner.build_output.graph.task_graph import TaskGraph
+from precision_bisect.reduce.graph.tasks import Hazard, TaskList, missing_edges
+from precision_bisect.runner.build_output.task_graph import Edge, TaskGraph
 from tests.reduce.localize.simulated_build import SimulatedBuild, graph
 
 
@@ -28,7 +26,7 @@ def edge(before: int, after: int) -> Edge:
 
 def hazards(tasks: TaskGraph, folder: Path) -> list[tuple[int, int, Hazard]]:
     build = SimulatedBuild.of(folder)
-    found = missing_edges(TaskList.of(tasks, build.config))
+    found = missing_edges(TaskList.from_graph(tasks, build.config))
     return [(each.before.ordinal, each.after.ordinal, each.hazard) for each in found]
 
 
@@ -55,5 +53,5 @@ def test_a_manual_scope_is_named_as_the_cause(tmp_path: Path) -> None:
     tasks = graph(((0, "x0", "a"), (1, "a", "b")))
     manual = {number: replace(task, in_manual_scope=True) for number, task in tasks.tasks.items()}
     build = SimulatedBuild.of(tmp_path / "build")
-    (found,) = missing_edges(TaskList.of(replace(tasks, tasks=manual), build.config))
+    (found,) = missing_edges(TaskList.from_graph(replace(tasks, tasks=manual), build.config))
     assert "set_dependencies" in found.cause

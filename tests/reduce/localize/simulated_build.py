@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -14,25 +15,23 @@ from typing import Any, cast
 import numpy as np
 import torch
 
-from precision_bisect.reduce.graph.races import MissingEdge, missing_edges
-from precision_bisect.reduce.graph.task_list import TaskList
-from precision_bisect.reduce.localize.executor import Executor
-from precision_bisect.reduce.replay.recorded_build import RecordedBuild
-from precision_bisect.reduce.replay.task_replay import LoneResult, TaskAlone
-from precision_bisect.reduce.rewrite.geometry import region_of
-from precision_bisect.runner.build_output.args.records import DumpStage, Kind
-from precision_bisect.runner.build_output.build_directory import BuildDirectory
-from precision_bisect.runner.build_output.golden_data import TensorFolder
-from precision_bisect.runner.build_output.graph.model import (
+from precision_bisect.reduce.graph.names import ArgumentNames
+from precision_bisect.reduce.graph.tasks import MissingEdge, TaskList, missing_edges
+from precision_bisect.reduce.localize.experiments import Executor
+from precision_bisect.reduce.replay.replay import RecordedBuild
+from precision_bisect.reduce.replay.task_replay import IsolatedTask, LoneResult, region_array
+from precision_bisect.runner.build_output.args_dump import ArgumentKind, DumpStage
+from precision_bisect.runner.build_output.directory import BuildDirectory, TensorFolder
+from precision_bisect.runner.build_output.task_graph import (
     ArgumentType,
     GraphArgument,
     GraphTask,
     GraphTensor,
     Region,
+    TaskGraph,
 )
-from precision_bisect.runner.build_output.graph.task_graph import TaskGraph
-from precision_bisect.runner.compare.statistics.statistics import Tolerance
-from precision_bisect.runner.tensor.view import DType, Storage, TensorView
+from precision_bisect.runner.compare.statistics import Tolerance
+from precision_bisect.runner.tensor import DType, Storage, TensorView
 from tests.reduce.small_builds import SHIFT, small_build
 
 Array = np.ndarray[Any, Any]
@@ -61,7 +60,7 @@ RIGHT: Mapping[int, Callable[[Array], Array]] = {0: double, 1: add(1), 2: double
 
 def view(name: str, values: Array) -> TensorView:
     """A tensor of shape (8,)."""
-    return TensorView.of_contiguous(name, DType.FLOAT32, (ELEMENTS,), values.astype(np.float32))
+    return TensorView.from_contiguous(name, DType.FLOAT32, (ELEMENTS,), values.astype(np.float32))
 
 
 def graph(tasks: tuple[tuple[int, str, str], ...] = TASKS) -> TaskGraph:
@@ -104,7 +103,11 @@ class SimulatedDump:
         if task_id not in (self.after if is_after else self.before):
             return []
         index = int(is_after)
-        return [SimpleNamespace(task_id=task_id, stage=stage, arg_index=index, kind=Kind.TENSOR, value=None)]
+        return [
+            SimpleNamespace(
+                task_id=task_id, stage=stage, arg_index=index, kind=ArgumentKind.TENSOR, value=None
+            )
+        ]
 
     def tensor(self, record: Any) -> TensorView:
         """The tensor of a record."""
@@ -141,7 +144,7 @@ class SimulatedBuild:
         self.data = self.build / "data"
         self.config = parts.kernel_config()
         self.orchestration = parts.orchestration()
-        self.tasks = TaskList.of(self.task_graph, self.config)
+        self.tasks = TaskList.from_graph(self.task_graph, self.config)
 
     @classmethod
     def of(
@@ -180,6 +183,11 @@ class SimulatedBuild:
         """Tasks that do not wait for each other."""
         return missing_edges(self.tasks)
 
+    @cached_property
+    def argument_names(self) -> ArgumentNames:
+        """What the orchestration calls the tensors of the tasks."""
+        return ArgumentNames(self.orchestration, self.tasks)
+
     def dump(self, *, results: Set[int], whole: Set[int], schedule: str | None = None) -> SimulatedDump:
         """One run with markers at some tasks."""
         self.dumps.append((set(results), set(whole)))
@@ -203,7 +211,7 @@ class SimulatedTask:
     runs = 0
     """Of all tasks; a test sets it back."""
 
-    def __init__(self, tasks: Sequence[TaskAlone], *, folder: Path) -> None:
+    def __init__(self, tasks: Sequence[IsolatedTask], *, folder: Path) -> None:
         self._tasks = tasks
 
     def run(self, contents: Sequence[Sequence[Storage]]) -> tuple[LoneResult, ...]:
@@ -211,13 +219,13 @@ class SimulatedTask:
         type(self).runs += 1
         return tuple(self._result(*pair) for pair in zip(self._tasks, contents, strict=True))
 
-    def _result(self, alone: TaskAlone, contents: Sequence[Storage]) -> LoneResult:
+    def _result(self, alone: IsolatedTask, contents: Sequence[Storage]) -> LoneResult:
         simulated = cast("SimulatedBuild", alone.build)
         kernel = simulated.kernels(simulated.replayer.runs)[alone.task.ordinal]
         read, written = (alone.placement.tensors[index] for index in (0, 1))
         left = tuple(buffer.copy() for buffer in contents)
-        result = kernel(region_of(contents[read.buffer], read.region).copy())
-        region_of(left[written.buffer], written.region)[...] = result
+        result = kernel(region_array(contents[read.buffer_index], read.region).copy())
+        region_array(left[written.buffer_index], written.region)[...] = result
         return LoneResult(results={1: view("alone", result)}, left=left)
 
 

@@ -11,9 +11,7 @@ from benchmarks.localize.faults.answer import Grade, grade
 from benchmarks.localize.faults.draw import FAMILIES
 from benchmarks.localize.faults.fault import Cause, Change, Ending, Fault
 from benchmarks.localize.faults.sources import InapplicableError, Sources
-from precision_bisect.runner.localization.causes import BuildChange, FailureCause
-from precision_bisect.runner.localization.divergence import Divergence
-from precision_bisect.runner.localization.tensors import FirstDivergent
+from precision_bisect.runner.localization import BuildChange, Divergence, FailureCause, FirstDivergent
 from tests.reduce.demo_builds import Trees
 
 pytestmark = pytest.mark.xdist_group("localize")

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from precision_bisect.reduce.localize import executor
-from precision_bisect.reduce.localize.experiments.experiment import (
+from precision_bisect.reduce.localize import experiments
+from precision_bisect.reduce.localize.experiments import (
     Dump,
     DumpEverything,
     Experiment,
@@ -17,9 +17,9 @@ from precision_bisect.reduce.localize.experiments.experiment import (
     Steps,
     Tell,
 )
-from precision_bisect.reduce.localize.references.reference_runs import ReferenceRuns
-from precision_bisect.reduce.replay.comparison import NotWholeError, TaskValues
-from precision_bisect.reduce.replay.task_replay import Fill, GivenTask, TaskAlone
+from precision_bisect.reduce.localize.reference import ReferenceRuns
+from precision_bisect.reduce.replay.replay import IncompleteDumpError, TaskValues
+from precision_bisect.reduce.replay.task_replay import Fill, IsolatedTask, PreparedTask
 from precision_bisect.runner.errors import UserError
 from tests.reduce.localize.simulated_build import SimulatedBuild, SimulatedTask, add, executor_in, view
 
@@ -31,7 +31,7 @@ def bad(tmp_path: Path) -> SimulatedBuild:
 
 @pytest.fixture
 def expected(bad: SimulatedBuild, tmp_path: Path) -> ReferenceRuns:
-    return ReferenceRuns.of(bad.recorded, SimulatedBuild.of(tmp_path / "good").recorded)
+    return ReferenceRuns.align(bad.recorded, SimulatedBuild.of(tmp_path / "good").recorded)
 
 
 def test_what_is_told_comes_in_its_order(tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ def test_what_the_reference_has_dumped_is_not_dumped_again(
         again = yield from DumpEverything(failing=bad.recorded, expected=expected, known=dumped.expected)
         assert again.expected is dumped.expected
         some = yield from Dump(failing=bad.recorded, expected=expected, results={1})
-        with pytest.raises(NotWholeError):
+        with pytest.raises(IncompleteDumpError):
             some.expected.results_of(2)
 
     executor_in(tmp_path).execute(steps())
@@ -93,19 +93,19 @@ def test_runs_of_one_task_share_a_copy_of_its_build(
     class NotedTask(SimulatedTask):
         """Notes where a task is run."""
 
-        def __init__(self, tasks: Sequence[TaskAlone], *, folder: Path) -> None:
+        def __init__(self, tasks: Sequence[IsolatedTask], *, folder: Path) -> None:
             super().__init__(tasks, folder=folder)
             folders.append(folder)
 
-    monkeypatch.setattr(executor, "TaskReplayer", NotedTask)
+    monkeypatch.setattr(experiments, "TaskReplayer", NotedTask)
     before, after = bad.values()
     like = TaskValues({0: view("a", before[1])}, {1: view("b", after[1])}, {})
 
     def steps() -> Steps[None]:
         task = bad.tasks.tasks[1]
-        first, second = (TaskAlone.of(bad.recorded, task, like) for _ in range(2))
+        first, second = (IsolatedTask.from_build(bad.recorded, task, like) for _ in range(2))
         for alone in (first, first, second):
-            (left,) = yield from RunAlone(tasks=(GivenTask.of(alone, like.before, Fill.LOW),))
+            (left,) = yield from RunAlone(tasks=(PreparedTask.prepare(alone, like.before, Fill.LOW),))
             assert np.array_equal(left.results[1].contiguous(), after[1])
 
     executor_in(tmp_path).execute(steps())

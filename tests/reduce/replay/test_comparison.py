@@ -7,15 +7,15 @@ import math
 import numpy as np
 import pytest
 
-from precision_bisect.reduce.replay.comparison import SIGN_OF_ZERO, distance
-from precision_bisect.runner.tensor.view import DType, TensorView
+from precision_bisect.reduce.replay.replay import SIGN_ONLY_DISTANCE, distance
+from precision_bisect.runner.tensor import DType, TensorView
 
 INF, NAN = math.inf, math.nan
 
 
 def view(values: list[float]) -> TensorView:
     """The values as a tensor of float32."""
-    return TensorView.of_contiguous("x", DType.FLOAT32, (len(values),), np.array(values, np.float32))
+    return TensorView.from_contiguous("x", DType.FLOAT32, (len(values),), np.array(values, np.float32))
 
 
 @pytest.mark.parametrize(
@@ -41,5 +41,5 @@ def test_wild_values_are_infinitely_far_from_all_others(
 def test_the_sign_of_zeros_is_the_least_distance() -> None:
     negative, positive, other = view([-0.0, 1.0]), view([0.0, 1.0]), view([0.0, 1.0 + 2**-23])
     assert distance(negative, positive) == 0
-    assert distance(negative, positive, signed_zeros=True) == SIGN_OF_ZERO
-    assert distance(other, positive, signed_zeros=True) > SIGN_OF_ZERO
+    assert distance(negative, positive, signed_zeros=True) == SIGN_ONLY_DISTANCE
+    assert distance(other, positive, signed_zeros=True) > SIGN_ONLY_DISTANCE

@@ -11,10 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from precision_bisect.reduce.replay.compiled_objects import CompiledObjects
+from precision_bisect.reduce.replay.replay import CompiledObjects, WorkingCopy
 from precision_bisect.reduce.replay.toolchain import Toolchain
-from precision_bisect.reduce.replay.working_copy import WorkingCopy
-from precision_bisect.runner.stack.file import load_stack
+from precision_bisect.runner.stack_file import load_stack
 from tests.reduce.small_builds import SHIFT, WRONG, small_build
 
 
@@ -22,7 +21,7 @@ from tests.reduce.small_builds import SHIFT, WRONG, small_build
 def toolchain(tmp_path: Path) -> Toolchain:
     text = resources.files("precision_bisect.configs").joinpath("demo.toml").read_text("utf-8")
     (tmp_path / "stack.toml").write_text(text.replace("@ROOT@", str(tmp_path)))
-    return Toolchain.of(load_stack(str(tmp_path / "stack.toml")), python=Path(sys.executable))
+    return Toolchain.create(load_stack(str(tmp_path / "stack.toml")), python=Path(sys.executable))
 
 
 class Runs:
@@ -37,7 +36,7 @@ class Runs:
     def copy(self, middle: str = SHIFT) -> WorkingCopy:
         self.copies += 1
         build = small_build(self.folder / f"build-{self.copies}", middle)
-        return WorkingCopy.of(build, self.folder / f"copy-{self.copies}")
+        return WorkingCopy.create(build, self.folder / f"copy-{self.copies}")
 
     def run(self, copy: WorkingCopy, toolchain: Toolchain | None = None, *, fails: bool = False) -> bool:
         """Whether it compiled anything."""
@@ -101,7 +100,7 @@ def test_what_a_build_brought_with_it_is_not_kept(runs: Runs) -> None:
     build = small_build(runs.folder / "original", SHIFT)
     for source in build.rglob("*.cpp"):
         source.with_suffix(".so").write_text("compiled by somebody")
-    assert not runs.run(WorkingCopy.of(build, runs.folder / "of-original"))
+    assert not runs.run(WorkingCopy.create(build, runs.folder / "of-original"))
     assert runs.run(runs.copy())
 
 
@@ -125,7 +124,7 @@ def test_another_toolchain_compiles_for_itself(runs: Runs, other: Callable[[Tool
 
 def test_a_schedule_does_not_compile_otherwise(runs: Runs) -> None:
     runs.run(runs.copy())
-    assert not runs.run(runs.copy(), runs.toolchain.under("reverse"))
+    assert not runs.run(runs.copy(), runs.toolchain.with_schedule("reverse"))
 
 
 def test_a_header_in_the_build_counts(runs: Runs) -> None:
@@ -146,3 +145,15 @@ def test_sources_that_include_each_other_are_left_to_the_runtime(runs: Runs) -> 
         copy = runs.copy()
         edit(copy, b'#include "other.cpp"\n')
         assert runs.run(copy)
+
+
+def test_a_pipe_that_a_run_left_is_not_copied_and_a_link_is_not_followed(tmp_path: Path) -> None:
+    build = tmp_path / "build"
+    (build / "kernels").mkdir(parents=True)
+    os.mkfifo(build / "kernels" / "pipe")
+    (build / "kernels" / "up").symlink_to("..")
+    (build / "kernels" / "zero").symlink_to("/dev/zero")
+    (build / "kernels" / "a.cpp").write_text("text")
+    copy = WorkingCopy.create(build, tmp_path / "copy").path / "kernels"
+    assert sorted(path.name for path in copy.iterdir()) == ["a.cpp", "up", "zero"]
+    assert str((copy / "zero").readlink()) == "/dev/zero"

@@ -6,8 +6,8 @@ import ast
 
 import pytest
 
-from precision_bisect.reduce.replay.kernel_list import UnknownLayoutError, with_kernels, with_signature
-from precision_bisect.runner.build_output.kernel_config import Direction
+from precision_bisect.reduce.replay.toolchain import UnknownLayoutError, with_kernels, with_signature
+from precision_bisect.runner.build_output.directory import Direction
 
 LIST = b"""from types import ArgDirection as _D  # \xc3\xbcbung
 

@@ -12,23 +12,22 @@ import numpy as np
 import pytest
 import torch
 
-from precision_bisect.reduce.replay import placement, task_replay
-from precision_bisect.reduce.replay.comparison import TaskValues
-from precision_bisect.reduce.replay.placement import Placement
+from precision_bisect.reduce.replay import task_replay
+from precision_bisect.reduce.replay.replay import TaskValues, WorkingCopy
 from precision_bisect.reduce.replay.task_replay import (
     Fill,
-    GivenTask,
+    IsolatedTask,
     LoneResult,
-    SharedMemoryError,
-    TaskAlone,
+    OverlappingTensorsError,
+    Placement,
+    PreparedTask,
+    SingleTaskError,
     TaskReplayer,
 )
-from precision_bisect.reduce.replay.working_copy import WorkingCopy
-from precision_bisect.reduce.rewrite.single_task import SingleTaskError
-from precision_bisect.runner.build_output.graph.model import Region
-from precision_bisect.runner.build_output.kernel_config import Direction
-from precision_bisect.runner.case.entry_arguments import EntryTensor
-from precision_bisect.runner.tensor.view import DType, TensorView
+from precision_bisect.runner.build_output.directory import Direction
+from precision_bisect.runner.build_output.task_graph import Region
+from precision_bisect.runner.case.preflight import EntryTensor
+from precision_bisect.runner.tensor import DType, TensorView
 from tests.reduce.localize.simulated_build import (
     ELEMENTS,
     X0,
@@ -82,14 +81,14 @@ def recorded(build: SimulatedBuild, ordinal: int) -> TaskValues:
     return TaskValues({0: view("x", before[ordinal])}, {1: view("y", after[ordinal])}, {})
 
 
-def alone(build: SimulatedBuild, ordinal: int, **changes: Any) -> TaskAlone:
+def alone(build: SimulatedBuild, ordinal: int, **changes: Any) -> IsolatedTask:
     task = build.tasks.tasks[ordinal]
     changed = replace(task, task=replace(task.task, **changes))
-    return TaskAlone.of(build.recorded, changed, recorded(build, ordinal))
+    return IsolatedTask.from_build(build.recorded, changed, recorded(build, ordinal))
 
 
-def run(task: TaskAlone, given: dict[int, TensorView], folder: Path, fill: Fill = Fill.LOW) -> LoneResult:
-    contents = GivenTask.of(task, given, fill).contents
+def run(task: IsolatedTask, given: dict[int, TensorView], folder: Path, fill: Fill = Fill.LOW) -> LoneResult:
+    contents = PreparedTask.prepare(task, given, fill).contents
     (result,) = TaskReplayer([task], folder=folder).run([contents])
     return result
 
@@ -155,7 +154,7 @@ def test_a_kernel_list_that_cannot_be_made_shorter_stays_whole(build: SimulatedB
 def test_what_it_is_given_is_converted_to_the_type_of_its_buffer(
     build: SimulatedBuild, tmp_path: Path
 ) -> None:
-    wide = TensorView.of_contiguous("wide", DType.FLOAT64, SHAPE, np.full(ELEMENTS, 3.0))
+    wide = TensorView.from_contiguous("wide", DType.FLOAT64, SHAPE, np.full(ELEMENTS, 3.0))
     result = run(alone(build, 1), {0: wide}, tmp_path / "alone", Fill.ZERO)
     assert values(result.results[1]) == [4.0] * ELEMENTS
     assert saved(0).dtype == torch.float32
@@ -181,16 +180,16 @@ def test_two_tensors_of_one_buffer_share_it(build: SimulatedBuild, tmp_path: Pat
     first, second = build.tasks.tasks[1].task.arguments
     task = alone(build, 1, arguments=(first, replace(second, tensor_id=first.tensor_id)))
     assert len(task.placement.buffers) == 1
-    assert [placed.buffer for placed in task.placement.tensors.values()] == [0, 0]
+    assert [placed.buffer_index for placed in task.placement.tensors.values()] == [0, 0]
     same = {0: view("x", X0), 1: view("y", X0)}
-    assert len(GivenTask.of(task, same, Fill.LOW).contents) == 1
-    with pytest.raises(SharedMemoryError, match="argument 0 of"):
-        GivenTask.of(task, same | {1: view("y", X0 + 1)}, Fill.LOW)
+    assert len(PreparedTask.prepare(task, same, Fill.LOW).contents) == 1
+    with pytest.raises(OverlappingTensorsError, match="argument 0 of"):
+        PreparedTask.prepare(task, same | {1: view("y", X0 + 1)}, Fill.LOW)
 
 
 def test_with_a_guard_before_it_a_tensor_only_moves(build: SimulatedBuild) -> None:
-    exact = Placement.of(build.tasks, build.tasks.tasks[1], recorded(build, 1))
-    moved = exact.behind_a_guard()
+    exact = Placement.from_task(build.tasks, build.tasks.tasks[1], recorded(build, 1))
+    moved = exact.with_front_guard()
     assert [buffer.start for buffer in moved.buffers] == [1024, 1024]
     assert [placed.region.start_offset for placed in moved.tensors.values()] == [1024, 1024]
     assert moved.buffers[0].elements == ELEMENTS + 2 * 1024
@@ -200,7 +199,7 @@ def test_a_layout_that_no_view_makes_is_packed_and_said(build: SimulatedBuild) -
     region = Region(dtype=DType.FLOAT32, shape=(2, 4), strides=(6, 4), start_offset=0)
     first, second = build.tasks.tasks[1].task.arguments
     task = alone(build, 1, arguments=(replace(first, region=region), second))
-    assert task.placement.inexact.startswith("expected regions of one row-major buffer")
+    assert task.placement.inexact_reason.startswith("expected regions of one row-major buffer")
     assert task.placement.tensors[0].region.strides == (4, 1)
 
 
@@ -208,10 +207,10 @@ def test_buffers_that_are_too_large_together_are_not_made_anew(
     build: SimulatedBuild, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     both = alone(build, 1).placement.bytes
-    monkeypatch.setattr(placement, "_MOST_BYTES", both)
-    assert not alone(build, 1).placement.inexact
-    monkeypatch.setattr(placement, "_MOST_BYTES", both - 1)
-    assert alone(build, 1).placement.inexact == (
+    monkeypatch.setattr(task_replay, "_MAX_BUFFER_BYTES", both)
+    assert not alone(build, 1).placement.inexact_reason
+    monkeypatch.setattr(task_replay, "_MAX_BUFFER_BYTES", both - 1)
+    assert alone(build, 1).placement.inexact_reason == (
         f"expected buffers of up to {both - 1} bytes, found {both} bytes of them"
     )
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from precision_bisect.reduce.replay.runnable_build import RunnableBuild
+from precision_bisect.reduce.replay.replay import RunnableBuild
 from precision_bisect.reduce.replay.toolchain import Toolchain
-from precision_bisect.reduce.scene.as_builds import SceneBuilds, YardstickMovedError, scenes_as_builds
-from precision_bisect.runner.localization.job import SceneCase
-from precision_bisect.runner.stack.file import load_stack
+from precision_bisect.reduce.scene import CheckChangedError, SceneBuilds, export_scene_builds
+from precision_bisect.runner.localization_job import SceneCase
+from precision_bisect.runner.stack_file import load_stack
 
 HERE = Path(__file__).parent
 STACK = load_stack("simpler", overrides={"simpler": HERE.parent / "fake_simpler"})
@@ -20,7 +20,7 @@ STACK = load_stack("simpler", overrides={"simpler": HERE.parent / "fake_simpler"
 
 def written(tmp_path: Path, *, instead: dict[str, str]) -> SceneBuilds:
     """The scene test of this folder with some of its text replaced, against itself as it is."""
-    toolchain = Toolchain.of(STACK, python=Path(sys.executable), platform="a2a3sim")
+    toolchain = Toolchain.create(STACK, python=Path(sys.executable), platform="a2a3sim")
     sides: list[RunnableBuild] = []
     for name, replaced in (("bad", instead), ("good", {})):
         text = (HERE / "scale.py").read_text()
@@ -30,7 +30,7 @@ def written(tmp_path: Path, *, instead: dict[str, str]) -> SceneBuilds:
         shutil.copytree(HERE / "kernels", tmp_path / name / "kernels")
         (tmp_path / name / "scale.py").write_text(text)
         sides.append(RunnableBuild(path=tmp_path / name / "scale.py", toolchain=toolchain))
-    return scenes_as_builds(
+    return export_scene_builds(
         sides[0],
         sides[1],
         SceneCase(arguments=(), failed="TestScale::Small"),
@@ -40,7 +40,7 @@ def written(tmp_path: Path, *, instead: dict[str, str]) -> SceneBuilds:
 
 
 def test_a_case_that_expects_something_else_is_a_yardstick_that_moved(tmp_path: Path) -> None:
-    with pytest.raises(YardstickMovedError, match=r"of the same inputs TestScale::Small expects .* \(y\)"):
+    with pytest.raises(CheckChangedError, match=r"of the same inputs TestScale::Small expects .* \(y\)"):
         written(tmp_path, instead={"args.x * 3": "args.x * 4"})
 
 

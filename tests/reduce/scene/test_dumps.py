@@ -11,12 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from precision_bisect.reduce.scene.dumps import DumpedRun, compare_dumps
-from precision_bisect.runner.build_output.args.dump import ArgsDump
-from precision_bisect.runner.build_output.build_directory import BuildDirectory
-from precision_bisect.runner.build_output.kernel_config import KernelConfig
-from precision_bisect.runner.compare.statistics.statistics import Tolerance
-from precision_bisect.runner.localization.divergence import Divergence
+from precision_bisect.reduce.scene import DumpedRun, compare_dumps
+from precision_bisect.runner.build_output.args_dump import ArgsDump
+from precision_bisect.runner.build_output.directory import BuildDirectory, KernelConfig
+from precision_bisect.runner.compare.statistics import Tolerance
+from precision_bisect.runner.localization import Divergence
 from tests.runner.build_output.build_files import KERNEL_CONFIG, record, write_dump
 
 RECORDED = Path(os.environ.get("PRECISION_BISECT_RECORDED", "/work/shared/data"))
@@ -98,7 +97,7 @@ def test_a_difference_begins_where_a_task_was_given_the_same(tmp_path: Path) -> 
     statistics = found.first_divergent[0].statistics
     assert statistics is not None
     assert (statistics.different, statistics.elements, statistics.max_error) == (1, 2, 5.0)
-    assert found.explained
+    assert found.has_findings
 
 
 def test_a_kernel_list_tells_names_and_sources(tmp_path: Path) -> None:
@@ -116,7 +115,7 @@ def test_a_kernel_list_tells_names_and_sources(tmp_path: Path) -> None:
 
 
 def test_equal_dumps_explain_nothing(tmp_path: Path) -> None:
-    assert not compared(tmp_path, GOOD).explained
+    assert not compared(tmp_path, GOOD).has_findings
 
 
 def test_a_prepared_graph_names_no_kernel_and_is_compared_all_the_same(tmp_path: Path) -> None:

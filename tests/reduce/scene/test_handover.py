@@ -8,18 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from precision_bisect.reduce import handover
-from precision_bisect.reduce.handover import FOUND, main
-from precision_bisect.reduce.localize.references.request import LocalizationRequest
-from precision_bisect.reduce.output_folder import OutputFolder
-from precision_bisect.reduce.scene.as_builds import SceneBuilds
+from precision_bisect.reduce import builds
+from precision_bisect.reduce.builds import FOUND, main
+from precision_bisect.reduce.localize.causes import LocalizationRequest
+from precision_bisect.reduce.reduce_cli import OutputFolder
+from precision_bisect.reduce.scene import SceneBuilds
 from precision_bisect.runner.errors import UserError
-from precision_bisect.runner.localization.answer import read_divergence
-from precision_bisect.runner.localization.causes import FailureCause
-from precision_bisect.runner.localization.divergence import Divergence
-from precision_bisect.runner.localization.job import BuildToRun, LocalizationJob, SceneCase
-from precision_bisect.runner.stack.file import load_stack
-from precision_bisect.store.files import make_ignored_folder
+from precision_bisect.runner.localization import Divergence, FailureCause, read_divergence
+from precision_bisect.runner.localization_job import BuildToRun, LocalizationJob, SceneCase
+from precision_bisect.runner.stack_file import load_stack
+from precision_bisect.store.durable_files import make_ignored_folder
 from tests.reduce.small_builds import SHIFT, small_build
 from tests.support.scene_runtime import STACK, scene_files
 
@@ -70,7 +68,7 @@ def with_causes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[...
     """Builds can be made of the scripts, and so many causes are found, without a tensor that was compared."""
 
     def run(*causes: str) -> Divergence:
-        builds = {name: small_build(tmp_path / f"{name}-build", SHIFT) for name in ("failing", "reference")}
+        made = {name: small_build(tmp_path / f"{name}-build", SHIFT) for name in ("failing", "reference")}
 
         def localize(request: LocalizationRequest, *, on_progress: object) -> Divergence:
             found = Divergence(
@@ -83,10 +81,10 @@ def with_causes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[...
             return found
 
         def as_builds(*_sides: object, **_options: object) -> SceneBuilds:
-            return SceneBuilds(**builds, data=builds["reference"] / "data")
+            return SceneBuilds(**made, data=made["reference"] / "data")
 
-        monkeypatch.setattr(handover, "localize", localize)
-        monkeypatch.setattr(handover, "scenes_as_builds", as_builds)
+        monkeypatch.setattr(builds, "localize", localize)
+        monkeypatch.setattr(builds, "export_scene_builds", as_builds)
         asked = job(tmp_path)
         assert main(tmp_path / "job.json") == FOUND
         written = read_divergence(asked.output)
@@ -115,6 +113,6 @@ def test_causes_stand_where_dumps_cannot_be_compared(
     def refused(*_runs: object, **_options: object) -> Divergence:
         raise UserError("expected dumps of one graph, found two")
 
-    monkeypatch.setattr(handover, "compare_dumps", refused)
+    monkeypatch.setattr(builds, "compare_dumps", refused)
     assert with_causes("a kernel").first_divergent == ()
     assert capsys.readouterr().err.splitlines()[-1] == "localizing: expected dumps of one graph, found two"

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from precision_bisect.reduce.replay.toolchain import Toolchain
-from precision_bisect.reduce.scene.own_run import OwnRun
+from precision_bisect.reduce.scene import SceneTestRun
 from precision_bisect.runner.errors import UserError
-from precision_bisect.runner.localization.job import BuildToRun, SceneCase
-from precision_bisect.runner.stack.file import load_stack
+from precision_bisect.runner.localization_job import BuildToRun, SceneCase
+from precision_bisect.runner.stack_file import load_stack
 from tests.support.scene_runtime import SCRIPT, STACK, scene_files
 
 
-def own_run(folder: Path, *, failed: str | None, script: str = SCRIPT, stack: str = STACK) -> OwnRun:
+def own_run(folder: Path, *, failed: str | None, script: str = SCRIPT, stack: str = STACK) -> SceneTestRun:
     for name, text in scene_files(2.5, script).items():
         (folder / "runtime" / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / "runtime" / name).write_text(text)
@@ -26,9 +26,9 @@ def own_run(folder: Path, *, failed: str | None, script: str = SCRIPT, stack: st
         python=Path(sys.executable),
         slot=folder,
     )
-    return OwnRun(
+    return SceneTestRun(
         side=side,
-        toolchain=Toolchain.of_build(side, "sim", 0, None),
+        toolchain=Toolchain.from_build(side, "sim", 0, None),
         scene=SceneCase(arguments=(), failed=failed),
         timeout=120.0,
         folder=folder / "logs",
@@ -38,7 +38,7 @@ def own_run(folder: Path, *, failed: str | None, script: str = SCRIPT, stack: st
 def test_runs_of_one_script_draw_the_same_numbers(tmp_path: Path) -> None:
     payloads: list[bytes] = []
     for name in ("one", "other"):
-        found = own_run(tmp_path / name, failed="TestScale::wrong").dumped()
+        found = own_run(tmp_path / name, failed="TestScale::wrong").dump()
         assert found.dump.task_ids() == [1, 2]
         assert found.folder.name.startswith("TestScale_wrong_")
         payloads.append((found.folder / "args_dump" / "args.bin").read_bytes())
@@ -48,7 +48,7 @@ def test_runs_of_one_script_draw_the_same_numbers(tmp_path: Path) -> None:
 @pytest.mark.long
 def test_of_several_cases_none_is_taken_for_the_one_that_failed(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"expected one dump of its case in .*, found 2"):
-        own_run(tmp_path, failed=None).dumped()
+        own_run(tmp_path, failed=None).dump()
 
 
 @pytest.mark.long
@@ -57,4 +57,4 @@ def test_a_revision_that_cannot_dump_is_named(tmp_path: Path) -> None:
         tmp_path, failed=None, stack=STACK.replace('"--dump-args", "--dump-tensor"', '"--dump-all"')
     )
     with pytest.raises(UserError, match="expected an option of --dump-all at this revision, found none"):
-        run.dumped()
+        run.dump()

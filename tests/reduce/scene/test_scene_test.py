@@ -5,11 +5,10 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-import pytest
-
-from precision_bisect.reduce.scene.test import FILE_NAME, wrap
-from precision_bisect.runner.compare.statistics.statistics import Tolerance
-from precision_bisect.runner.errors import UserError
+from precision_bisect.reduce.scene import FILE_NAME, write_scene_test
+from precision_bisect.runner.build_output.directory import BuildDirectory
+from precision_bisect.runner.case.preflight import entry_arguments
+from precision_bisect.runner.compare.statistics import Tolerance
 from tests.reduce.small_builds import SHIFT, small_build
 
 
@@ -26,10 +25,11 @@ def constants(file: Path) -> dict[str, object]:
 
 
 def test_a_build_is_written_with_its_tensors_and_may_be_written_again(tmp_path: Path) -> None:
-    build = small_build(tmp_path / "build", SHIFT)
+    build = BuildDirectory.open(small_build(tmp_path / "build", SHIFT))
+    arguments = entry_arguments(build, build.golden_data())
     for rtol in (1e-3, 1e-4):
-        file = wrap(build, None, Tolerance(rtol=rtol, atol=0.5))
-        assert file == build / FILE_NAME
+        file = write_scene_test(tmp_path / "build", arguments, Tolerance(rtol=rtol, atol=0.5))
+        assert file == tmp_path / "build" / FILE_NAME
         assert f"RTOL = {rtol}\n" in file.read_text()
     assert "    ATOL = 0.5\n" in file.read_text()
     written = constants(file)
@@ -40,17 +40,3 @@ def test_a_build_is_written_with_its_tensors_and_may_be_written_again(tmp_path: 
     ]
     assert written["SCALARS"] == []
     assert "@" not in file.read_text().replace("@scene_test", "")
-
-
-def test_frozen_data_from_elsewhere_are_named(tmp_path: Path) -> None:
-    build, other = small_build(tmp_path / "build", SHIFT), small_build(tmp_path / "other", SHIFT)
-    file = wrap(build, other / "data", Tolerance())
-    assert f"DATA = Path({str(other / 'data')!r})" in file.read_text()
-
-
-def test_a_file_of_someone_else_is_left_alone(tmp_path: Path) -> None:
-    build = small_build(tmp_path / "build", SHIFT)
-    (build / FILE_NAME).write_text("mine = 1\n")
-    with pytest.raises(UserError, match="found another file"):
-        wrap(build, None, Tolerance())
-    assert (build / FILE_NAME).read_text() == "mine = 1\n"

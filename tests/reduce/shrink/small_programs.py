@@ -7,22 +7,24 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from precision_bisect.reduce.shrink.edits.collapse_kernels import CollapseKernels
-from precision_bisect.reduce.shrink.edits.drop_statements import DropStatements, droppable_statements
-from precision_bisect.reduce.shrink.edits.drop_tasks import DropTasks
-from precision_bisect.reduce.shrink.edits.fewer_blocks import FewerBlocks, smaller_counts
-from precision_bisect.reduce.shrink.edits.kind import EditKind
-from precision_bisect.reduce.shrink.edits.plain_data import PlainData
-from precision_bisect.reduce.shrink.edits.smaller_shapes import SmallerShapes, smaller_sizes
-from precision_bisect.reduce.shrink.edits.suspects import KeepSuspects
-from precision_bisect.reduce.shrink.gate import Gate
-from precision_bisect.reduce.shrink.minimize.answer import Answer
-from precision_bisect.reduce.shrink.minimize.graph import DependencyGraph
-from precision_bisect.reduce.shrink.oracle.journal import TrialJournal
-from precision_bisect.reduce.shrink.program.candidate import Candidate, Plain
-from precision_bisect.reduce.shrink.program.order import CandidateOrder, TaskSize
-from precision_bisect.reduce.shrink.program.render.statements import KernelText
-from precision_bisect.reduce.shrink.shrinker import Shrinker
+from precision_bisect.reduce.shrink.edits import (
+    CollapseKernels,
+    DropStatements,
+    DropTasks,
+    EditKind,
+    FewerBlocks,
+    KeepSuspects,
+    PlainData,
+    SmallerShapes,
+    droppable_statements,
+    smaller_counts,
+    smaller_sizes,
+)
+from precision_bisect.reduce.shrink.minimize import Answer, DependencyGraph
+from precision_bisect.reduce.shrink.oracle import TrialJournal
+from precision_bisect.reduce.shrink.program import Candidate, CandidateOrder, PlainValue, TaskSize
+from precision_bisect.reduce.shrink.program_text import KernelText
+from precision_bisect.reduce.shrink.shrinker import Gate, Shrinker
 
 Rule = Callable[[Candidate], Answer]
 SOURCE = b"void kernel() { a(); int x = b(); c(x); x = d(); }"
@@ -47,7 +49,6 @@ class SmallProgram:
                 )
                 for task in range(len(self.graph))
             ),
-            merged_bytes=lambda _: 100,
         )
 
     @property
@@ -78,7 +79,7 @@ class SmallProgram:
 
     def single_edits(self, best: Candidate) -> Iterator[Candidate]:
         """All that one edit of any kind makes of a program, by listing them."""
-        for task in self.graph.last(frozenset(best.tasks)):
+        for task in self.graph.sinks(frozenset(best.tasks)):
             yield replace(best, tasks=tuple(one for one in best.tasks if one != task))
         for name in self.order.kernels(best).difference(best.collapsed):
             yield replace(best, collapsed=(*best.collapsed, name))
@@ -89,11 +90,11 @@ class SmallProgram:
             for smaller in smaller_sizes(size):
                 yield replace(best, extents=tuple({**dict(best.extents), size: smaller}.items()))
         for name in self.inputs(best):
-            for kind in Plain:
+            for kind in PlainValue:
                 yield replace(best, plain=tuple({**dict(best.plain), name: kind.value}.items()))
         statements, needs = droppable_statements(self.texts(best))
         left = frozenset(place for place, one in enumerate(statements) if one not in best.statements)
-        for place in needs.last(left):
+        for place in needs.sinks(left):
             yield replace(best, statements=(*best.statements, statements[place]))
 
     def smaller_by_one(self, best: Candidate) -> list[Candidate]:
@@ -142,7 +143,6 @@ def shrinker(
     folder: Path,
     *,
     jobs: int = 1,
-    most_tests: int | None = None,
     written: list[Candidate] | None = None,
 ) -> Shrinker:
     """Begins with the whole program, or goes on with the journal in `folder`; `written` is what is put on disk."""
@@ -155,6 +155,5 @@ def shrinker(
         folder=folder,
         jobs=jobs,
         budget=None,
-        most_tests=most_tests,
         on_progress=lambda _: None,
     )

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from precision_bisect.reduce.shrink.minimize.answer import Answer
-from precision_bisect.reduce.shrink.minimize.graph import DependencyGraph
-from precision_bisect.reduce.shrink.program.candidate import Candidate
+from precision_bisect.reduce.shrink.minimize import Answer, DependencyGraph
+from precision_bisect.reduce.shrink.program import Candidate
 from tests.reduce.shrink.small_programs import (
     PureOracle,
     SmallProgram,
@@ -46,7 +45,7 @@ def needed(candidate: Candidate) -> bool:
 
 def test_a_later_kind_lets_an_earlier_one_try_again(tmp_path: Path) -> None:
     """Task 1 may go once sizes are small, and sizes get that small once the input holds zeros."""
-    program = SmallProgram(DependencyGraph.free(2))
+    program = SmallProgram(DependencyGraph.without_edges(2))
 
     def rule(candidate: Candidate) -> Answer:
         plain, extents = dict(candidate.plain), dict(candidate.extents)
@@ -65,7 +64,7 @@ def test_a_later_kind_lets_an_earlier_one_try_again(tmp_path: Path) -> None:
 
 def test_a_round_that_finds_nothing_new_costs_one_test_for_each_single_edit_at_most(tmp_path: Path) -> None:
     """All that was needed is found in the first round; what a later one asks again, the memory answers."""
-    program = SmallProgram(DependencyGraph.free(16))
+    program = SmallProgram(DependencyGraph.without_edges(16))
     oracle = PureOracle(lambda one: Answer.INTERESTING if needed(one) else Answer.NOT)
     loop = shrinker(program, oracle, tmp_path)
     loop.shrink(program.kinds())
@@ -75,7 +74,7 @@ def test_a_round_that_finds_nothing_new_costs_one_test_for_each_single_edit_at_m
 
 def test_a_program_that_needs_everything_costs_its_single_edits_and_few_more(tmp_path: Path) -> None:
     for tasks in (1, 2, 4):
-        program = SmallProgram(DependencyGraph.free(tasks))
+        program = SmallProgram(DependencyGraph.without_edges(tasks))
         whole = program.order.whole
         oracle = PureOracle(lambda one, whole=whole: Answer.INTERESTING if one == whole else Answer.NOT)
         loop = shrinker(program, oracle, tmp_path / str(tasks))
@@ -111,9 +110,18 @@ def test_what_was_stopped_goes_on_and_repeats_no_test(seed: int, tmp_path: Path)
         first = PureOracle(whole.rule)
         folder = tmp_path / f"stopped {number}"
         most = rng.randint(1, len(whole.asked))
-        stopped = shrinker(program, first, folder, most_tests=most)
+        stopped = shrinker(program, first, folder)
+
+        def judge(
+            candidate: Candidate, *, first: PureOracle = first, most: int = most, stopped=stopped
+        ) -> Answer:
+            if len(first.asked) == most:
+                stopped.budget = 0.0
+            return whole.rule(candidate)
+
+        first.rule = judge
         stopped.shrink(program.kinds())
-        assert (stopped.stopped, len(first.asked)) == (True, most)
+        assert (stopped.budget_spent, len(first.asked)) == (True, most)
         assert whole.rule(stopped.best) is Answer.INTERESTING
         second = PureOracle(whole.rule)
         resumed = shrinker(program, second, folder)
@@ -130,18 +138,3 @@ def test_what_was_stopped_goes_on_and_repeats_no_test(seed: int, tmp_path: Path)
         again.shrink(program.kinds())
         assert again.best == loop.best
         assert third.asked == whole.asked[journal[:end].count(b"\n") :]
-
-
-def test_a_candidate_from_outside_passes_the_same_gate(tmp_path: Path) -> None:
-    """What is interesting and larger is told so and not taken; nothing is asked twice."""
-    program = SmallProgram(DependencyGraph.free(3))
-    oracle = PureOracle(lambda one: Answer.INTERESTING if needed(one) else Answer.NOT)
-    loop = shrinker(program, oracle, tmp_path)
-    assert loop.consider(Candidate((1, 0)))
-    assert loop.best == Candidate((0, 1))
-    assert loop.consider(Candidate((0, 1, 2), collapsed=("k1",)))
-    assert not loop.consider(Candidate((1,)))
-    assert loop.best == Candidate((0, 1))
-    for _ in range(2):
-        assert loop.consider(Candidate((0, 1), extents=((7, 7),), plain=(("x2", "zeros"),)))
-    assert len(oracle.asked) == 3

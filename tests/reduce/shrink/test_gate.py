@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from precision_bisect.reduce.shrink.edits.choices import Choices
-from precision_bisect.reduce.shrink.gate import Gate
-from precision_bisect.reduce.shrink.minimize.answer import Answer
-from precision_bisect.reduce.shrink.minimize.graph import DependencyGraph
-from precision_bisect.reduce.shrink.program.candidate import Candidate
+from precision_bisect.reduce.shrink.edits import Choices
+from precision_bisect.reduce.shrink.minimize import Answer, DependencyGraph
+from precision_bisect.reduce.shrink.program import Candidate
+from precision_bisect.reduce.shrink.shrinker import Gate
 from tests.reduce.shrink.small_programs import SmallProgram
 
-ORDER = SmallProgram(DependencyGraph.free(3)).order
+ORDER = SmallProgram(DependencyGraph.without_edges(3)).order
 
 
 def asked(options: Sequence[Candidate], answer: Answer = Answer.NOT) -> list[Candidate]:
@@ -21,7 +20,7 @@ def asked(options: Sequence[Candidate], answer: Answer = Answer.NOT) -> list[Can
     found: list[Candidate] = []
     while state.query is not None:
         found.append(state.query.candidate)
-        state = state.after(answer)
+        state = state.next_state(answer)
     return found
 
 

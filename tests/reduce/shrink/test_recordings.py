@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from precision_bisect.reduce.replay.toolchain import Toolchain
-from precision_bisect.reduce.shrink import recordings
-from precision_bisect.reduce.shrink.recordings import PairRecorder
-from precision_bisect.runner.case.golden import freeze
-from precision_bisect.runner.compare.statistics.statistics import Tolerance
+from precision_bisect.reduce.shrink import result
+from precision_bisect.reduce.shrink.result import PairRecorder
+from precision_bisect.runner.case.golden_data import freeze
+from precision_bisect.runner.compare.statistics import Tolerance
 from precision_bisect.runner.errors import UserError
 from tests.demo.minirt_support import elementwise, orchestration, write_build
 from tests.reduce.demo_builds import Trees
@@ -64,7 +64,6 @@ def _recorder(folder: Path, failing: Path, good: Path, toolchain: Toolchain) -> 
         folder=folder / "work",
         timeout=300,
         tolerance=Tolerance(),
-        printed=None,
         any_failure=False,
         on_progress=lambda _: None,
     )
@@ -73,17 +72,17 @@ def _recorder(folder: Path, failing: Path, good: Path, toolchain: Toolchain) -> 
 def test_a_race_that_passes_as_it_is_is_recorded_in_an_order_in_which_it_fails(
     tmp_path: Path, good_trees: Trees, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recordings, "MOST_RUNS", 1)
+    monkeypatch.setattr(result, "MOST_RUNS", 1)
     serial = replace(good_trees.toolchain(), variables={"MINIRT_ORDER": "serial"})
     bad, good = _racing(tmp_path / "bad", "output"), _racing(tmp_path / "good", "inout")
     recorded = _recorder(tmp_path, bad, good, serial).record()
     assert recorded.pair.failing.toolchain.schedule == "reverse"
     assert recorded.pair.reference.toolchain.schedule is None
-    assert recorded.pair.diverged
+    assert recorded.pair.divergent_tasks
 
 
 def test_what_was_tried_is_said(tmp_path: Path, good_trees: Trees, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recordings, "MOST_RUNS", 1)
+    monkeypatch.setattr(result, "MOST_RUNS", 1)
     good = small_build(tmp_path / "good", SHIFT)
     with pytest.raises(UserError, match=r"found 1, and one under each of .*, in which none does$"):
         _recorder(tmp_path, good, good, good_trees.toolchain()).record()
@@ -92,14 +91,16 @@ def test_what_was_tried_is_said(tmp_path: Path, good_trees: Trees, monkeypatch: 
 def test_a_task_that_is_not_submitted_is_the_first_that_went_wrong(
     tmp_path: Path, good_trees: Trees, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recordings, "MOST_RUNS", 1)
-    ordered = good_trees.toolchain().under("serial")
+    monkeypatch.setattr(result, "MOST_RUNS", 1)
+    ordered = good_trees.toolchain().with_schedule("serial")
     good, bad = _racing(tmp_path / "good", "inout"), _racing(tmp_path / "bad", "inout")
     source = bad / "orchestration" / "main.cpp"
     source.write_text(source.read_text().replace("    rt_submit_aiv_task(1, p1);\n", ""))
     recorded = _recorder(tmp_path, bad, good, ordered).record()
     pair = recorded.pair
     assert recorded.reason == "It does not submit task 1 of the good build (`add`)."
-    assert (pair.missing, pair.diverged, recorded.first_wrong) == ({1}, (1,), 1)
-    found, expected = (np.ravel(one[1].contiguous()) for one in (pair.left(1), pair.belonging(1)))
+    assert (pair.missing, pair.divergent_tasks, recorded.first_wrong) == ({1}, (1,), 1)
+    found, expected = (
+        np.ravel(one[1].contiguous()) for one in (pair.actual_values(1), pair.expected_values(1))
+    )
     assert (2 * found).tolist() == expected.tolist() == [2.0 * value for value in range(1, 9)]

@@ -5,15 +5,13 @@ import json
 import pytest
 import torch
 
-from precision_bisect.runner.build_output.build_directory import BuildDirectory
-from precision_bisect.runner.build_output.files.errors import (
+from precision_bisect.runner.build_output.directory import BuildDirectory, NameMap, PassesDump
+from precision_bisect.runner.build_output.files import (
     FileTooLargeError,
     MalformedFileError,
     MissingFileError,
     UnsafePathError,
 )
-from precision_bisect.runner.build_output.name_map import NameMap
-from precision_bisect.runner.build_output.passes_dump import PassesDump
 from tests.runner.build_output.build_files import KERNEL_CONFIG, ORCHESTRATION, graph, record, write_dump
 
 

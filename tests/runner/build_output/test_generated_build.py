@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from precision_bisect.runner.build_output.args.records import ArgRecord, ArgumentRole, DumpStage
-from precision_bisect.runner.build_output.build_directory import BuildDirectory
-from precision_bisect.runner.build_output.graph.model import ArgumentType, GraphArgument, GraphTask, Region
-from precision_bisect.runner.build_output.orchestration.model import SubmitKind, Usage
+from precision_bisect.runner.build_output.args_dump import ArgRecord, ArgumentRole, DumpStage
+from precision_bisect.runner.build_output.directory import BuildDirectory
+from precision_bisect.runner.build_output.orchestration import SubmitKind, Usage
+from precision_bisect.runner.build_output.task_graph import ArgumentType, GraphArgument, GraphTask, Region
 
 TREES = Path(__file__).parents[3] / "demo" / "trees"
 USAGE = {

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from precision_bisect.runner.build_output.build_directory import BuildDirectory
-from precision_bisect.runner.build_output.generated_sources import compare_generated
+from precision_bisect.runner.build_output.directory import BuildDirectory, compare_generated
 
 
 def build(folder: Path, files: dict[str, str]) -> BuildDirectory:

@@ -6,16 +6,16 @@ import zipfile
 import pytest
 import torch
 
-from precision_bisect.runner.build_output.files import torch_file
-from precision_bisect.runner.build_output.files.errors import (
+from precision_bisect.runner.build_output import tensor_files
+from precision_bisect.runner.build_output.directory import GoldenData, TensorFolder
+from precision_bisect.runner.build_output.files import (
     BuildOutputError,
     FileTooLargeError,
     MalformedFileError,
     MissingFileError,
     UnsafePathError,
 )
-from precision_bisect.runner.build_output.golden_data import GoldenData, TensorFolder
-from precision_bisect.runner.tensor.view import DType
+from precision_bisect.runner.tensor import DType
 
 
 @pytest.mark.parametrize("dtype", DType)
@@ -135,7 +135,7 @@ def test_compressed_entries_are_refused_before_they_unfold(tmp_path):
 
 
 def test_large_pickles_and_listings_are_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(torch_file, "MOST_DIRECTORY_BYTES", 2000)
+    monkeypatch.setattr(tensor_files, "MOST_DIRECTORY_BYTES", 2000)
     with zipfile.ZipFile(tmp_path / "t.pt", "w") as archive:
         archive.writestr("t/data.pkl", bytes(2001))
     with pytest.raises(FileTooLargeError, match="2001"):

@@ -4,12 +4,8 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from precision_bisect.runner.build_output.files.errors import (
-    BuildOutputError,
-    MalformedFileError,
-    UnsafePathError,
-)
-from precision_bisect.runner.build_output.kernel_config import CoreType, Direction, KernelConfig, kernel_names
+from precision_bisect.runner.build_output.directory import CoreType, Direction, KernelConfig, kernel_names
+from precision_bisect.runner.build_output.files import BuildOutputError, MalformedFileError, UnsafePathError
 from tests.runner.build_output.build_files import KERNEL_CONFIG
 
 FIRST_ERA = """\
@@ -153,6 +149,11 @@ def test_nothing_is_executed(tmp_path, payload):
         ('"function_name": "aicpu_orchestration_entry"', '"function_name": None', "function_name"),
         ("KERNELS = [", "KERNELS = [1, ", r"KERNELS\[0\] is no dictionary"),
         ("KERNELS = [", "KERNELS = [\0", "null"),
+        ("sum.cpp", "\\ud800.cpp", "a text that no path"),
+        ("sum.cpp", "\\0.cpp", "a text that no path"),
+        ('"func_id": 1', '"func_id": 1' + "0" * 4000, "a number this large"),
+        ('"func_id": 1', '"func_id": 0x1' + "0" * 9000, "a number this large"),
+        ('"func_id": 1', '"func_id": 1' + "0" * 9000, "no Python"),
         ("KERNELS = [", "KERNELS = [" + "[" * 80 + "]" * 80 + ", ", "deep"),
         ("KERNELS = [", "KERNELS = [" + "-" * 100_000 + "1, ", "no Python"),
         ("KERNELS = [", "KERNELS = [" + "+".join("1" * 20_000) + ", ", "no Python"),

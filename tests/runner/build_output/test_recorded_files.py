@@ -5,11 +5,11 @@ from collections import Counter
 import pytest
 import torch
 
-from precision_bisect.runner.build_output.args.records import ArgumentRole, DumpStage, Kind
-from precision_bisect.runner.build_output.build_directory import BuildDirectory
-from precision_bisect.runner.build_output.files.errors import MissingFileError
-from precision_bisect.runner.build_output.graph.model import EdgeSource
-from precision_bisect.runner.tensor.view import DType
+from precision_bisect.runner.build_output.args_dump import ArgumentKind, ArgumentRole, DumpStage
+from precision_bisect.runner.build_output.directory import BuildDirectory
+from precision_bisect.runner.build_output.files import MissingFileError
+from precision_bisect.runner.build_output.task_graph import EdgeSource
+from precision_bisect.runner.tensor import DType
 
 CHAINS = ["chain_level2_good", "chain_level2_bad", "chain_level1_good"]
 
@@ -21,7 +21,7 @@ def check_dump(dump, *, records, before, after, payload_bytes):
     assert dump.inconsistencies == ()
     assert dump.header.dropped_records == 0
     assert dump.payload_bytes == payload_bytes
-    whole = [dump.record(i) for i in range(records) if dump.record(i).kind is Kind.TENSOR]
+    whole = [dump.record(i) for i in range(records) if dump.record(i).kind is ArgumentKind.TENSOR]
     assert all(record.flaw is None for record in whole)
     # The payloads tile the file: each byte belongs to one record.
     places = sorted((record.bin_offset, record.bin_size) for record in whole)
@@ -42,7 +42,9 @@ def test_paged_attention(recorded):
     assert (len(graph.tasks), len(graph.tensors), len(graph.edges)) == (64, 96, 128)
     (names,) = build.name_maps()
     assert [names.names[i] for i in range(4)] == ["QK", "SF", "PV", "UP"]
-    assert {record.dtype for record in map(dump.record, range(384)) if record.kind is Kind.TENSOR} == {
+    assert {
+        record.dtype for record in map(dump.record, range(384)) if record.kind is ArgumentKind.TENSOR
+    } == {
         DType.BFLOAT16,
         DType.FLOAT32,
     }
@@ -55,7 +57,9 @@ def test_dump_and_graph_name_the_same_tasks(recorded):
         assert set(dump.task_ids()) == set(graph.tasks)
         for task in graph.tasks.values():
             dumped = {
-                record.arg_index for record in dump.find(task_id=task.task_id) if record.kind is Kind.TENSOR
+                record.arg_index
+                for record in dump.find(task_id=task.task_id)
+                if record.kind is ArgumentKind.TENSOR
             }
             assert dumped == {argument.index for argument in task.arguments}
             kernels = {kernel for kernel in task.kernels if kernel >= 0}
@@ -66,7 +70,7 @@ def test_dump_and_graph_name_the_same_tasks(recorded):
 
 def test_scalar_bits_are_a_float(recorded):
     dump = BuildDirectory.open(recorded / "paged_attention").args_dump()
-    scalars = [record for record in map(dump.record, range(len(dump))) if record.kind is Kind.SCALAR]
+    scalars = [record for record in map(dump.record, range(len(dump))) if record.kind is ArgumentKind.SCALAR]
     assert len(scalars) == 384 - 336
     # SF is given its scale, 1.0, as bits.
     assert {record.value for record in scalars if record.kernels == (1,)} == {0x3F800000}

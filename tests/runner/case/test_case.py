@@ -16,7 +16,7 @@ from precision_bisect.runner.case.case import (
     without_predecessors,
 )
 from precision_bisect.runner.errors import UsageError
-from precision_bisect.runner.stack.stack import Stack
+from precision_bisect.runner.stack import Stack
 from tests.runner.small_stack import SmallStack
 
 FLAGS = {

@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from precision_bisect.runner.build_output.build_directory import BuildDirectory
-from precision_bisect.runner.build_output.golden_data import GoldenData
-from precision_bisect.runner.case.entry_arguments import (
+from precision_bisect.runner.build_output.directory import BuildDirectory, GoldenData
+from precision_bisect.runner.case.preflight import (
     EntryScalar,
     EntryTensor,
     argument_names,

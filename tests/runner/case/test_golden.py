@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from precision_bisect.runner.case.golden import FrozenGolden, freeze, thaw
+from precision_bisect.runner.case.golden_data import FrozenGolden, freeze, load_frozen
 from precision_bisect.runner.errors import UserError
 
 
@@ -40,7 +40,7 @@ def test_freeze_and_thaw(data: Path, store: Path) -> None:
     for name in frozen.files:
         assert (frozen.directory / name).read_bytes() == (data / name).read_bytes()
         assert (frozen.directory / name).stat().st_mode & 0o222 == 0
-    assert thaw(frozen.digest, store) == frozen
+    assert load_frozen(frozen.digest, store) == frozen
     frozen.verify()
     shutil.rmtree(data)
     frozen.verify()
@@ -69,7 +69,7 @@ def test_odd_names(data: Path, store: Path, name: str) -> None:
     torch.save(torch.ones(2), data / "out" / f"{name}.pt")
     frozen = freeze(data, store)
     assert f"out/{name}.pt" in frozen.files
-    assert thaw(frozen.digest, store) == frozen
+    assert load_frozen(frozen.digest, store) == frozen
 
 
 def test_a_name_that_torch_cannot_open_is_refused(data: Path, store: Path) -> None:
@@ -236,7 +236,7 @@ def test_a_change_of_frozen_data_is_noticed(
 ) -> None:
     frozen = freeze(data, store)
     spoil(frozen)
-    for look in (frozen.verify, lambda: thaw(frozen.digest, store), lambda: freeze(data, store)):
+    for look in (frozen.verify, lambda: load_frozen(frozen.digest, store), lambda: freeze(data, store)):
         with pytest.raises(UserError) as raised:
             look()
         assert str(frozen.directory) in str(raised.value)
@@ -247,7 +247,7 @@ def test_frozen_data_that_are_gone(data: Path, store: Path) -> None:
     frozen = freeze(data, store)
     shutil.rmtree(frozen.directory)
     with pytest.raises(UserError, match="start a new one"):
-        thaw(frozen.digest, store)
+        load_frozen(frozen.digest, store)
     with pytest.raises(UserError):
         frozen.verify()
 
@@ -256,7 +256,7 @@ def test_a_store_without_room(data: Path, tmp_path: Path, monkeypatch: pytest.Mo
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("precision_bisect.runner.case.golden.shutil.copyfile", full)
+    monkeypatch.setattr("precision_bisect.runner.case.golden_data.shutil.copyfile", full)
     with pytest.raises(UserError, match="No space left"):
         freeze(data, tmp_path / "store")
     assert not [path for path in (tmp_path / "store").iterdir() if path.is_dir()]

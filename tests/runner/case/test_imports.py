@@ -2,7 +2,7 @@
 
 import pytest
 
-from precision_bisect.runner.case.imports import certain_imports
+from precision_bisect.runner.case.preflight import certain_imports
 
 CERTAIN = """
 import os, a.b

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from precision_bisect.runner.case import shim
-from precision_bisect.runner.verdict.harness_outcome import HarnessCall, HarnessOutcome, read_harness_outcome
+from precision_bisect.runner.verdict.classify import HarnessCall, HarnessOutcome, read_harness_outcome
 from tests.runner.case.fake_golden import RUNNERS, write_golden
 from tests.support.quick import quick_first
 

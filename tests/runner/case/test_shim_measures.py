@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from precision_bisect.runner.case import shim
-from precision_bisect.runner.verdict.harness_outcome import read_harness_outcome
+from precision_bisect.runner.verdict.classify import read_harness_outcome
 
 VALIDATION = """
 def validate_golden(outputs, golden, rtol=1e-5, atol=1e-5, compare_fn=None, inputs=None):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from precision_bisect.runner.tensor.view import DType, TensorView
+from precision_bisect.runner.tensor import DType, TensorView
 from tests.support.quick import quick_first
 
 FLOATS = (DType.FLOAT64, DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)
@@ -30,7 +30,7 @@ def view_of(tensor: torch.Tensor, name: str = "t") -> TensorView:
     dtype = DType.parse(str(tensor.dtype))
     flat = tensor.contiguous().reshape(-1)
     stored: Any = flat.view(getattr(torch, dtype.storage.name)).numpy()
-    return TensorView.of_contiguous(name, dtype, tuple(tensor.shape), stored)
+    return TensorView.from_contiguous(name, dtype, tuple(tensor.shape), stored)
 
 
 def random_bits(dtype: DType, shape: tuple[int, ...], seed: int) -> torch.Tensor:

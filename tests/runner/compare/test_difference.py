@@ -1,16 +1,23 @@
 """Two sources name by name: what is equal, what differs and why, and what cannot be told."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
-from precision_bisect.runner.build_output.files.errors import MalformedFileError
-from precision_bisect.runner.compare.difference import Comparison, Difference, Equality, compare_sources
+from precision_bisect.runner.build_output.files import MalformedFileError
+from precision_bisect.runner.compare.judges import (
+    Comparison,
+    ComparisonResult,
+    Equality,
+    check_sources,
+    compare_sources,
+)
 from precision_bisect.runner.compare.sources import Entry, Scalar, Source
-from precision_bisect.runner.compare.statistics.statistics import Tolerance
-from precision_bisect.runner.tensor.view import TensorView
+from precision_bisect.runner.compare.statistics import Tolerance
+from precision_bisect.runner.tensor import TensorView
 from tests.runner.compare.tensor_makers import view_of
 
 EXACT = Comparison(tolerance=Tolerance(rtol=0.0, atol=0.0))
@@ -24,13 +31,17 @@ def source(
     flawed: Mapping[str, str] | None = None,
 ) -> Source:
     entries = {
-        key: Entry(open=lambda tensor=tensor: view_of(tensor), is_input=False)
+        key: Entry(
+            load_layout=lambda tensor=tensor: view_of(tensor),
+            open=lambda tensor=tensor: view_of(tensor),
+            is_input=False,
+        )
         for key, tensor in tensors.items()
     }
     return Source(path=Path(name), tensors=entries, scalars=scalars or {}, flawed=flawed or {})
 
 
-def compared(actual: Source, expected: Source, how: Comparison = EXACT) -> dict[str, Difference]:
+def compared(actual: Source, expected: Source, how: Comparison = EXACT) -> dict[str, ComparisonResult]:
     return {difference.name: difference for difference in compare_sources(actual, expected, how)}
 
 
@@ -86,7 +97,47 @@ def test_a_tensor_that_cannot_be_read_is_not_compared() -> None:
     def broken() -> TensorView:
         raise MalformedFileError(path=Path("x.pt"), expected="a tensor", found="none")
 
-    actual = Source(path=Path("a"), tensors={"x": Entry(open=broken, is_input=False)}, scalars={}, flawed={})
+    actual = Source(
+        path=Path("a"),
+        tensors={"x": Entry(load_layout=broken, open=broken, is_input=False)},
+        scalars={},
+        flawed={},
+    )
     found = compared(actual, source("b", {"x": torch.ones(1)}))
     assert found["x"].outcome is Equality.UNKNOWN
     assert "x.pt" in found["x"].reason
+
+
+@pytest.mark.parametrize("how", [EXACT, Comparison(tolerance=Tolerance(rtol=0.1, atol=0.1))])
+def test_tensors_of_different_shapes_are_not_read(how: Comparison) -> None:
+    def read() -> TensorView:
+        raise AssertionError("the elements were read")
+
+    sides = [
+        Source(
+            path=Path(name),
+            tensors={
+                "x": Entry(
+                    load_layout=lambda shape=shape: view_of(torch.ones(shape)), open=read, is_input=True
+                )
+            },
+            scalars={},
+            flawed={},
+        )
+        for name, shape in (("a", (4,)), ("b", (3,)))
+    ]
+    assert compared(sides[0], sides[1], how)["x"].reason == "shape (4,) against expected (3,)"
+    remarks = check_sources(sides[0], sides[1], how.tolerance)
+    assert remarks[0].message.startswith("inputs of different geometry: shape (4,)")
+
+
+def test_tensors_that_do_not_fit_into_memory_are_told_and_the_others_compared() -> None:
+    def broken() -> TensorView:
+        raise MemoryError
+
+    actual, expected = (source(name, {"x": torch.ones(2), "y": torch.ones(2)}) for name in "ab")
+    entries = {**actual.tensors, "x": replace(actual.tensors["x"], open=broken)}
+    found = compared(replace(actual, tensors=entries), expected)
+    assert found["x"].outcome is Equality.UNKNOWN
+    assert "has not the memory" in found["x"].reason
+    assert found["y"].outcome is Equality.EQUAL

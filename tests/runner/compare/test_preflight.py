@@ -7,13 +7,9 @@ import math
 import pytest
 import torch
 
-from precision_bisect.runner.compare.preflight import (
-    check_input,
-    check_platform,
-    check_tolerance,
-)
-from precision_bisect.runner.compare.statistics.statistics import Tolerance
-from precision_bisect.runner.tensor.view import DType
+from precision_bisect.runner.compare.judges import check_input, check_platform, check_tolerance
+from precision_bisect.runner.compare.statistics import Tolerance
+from precision_bisect.runner.tensor import DType
 from tests.runner.compare.tensor_makers import FLOATS, each, view_of
 
 

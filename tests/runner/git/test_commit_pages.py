@@ -2,7 +2,7 @@
 
 import pytest
 
-from precision_bisect.runner.git.commit_pages import commit_page_prefix
+from precision_bisect.runner.git import commit_page_prefix
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,8 @@
 """Reading real repositories, odd ones included, without leaving a trace in them."""
 
 import os
+import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -8,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from precision_bisect.runner.errors import UserError
-from precision_bisect.runner.git.repository import GitError, GitRepository
+from precision_bisect.runner.git import GitError, GitRepository
 from tests.conftest import TestRepository
 from tests.runner.small_stack import snapshot
 
@@ -80,10 +82,20 @@ def test_gitlinks_and_texts(repository: TestRepository) -> None:
 
 @pytest.mark.parametrize(
     ("revision", "found"),
-    [("HEAD", True), ("main", True), ("HEAD~9", False), ("", False), ("--all", False), ("HEAD:a", False)],
+    [
+        *(("HEAD", True), ("main", True), ("-x", True), ("HEAD~9", False), ("", False), ("--all", False)),
+        *(
+            ("HEAD:a", False),
+            ("^HEAD", False),
+            ("HEAD..HEAD", False),
+            ("@{upstream}", False),
+            ("a\nb", False),
+        ),
+    ],
 )
 def test_revisions(repository: TestRepository, revision: str, found: bool) -> None:
     sha = repository.commit("a", {"a": "1"})
+    repository.git("update-ref", "refs/heads/-x", sha)
     git = GitRepository(repository.path)
     if found:
         assert git.resolve(revision, option="--good") == sha
@@ -181,12 +193,67 @@ def test_a_monitored_checkout_is_only_read(repository: TestRepository, tmp_path:
     assert not (tmp_path / "asked").exists()
 
 
+@pytest.mark.parametrize("name", ["evil", "a=b", "a.b", "\N{SNOWMAN}"])
+@pytest.mark.parametrize("kind", ["clean", "process"])
+def test_no_filter_of_a_checkout_is_run(
+    name: str, kind: str, repository: TestRepository, tmp_path: Path
+) -> None:
+    repository.commit("a", {"a": "1", "b": "1", ".gitattributes": f"* filter={name}\n"})
+    attack(repository, name, kind, tmp_path / "ran")
+    before = snapshot(repository.path)
+    assert GitRepository(repository.path).changed_files() == ["b"]
+    assert snapshot(repository.path) == before
+    assert not (tmp_path / "ran").exists()
+
+
+def attack(repository: TestRepository, name: str, kind: str, mark: Path, within: str = ".") -> None:
+    """A filter that leaves a mark, for files that git has to look at: `a` was touched, `b` changed."""
+    repository.git("-C", within, "config", f"filter.{name}.{kind}", f"touch {shlex.quote(str(mark))}; cat")
+    repository.git("-C", within, "config", f"filter.{name}.required", "true")
+    os.utime(repository.path / within / "a", (1, 1))
+    (repository.path / within / "b").write_text("2")
+
+
+def test_no_filter_of_a_submodule_is_run(repository: TestRepository, tmp_path: Path) -> None:
+    inner = TestRepository(tmp_path / "inner")
+    inner.commit("i", {"a": "1", "b": "1", ".gitattributes": "* filter=evil\n"})
+    repository.commit("o", {"file": "1"})
+    repository.git("-c", "protocol.file.allow=always", "submodule", "add", str(inner.path), "sub")
+    repository.git("commit", "-m", "sub")
+    assert GitRepository(repository.path).changed_files() == []
+    attack(repository, "evil", "clean", tmp_path / "ran", within="sub")
+    assert GitRepository(repository.path).changed_files() == ["sub"]
+    assert not (tmp_path / "ran").exists()
+    # One that leads back here is not asked at all.
+    shutil.rmtree(repository.path / "sub")
+    (repository.path / "sub" / ".git").mkdir(parents=True)
+    assert "sub" not in GitRepository(repository.path).changed_files()
+
+
+def test_no_checker_of_signatures_of_a_checkout_is_run(repository: TestRepository, tmp_path: Path) -> None:
+    sha = repository.commit("a", {"a": "1"})
+    signed = repository.git("cat-file", "commit", sha).replace(
+        "\n\n", "\ngpgsig -----BEGIN PGP SIGNATURE-----\n\n", 1
+    )
+    (tmp_path / "commit").write_text(signed)
+    checked = repository.git("hash-object", "-t", "commit", "-w", str(tmp_path / "commit")).strip()
+    checker = tmp_path / "gpg"
+    checker.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
+    checker.chmod(0o755)
+    repository.git("config", "gpg.program", str(checker))
+    repository.git("config", "log.showSignature", "true")
+    git = GitRepository(repository.path)
+    assert git.commit(checked).sha == checked
+    assert "+1" in git.patches([checked])[checked]
+    assert not (tmp_path / "ran").exists()
+
+
 def test_a_machine_without_git(tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "env").symlink_to("/usr/bin/env")
     code = (
         "from pathlib import Path\n"
-        "from precision_bisect.runner.git.repository import GitRepository\n"
+        "from precision_bisect.runner.git import GitRepository\n"
         "GitRepository.open(Path('.'), name='x')\n"
     )
     done = subprocess.run(

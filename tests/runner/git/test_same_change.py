@@ -1,7 +1,6 @@
 """A change that was made twice is known by its lines, wherever they stand."""
 
-from precision_bisect.runner.git.repository import GitRepository
-from precision_bisect.runner.git.same_change import making_same_change
+from precision_bisect.runner.git import GitRepository, commits_with_same_change
 from tests.conftest import TestRepository
 
 TEXT = "".join(f"line {number}\n" for number in range(40))
@@ -19,8 +18,8 @@ def test_a_cherry_pick_is_known_where_the_file_is_another_by_then(repository: Te
     picked = repository.git("rev-parse", "HEAD")
     back = repository.commit("back", {"a": "first\n" + TEXT})
     git = GitRepository(repository.path)
-    assert making_same_change(git, made, [picked, other, merged_twice, back, root]) == (picked,)
-    assert making_same_change(git, made, []) == ()
+    assert commits_with_same_change(git, made, [picked, other, merged_twice, back, root]) == (picked,)
+    assert commits_with_same_change(git, made, []) == ()
 
 
 def test_binary_files_are_alike_where_they_became_the_same(repository: TestRepository) -> None:
@@ -34,5 +33,5 @@ def test_binary_files_are_alike_where_they_became_the_same(repository: TestRepos
             (repository.path / "a").chmod(0o755)
         commits.append(repository.commit(branch, {"a": text}))
     git = GitRepository(repository.path)
-    assert making_same_change(git, made, commits) == (commits[0],)
-    assert making_same_change(git, commits[2], [made]) == ()
+    assert commits_with_same_change(git, made, commits) == (commits[0],)
+    assert commits_with_same_change(git, commits[2], [made]) == ()

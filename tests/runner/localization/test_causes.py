@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from precision_bisect.runner.localization.causes import CaseFailure, ColumnRun, RowRun, UnwrittenRows
+from precision_bisect.runner.localization import CaseFailure, ColumnRun, RowRun, UnwrittenRows
 
 
 def test_rows_that_were_written_down_without_columns_are_read() -> None:

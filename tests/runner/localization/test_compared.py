@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from precision_bisect.runner.errors import UserError
-from precision_bisect.runner.localization.compared import read_compared_builds
+from precision_bisect.runner.localization_job import read_compared_builds
 from precision_bisect.runner.workspace.home import Home
 
 

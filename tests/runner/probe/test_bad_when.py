@@ -1,67 +1,86 @@
-"""What counts as bad: nothing but what was asked for, and only `pass` is good."""
+"""What counts as bad: nothing but what was asked for, and only a validated pass is good."""
 
 import pytest
 
 from precision_bisect.runner.errors import UsageError
-from precision_bisect.runner.probe.bad_when import BadWhen, PredicateAbortError, judge_exit_code
-from precision_bisect.runner.verdict.verdict import Classification
+from precision_bisect.runner.probe.judge import BadWhen, Crash, LineMatcher, Listener, PredicateAbortError
+from precision_bisect.runner.verdict.classify import Classification, Classifier, Ending
+from precision_bisect.runner.verdict.symptoms import Symptoms
 from precision_bisect.store.vocabulary import Judgement, Verdict
+
+G, B, S = Judgement.GOOD, Judgement.BAD, Judgement.SKIP
 
 
 def found(verdict: Verdict, signature: str | None = None) -> Classification:
     return Classification(verdict=verdict, signature=signature, evidence=(), metrics={})
 
 
+def judge(text: str, classification: Classification, *lines: str) -> Judgement:
+    """What a stack's run is that printed some lines."""
+    bad_when = BadWhen.parse(text)
+    assert bad_when.bad is not None
+    seen = LineMatcher(bad_when.bad.line_pattern)
+    for line in lines:
+        seen.feed(line)
+    return bad_when.judge(classification, Symptoms(exit_code=0), of_bad=seen, of_good=LineMatcher(None))
+
+
+def run(
+    code: int, *lines: str, bad: str | None = None, good: str | None = None, crash: Crash = "skip"
+) -> Judgement:
+    """What a command is that printed some lines and ended with an exit code, or by a signal."""
+    listener = Listener(Classifier([]), BadWhen.parse(bad, good=good, command=True, crash=crash))
+    for line in lines:
+        listener.feed("stdout", line)
+    killed_by = -code if code < 0 else None
+    ending = Ending(exit_code=None if code < 0 else code, signal=killed_by, timed_out=False, cancelled=False)
+    return listener.finish(ending, None, kernels={})[1]
+
+
 @pytest.mark.parametrize("verdict", Verdict)
 def test_a_verdict_is_bad_pass_is_good_and_the_rest_is_skipped(verdict: Verdict) -> None:
-    expected = {Verdict.PASS: Judgement.GOOD, Verdict.MISMATCH: Judgement.BAD}
-    judged = BadWhen.parse("mismatch").judge(found(verdict), matched_regex=False)
-    assert judged is expected.get(verdict, Judgement.SKIP)
+    expected = {Verdict.PASS: G, Verdict.MISMATCH: B}
+    assert judge("mismatch", found(verdict)) is expected.get(verdict, S)
 
 
 def test_a_signature_must_be_the_same() -> None:
-    bad_when = BadWhen.parse("signature:out[nan]")
-    assert bad_when.judge(found(Verdict.MISMATCH, "out[nan]"), matched_regex=False) is Judgement.BAD
-    assert bad_when.judge(found(Verdict.MISMATCH, "out"), matched_regex=False) is Judgement.SKIP
-    assert bad_when.judge(found(Verdict.CRASH), matched_regex=False) is Judgement.SKIP
-    assert bad_when.judge(found(Verdict.PASS), matched_regex=False) is Judgement.GOOD
+    text = "signature:out[nan]"
+    assert judge(text, found(Verdict.MISMATCH, "out[nan]")) is B
+    assert judge(text, found(Verdict.MISMATCH, "out")) is S
+    assert judge(text, found(Verdict.CRASH)) is S
+    assert judge(text, found(Verdict.PASS)) is G
 
 
 def test_a_regex_is_bad_where_a_line_matched() -> None:
-    bad_when = BadWhen.parse("regex:slow path: \\d+")
-    assert bad_when.matches_line("\x1b[33m took slow path: 7\x1b[0m")
-    assert not bad_when.matches_line("took slow path: no")
-    assert bad_when.judge(found(Verdict.PASS), matched_regex=True) is Judgement.BAD
-    assert bad_when.judge(found(Verdict.UNKNOWN), matched_regex=True) is Judgement.BAD
-    assert bad_when.judge(found(Verdict.UNKNOWN), matched_regex=False) is Judgement.SKIP
-    assert bad_when.judge(found(Verdict.PASS), matched_regex=False) is Judgement.GOOD
+    text, line = "regex:slow path: \\d+", "\x1b[33m took slow path: 7\x1b[0m"
+    assert judge(text, found(Verdict.PASS), line) is B
+    assert judge(text, found(Verdict.UNKNOWN), line) is B
+    assert judge(text, found(Verdict.UNKNOWN), "took slow path: no") is S
+    assert judge(text, found(Verdict.PASS), "took slow path: no") is G
 
 
 def test_an_error_above_the_size_is_bad_also_where_the_case_passes() -> None:
-    bad_when = BadWhen.parse("relative_l2:1e-4")
-
     def judged(verdict: Verdict, **of_y: float) -> Judgement:
         metrics = {"x": {"relative_l2": 1e-8}, "y": of_y} if of_y else {}
         compared = Classification(verdict=verdict, signature=None, evidence=(), metrics=metrics)
-        return bad_when.judge(compared, matched_regex=False)
+        return judge("relative_l2:1e-4", compared)
 
-    assert judged(Verdict.PASS, relative_l2=9e-4) is Judgement.BAD
-    assert judged(Verdict.PASS, relative_l2=1e-4) is Judgement.GOOD
-    assert judged(Verdict.MISMATCH, relative_l2=9e-4) is Judgement.BAD
-    assert judged(Verdict.MISMATCH, relative_l2=1e-5) is Judgement.GOOD
-    assert judged(Verdict.MISMATCH, not_finite=0.5) is Judgement.BAD
-    assert judged(Verdict.PASS) is Judgement.SKIP
-    assert judged(Verdict.STALL, relative_l2=9e-4) is Judgement.SKIP
-    unmeasured = found(Verdict.PASS)
-    assert bad_when.lacks(unmeasured) == "no relative l2 was measured"
-    assert bad_when.lacks(found(Verdict.CRASH)) is None
-    assert BadWhen.parse("mismatch").lacks(unmeasured) is None
+    assert judged(Verdict.PASS, relative_l2=9e-4) is B
+    assert judged(Verdict.PASS, relative_l2=1e-4) is G
+    assert judged(Verdict.MISMATCH, relative_l2=9e-4) is B
+    assert judged(Verdict.MISMATCH, relative_l2=1e-5) is G
+    assert judged(Verdict.MISMATCH, not_finite=0.5) is B
+    assert judged(Verdict.PASS) is S
+    assert judged(Verdict.STALL, relative_l2=9e-4) is S
+    condition, nothing = BadWhen.parse("relative_l2:1e-4").bad, LineMatcher(None)
+    assert condition.missing_measurement(found(Verdict.PASS), nothing) == "no relative l2 was measured"
+    assert condition.missing_measurement(found(Verdict.CRASH), nothing) is None
+    assert BadWhen.parse("mismatch").bad.missing_measurement(found(Verdict.PASS), nothing) is None
 
 
 @pytest.mark.parametrize("text", ["mismatch", "signature:disk full", "regex:x", "max_diff:0.5"])
 def test_a_fault_of_the_machine_is_never_bad(text: str) -> None:
-    classification = found(Verdict.ENVIRONMENT_ERROR, "disk full")
-    assert BadWhen.parse(text).judge(classification, matched_regex=True) is Judgement.SKIP
+    assert judge(text, found(Verdict.ENVIRONMENT_ERROR, "disk full"), "x") is S
 
 
 @pytest.mark.parametrize(
@@ -82,15 +101,21 @@ def test_text_survives_parsing(text: str) -> None:
         ("environment_error", "expected one of"),
         (
             "signature:",
-            "expected a verdict, or signature:TEXT, regex:PATTERN, or an error such as relative_l2:1e-4",
+            "expected one of .*, or a verdict, signature:TEXT, an error such as relative_l2:1e-4, regex",
         ),
         ("relative_l2:", "expected a number, 0 or more, after relative_l2:, found ''"),
         ("max_diff:nan", "expected a number, 0 or more, after max_diff:, found 'nan'"),
         ("max_diff:-1", "expected a number, 0 or more, after max_diff:, found '-1'"),
-        ("not_finite:1", "expected a verdict, or signature"),
-        ("regex:", "expected a verdict"),
+        ("not_finite:1", "expected one of"),
+        ("regex:", "expected one of"),
         ("regex:(", "unterminated"),
-        ("pattern:x", "expected a verdict"),
+        ("not-regex:(", "unterminated"),
+        ("pattern:x", "expected one of"),
+        ("exit:x", "expected a number from 0 to 255 after exit:, found 'x'"),
+        ("exit:256", "expected a number from 0 to 255"),
+        ("log:error", "expected log:/PATTERN/ > NUMBER"),
+        ("log:/error/ > 1", r"expected one group around the number, such as \(\\S\+\), found 0"),
+        (r"log:/(\S+)/ > big", "expected a number to compare with, found 'big'"),
     ],
 )
 def test_other_texts_are_usage_errors(text: str, message: str) -> None:
@@ -98,11 +123,31 @@ def test_other_texts_are_usage_errors(text: str, message: str) -> None:
         BadWhen.parse(text)
 
 
-def test_a_predicate_s_exit_code_is_read_as_git_reads_it() -> None:
-    assert judge_exit_code(0) is Judgement.GOOD
-    assert judge_exit_code(125) is Judgement.SKIP
-    assert {judge_exit_code(code) for code in range(1, 125)} == {Judgement.BAD}
-    assert {judge_exit_code(code) for code in (126, 127)} == {Judgement.SKIP}
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("stall", "--bad-when stall: expected regex:PATTERN, .*exception:AssertionError"),
+        ("max_diff:0.002", r"--bad-when 'log:/max_diff: \(\\S\+\)/ > 0.002'"),
+    ],
+)
+def test_a_command_has_no_verdicts_of_a_stack(text: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        BadWhen.parse(text, command=True)
+
+
+def test_a_command_s_exit_code_is_read_as_git_reads_it() -> None:
+    assert run(0) is G
+    assert {run(code) for code in range(1, 125)} == {B}
+    assert {run(code) for code in (125, 126, 127)} == {S}
+
+
+def test_a_crash_is_taken_as_asked() -> None:
+    assert run(-11) is run(139) is B, "whether the failing end crashes so is judged later"
+    assert run(-9) is run(137) is S, "somebody else may have sent it"
+    assert run(-11, bad="regex:x") is S
+    assert run(139, bad="exit:139") is B
+    assert run(-9, crash="bad") is run(139, bad="regex:x", crash="bad") is B
+    assert run(255) is B
 
 
 @pytest.mark.parametrize(
@@ -112,9 +157,58 @@ def test_a_predicate_s_exit_code_is_read_as_git_reads_it() -> None:
         (255, "found 255, which"),
         (-11, "found that SIGSEGV killed it, which stops the bisection"),
         (139, r"found 139 \(as of a program that SIGSEGV killed\)"),
-        (-9, r"have it count as bad: -- sh -c 'COMMAND \|\| exit 1'"),
+        (-9, "or leave --crash stop out, and such a run is a skip"),
     ],
 )
-def test_a_predicate_can_stop_the_bisection(code: int, told: str) -> None:
+def test_a_command_can_stop_the_bisection(code: int, told: str) -> None:
     with pytest.raises(PredicateAbortError, match=told):
-        judge_exit_code(code)
+        run(code, crash="stop")
+
+
+_RAISED = ("Traceback (most recent call last):", '  File "a.py", line 1, in <module>', "AssertionError: 0.5")
+_IMPORT = (*_RAISED[:2], "ImportError: cannot import name 'x'")
+_NUMBER = r"log:/error: (\S+)/ > 0.002"
+
+
+@pytest.mark.parametrize(
+    ("bad", "code", "lines", "judgement"),
+    [
+        ("regex:WRONG", 0, ["WRONG"], B),
+        ("regex:WRONG", 0, ["right"], G),
+        ("regex:WRONG", 1, ["ImportError"], S),
+        ("not-regex:ok", 0, ["ok"], G),
+        ("not-regex:ok", 0, ["no"], B),
+        ("not-regex:ok", 1, ["no"], S),
+        ("not-regex:ok", 1, ["ok"], S),
+        ("exception:AssertionError", 1, _RAISED, B),
+        ("exception:AssertionError", 1, _IMPORT, S),
+        ("exception:AssertionError", 0, [], G),
+        ("exit:3", 3, [], B),
+        ("exit:3", 1, [], S),
+        ("exit:3", 0, [], G),
+        ("test:t/test_x.py::test_y", 1, ["FAILED t/test_x.py::test_y - AssertionError: x"], B),
+        ("test:t/test_x.py::test_y", 1, ["FAILED t/test_x.py::test_y - ImportError: x"], S),
+        ("test:t/test_x.py::test_y", 1, ["FAILED t/test_x.py::test_z - AssertionError: x"], S),
+        ("test:t/test_x.py::test_y", 0, ["1 passed"], G),
+        (_NUMBER, 0, ["error: 0.5"], B),
+        (_NUMBER, 1, ["error: 0.5"], B),
+        (_NUMBER, 0, ["error: 0.001"], G),
+        (_NUMBER, 1, ["error: 0.001"], S),
+        (_NUMBER, 0, ["error: nan"], B),
+        (_NUMBER, 0, ["error: none"], S),
+        (_NUMBER, 0, [], S),
+        (_NUMBER, 1, ["ImportError"], S),
+        (_NUMBER, 0, ["error: 0.5", "error: 0.001"], G),
+    ],
+)
+def test_three_outcomes_of_a_command(bad: str, code: int, lines: list[str], judgement: Judgement) -> None:
+    assert run(code, *lines, bad=bad) is judgement
+
+
+def test_a_pass_is_what_good_when_says() -> None:
+    assert run(0, "all fine", good="regex:all fine") is G
+    assert run(0, "", good="regex:all fine") is S
+    assert run(2, "all fine", good="regex:all fine") is G
+    assert run(2, "", good="regex:all fine") is B
+    assert run(3, "all fine", bad="regex:WRONG", good="exit:3") is G
+    assert run(0, "all fine", bad="regex:WRONG", good="exit:3") is S

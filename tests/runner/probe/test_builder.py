@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from precision_bisect.runner.probe.builder import BuiltToolchain, FailedBuild
-from precision_bisect.runner.workspace.slot import Slot
-from precision_bisect.runner.workspace.workspace import Workspace
+from precision_bisect.runner.workspace.slot import Slot, Workspace
 from precision_bisect.store.vocabulary import BuildSource, Verdict
 from tests.runner.small_stack import SmallStack
 from tests.support.quick import quick_first
@@ -263,8 +262,8 @@ from pathlib import Path
 from precision_bisect.runner.workspace.home import user_home
 from precision_bisect.runner.probe.builder import Builder
 from precision_bisect.runner.workspace.content import StackContent
-from precision_bisect.runner.stack.stack import Stack
-from precision_bisect.runner.workspace.workspace import Workspace
+from precision_bisect.runner.stack import Stack
+from precision_bisect.runner.workspace.slot import Workspace
 import json, os
 request = json.load(open(sys.argv[1]))
 stack = Stack.model_validate(request["stack"])
@@ -336,7 +335,7 @@ def test_a_full_disk_costs_the_copy_and_not_the_build(
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as disk:
-        disk.setattr("precision_bisect.runner.probe.builds.build_cache.shutil.copytree", full)
+        disk.setattr("precision_bisect.runner.probe.build_cache.shutil.copytree", full)
         assert built(small, workspace, slot).source is BuildSource.BUILT
     assert not [path for path in small.home.builds.iterdir() if path.name != "locks"]
     assert built(small, workspace, slot).source is BuildSource.PRESENT

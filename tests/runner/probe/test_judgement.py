@@ -6,18 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precision_bisect.runner.probe.bad_when import BadWhen
-from precision_bisect.runner.probe.judgement import Listener, case_not_reached
+from precision_bisect.runner.probe.judge import BadWhen, Listener, case_not_reached
+from precision_bisect.runner.verdict.classify import Classifier, Ending
 from precision_bisect.runner.verdict.rules import VerdictRule
-from precision_bisect.runner.verdict.verdict import Classifier, Ending
 from precision_bisect.store.vocabulary import Judgement, Verdict
 
 
 def finished(exit_code: int, *lines: str) -> tuple[Verdict, str | None, Judgement]:
-    listener = Listener(Classifier([]), None)
+    listener = Listener(Classifier([]), BadWhen(command=True))
     for line in lines:
         listener.feed("stdout", line)
-    found, judgement = listener.finish(
+    found, judgement, _ = listener.finish(
         Ending(exit_code=exit_code, signal=None, timed_out=False, cancelled=False), None, kernels={}
     )
     return found.verdict, found.signature, judgement
@@ -40,7 +39,17 @@ def test_a_failure_is_the_same_wherever_it_was_compiled(path: str, line: int) ->
 
 
 def test_a_failure_without_a_compiler_error_has_its_exit_code() -> None:
-    assert finished(1, "FAIL 3 elements")[1] == "exit code 1"
+    assert finished(1, "FAIL 3 elements")[1] == "exit code 1: FAIL: # elements"
+    assert finished(1, "3 elements")[1] == "exit code 1"
+
+
+@pytest.mark.parametrize(("command", "source"), [(True, "exit_code"), (False, "output")])
+def test_only_a_command_is_judged_by_its_exit_code(command: bool, source: str) -> None:
+    listener = Listener(Classifier([]), BadWhen(command=command))
+    found, _, _ = listener.finish(
+        Ending(exit_code=1, signal=None, timed_out=False, cancelled=False), None, kernels={}
+    )
+    assert found.source == source
 
 
 def test_what_a_pass_printed_makes_no_signature() -> None:
@@ -63,7 +72,7 @@ def test_only_what_is_printed_behind_the_line_before_the_case_counts() -> None:
     assert listener.case_began
     listener.feed("stderr", "WRONG other")
     listener.feed("stdout", "WRONG own")
-    found, judgement = listener.finish(ending, None, kernels={})
+    found, judgement, _ = listener.finish(ending, None, kernels={})
     assert (found.verdict, judgement) == (Verdict.MISMATCH, Judgement.BAD)
     printed = [(said.stream, said.line, said.text) for said in found.evidence if said.line]
     assert printed == [("stdout", 6, "WRONG own")]
@@ -101,11 +110,14 @@ def test_lines_that_are_taken_at_once_count_as_lines_that_are_taken_one_by_one(
     chunks: list[list[str]],
 ) -> None:
     ending = Ending(exit_code=1, signal=None, timed_out=False, cancelled=False)
-    by_one, at_once = Listener(Classifier([]), None), Listener(Classifier([]), None)
+    by_one, at_once = (
+        Listener(Classifier([]), BadWhen(command=True)),
+        Listener(Classifier([]), BadWhen(command=True)),
+    )
     for chunk in chunks:
         for line in chunk:
             by_one.feed("stdout", line)
-        if not at_once.skims("stdout", "".join(f"{line}\n" for line in chunk).encode()):
+        if not at_once.skim("stdout", "".join(f"{line}\n" for line in chunk).encode()):
             for line in chunk:
                 at_once.feed("stdout", line)
     assert at_once.finish(ending, None, kernels={}) == by_one.finish(ending, None, kernels={})
@@ -113,10 +125,10 @@ def test_lines_that_are_taken_at_once_count_as_lines_that_are_taken_one_by_one(
 
 def test_lines_are_taken_at_once_only_where_it_is_known_which_may_tell_something() -> None:
     lines = b"a line\n" * 1000
-    assert Listener(Classifier([]), None).skims("stdout", lines)
+    assert Listener(Classifier([]), BadWhen(command=True)).skim("stdout", lines)
     rule = VerdictRule(verdict=Verdict.MISMATCH, pattern=re.compile("WRONG|[A-Z]"))
-    assert not Listener(Classifier([rule]), None).skims("stdout", lines)
+    assert not Listener(Classifier([rule]), BadWhen(command=True)).skim("stdout", lines)
     rule = VerdictRule(verdict=Verdict.MISMATCH, pattern=re.compile("WRONG"))
-    assert Listener(Classifier([rule]), BadWhen.parse("mismatch")).skims("stdout", lines)
-    assert not Listener(Classifier([rule]), BadWhen.parse("regex:WRONG")).skims("stdout", lines)
-    assert not Listener(Classifier([]), None, begins="here").skims("stdout", lines)
+    assert Listener(Classifier([rule]), BadWhen.parse("mismatch")).skim("stdout", lines)
+    assert not Listener(Classifier([rule]), BadWhen.parse("regex:WRONG")).skim("stdout", lines)
+    assert not Listener(Classifier([]), BadWhen(command=True), begins="here").skim("stdout", lines)

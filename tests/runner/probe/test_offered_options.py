@@ -3,8 +3,7 @@
 import os
 
 from precision_bisect.runner.probe.builder import BuiltToolchain
-from precision_bisect.runner.probe.offered_options import OfferedOptions
-from precision_bisect.runner.probe.preparation import Prepared
+from precision_bisect.runner.probe.probe import CaseOptionsCache, PreparedSlot
 from precision_bisect.runner.workspace.content import StackContent
 from precision_bisect.runner.workspace.environment import EnvironmentReader
 from precision_bisect.store.vocabulary import BuildSource
@@ -20,21 +19,21 @@ def offered(small: SmallStack, *, surroundings: str) -> frozenset[str]:
         workspace.ensure_commit(name, sha)
     slot.check_out(request.revisions)
     toolchain = BuiltToolchain(key="one", source=BuildSource.PRESENT, seconds=0.0, step_seconds={})
-    prepared = Prepared(
+    prepared = PreparedSlot(
         surroundings={"python": surroundings},
         environment=dict(os.environ),
         case_environment=dict(os.environ),
         values={**small.values(slot), "case": str(slot.path("cases") / "case.sh")},
         built=toolchain,
     )
-    options = OfferedOptions(
+    options = CaseOptionsCache(
         small.home.options,
         workspace.stack,
         StackContent(workspace.stack, workspace),
         EnvironmentReader(workspace.stack, {}),
     )
     try:
-        return options.of_case(slot, request, prepared, toolchain)
+        return options.read_options(slot, request, prepared, toolchain)
     finally:
         slot.release()
 

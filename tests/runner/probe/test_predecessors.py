@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from precision_bisect.runner.probe.records import ProbeResult
+from precision_bisect.runner.probe.probe import ProbeResult
 from precision_bisect.store.vocabulary import Judgement, Verdict
 from tests.runner.case.fake_golden import write_golden
 from tests.runner.small_stack import SmallStack

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from precision_bisect.runner.git.cherry_picks import patch_name
+from precision_bisect.runner.overlays import patch_name
 from precision_bisect.runner.probe.builder import Builder, BuiltToolchain, FailedBuild
-from precision_bisect.runner.probe.preparation import NOT_STARTED, Preparation
+from precision_bisect.runner.probe.probe import NOT_STARTED, Preparation
 from precision_bisect.runner.workspace.content import StackContent
 from precision_bisect.runner.workspace.environment import EnvironmentReader
-from precision_bisect.store.vocabulary import Verdict
+from precision_bisect.store.vocabulary import Verdict, VerdictSource
 from tests.runner.small_stack import SmallStack
 
 
@@ -59,7 +59,7 @@ def test_a_patch_that_does_not_apply_is_a_failed_build(
     ready = prepared[0].prepare(small.request(chosen={"tool": first}, revisions=revisions))
     assert isinstance(ready.built, FailedBuild)
     assert ready.built.ending == NOT_STARTED
-    assert (ready.built.classification.signature or "").startswith("cherry-pick: ")
+    assert ready.built.classification.source is VerdictSource.PATCH_CONFLICT
 
 
 def test_variables_of_the_case_reach_its_run_and_no_step(small: SmallStack) -> None:

@@ -12,10 +12,10 @@ import pytest
 import torch
 
 from precision_bisect.runner.case.case import CaseName, RunOptions
-from precision_bisect.runner.case.golden import FrozenGolden, freeze
+from precision_bisect.runner.case.golden_data import FrozenGolden, freeze
 from precision_bisect.runner.errors import UserError
-from precision_bisect.runner.probe.bad_when import PredicateAbortError
-from precision_bisect.runner.process.execute import Command, FinishedCommand, OnLine, Skims, execute
+from precision_bisect.runner.probe.judge import BadWhen, PredicateAbortError
+from precision_bisect.runner.process.run import Command, FinishedCommand, OnLine, OnLines, execute
 from precision_bisect.store.vocabulary import BuildSource, Judgement, Verdict
 from tests.conftest import TestRepository
 from tests.runner.small_stack import SmallStack, snapshot
@@ -122,7 +122,10 @@ def test_options_are_looked_up_at_the_commit(small: SmallStack, flags: str, give
     )
     lines: list[str] = []
     with small.prober() as prober:
-        results = [small.probe(prober, options=RunOptions(dump_level=2), bad_when=None) for _ in range(2)]
+        results = [
+            small.probe(prober, options=RunOptions(dump_level=2), bad_when=BadWhen(command=True))
+            for _ in range(2)
+        ]
         lines.extend(line.text for result in results for line in result.classification.evidence)
         result = results[-1]
         assert result.command[2:] == tuple(given.split()[1:])
@@ -231,7 +234,7 @@ def test_a_help_that_fails_offers_nothing_and_is_asked_again(small: SmallStack) 
 def test_a_predicate_is_judged_as_git_does(small: SmallStack, code: int, judgement: Judgement) -> None:
     small.case = {"command": ["sh", "-c", f"echo WRONG y; exit {code}"]}
     with small.prober() as prober:
-        result = small.probe(prober, case=None, bad_when=None)
+        result = small.probe(prober, case=None, bad_when=BadWhen(command=True))
     assert result.judgement is judgement
     assert result.ending.exit_code == code
 
@@ -240,13 +243,16 @@ def test_a_predicate_is_judged_as_git_does(small: SmallStack, code: int, judgeme
 def test_a_predicate_that_aborts(small: SmallStack, command: str) -> None:
     small.case = {"command": ["sh", "-c", command]}
     with small.prober() as prober, pytest.raises(PredicateAbortError):
-        small.probe(prober, case=None, bad_when=None)
+        small.probe(prober, case=None, bad_when=BadWhen(command=True, crash="stop"))
 
 
 def test_a_predicate_out_of_time_is_a_skip(small: SmallStack) -> None:
     small.case = {"command": ["sleep", "600"]}
     with small.prober() as prober:
-        assert small.probe(prober, case=None, bad_when=None, timeout=0.5).judgement is Judgement.SKIP
+        assert (
+            small.probe(prober, case=None, bad_when=BadWhen(command=True), timeout=0.5).judgement
+            is Judgement.SKIP
+        )
 
 
 def test_the_environment_of_a_run(small: SmallStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -342,16 +348,13 @@ def test_the_environment_is_described(small: SmallStack, monkeypatch: pytest.Mon
 def test_a_board_is_leased_for_the_run_alone(
     small: SmallStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("precision_bisect.runner.workspace.targets.device_locks", lambda: tmp_path / "locks")
-    with_script(
-        small, f"if flock -n {tmp_path}/locks/board-3.lock true; then echo WRONG y; exit 1; fi; echo RIGHT"
-    )
-    small.steps = {
-        "rt": {"command": ["sh", "-c", f"test ! -e {tmp_path}/locks/board-3.lock"], "inputs": ["rt"]}
-    }
+    monkeypatch.setattr("precision_bisect.runner.probe.probe.device_locks", lambda: tmp_path)
+    lock = tmp_path / "precision-bisect-board-3.lock"
+    with_script(small, f"if flock -n {lock} true; then echo WRONG y; exit 1; fi; echo RIGHT")
+    small.steps = {"rt": {"command": ["sh", "-c", f"test ! -e {lock}"], "inputs": ["rt"]}}
     held: list[int] = []
 
-    def listening(command: Command, *, log: Path, on_line: OnLine, skims: Skims) -> FinishedCommand:
+    def listening(command: Command, *, log: Path, on_line: OnLine, skims: OnLines) -> FinishedCommand:
         held.append(len(command.holds))
         return execute(command, log=log, on_line=on_line, skims=skims)
 
@@ -360,7 +363,7 @@ def test_a_board_is_leased_for_the_run_alone(
         assert small.probe(prober, platform="board", device=3).judgement is Judgement.GOOD
         assert small.probe(prober, directory=tmp_path / "other").judgement is Judgement.BAD
     assert held == [2, 1], "a run outlives a driver that is killed: it holds the slot and the board itself"
-    subprocess.run(["flock", "-n", str(tmp_path / "locks" / "board-3.lock"), "true"], check=True)
+    subprocess.run(["flock", "-n", str(lock), "true"], check=True)
 
 
 def test_a_full_disk_is_one_clear_line(small: SmallStack) -> None:

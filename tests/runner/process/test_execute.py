@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from precision_bisect.runner.process.execute import Command, FinishedCommand, execute
+from precision_bisect.runner.process.run import Command, FinishedCommand, execute
 
 MARK = "PRECISION_BISECT_TEST_MARK"
 
@@ -113,6 +113,13 @@ def test_a_timeout_leaves_nothing_running(tmp_path: Path, escape: str) -> None:
     assert marked(mark) == []
 
 
+def test_a_command_that_stops_what_watches_it_ends_at_its_timeout(tmp_path: Path) -> None:
+    mark = f"stopped-{os.getpid()}"
+    finished, _ = run(tmp_path, "sh", "-c", "kill -STOP $PPID; exit 1", timeout=1.5, mark=mark)
+    assert finished.ending.timed_out
+    assert marked(mark) == []
+
+
 def test_a_daemon_that_the_command_leaves_behind_is_killed(tmp_path: Path) -> None:
     mark = f"daemon-{os.getpid()}"
     finished, _ = run(tmp_path, "sh", "-c", "setsid sleep 600 & exit 0", mark=mark)
@@ -124,7 +131,7 @@ def test_nothing_outlives_a_driver_that_is_killed(tmp_path: Path) -> None:
     mark = f"driver-{os.getpid()}"
     code = (
         "import sys; from pathlib import Path\n"
-        "from precision_bisect.runner.process.execute import Command, execute\n"
+        "from precision_bisect.runner.process.run import Command, execute\n"
         "import os\n"
         "execute(Command(argv=['sh', '-c', 'setsid sleep 600 & echo ready; sleep 601'], cwd=Path('.'),\n"
         "    environment=dict(os.environ), timeout=600), log=Path('x.gz'), on_line=lambda s, l: print(l, flush=True))\n"
@@ -209,7 +216,7 @@ def test_a_command_that_has_told_its_end_and_goes_on_is_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It would go on for a minute; what it prints after is heard."""
-    monkeypatch.setattr("precision_bisect.runner.process.execute._GRACE", 0.2)
+    monkeypatch.setattr("precision_bisect.runner.process.run._GRACE", 0.2)
     script = "import signal; print('stalled', flush=True); print('dumped', flush=True); signal.pause()"
     lines: list[str] = []
     finished = execute(

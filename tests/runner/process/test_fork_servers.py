@@ -12,8 +12,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from precision_bisect.runner.process.execute import Command, FinishedCommand, LostRunError, execute
 from precision_bisect.runner.process.fork_servers import ForkServers
+from precision_bisect.runner.process.run import Command, FinishedCommand, LostRunError, execute
 from tests.runner.process.test_execute import MARK, kill_driver, marked
 
 
@@ -246,7 +246,7 @@ def test_nothing_outlives_a_driver_that_is_killed(tmp_path: Path) -> None:
     )
     code = (
         "import os, sys; from pathlib import Path\n"
-        "from precision_bisect.runner.process.execute import Command, execute\n"
+        "from precision_bisect.runner.process.run import Command, execute\n"
         "from precision_bisect.runner.process.fork_servers import ForkServers\n"
         "servers = ForkServers(print)\n"
         "execute(Command(argv=[sys.executable, 'script.py'], cwd=Path('.').resolve(), environment=dict(os.environ),\n"

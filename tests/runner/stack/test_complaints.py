@@ -1,21 +1,25 @@
 """What is said of a wrong file: key, what was expected, what was found, in no words of the library that checks."""
 
 import itertools
+import os
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import time
 from importlib import resources
+from pathlib import Path
 from typing import Any, Literal
 
 import pytest
 from pydantic import BaseModel, Field, ValidationError
 
 from precision_bisect import configs
-from precision_bisect.bisect.nightly.config import NightlyConfig
-from precision_bisect.runner.stack.complaints import first_error
-from precision_bisect.runner.stack.parts import Model
-from precision_bisect.runner.stack.stack import Stack
+from precision_bisect.bisect.nightly.matrix import NightlyConfig, load_config
+from precision_bisect.runner.errors import UsageError
+from precision_bisect.runner.renames import with_renames
+from precision_bisect.runner.settings import OWN_FILE, read_defaults
+from precision_bisect.runner.stack import Model, Stack, first_error
+from precision_bisect.runner.stack_file import load_stack
 from precision_bisect.runner.verdict.rules import VerdictRule
 from tests.support.quick import quick_first
 
@@ -118,3 +122,36 @@ def test_whatever_is_wrong_in_a_shipped_file_is_said_in_words_of_our_own(name: s
         text for text in told if FOREIGN.search(text.partition(", found ")[0]) or text.count(", found ") > 1
     ]
     assert not foreign, foreign[:5]
+
+
+def test_each_file_of_settings_is_bounded(tmp_path: Path) -> None:
+    stack = load_stack("pypto")
+    readers: list[tuple[str, Callable[[Path], object]]] = [
+        ("stack.toml", lambda file: load_stack(str(file))),
+        (OWN_FILE, lambda file: read_defaults(file.parent)),
+        ("nightly.toml", load_config),
+        ("rules.toml", lambda file: with_renames(stack, [file], {})),
+    ]
+    for name, read in readers:
+        file = tmp_path / name
+        file.touch()
+        os.truncate(file, 2**33)
+        with pytest.raises(UsageError, match=f"{name}.*more than 4 MiB"):
+            read(file)
+        for text in (f"a={'[' * 5000}", f"a={'9' * 5000}", r'a=[{"b\u0000"=1}]'):
+            file.write_text(text)
+            with pytest.raises(UsageError, match=f"{name}.*expected TOML"):
+                read(file)
+        file.unlink()
+
+
+def test_a_text_that_is_no_path_is_told_as_any_other(tmp_path: Path) -> None:
+    """One that is too long for a file's name, and a home of nobody."""
+    job = 'job = "n"\ncases = ["a"]\n[platforms.a2a3sim]\n'
+    file = tmp_path / "nightly.toml"
+    file.write_text(f'stack = "{"x" * 5000}"\n{job}')
+    with pytest.raises(UsageError, match="no such stack"):
+        load_config(file)
+    file.write_text(f'stack = "pypto"\n{job}[repositories]\npypto = "~nobody-of-this-name/x"\n')
+    _, stack = load_config(file)
+    assert stack.repositories["pypto"].path == tmp_path / "~nobody-of-this-name" / "x"

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from precision_bisect.runner.tensor.narrow import NarrowFloat
+from precision_bisect.runner.tensor import NarrowFloat
 
 ALL = np.arange(256, dtype=np.uint8)
 

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precision_bisect.runner.tensor.view import DType, TensorView, ViewError, contiguous_strides
+from precision_bisect.runner.tensor import DType, TensorView, ViewError, contiguous_strides
 
 
 @pytest.mark.parametrize("dtype", DType)
@@ -78,10 +78,10 @@ def test_no_view_reaches_outside_its_storage(shape, strides, offset):
 
 def test_contiguous_copies_only_what_must_be():
     storage = np.arange(12, dtype="<f4")
-    whole = TensorView.of_contiguous("t", DType.FLOAT32, (3, 4), storage)
+    whole = TensorView.from_contiguous("t", DType.FLOAT32, (3, 4), storage)
     assert np.shares_memory(whole.contiguous(), storage)
     unaligned = np.zeros(9, np.uint8)[1:].view("<f4")
-    assert TensorView.of_contiguous("t", DType.FLOAT32, (2,), unaligned).contiguous().flags.aligned
+    assert TensorView.from_contiguous("t", DType.FLOAT32, (2,), unaligned).contiguous().flags.aligned
 
 
 def test_read_only_storage_gives_a_tensor_without_a_warning():
@@ -89,12 +89,12 @@ def test_read_only_storage_gives_a_tensor_without_a_warning():
     storage.flags.writeable = False
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert TensorView.of_contiguous("t", DType.FLOAT32, (3,), storage).torch().tolist() == [0, 1, 2]
+        assert TensorView.from_contiguous("t", DType.FLOAT32, (3,), storage).torch().tolist() == [0, 1, 2]
 
 
 def test_stray_bool_bytes_are_true():
     storage = np.array([0, 1, 2, 255], np.uint8)
-    assert TensorView.of_contiguous("t", DType.BOOL, (4,), storage).torch().tolist() == [
+    assert TensorView.from_contiguous("t", DType.BOOL, (4,), storage).torch().tolist() == [
         False,
         True,
         True,
@@ -104,7 +104,7 @@ def test_stray_bool_bytes_are_true():
 
 def test_storage_of_another_type_is_refused():
     with pytest.raises(ViewError, match="float32"):
-        TensorView.of_contiguous("t", DType.FLOAT32, (2,), np.zeros(2, "<f8"))
+        TensorView.from_contiguous("t", DType.FLOAT32, (2,), np.zeros(2, "<f8"))
 
 
 @given(st.lists(st.integers(1, 5), max_size=4))

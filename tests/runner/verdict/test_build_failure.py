@@ -2,9 +2,9 @@
 
 import pytest
 
-from precision_bisect.runner.verdict.verdict import classify_build_failure
+from precision_bisect.runner.verdict.classify import classify_build_failure
 from precision_bisect.store.vocabulary import Verdict
-from tests.runner.verdict.recordings.recorded_output import read_ending
+from tests.runner.verdict.recorded_output import read_ending
 
 MACHINE = {
     "disk full": "/tmp/ccX.s: fatal error: error writing to /tmp/ccX.s: No space left on device",

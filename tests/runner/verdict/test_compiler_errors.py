@@ -2,8 +2,8 @@
 
 import pytest
 
-from precision_bisect.runner.verdict.compiler_errors import compiler_error, compiler_errors
-from precision_bisect.runner.verdict.verdict import Classifier, Ending
+from precision_bisect.runner.verdict.classify import Classifier, Ending
+from precision_bisect.runner.verdict.rules import compiler_error, compiler_errors
 
 
 @pytest.mark.parametrize(

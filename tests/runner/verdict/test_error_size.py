@@ -2,7 +2,7 @@
 
 import math
 
-from precision_bisect.runner.verdict.error_size import ErrorSize, error_size
+from precision_bisect.runner.verdict.rules import ErrorSize, error_size
 
 
 def test_size_of_a_run() -> None:

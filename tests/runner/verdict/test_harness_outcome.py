@@ -7,11 +7,7 @@ from typing import Any
 
 import pytest
 
-from precision_bisect.runner.verdict.harness_outcome import (
-    MAX_BYTES,
-    HarnessOutcomeError,
-    read_harness_outcome,
-)
+from precision_bisect.runner.verdict.classify import MAX_BYTES, HarnessOutcomeError, read_harness_outcome
 
 
 def document(**call: Any) -> dict[str, Any]:

@@ -6,14 +6,18 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from precision_bisect.runner.verdict import verdict
-from precision_bisect.runner.verdict.build_rules import BUILD_RULES
-from precision_bisect.runner.verdict.literals import begins_of_lines_with, needed, search
-from precision_bisect.runner.verdict.rules import VerdictRule
-from precision_bisect.runner.verdict.verdict import Classification, Classifier
+from precision_bisect.runner.verdict import classify
+from precision_bisect.runner.verdict.classify import (
+    Classification,
+    Classifier,
+    required_texts,
+    search,
+    starts_of_lines_with,
+)
+from precision_bisect.runner.verdict.rules import BUILD_RULES, VerdictRule
 from precision_bisect.store.vocabulary import Stream
-from tests.runner.verdict.recordings.recorded_output import read_ending
-from tests.runner.verdict.recordings.test_corpus import NOISE, RECORDED, STACKS, rules_of
+from tests.runner.verdict.recorded_output import read_ending
+from tests.runner.verdict.test_corpus import NOISE, RECORDED, STACKS, rules_of
 
 
 def patterns_of(rules: tuple[VerdictRule, ...]) -> set[re.Pattern[str]]:
@@ -30,7 +34,7 @@ LINES: list[tuple[Stream, str]] = [*NOISE, *(line for recorded in RECORDED for l
 @pytest.mark.parametrize("stack", STACKS)
 def test_every_pattern_of_a_shipped_stack_needs_some_text(stack: str) -> None:
     """One that needs none has every line tried on all rules: 100 MB of output then cost half a minute."""
-    assert [each.pattern for each in patterns_of(rules_of(stack)) if not needed(each)] == []
+    assert [each.pattern for each in patterns_of(rules_of(stack)) if not required_texts(each)] == []
 
 
 @pytest.mark.parametrize(
@@ -52,7 +56,7 @@ def test_every_pattern_of_a_shipped_stack_needs_some_text(stack: str) -> None:
     ],
 )
 def test_what_a_pattern_needs(pattern: str, texts: tuple[str, ...]) -> None:
-    assert needed(re.compile(pattern)) == texts
+    assert required_texts(re.compile(pattern)) == texts
 
 
 @pytest.mark.parametrize("pattern", PATTERNS, ids=lambda pattern: pattern.pattern[:40])
@@ -60,7 +64,7 @@ def test_what_a_pattern_needs(pattern: str, texts: tuple[str, ...]) -> None:
 @given(data=st.data())
 def test_what_matches_has_what_is_needed(pattern: re.Pattern[str], data: st.DataObject) -> None:
     text = data.draw(st.from_regex(pattern))
-    texts = needed(pattern)
+    texts = required_texts(pattern)
     assert not texts or any(each in text for each in texts)
 
 
@@ -81,7 +85,7 @@ def test_lines_with_a_text(data: bytes, texts: set[bytes]) -> None:
         if any(text in line for text in texts):
             expected.append(begin)
         begin += len(line) + 1
-    assert begins_of_lines_with(texts, data) == expected
+    assert starts_of_lines_with(texts, data) == expected
 
 
 def classified(rules: tuple[VerdictRule, ...], pieces: list[list[tuple[Stream, str]]]) -> Classification:
@@ -135,8 +139,8 @@ def test_a_run_is_classified_as_it_would_be_with_all_rules_tried_on_each_line(
     found = classified(rules, pieces)
     with pytest.MonkeyPatch.context() as patch:
         # As for patterns of which nothing is known.
-        patch.setattr(verdict, "needed", lambda _: ())
-        patch.setattr(verdict, "search", lambda pattern, text: pattern.search(text))
+        patch.setattr(classify, "required_texts", lambda _: ())
+        patch.setattr(classify, "search", lambda pattern, text: pattern.search(text))
         plain = Classifier(rules)
         assert not plain.skim("stdout", 1, b"nothing\n")
         assert found == classified(rules, pieces)

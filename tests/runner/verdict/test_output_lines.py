@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precision_bisect.runner.verdict import mismatch_report, output_lines
-from precision_bisect.runner.verdict.output_lines import MAX_TEXT, plain_texts
+from precision_bisect.runner.verdict import classify
+from precision_bisect.runner.verdict.classify import MAX_TEXT, plain_texts
 
 
 @pytest.mark.parametrize(
@@ -36,8 +36,7 @@ def test_a_plain_line_is_read_as_one_that_is_drawn_over_with_nothing(line: str) 
     assert list(plain_texts(line)) == list(plain_texts(f"{line}\r"))
 
 
-@pytest.mark.parametrize("module", [output_lines, mismatch_report])
-def test_examples(module: object) -> None:
-    results = doctest.testmod(module)  # type: ignore[arg-type]
+def test_examples() -> None:
+    results = doctest.testmod(classify)  # type: ignore[arg-type]
     assert results.attempted > 0
     assert results.failed == 0

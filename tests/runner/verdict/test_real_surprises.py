@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from precision_bisect.runner.git.pin_files import PinReader
-from precision_bisect.runner.git.releases import versions_of
-from precision_bisect.runner.git.repository import GitRepository
-from precision_bisect.runner.stack.file import load_stack
-from precision_bisect.runner.stack.templates import fill
-from precision_bisect.runner.verdict.ending import Ending
-from precision_bisect.runner.verdict.verdict import Classifier
+from precision_bisect.runner.git import GitRepository
+from precision_bisect.runner.pins import PinReader
+from precision_bisect.runner.releases import versions_of
+from precision_bisect.runner.stack import fill
+from precision_bisect.runner.stack_file import load_stack
+from precision_bisect.runner.verdict.classify import Classifier
+from precision_bisect.runner.verdict.rules import Ending
 from precision_bisect.runner.workspace.content import ContentKeys
 from precision_bisect.store.vocabulary import BuildSource, Verdict
 from tests.conftest import TestRepository
@@ -80,8 +80,8 @@ def test_no_input_of_a_step_is_ignored(stack: str, repository: str) -> None:
     inputs = [entry.partition(":") for step in loaded.steps.values() for entry in step.inputs]
     paths = [path for name, _, path in inputs if name == repository and path]
     assert ".github/workflows/ci.yml" in paths
-    assert all(keys.counts(path) for path in paths)
-    assert not keys.counts("docs/guide.md")
+    assert all(keys.is_relevant(path) for path in paths)
+    assert not keys.is_relevant("docs/guide.md")
 
 
 def test_a_step_for_one_platform_is_built_for_each(small: SmallStack) -> None:

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from precision_bisect.runner.verdict.stall_report import StallReport
+from precision_bisect.runner.verdict.classify import StallReport
 
 TASK = re.compile(
     r"(?:(?P<round>\d+) )?(?:(?P<running>RUN)|(?P<ready>READY)|(?P<waiting>WAIT)|OTHER)(?: (?P<kernels>.*))?"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from precision_bisect.runner.verdict.tracebacks import Tracebacks, without_what_moves
+from precision_bisect.runner.verdict.classify import Tracebacks, remove_variable_parts
 
 HEAD = "Traceback (most recent call last):"
 FRAMES = (
@@ -70,4 +70,4 @@ def test_an_exception_without_frames_is_raised_nowhere() -> None:
     ],
 )
 def test_what_moves_is_left_out(text: str, kept: str) -> None:
-    assert without_what_moves(text) == kept
+    assert remove_variable_parts(text) == kept

@@ -7,12 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precision_bisect.runner.verdict.ending import Ending
-from precision_bisect.runner.verdict.mismatch_report import MAX_OUTPUTS
-from precision_bisect.runner.verdict.rules import VerdictRule
-from precision_bisect.runner.verdict.verdict import EVIDENCE_PER_RULE, LAST_LINES, Classification, Classifier
+from precision_bisect.runner.verdict.classify import (
+    EVIDENCE_PER_RULE,
+    LAST_LINES,
+    MAX_OUTPUTS,
+    Classification,
+    Classifier,
+)
+from precision_bisect.runner.verdict.rules import Ending, VerdictRule
 from precision_bisect.store.vocabulary import Verdict
-from tests.runner.verdict.recordings.recorded_output import outcome_of, read_ending
+from tests.runner.verdict.recorded_output import outcome_of, read_ending
 
 ALL_ENDINGS = ("exit", "signal", "timeout")
 

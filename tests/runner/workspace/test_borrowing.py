@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from precision_bisect.runner.git.repository import GitRepository
-from precision_bisect.runner.workspace.borrowing import private_clone, slot_repository
+from precision_bisect.runner.git import GitRepository
+from precision_bisect.runner.workspace.slot import private_clone, slot_repository
 from tests.conftest import TestRepository
 
 

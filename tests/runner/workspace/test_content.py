@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from precision_bisect.runner.git.repository import GitRepository
+from precision_bisect.runner.git import GitRepository
 from precision_bisect.runner.workspace.content import ContentKeys, StackContent
 from tests.conftest import TestRepository
 from tests.runner.small_stack import SmallStack
@@ -33,13 +33,13 @@ from tests.runner.small_stack import SmallStack
     ],
 )
 def test_globs(glob: str, path: str, matches: bool) -> None:
-    assert ContentKeys([glob]).counts(path) is not matches
+    assert ContentKeys([glob]).is_relevant(path) is not matches
 
 
 def test_a_pin_does_not_count_whatever_characters_its_path_has() -> None:
     keys = ContentKeys([], pins=["pins/[ab]*.txt"])
-    assert not keys.counts("pins/[ab]*.txt")
-    assert keys.counts("pins/a.txt")
+    assert not keys.is_relevant("pins/[ab]*.txt")
+    assert keys.is_relevant("pins/a.txt")
 
 
 def test_a_history_keyed_by_its_changes_has_the_keys_of_its_trees(repository: TestRepository) -> None:
@@ -58,12 +58,12 @@ def test_a_history_keyed_by_its_changes_has_the_keys_of_its_trees(repository: Te
         commits.append(repository.commit(f"commit {number}", files))
     git = GitRepository(repository.path)
     keys = ContentKeys(["docs/", "*.md"])
-    by_change = {commits[0]: keys.of_tree(git.tree(commits[0]))}
+    by_change = {commits[0]: keys.tree_key(git.tree(commits[0]))}
     for commit in git.commits(good=commits[0], bad=commits[-1]):
-        by_change[commit.sha] = keys.after(by_change[commit.parents[0]], commit.changes)
+        by_change[commit.sha] = keys.child_key(by_change[commit.parents[0]], commit.changes)
     assert len(by_change) > 30
     for sha, key in by_change.items():
-        assert key == keys.of_tree(git.tree(sha)), git.commit(sha).subject
+        assert key == keys.tree_key(git.tree(sha)), git.commit(sha).subject
 
 
 def test_a_revert_has_the_key_of_what_it_returns_to(repository: TestRepository) -> None:
@@ -73,7 +73,9 @@ def test_a_revert_has_the_key_of_what_it_returns_to(repository: TestRepository) 
     reverted = repository.git("rev-parse", "HEAD")
     git, keys = GitRepository(repository.path), ContentKeys([])
     assert (
-        keys.of_tree(git.tree(first)) == keys.of_tree(git.tree(reverted)) != keys.of_tree(git.tree(changed))
+        keys.tree_key(git.tree(first))
+        == keys.tree_key(git.tree(reverted))
+        != keys.tree_key(git.tree(changed))
     )
 
 
@@ -82,7 +84,7 @@ def test_the_mode_of_a_file_counts(repository: TestRepository) -> None:
     (repository.path / "run.sh").chmod(0o755)
     executable = repository.commit("executable", {})
     git, keys = GitRepository(repository.path), ContentKeys([])
-    assert keys.of_tree(git.tree(plain)) != keys.of_tree(git.tree(executable))
+    assert keys.tree_key(git.tree(plain)) != keys.tree_key(git.tree(executable))
 
 
 def test_odd_subjects_and_paths_do_not_break_the_log(repository: TestRepository) -> None:
@@ -113,7 +115,7 @@ def test_variables_of_the_case_are_another_content_and_none_changes_no_key(small
     def key(**variables: str) -> str:
         small.case = {"variables": variables}
         workspace = small.workspace()
-        return StackContent(workspace.stack, workspace).of_revisions(small.revisions(workspace))
+        return StackContent(workspace.stack, workspace).revisions_key(small.revisions(workspace))
 
     keys = [key(), key(A="1"), key(A="2"), key(B="1"), key(A="1", B="1")]
     assert len(set(keys)) == len(keys)
@@ -124,13 +126,13 @@ def test_what_runs_before_the_case_and_in_which_order_is_another_content(small: 
     def key(*after: str) -> str:
         small.case = {"command": ["sh", "{case}"], "harness": True, "after": after}
         workspace = small.workspace()
-        return StackContent(workspace.stack, workspace).of_revisions(small.revisions(workspace))
+        return StackContent(workspace.stack, workspace).revisions_key(small.revisions(workspace))
 
     keys = [key(), key("a.py"), key("b.py"), key("a.py", "b.py"), key("b.py", "a.py"), key("a.py b.py")]
     assert len(set(keys)) == len(keys)
     small.case = {}
     workspace = small.workspace()
-    plain = StackContent(workspace.stack, workspace).of_revisions(small.revisions(workspace))
+    plain = StackContent(workspace.stack, workspace).revisions_key(small.revisions(workspace))
     assert keys[0] == plain
 
 
@@ -157,8 +159,8 @@ def test_commits_share_a_build_where_nothing_changes_that_a_step_depends_on(smal
     builds: list[str] = []
     for sha in (good, *(commit.sha for commit in commits)):
         revisions = small.revisions(workspace, tool=sha)
-        builds.append(learnt.of_build(revisions))
-        assert builds[-1] == listed.of_build(revisions)
+        builds.append(learnt.build_key(revisions))
+        assert builds[-1] == listed.build_key(revisions)
     first, case, source, document, gone, other, runtime = builds
     assert first == case == gone
     assert source == document

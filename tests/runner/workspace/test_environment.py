@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from precision_bisect.runner.errors import UserError
-from precision_bisect.runner.stack.parts import Tool
-from precision_bisect.runner.workspace.environment import EnvironmentReader, fingerprint, moved
-from precision_bisect.runner.workspace.virtual_environment import VirtualEnvironment, base_packages
+from precision_bisect.runner.stack import Tool
+from precision_bisect.runner.workspace import environment
+from precision_bisect.runner.workspace.environment import EnvironmentReader, description_changes, fingerprint
+from precision_bisect.runner.workspace.slot import VirtualEnvironment, base_packages
 from tests.runner.small_stack import SmallStack
 
 
@@ -46,15 +47,24 @@ def test_each_thing_that_can_change_a_result_moves_the_fingerprint(
     assert before["package kernels"] == "1.0"
 
     script(tool, "echo version 2; echo more")
-    assert moved(before, read()) == ["tool cxx: version 1 -> version 2"]
+    assert description_changes(before, read()) == ["tool cxx: version 1 -> version 2"]
     tool.unlink()
-    assert moved(before, read()) == ["tool cxx: version 1 -> not found"]
+    assert description_changes(before, read()) == ["tool cxx: version 1 -> not found"]
+    script(tool, "exit 3")
+    assert description_changes(before, read()) == ["tool cxx: version 1 -> not usable: exit code 3"]
+    script(tool, "exec sleep 600")
+    with monkeypatch.context() as impatient:
+        impatient.setattr(environment, "_VERSION_TIMEOUT", 0.1)
+        assert (
+            description_changes(before, read())[-1]
+            == "tool cxx: version 1 -> not usable: no answer within 0.1 s"
+        )
     script(tool, "echo version 1")
     monkeypatch.setenv("CXXFLAGS", "-O3")
-    assert moved(before, read()) == ["variable CXXFLAGS:  -> -O3"]
+    assert description_changes(before, read()) == ["variable CXXFLAGS:  -> -O3"]
     monkeypatch.delenv("CXXFLAGS")
     (distribution / "METADATA").write_text("Metadata-Version: 2.1\nName: kernels\nVersion: 1.1\n")
-    assert moved(before, read()) == ["package kernels: 1.0 -> 1.1"]
+    assert description_changes(before, read()) == ["package kernels: 1.0 -> 1.1"]
     assert fingerprint(before) != fingerprint(read())
 
 
@@ -70,12 +80,12 @@ def test_what_files_of_the_machine_tell_moves_the_fingerprint(
     driver.write_text("package=driver\nVersion=24.1\n")
     toolkit.write_text("8.0 of May\nmore\n")
     before = reader.read()
-    assert moved(without, before) == [
+    assert description_changes(without, before) == [
         "version of driver: absent -> 24.1",
         "version of toolkit: absent -> 8.0 of May",
     ]
     driver.write_text("package=driver\nVersion=24.2\n")
-    assert moved(before, reader.read()) == ["version of driver: 24.1 -> 24.2"]
+    assert description_changes(before, reader.read()) == ["version of driver: 24.1 -> 24.2"]
     toolkit.write_bytes(b"")
     assert "version of toolkit" not in reader.read()
 
@@ -162,14 +172,14 @@ def test_made_once_and_anew_when_the_base_changes(small: SmallStack, base: Path)
     slot = small.workspace().acquire()
     slot.ensure_python()
     assert mark.exists()
-    assert slot.built("step") == "key"
+    assert slot.built_key("step") == "key"
 
     complete = slot.directory / "venv" / "complete"
     described = json.loads(complete.read_text())
     complete.write_text(json.dumps({**described, "version": "3.0 (older)"}))
     slot.ensure_python()
     assert not mark.exists()
-    assert slot.built("step") is None, "what was installed in it is gone"
+    assert slot.built_key("step") is None, "what was installed in it is gone"
     mark.touch()
     complete.unlink()
     slot.ensure_python()

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from precision_bisect.runner.stack.parts import Releases, Repository
-from precision_bisect.runner.stack.stack import Stack
-from precision_bisect.runner.workspace.machine import MachineFinding, examine_machine
+from precision_bisect.runner.stack import Releases, Repository, Stack
+from precision_bisect.runner.workspace.environment import MachineFinding, examine_machine
 from tests.runner.small_stack import SmallStack, snapshot
 
 
@@ -86,7 +85,7 @@ def test_packages_are_those_of_the_stack_s_interpreter(small: SmallStack, tmp_pa
 
 
 def test_a_home_that_cannot_be_written(small: SmallStack, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("precision_bisect.runner.workspace.machine.os.access", lambda *_: False)
+    monkeypatch.setattr("precision_bisect.runner.workspace.environment.os.access", lambda *_: False)
     (cache,) = [finding for subject, finding in findings(small).items() if subject.startswith("cache")]
     assert (cache.state, cache.hint) == ("missing", "set PRECISION_BISECT_HOME")
 

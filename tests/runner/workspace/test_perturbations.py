@@ -6,10 +6,15 @@ from typing import Any
 
 import pytest
 
-from precision_bisect.runner.probe.records import ProbeResult
-from precision_bisect.runner.stack.parts import Perturbation
+from precision_bisect.runner.probe.probe import ProbeResult
+from precision_bisect.runner.stack import Perturbation
 from precision_bisect.runner.workspace.content import StackContent
-from precision_bisect.runner.workspace.perturbations import UNDER, content_under, key_of, lacking
+from precision_bisect.runner.workspace.perturbations import (
+    PERTURBATION_KEY,
+    missing_requirements,
+    perturbation_key,
+    perturbed_content_key,
+)
 from precision_bisect.store.vocabulary import Judgement, Verdict
 from tests.runner.small_stack import SmallStack
 
@@ -24,7 +29,9 @@ def probe(small: SmallStack, perturbations: Mapping[str, Any], under: str | None
     small.perturbations, small.steps, small.case = perturbations, STEP, {"command": CASE}
     revisions = small.revisions(small.workspace())
     with small.prober() as prober:
-        return small.probe(prober, revisions=revisions if under is None else {**revisions, UNDER: under})
+        return small.probe(
+            prober, revisions=revisions if under is None else {**revisions, PERTURBATION_KEY: under}
+        )
 
 
 @pytest.mark.parametrize("perturbation", [SET, WRAPPED])
@@ -47,20 +54,26 @@ def test_each_perturbation_has_contents_of_its_own_whatever_it_is_called(small: 
     workspace = small.workspace()
     content = StackContent(workspace.stack, workspace)
     revisions = small.revisions(workspace)
-    plain = content.of_revisions(revisions)
-    under = {name: content.of_revisions({**revisions, UNDER: name}) for name in small.perturbations}
-    assert under["a"] == under["as-a"] == content_under(plain, key_of(workspace.stack.perturbations["a"]))
+    plain = content.revisions_key(revisions)
+    under = {
+        name: content.revisions_key({**revisions, PERTURBATION_KEY: name}) for name in small.perturbations
+    }
+    assert (
+        under["a"]
+        == under["as-a"]
+        == perturbed_content_key(plain, perturbation_key(workspace.stack.perturbations["a"]))
+    )
     assert len({plain, *under.values()}) == 3
-    assert content.of_build(revisions) == content.of_build({**revisions, UNDER: "a"})
+    assert content.build_key(revisions) == content.build_key({**revisions, PERTURBATION_KEY: "a"})
 
 
 def test_what_this_machine_lacks_is_told() -> None:
     here = shutil.which("env")
     assert here is not None
     there = Perturbation(variables={"A": "1"}, command=("env", "-i"), needs=(here,))
-    assert lacking(there) == []
+    assert missing_requirements(there) == []
     missing = Perturbation(command=("no-such-command",), needs=("/no/such/file", "env"))
-    assert lacking(missing) == ["no-such-command", "/no/such/file"]
+    assert missing_requirements(missing) == ["no-such-command", "/no/such/file"]
 
 
 def test_one_that_changes_nothing_is_refused(small: SmallStack) -> None:

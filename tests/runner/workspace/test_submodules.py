@@ -4,18 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from precision_bisect.runner.git.repository import GitRepository
-from precision_bisect.runner.git.submodules import (
-    MissingSubmoduleError,
-    is_initialized,
-    module_stores,
-    submodules_at,
-)
-from precision_bisect.runner.stack.parts import Case, Platform, Repository
-from precision_bisect.runner.stack.stack import Stack
+from precision_bisect.runner.git import GitRepository
+from precision_bisect.runner.pins import MissingSubmoduleError, is_initialized, module_stores, submodules_at
+from precision_bisect.runner.stack import Case, Platform, Repository, Stack
 from precision_bisect.runner.workspace.home import Home
-from precision_bisect.runner.workspace.workspace import Workspace
-from precision_bisect.runner.workspace.worktree import Worktree
+from precision_bisect.runner.workspace.slot import Workspace, Worktree
 from tests.runner.workspace.small_submodules import Submodules, files_in
 
 
@@ -110,10 +103,10 @@ def test_a_worktree_that_was_spoiled_is_made_anew(made: Submodules, home: Home, 
     clone = workspace_of(made.checkout.path, home).clones["tool"]
     worktree = Worktree(tmp_path / "tree", clone)
     for spoil in (".git", "number"):
-        worktree.bring(made.commits[0])
+        worktree.restore(made.commits[0])
         assert worktree.is_there()
         (worktree.path / spoil).unlink()
     (worktree.path / ".git").write_text("gitdir: nowhere\n")
     assert not worktree.is_there()
-    worktree.bring(made.commits[0])
+    worktree.restore(made.commits[0])
     assert files_in(worktree.path) == {"number": "0\n"}

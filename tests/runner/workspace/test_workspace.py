@@ -10,8 +10,7 @@ import psutil
 import pytest
 
 from precision_bisect.runner.errors import UserError
-from precision_bisect.runner.workspace.slot import Slot
-from precision_bisect.runner.workspace.workspace import MissingCommitError, Workspace
+from precision_bisect.runner.workspace.slot import MissingCommitError, Slot, Workspace
 from tests.conftest import TestRepository
 from tests.runner.small_stack import SmallStack, snapshot
 from tests.support.quick import quick_first
@@ -288,10 +287,10 @@ def test_what_was_built_in_a_worktree_that_is_gone_does_not_count(small: SmallSt
     workspace, slot = check_out(small)
     slot.record("step", "key")
     slot.check_out(small.revisions(workspace))
-    assert slot.built("step") == "key"
+    assert slot.built_key("step") == "key"
     spoil_index(slot)
     slot.check_out(small.revisions(workspace))
-    assert slot.built("step") is None
+    assert slot.built_key("step") is None
 
 
 def test_a_step_that_was_cut_short_spoils_the_slot(small: SmallStack) -> None:
@@ -308,7 +307,7 @@ def test_a_step_that_was_cut_short_spoils_the_slot(small: SmallStack) -> None:
             slot.end_step()
         slot.check_out(small.revisions(workspace))
         assert cache.exists() is not cut_short
-        assert (slot.built("other") is None) is cut_short
+        assert (slot.built_key("other") is None) is cut_short
     assert (slot.path("rt") / "rt.txt").is_file()
 
 
@@ -371,8 +370,8 @@ def test_two_slots_at_once(small: SmallStack) -> None:
 HOLD = """
 import sys
 from pathlib import Path
-from precision_bisect.runner.process.execute import Command, execute
-from precision_bisect.runner.process.lock import ProcessLock
+from precision_bisect.runner.process.run import Command, execute
+from precision_bisect.runner.workspace.slot import ProcessLock
 lock = ProcessLock(Path(sys.argv[1]))
 assert lock.acquire(blocking=True)
 command = ["sh", "-c", "trap '' TERM; echo held; exec sleep 600"]
@@ -408,7 +407,7 @@ def test_a_killed_holder_frees_its_slot(
         supervisor.resume()
         threading.Event().wait(seconds)
 
-    monkeypatch.setattr("precision_bisect.runner.process.lock.time.sleep", look_again)
+    monkeypatch.setattr("precision_bisect.runner.workspace.slot.time.sleep", look_again)
     assert workspace.acquire().index == 0
     assert looks
     assert not supervisor.is_running() or supervisor.status() == psutil.STATUS_ZOMBIE

@@ -8,16 +8,9 @@ import pytest
 from sqlalchemy import update
 from sqlalchemy.orm import Session, sessionmaker
 
-from precision_bisect.store.clock import store_now
 from precision_bisect.store.database import open_store
-from precision_bisect.store.journals.queue.choice import Board
-from precision_bisect.store.journals.queue.submissions import (
-    QueueJournal,
-    QueueWorker,
-    Submission,
-    WorkerOrder,
-)
-from precision_bisect.store.tables.queue import SubmissionRow
+from precision_bisect.store.queue import Board, QueueJournal, QueueWorker, Submission, WorkerOrder
+from precision_bisect.store.tables import SubmissionRow, store_now
 from precision_bisect.store.vocabulary import SubmissionState
 
 HERE = QueueWorker(name="here-1", host="here", place="home")
@@ -114,7 +107,7 @@ def test_a_lost_worker_loses_it_and_changes_nothing_any_more(
     assert (row.id, row.worker, row.lost) == (number, "here-2", 1)
     assert queue.renew(number, HERE, tail="x") is WorkerOrder.LOST
     assert not queue.end(number, HERE, exit_code=0, tail="x")
-    queue.hand_back(number, HERE, tail="x")
+    queue.requeue(number, HERE, tail="x")
     assert state_of(queue, number) == (SubmissionState.RUNNING, None)
     assert queue.end(number, BESIDE, exit_code=0, tail="y")
 
@@ -131,10 +124,36 @@ def test_one_that_loses_three_workers_ends(queue: QueueJournal, sessions: sessio
     assert "found 3 lost while they ran this" in row.tail
 
 
+def test_one_whose_process_is_killed_goes_back_and_ends_at_the_third_time(queue: QueueJournal) -> None:
+    number = queue.submit(submission("one"))
+    states = list[SubmissionState]()
+    for _ in range(3):
+        assert queue.take(HERE) is not None
+        assert queue.record_loss(number, THERE, tail="x") is None
+        row = queue.record_loss(number, HERE, tail="killed")
+        assert row is not None
+        states.append(row.state)
+    assert states == [SubmissionState.QUEUED, SubmissionState.QUEUED, SubmissionState.ENDED]
+    assert state_of(queue, number) == (SubmissionState.ENDED, 1)
+
+
+def test_a_lease_from_before_the_clock_was_put_back_holds_nothing(
+    queue: QueueJournal, sessions: sessionmaker[Session]
+) -> None:
+    number = queue.submit(submission("one"))
+    assert queue.take(HERE) is not None
+    with sessions.begin() as session:
+        tomorrow = store_now(session) + timedelta(days=1)
+        session.execute(update(SubmissionRow).values(started=tomorrow, lease=tomorrow))
+    row = queue.take(BESIDE)
+    assert row is not None
+    assert (row.id, row.lost, row.seconds) == (number, 1, 0.0)
+
+
 def test_one_that_is_handed_back_goes_on_with_the_next_worker(queue: QueueJournal) -> None:
     number = queue.submit(submission("one"))
     assert queue.take(HERE) is not None
-    queue.hand_back(number, HERE, tail="interrupted")
+    queue.requeue(number, HERE, tail="interrupted")
     assert state_of(queue, number) == (SubmissionState.QUEUED, None)
     row = queue.take(BESIDE)
     assert row is not None
@@ -172,7 +191,7 @@ def test_what_was_to_be_cancelled_is_not_begun_again(
     for worker, number in ((HERE, lost), (BESIDE, handed)):
         assert queue.take(worker) is not None
         queue.cancel(number)
-    queue.hand_back(handed, BESIDE, tail="")
+    queue.requeue(handed, BESIDE, tail="")
     lose(sessions)
     assert queue.take(HERE) is None
     assert state_of(queue, lost) == state_of(queue, handed) == (SubmissionState.CANCELLED, 130)
@@ -190,7 +209,7 @@ def test_a_board_is_given_back_and_kept_by_what_has_begun_on_it(
     assert second is not None
     assert (first.device, second.device) == (1, 4)
     assert queue.take(with_boards) is None
-    queue.hand_back(numbers[1], with_boards, tail="")
+    queue.requeue(numbers[1], with_boards, tail="")
     assert queue.end(numbers[0], with_boards, exit_code=0, tail="")
     again, third = queue.take(with_boards), queue.take(with_boards)
     assert again is not None

@@ -3,8 +3,8 @@
 from sqlalchemy import select
 
 from precision_bisect.store.database import open_store
-from precision_bisect.store.journals.queue.tokens import TokenJournal
-from precision_bisect.store.tables.queue import TokenRow
+from precision_bisect.store.queue import TokenJournal
+from precision_bisect.store.tables import TokenRow
 
 
 def test_a_token_tells_its_user_until_it_is_revoked(url: str) -> None:

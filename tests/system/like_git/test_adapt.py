@@ -1,7 +1,9 @@
 """`--adapt`: a case with the names of one time, over a range in which a commit of the tool renames an argument."""
 
 import json
+import os
 import re
+import signal
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import TestRepository
+from tests.support.program import start_program
 from tests.system.questions.test_predicate import found, run
 
 STACK = """
@@ -60,13 +63,26 @@ class Renaming:
             text = text.replace("rows", "lines")
         return {"lib.py": text, "place": str(place)}
 
+    @property
+    def question(self) -> list[str]:
+        ends = ("--good", self.commits[0], "--bad", self.commits[-1])
+        return ["--stack", "stack.toml", "--case", "case.py", *ends, "-o", str(self.folder / "out")]
+
     def run(self, *words: str) -> "subprocess.CompletedProcess[str]":
         return run(self.folder, self.folder / "home", *words)
 
     def bisect(self, *words: str) -> "subprocess.CompletedProcess[str]":
-        ends = ("--good", self.commits[0], "--bad", self.commits[-1])
-        question = ("--stack", "stack.toml", "--case", "case.py", *ends)
-        return self.run(*question, "-o", str(self.folder / "out"), *words)
+        return self.run(*self.question, *words)
+
+    def interrupt(self, *words: str) -> int:
+        """Interrupt a search once a run has ended; the exit code."""
+        environment = {**os.environ, "PRECISION_BISECT_HOME": str(self.folder / "home")}
+        process = start_program(*self.question, *words, cwd=self.folder, environment=environment)
+        assert process.stderr is not None
+        next(line for line in process.stderr if re.match(r"run +1\b", line))
+        process.send_signal(signal.SIGINT)
+        process.communicate()
+        return process.returncode
 
     def adapt(self) -> str:
         """The file of renames, as it is proposed."""
@@ -124,7 +140,9 @@ def test_without_it_the_commit_that_renamed_is_named(tmp_path: Path, spelling: s
     refused = scene.bisect()
     assert refused.returncode == 1
     assert f"case too old or too new: load() takes no {spelling}" in refused.stderr
-    (hint,) = re.findall(r"  - at \w+ load takes no \w+: .*; run: (.*), look at it, and ask", refused.stderr)
+    (hint,) = re.findall(
+        r"  - at \w+ load takes no argument \w+: .*; run: (.*), look at it, and ask", refused.stderr
+    )
     assert hint == f"bisect-precision adapt {scene.commits[RENAMED][:12]} --stack stack.toml > renames.toml"
     subprocess.run(["sh", "-c", hint], cwd=tmp_path, check=True)
     planned = scene.bisect("--adapt", "renames.toml", "--dry-run")
@@ -143,7 +161,9 @@ def test_of_commits_between_the_ends_it_is_told_with_the_answer(tmp_path: Path) 
     done = scene.bisect()
     assert done.returncode == 3, done.stderr
     assert "--adapt make commits testable" in done.stdout
-    (hint,) = re.findall(r"note: at \w+ load takes no rows: .*; run: (.*), look at it, and ask", done.stderr)
+    (hint,) = re.findall(
+        r"note: at \w+ load takes no argument rows: .*; run: (.*), look at it, and ask", done.stderr
+    )
     there, back = (
         f"bisect-precision adapt {sha[:12]} --stack stack.toml" for sha in scene.commits[RENAMED::6]
     )
@@ -159,8 +179,7 @@ def test_a_resume_goes_on_with_the_same_names(tmp_path: Path) -> None:
     scene = Renaming(tmp_path, broken=3)
     scene.cases.commit("case", {"case.py": CASE.format("lines")})
     scene.adapt()
-    stopped = scene.bisect("--adapt", "renames.toml", "--budget-runs", "2")
-    assert stopped.returncode == 6, stopped.stderr
+    assert scene.interrupt("--adapt", "renames.toml") == 130
     (tmp_path / "renames.toml").unlink()
     refused = scene.run("--resume", "--adapt", "renames.toml")
     assert refused.returncode == 2

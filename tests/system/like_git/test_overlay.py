@@ -1,10 +1,11 @@
 """`--overlay`: a check that is younger than the range is laid over every commit."""
 
 import json
+import re
 from pathlib import Path
 
 from tests.conftest import TestRepository
-from tests.system.like_git.test_ends import ran
+from tests.system.like_git.test_ends_like_git import ran
 from tests.system.questions.test_predicate import found, run
 
 
@@ -17,7 +18,11 @@ def test_a_check_that_is_younger_than_the_range(repository: TestRepository, tmp_
     words = ("--good", commits[0], "--bad", "main")
     refused = run(repository.path, tmp_path / "home", *words, "--", "sh", "check.sh")
     assert refused.returncode == 2
-    assert "lay it over every commit with --overlay" in refused.stderr
+    (advised,) = re.findall(r"lay it over every commit with (--overlay \S+),", refused.stderr)
+    planned = run(
+        repository.path, tmp_path / "home", *words, *advised.split(), "--dry-run", "--", "sh", "check.sh"
+    )
+    assert planned.returncode == 0, planned.stderr
 
     done = run(
         repository.path, tmp_path / "home", *words, "--overlay", "check.sh",

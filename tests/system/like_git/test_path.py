@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import TestRepository
-from tests.system.like_git.test_ends import ran
+from tests.system.like_git.test_ends_like_git import ran
 from tests.system.questions.test_predicate import found, run
 
 CHECK = ("--", "sh", "-c", '! grep -rq wrong "$(git rev-parse --show-toplevel)"/*/state')

@@ -7,7 +7,7 @@ import pytest
 
 from tests.conftest import TestRepository
 from tests.support.quick import quick_first
-from tests.system.like_git.test_ends import ran
+from tests.system.like_git.test_ends_like_git import ran
 from tests.system.questions.test_predicate import found, run
 
 COMMITS = 12
@@ -56,7 +56,7 @@ def test_a_culprit_that_is_skipped_is_not_said_to_lack_a_patch(
         "--skip", line[BROKEN_FROM], "--", "grep", "-q", "fine", "state",
     )  # fmt: skip
     assert done.returncode == 3, done.stderr
-    assert "of which too few could be tested; --skip leaves out 1 of them" in " ".join(done.stdout.split())
+    assert "whose runs do not tell them apart; --skip leaves out 1 of them" in " ".join(done.stdout.split())
 
 
 @pytest.mark.parametrize(

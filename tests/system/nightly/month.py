@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from precision_bisect.bisect.commands.nightly import run_nightly
-from precision_bisect.bisect.nightly.outcome import FailOn
+from precision_bisect.bisect.nightly.night import run_nightly
+from precision_bisect.bisect.nightly.night_report import FailOn
 from precision_bisect.demo.history.edit import Replace
 from precision_bisect.demo.make import make_demo
 from precision_bisect.demo.scenarios import Scenario

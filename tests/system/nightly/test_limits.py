@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import pytest
 
-from precision_bisect.bisect.nightly import limits
+from precision_bisect.bisect.nightly import matrix
 from tests.support.hold import Hold
 from tests.system.nightly.month import BF16, ROUNDING, Month
 
@@ -49,7 +49,7 @@ def test_a_budget_stops_in_a_bisection_and_the_next_night_goes_on(
     for step in range(3):
         month.work(f"Add: behind {step}")
     # Eight runs of the matrix (two cases fail three times, and their last good commit runs again), and as many more.
-    monkeypatch.setattr(limits, "datetime", Clock)
+    monkeypatch.setattr(matrix, "datetime", Clock)
     assert month.night(budget=16 * 60) == 7
     monkeypatch.undo()
     cut = month.report(2)

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-from precision_bisect.bisect.report.model.rows import load_rows
-from precision_bisect.bisect.site.views.belief import range_beliefs
+from precision_bisect.bisect.pages.views import range_beliefs
+from precision_bisect.bisect.report.basis import load_rows
 from precision_bisect.store.database import read_store, sqlite_url
-from precision_bisect.store.tables.bisections import BisectionRow
+from precision_bisect.store.tables import BisectionRow
 from precision_bisect.store.vocabulary import BisectionOutcome
 from tests.system.nightly.month import BF16, FP16, INT8, ROUNDING, Month
 

@@ -92,16 +92,16 @@ def test_five_nights_exit_by_what_is_new_what_is_known_and_what_could_not_be_run
 
 
 def test_a_night_goes_to_a_folder_beside_its_file_where_none_is_named(job: Job) -> None:
-    """As the guide says."""
+    """As the documents say."""
     file = job.folder / "night.toml"
     file.write_text(file.read_text().replace('output = "nights"\n', ""))
     assert job.night("-q").returncode == 0
     written = {path.name for path in (job.folder / "nightly" / "plain" / "night-0001").iterdir()}
     assert written == {"night.json", "night.md", "junit.xml"}
-    guide = (Path(__file__).parents[3] / "docs" / "guide.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "how-to" / "nights.md").read_text(encoding="utf-8")
     assert (
         "go to `JOB/night-0001` and so on, in the folder that the key `output` names, without it `nightly/`"
-        in guide
+        in page
     )
 
 

@@ -5,7 +5,7 @@ import subprocess
 import pytest
 
 from precision_bisect.store.database import open_store, sqlite_url
-from precision_bisect.store.journals.queue.submissions import QueueJournal
+from precision_bisect.store.queue import QueueJournal
 from precision_bisect.store.vocabulary import SubmissionState
 from tests.support.interrupts import obey_interrupts
 from tests.support.program import PROGRAM, run_program
@@ -46,7 +46,7 @@ def test_what_regressed_is_bisected_by_a_worker_and_an_incident_after_it(month: 
         stderr=subprocess.DEVNULL,
         preexec_fn=obey_interrupts,
     )
-    assert run(month, "watch", str(row.id)) == 0
+    assert run(month, "status", str(row.id), "--follow") == 0
     worker.terminate()
     assert worker.wait() == 0
     # It is there as soon as the submission is over, in the newest night.

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from precision_bisect.demo.scenarios import Scenario
-from precision_bisect.runner.git.repository import GitRepository
+from precision_bisect.runner.git import GitRepository
 from tests.support.program import PROGRAM
 from tests.support.quick import quick_first
 from tests.system.conftest import DemoStack, make_stack

@@ -44,8 +44,9 @@ def test_the_first_fixed_commit_is_named(repository: TestRepository, tmp_path: P
     assert f"{commits[FIXED_FROM]} fixed it" in report["message"]
     text = (tmp_path / "out" / "report.md").read_text()
     assert "## First fixed commit: repository" in text
+    assert "first fixed commit found" in text
+    assert done.stdout.splitlines()[-1].startswith(f"fixed by   repository {commits[FIXED_FROM][:12]} ")
     for words in (text, done.stdout):
-        assert "first fixed commit found" in words
         assert "ulprit" not in words
         assert "introduced" not in words
     listed = run(repository.path, tmp_path / "home", "history").stdout

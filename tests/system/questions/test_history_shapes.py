@@ -94,7 +94,11 @@ def test_a_merge_of_two_good_branches_is_an_interaction(repository: TestReposito
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert found(tmp_path / "out") == both
-    assert "it has several parents" in done.stdout
+    assert "the change is in joining them" in done.stdout
+    report = json.loads((tmp_path / "out" / "report.json").read_text())
+    changed = {file["path"] for file in report["culprits"][0]["diff"]["files"]}
+    assert changed == {*repository.git("diff", "--name-only", f"{both}^1", both).splitlines()}
+    assert "What it changes, against its first parent:" in (tmp_path / "out" / "report.md").read_text()
 
 
 def test_what_reads_the_same_is_run_and_counted_once_and_named(
@@ -126,7 +130,8 @@ def test_what_reads_the_same_is_run_and_counted_once_and_named(
     made = (
         f"run{'s' if len(ordinals) > 1 else ''} {', '.join(ordinals)} of {before[:12]}, which reads the same"
     )
-    assert f" of its parent (0 failed; {made})" in basis["text"]
+    parents = f"0 of {len(ordinals)} run{'s' if len(ordinals) > 1 else ''}"
+    assert f"Its parent failed in {parents} ({made})." in basis["text"]
     # The bad end is the merge, and the run of the culprit one of it.
     ends = [(rate["commit"], rate["runs"], rate["failures"]) for rate in report["rates"]]
     assert ends == [(good, 1, 0), (merge, 1, 1)]

@@ -15,7 +15,7 @@ from tests.runner.case.fake_golden import write_golden
 from tests.support.program import run_program
 from tests.support.scene_runtime import STACK, scene_files
 
-PAGE = Path(__file__).parents[3] / "configs" / "README.md"
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "stack-file.md"
 AROUND = """
 name = "plain"
 searched = "tool"
@@ -98,7 +98,7 @@ def test_a_failure_that_shows_only_after_another_case(tmp_path: Path) -> None:
             "--stack", "stack.toml", "--case", "case.py", *ends, *words, cwd=tmp_path, environment=environment
         )
 
-    alone = run("--end-runs", "1")
+    alone = run()
     assert alone.returncode == 4, alone.stderr
     assert "expected a commit where the case fails" in alone.stderr
     done = run("--after", "other.py", "-o", "out")

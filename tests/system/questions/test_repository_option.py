@@ -9,13 +9,13 @@ import pytest
 from click.testing import CliRunner, Result
 
 from precision_bisect.bisect.cli import main as bisect_precision
-from precision_bisect.reduce.cli import main as reduce
+from precision_bisect.reduce.reduce_cli import main as reduce
 from precision_bisect.runner.errors import UsageError
 
 COMMANDS: dict[str, tuple[click.Command, list[str], str]] = {
-    "bisect": (bisect_precision, ["--good", "a", "--bad", "b", "--stack", "pypto"], "bisect.plan.stack"),
-    "doctor": (bisect_precision, ["doctor", "--stack", "pypto"], "bisect.plan.stack"),
-    "reduce": (reduce, [".", "--localize-only", "--reference", ".", "--stack", "pypto"], "reduce.opened"),
+    "bisect": (bisect_precision, ["--good", "a", "--bad", "b", "--stack", "pypto"], "bisect.ask.question"),
+    "doctor": (bisect_precision, ["doctor", "--stack", "pypto"], "bisect.ask.question"),
+    "reduce": (reduce, [".", "--localize-only", "--reference", ".", "--stack", "pypto"], "reduce.builds"),
 }
 """With the module that reads the stack."""
 

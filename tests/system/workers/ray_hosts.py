@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from tests.runner.probe.farm.ray_node import PATIENT, end_node, read_start, start_words
+from tests.runner.farm.ray_node import PATIENT, end_node, read_start, start_words
 from tests.system.workers.namespaces import NETWORK, Farm, Namespace
 
 _PORTS = range(9001, 9005)

@@ -13,13 +13,14 @@ import psutil
 import pytest
 
 from precision_bisect.store.database import open_store
-from precision_bisect.store.journals.queue.submissions import QueueJournal
+from precision_bisect.store.queue import QueueJournal
 from precision_bisect.store.vocabulary import SubmissionState
 from tests.conftest import TestRepository
 from tests.support import postgresql
 from tests.support.interrupts import obey_interrupts
 from tests.support.program import PROGRAM, run_program
-from tests.system.workers.test_queue import lose
+from tests.support.trusted import write_trusted
+from tests.system.workers.test_queue_workers import lose
 
 SUBMISSIONS = 20
 KILLS = 8
@@ -58,7 +59,7 @@ def drivers(home: Path) -> Counter[str]:
         with contextlib.suppress(psutil.Error):
             words = process.cmdline()
             ours = process.environ().get("PRECISION_BISECT_HOME") == str(home)
-            if ours and words[1:2] == ["-c"]:
+            if ours and "-c" in words[1:3]:
                 named = [
                     words[place + 1] for place, word in enumerate(words) if word in ("--name", "--resume")
                 ]
@@ -69,7 +70,7 @@ def drivers(home: Path) -> Counter[str]:
 @pytest.mark.long
 def test_workers_killed_at_random_lose_nothing_and_share_nothing(url: str, tmp_path: Path) -> None:
     repository = TestRepository(tmp_path / "tool")
-    (tmp_path / "stack.toml").write_text(STACK)
+    write_trusted(tmp_path / "stack.toml", STACK, tmp_path / "home")
     shas = [
         repository.commit(
             f"commit {number}",

@@ -1,0 +1,1 @@
+"""Wall time, memory and runs of long histories, beside git bisect run."""

@@ -1,0 +1,111 @@
+"""Made-up histories of any length, each with one commit that brings in a file `broken`.
+
+`write_history` writes one with `git fast-import`, so that 100,000 commits take seconds.
+"""
+
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+_START = 1_600_000_000
+_BRANCH, _PERIOD = 3, 7
+"""In each seven commits one is a merge of a branch of three."""
+_FILES = 997
+_STATES = 5
+
+
+class Shape(StrEnum):
+    """What a history is like."""
+
+    LINEAR = "linear"
+    """Each commit changes one of many files."""
+    MERGES = "a merge in seven"
+    HOT_FILE = "hot file"
+    """Each commit gives one file a content that it never had."""
+    TOGGLE = "toggled file"
+    """Each commit gives one file one of five contents, so that each undoes many earlier ones."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MadeHistory:
+    """A repository, and the ids of the commit before its first change, of its last one, and of the culprit."""
+
+    path: Path
+    good: str
+    bad: str
+    culprit: str
+
+
+def write_history(path: Path, shape: Shape, commits: int, *, culprit: int) -> MadeHistory:
+    """Write a repository with so many commits behind the good one. Commit `culprit`, from 1, is to blame."""
+    subprocess.run(["git", "init", "--quiet", "--initial-branch=main", str(path)], check=True)
+    marks = path / ".git" / "made-marks"
+    with subprocess.Popen(
+        ["git", "-C", str(path), "fast-import", "--quiet", f"--export-marks={marks}"], stdin=subprocess.PIPE
+    ) as importer:
+        assert importer.stdin is not None
+        for part in _stream(shape, commits, culprit):
+            importer.stdin.write(part.encode())
+    if importer.returncode:
+        raise RuntimeError(f"{path}: git fast-import failed with {importer.returncode}")
+    subprocess.run(["git", "-C", str(path), "reset", "--quiet", "--hard"], check=True)
+    shas = dict(line.removeprefix(":").split() for line in marks.read_text().splitlines())
+    return MadeHistory(path=path, good=shas["1"], bad=shas[str(commits + 1)], culprit=shas[str(culprit + 1)])
+
+
+def _stream(shape: Shape, commits: int, culprit: int) -> Iterator[str]:
+    yield _commit(1, (), {"n": "0", "state": "0"})
+    for place in range(1, commits + 1):
+        parents = _parents(place, commits) if shape is Shape.MERGES else (place,)
+        # A merge brings in what its branch changed.
+        changed = [place] if len(parents) == 1 else range(place - _BRANCH + 1, place)
+        files = {name: text for each in changed for name, text in _changes(shape, each).items()}
+        if place == culprit:
+            files["broken"] = "yes"
+        yield _commit(place + 1, parents, files)
+    yield "done\n"
+
+
+def _changes(shape: Shape, place: int) -> dict[str, str]:
+    """Return the files that a commit changes, with their new contents."""
+    own = {f"files/{place % _FILES}": str(place)}
+    match shape:
+        case Shape.HOT_FILE:
+            return {"n": str(place)}
+        case Shape.TOGGLE:
+            # With a file of its own beside it, no commit has the content of another.
+            return {"state": str(place % _STATES), **own}
+        case _:
+            return own
+
+
+def _parents(place: int, commits: int) -> tuple[int, ...]:
+    """Return the marks of the parents of commit `place`, from 1. Its own mark is `place + 1`.
+
+    Of seven commits the first four are a line, the next two a branch of its first one, and the last one merges them.
+    """
+    block, step = divmod(place - 1, _PERIOD)
+    first = block * _PERIOD + 2
+    if (block + 1) * _PERIOD > commits:
+        return (place,)
+    if step == _PERIOD - _BRANCH:
+        return (first,)
+    return (place - _BRANCH + 1, place) if step == _PERIOD - 1 else (place,)
+
+
+def _commit(mark: int, parents: tuple[int, ...], files: dict[str, str]) -> str:
+    message = f"change {mark}"
+    lines = [
+        "commit refs/heads/main",
+        f"mark :{mark}",
+        f"committer Made Up <made@example.org> {_START + 60 * mark} +0000",
+        f"data {len(message)}",
+        message,
+    ]
+    for word, parent in zip(("from", *["merge"] * len(parents)), parents, strict=False):
+        lines.append(f"{word} :{parent}")
+    for name, text in files.items():
+        lines += [f"M 100644 inline {name}", f"data {len(text)}", text]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,465 @@
+"""The states of a bisection, what a state may answer, and how the conclusion is drawn.
+
+A state is frozen. Its `advance` returns what it waits for, the next state, a range to search, or the end. A search may
+lie inside outer ranges: `EnclosingRanges` holds these and completes the conclusion of the inner one. `FinalState` is
+the last state. It adds what the pins of the stack say at both ends, and how often each end failed. The functions at the
+end write the conclusions that name no confirmed culprit.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import takewhile
+from typing import Literal, TypeAlias
+
+import numpy as np
+from typing_extensions import override
+
+from ...runner.probe.judge import distinguishing_condition
+from ...store.vocabulary import BisectionOutcome, Commit, Judgement, Seeks, percent, plural
+from ..history.questions import AskPins, HistoryQuestion, MovedPin
+from ..history.range import LoadedRange
+from ..search.belief import Belief, Observation, Outcome
+from ..search.decision import EnvironmentMoved, NoCulprit, Undecided
+from ..search.graph import Floats
+from ..search.halving import OnlySkipped
+from ..search.posterior import Posterior
+from .conclusion import Conclusion, Counterfactual, EndRate, MovedLayers, NamedCommit, NoCommit
+from .costs import Context, ExpectedGain
+from .failures import Reading, fails_otherwise
+from .probes import FinishedProbe, Target
+from .range_search import RangeSearch, early_failing_end
+from .runs import BisectionKnowledge, Needs, Note, ProbeLog, failing_end
+from .trouble import changed_end_notice
+
+
+@dataclass(frozen=True, kw_only=True)
+class IntroducingPinMove:
+    """A culprit of an outer range. Its pin brought in what the inner range found."""
+
+    named: NamedCommit
+    counterfactuals: tuple[Counterfactual, ...]
+    layers: tuple[MovedLayers, ...]
+    earlier_failures: tuple[str, ...]
+
+    def outer_conclusion(self, inner: Conclusion) -> Conclusion:
+        """Return the conclusion of the outer range."""
+        return _with_tests(inner.model_copy(update={"through": inner.through or self.named}), self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RemovingPinMove:
+    """A culprit of an outer range. Its pin moved back, or to another line, and took away what the inner range found.
+    Nothing in the pinned repository did that."""
+
+    named: NamedCommit
+    counterfactuals: tuple[Counterfactual, ...]
+    layers: tuple[MovedLayers, ...]
+    earlier_failures: tuple[str, ...]
+    moved: MovedPin
+    seeks: Seeks
+    diverged: bool
+
+    def outer_conclusion(self, inner: Conclusion) -> Conclusion:
+        """Return the conclusion of the outer range."""
+        how = "to another line" if self.diverged else "back"
+        what = "fix" if self.seeks is Seeks.REGRESSION else "fault"
+        moved = self.moved
+        move = f"by moving {moved.held_name} {how}, {moved.move}"
+        lost = next(iter(inner.culprits), None)
+        which = f"the {what} {lost.repository} {lost.commit}" if lost else f"a {what} that could not be named"
+        conclusion = Conclusion(
+            outcome=BisectionOutcome.CULPRIT,
+            message=f"{describe_change(self.named, self.seeks)} {move}, which takes away {which}",
+            culprits=(self.named,),
+            lost=lost,
+            counterfactuals=inner.counterfactuals,
+            layers=inner.layers,
+        )
+        return _with_tests(conclusion, self)
+
+
+def _with_tests(conclusion: Conclusion, outer: IntroducingPinMove | RemovingPinMove) -> Conclusion:
+    """Return the conclusion with the pins that were tested in the outer range, and its earlier failures."""
+    return conclusion.model_copy(
+        update={
+            "counterfactuals": (*outer.counterfactuals, *conclusion.counterfactuals),
+            "layers": (*outer.layers, *conclusion.layers),
+            "earlier_failures": (*conclusion.earlier_failures, *outer.earlier_failures),
+        }
+    )
+
+
+OuterRange: TypeAlias = IntroducingPinMove | RemovingPinMove
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnclosingRanges:
+    """The ends of the whole bisection, and the ranges around the one that is searched, the innermost first."""
+
+    good: Target
+    bad: Target
+    outer: tuple[OuterRange, ...] = field(default=())
+
+    def add_outer(self, outer: OuterRange) -> "EnclosingRanges":
+        """Return what encloses a range that lies inside the searched one."""
+        return EnclosingRanges(good=self.good, bad=self.bad, outer=(outer, *self.outer))
+
+    def complete(self, inner: Conclusion) -> Conclusion:
+        """Return the conclusion of the whole bisection, without how often its ends failed and without its pins."""
+        for outer in self.outer:
+            inner = outer.outer_conclusion(inner)
+        return inner
+
+
+def describe_change(named: NamedCommit, seeks: Seeks) -> str:
+    """Return a sentence that says what the named commit did."""
+    verb = "introduced" if seeks is Seeks.REGRESSION else "fixed"
+    return f"{named.repository} {named.version or named.commit} {verb} it"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConfirmedCulprit:
+    """A candidate of a range that was confirmed. node: the candidate. tested: the pin that it moves. layers: the pins,
+    where it moves several."""
+
+    search: RangeSearch
+    enclosing: EnclosingRanges
+    node: int
+    named: NamedCommit
+    earlier_failures: tuple[str, ...]
+    tested: tuple[Counterfactual, ...] = field(default=())
+    layers: tuple[MovedLayers, ...] = field(default=())
+
+
+def named_commit(loaded: LoadedRange, node: int, confidence: float | None) -> NamedCommit:
+    """Return a candidate as it is reported."""
+    return report_commit(loaded, loaded.collapsed.nodes[node].commit, confidence)
+
+
+def report_commit(loaded: LoadedRange, commit: Commit, confidence: float | None) -> NamedCommit:
+    """Return a commit of the range as it is reported. It need not be a candidate."""
+    return NamedCommit(
+        repository=loaded.range.repository,
+        commit=commit.sha,
+        parent=commit.parents[0] if commit.parents else None,
+        confidence=confidence,
+        merge=len(commit.parents) > 1,
+        version=loaded.versions.get(commit.sha),
+    )
+
+
+class BisectionState(ABC):
+    """A stage of a bisection. It is frozen: what it needs follows from what is known and from the circumstances."""
+
+    @abstractmethod
+    def advance(self, known: BisectionKnowledge, context: Context) -> "Advance":
+        """Return what is needed now, or what comes next.
+
+        Raises `EndsError` where the ends do not differ, `UserError` where an end cannot be judged.
+        """
+
+    def expected_gain(self, known: BisectionKnowledge, context: Context) -> ExpectedGain | None:
+        """Return what a further probe promises, for a state that can wait while other bisections promise more. A state
+        that goes on at once returns None."""
+        return None
+
+    @property
+    def search(self) -> RangeSearch | None:
+        """Return the innermost range that is known so far."""
+        return None
+
+    def failing_end(self, known: BisectionKnowledge) -> Target | None:
+        """Return the end whose failures show how large the searched error is. Return None before it was measured."""
+        return None if self.search is None else self.search.failing_target
+
+
+@dataclass(frozen=True)
+class RangeState(BisectionState):
+    """A state that belongs to an opened range."""
+
+    range_search: RangeSearch
+
+    @property
+    @override
+    def search(self) -> RangeSearch:
+        return self.range_search
+
+
+@dataclass(frozen=True)
+class UnmeasuredRangeState(RangeState):
+    """A state of a range whose ends are not measured yet."""
+
+    @override
+    def failing_end(self, known: BisectionKnowledge) -> Target | None:
+        return early_failing_end(known, self.range_search)
+
+
+@dataclass(frozen=True)
+class CulpritState(BisectionState):
+    """A state that examines a confirmed culprit."""
+
+    culprit: ConfirmedCulprit
+
+    @property
+    @override
+    def search(self) -> RangeSearch:
+        return self.culprit.search
+
+
+@dataclass(frozen=True)
+class Wait:
+    """The state goes on once its needs are met."""
+
+    needs: Needs
+
+
+@dataclass(frozen=True)
+class Move:
+    """The next state."""
+
+    state: BisectionState
+    notes: tuple[Note, ...] = ()
+
+
+@dataclass(frozen=True)
+class Enter:
+    """The search of a range begins. The range is the bisection's own once its ends are measured, or one inside it."""
+
+    search: RangeSearch
+    enclosing: EnclosingRanges
+    notes: tuple[Note, ...] = ()
+
+
+@dataclass(frozen=True)
+class Finish:
+    """The bisection is over."""
+
+    conclusion: Conclusion
+    notes: tuple[Note, ...] = ()
+
+
+Advance: TypeAlias = Wait | Move | Enter | Finish
+
+
+def load_all(known: BisectionKnowledge, *questions: HistoryQuestion) -> Wait | None:
+    """Return a wait for the answers that are missing. Return None once all are there."""
+    missing = tuple(question for question in questions if not known.has_answer(question))
+    return Wait(Needs(load=missing)) if missing else None
+
+
+@dataclass(frozen=True)
+class FinalState(RangeState):
+    """The last state: the innermost range, which this state holds, has its answer."""
+
+    inner: Conclusion
+    enclosing: EnclosingRanges
+
+    @override
+    def advance(self, known: BisectionKnowledge, context: Context) -> Advance:
+        asked = AskPins(good=self.enclosing.good, bad=self.enclosing.bad)
+        if wait := load_all(known, asked):
+            return wait
+        conclusion = self.enclosing.complete(self.inner)
+        return Finish(
+            conclusion.model_copy(
+                update={
+                    "rates": (
+                        _rate(known.log, "good", self.enclosing.good),
+                        _rate(known.log, "bad", self.enclosing.bad),
+                    ),
+                    "pins": known.answer(asked),
+                    **self._failures(known),
+                }
+            )
+        )
+
+    def _failures(self, known: BisectionKnowledge) -> dict[str, object]:
+        """Return how the failing end fails, and which runs failed in another way. Return nothing where no run did."""
+        search = self.range_search
+        otherwise = fails_otherwise(known.log, search.reading)
+        if not otherwise:
+            return {}
+        end = failing_end(search.loaded).content
+        shown = {probe.signature for probe in known.log.probes_for(end) if probe.judgement is Judgement.BAD}
+        return {"failures": tuple(sorted(filter(None, shown))), "fail_otherwise": otherwise}
+
+
+def _rate(log: ProbeLog, end: Literal["good", "bad"], target: Target) -> EndRate:
+    tally = log.tally(target.content)
+    return EndRate(
+        end=end,
+        commit=target.commit,
+        runs=tally[Judgement.GOOD] + tally[Judgement.BAD],
+        failures=tally[Judgement.BAD],
+    )
+
+
+_SHORT = 12
+_MANY_ALIKE = 20
+"""Where no commit is named, the message mentions a row of equal outcomes from this length on."""
+_HOW_TO_TEST = "; --cherry-pick, --overlay and --adapt make commits testable"
+_HALF = 0.5
+_WHY = {
+    "nothing tells": "no further run tells them apart for what it costs",
+    "bound": "as many runs were made as the search may take",
+}
+
+
+def conclusion_without_culprit(
+    loaded: LoadedRange,
+    decision: OnlySkipped | Undecided | NoCulprit | EnvironmentMoved,
+    earlier_failures: tuple[str, ...],
+    *,
+    posterior: Posterior,
+    log: ProbeLog,
+    wall: str = "",
+) -> Conclusion:
+    """Return the conclusion that names no culprit. `wall` says why suspects cannot be tested."""
+    lately = _recent_runs_phrase(posterior.observations, log)
+    repository = loaded.range.repository
+    what = "culprit" if loaded.range.seeks is Seeks.REGRESSION else "fix"
+    chances = posterior.belief.commits
+    suspects: tuple[int, ...] = ()
+    no_commit: NoCommit | None = None
+    match decision:
+        case EnvironmentMoved():
+            outcome = BisectionOutcome.NO_CULPRIT
+            message = "the environment moved while it was searched: no commit explains the runs" + lately
+        case NoCulprit():
+            outcome = BisectionOutcome.NO_CULPRIT
+            message = f"no commit of {repository} in the range explains the runs{lately}"
+        case OnlySkipped(candidates=suspects):
+            outcome = BisectionOutcome.ONLY_SKIPPED
+            left_out = sum(loaded.candidates[node] in loaded.range.skip for node in suspects)
+            why = f"; --skip leaves out {left_out} of them" if left_out and not wall else wall or _HOW_TO_TEST
+            named_ends = [loaded.candidates[node][:_SHORT] for node in (suspects[0], suspects[-1])]
+            among = (
+                f"{_suspects_phrase(loaded, suspects)}, {' to '.join(named_ends)}, whose runs do not tell "
+                "them apart"
+            )
+            if len(suspects) == 1:
+                among = f"{_suspects_phrase(loaded, suspects)}, which could not be tested"
+            message = f"the {what} is {among}{why}"
+        case Undecided(suspects=suspects, why=why):
+            outcome = BisectionOutcome.SUSPECT
+            no_commit = _no_commit(posterior.belief, suspects)
+            among = _suspects_phrase(loaded, suspects)
+            probably = f"the {what} is probably {among}"
+            if no_commit is not None:
+                share = percent(float(chances[[*suspects]].sum()))
+                probably = f"{_no_commit_phrase(no_commit, repository)}, with {share} it is {among}"
+            message = f"{probably}: {_WHY[why]}{lately}"
+    named = tuple(named_commit(loaded, node, float(chances[node])) for node in suspects)
+    suspected = {each.commit for each in named}
+    return Conclusion(
+        outcome=outcome,
+        message=changed_end_notice(loaded, log) + message,
+        suspects=named,
+        no_commit=no_commit,
+        earlier_failures=tuple(each for each in earlier_failures if each not in suspected),
+    )
+
+
+def _suspects_phrase(loaded: LoadedRange, suspects: Sequence[int]) -> str:
+    """Return a phrase that says among which commits the culprit is."""
+    if len(suspects) == 1:
+        return f"{loaded.range.repository} {loaded.candidates[suspects[0]][:_SHORT]}"
+    return f"one of {plural(len(suspects), 'commit')} of {loaded.range.repository}"
+
+
+def _no_commit(belief: Belief, suspects: Sequence[int]) -> NoCommit | None:
+    """Return how probable it is that no commit is to blame. Return None where the suspects have at least half."""
+    if float(belief.commits[[*suspects]].sum()) >= _HALF:
+        return None
+    return NoCommit(chance=belief.no_culprit, environment=belief.environment)
+
+
+def _no_commit_phrase(no_commit: NoCommit, repository: str) -> str:
+    """Return the phrase for suspects that have less than half together."""
+    return (
+        f"it is not known whether a commit is to blame at all: with {percent(no_commit.chance)} none of {repository} "
+        f"is, with {percent(no_commit.environment)} the environment moved"
+    )
+
+
+def mix_readings(
+    conclusion: Conclusion,
+    loaded: LoadedRange,
+    beliefs: Mapping[Reading, Floats],
+    shares: Mapping[Reading, float],
+    *,
+    unsure: FinishedProbe,
+    at_end: FinishedProbe | None,
+) -> Conclusion:
+    """Return a conclusion without a culprit, with the chances of its suspects over all readings of the failures.
+
+    unsure: a run whose failure may be the end's or another one. at_end: a run of the failing end.
+    """
+    chances = np.sum([shares[reading] * commits for reading, commits in beliefs.items()], axis=0)
+    suspects = {
+        loaded.candidates.index(each.commit)
+        for each in conclusion.suspects
+        if each.commit in loaded.candidates
+    }
+    likeliest = int(np.argmax(beliefs[Reading.ANY]))
+    named = sorted(suspects | {likeliest})
+    message = (
+        f"{conclusion.message}; run {unsure.number} may show another failure ({unsure.signature}): with "
+        f"{percent(shares[Reading.ANY])} it is the end's, and then {loaded.candidates[likeliest][:_SHORT]} is likeliest"
+    )
+    if at_end is not None and at_end.symptoms is not None and unsure.symptoms is not None:
+        asked = distinguishing_condition(at_end.symptoms, but_not=unsure.symptoms)
+        message += "" if asked is None else f"; if it is another, ask with --bad-when '{asked}'"
+    return conclusion.model_copy(
+        update={
+            "message": message,
+            "suspects": tuple(named_commit(loaded, node, float(chances[node])) for node in named),
+        }
+    )
+
+
+def _recent_runs_phrase(observations: Sequence[Observation], log: ProbeLog) -> str:
+    """Return a phrase about the last runs, where many of them had one outcome: what was seen before may not show any
+    more.
+
+    Where they failed, the phrase quotes the last line that the newest run printed. It may tell what became of the
+    environment.
+    """
+    judged = [seen for seen in observations if seen.outcome is not Outcome.SKIP]
+    alike = [*takewhile(lambda seen: seen.outcome is judged[-1].outcome, reversed(judged))]
+    if len(alike) < _MANY_ALIKE or len(alike) == len(judged):
+        return ""
+    of = plural(len({seen.commit for seen in alike}), "commit")
+    newest = next(probe for probe in reversed(log.ended) if probe.judgement is not Judgement.SKIP)
+    if newest.judgement is Judgement.GOOD:
+        return f"; the last {len(alike)} runs all passed, of {of}"
+    said = f'; the newest one says "{newest.evidence[-1]}"' if newest.evidence else ""
+    return f"; the last {len(alike)} runs all failed, of {of}{said}"
+
+
+def budget_conclusion(
+    loaded: LoadedRange, posterior: Posterior, *, confidence: float, why: str
+) -> Conclusion:
+    """Return what is known where no probe may start any more.
+
+    The suspects are the fewest candidates that hold the culprit with the requested confidence.
+    """
+    chances = posterior.belief.commits
+    order = np.argsort(-chances, kind="stable")
+    reached = np.cumsum(chances[order]) >= confidence
+    credible = order[: int(np.argmax(reached)) + 1] if reached.any() else order
+    suspects = tuple(named_commit(loaded, int(node), float(chances[node])) for node in credible)
+    certain = posterior.certain
+    left = len(suspects) if certain is None else int(certain.suspects.sum())
+    message = f"{plural(left, 'commit')} of {loaded.range.repository} {'is' if left == 1 else 'are'} left"
+    if left < len(suspects):
+        message += f" if no run was by chance, {len(suspects)} hold the change with {confidence:.0%}"
+    if (no_commit := _no_commit(posterior.belief, credible.tolist())) is not None:
+        message += f"; {_no_commit_phrase(no_commit, loaded.range.repository)}"
+    return Conclusion(
+        outcome=BisectionOutcome.BUDGET,
+        message=f"{message}: {why}",
+        suspects=suspects,
+        no_commit=no_commit,
+    )

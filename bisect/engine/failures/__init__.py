@@ -1,1 +1,0 @@
-"""How the failure that is searched for is told from others."""

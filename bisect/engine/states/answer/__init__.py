@@ -1,1 +1,0 @@
-"""What a bisection answers: how a culprit is named, what stands around its range, the conclusion."""

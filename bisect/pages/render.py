@@ -1,0 +1,358 @@
+"""Fills the templates of pages, and computes what the page of a bisection shows beside its report.
+
+Jinja escapes all text that other people wrote. The policy of a page allows only one script. On most pages it moves in
+grids by arrow keys, and on the queue's page it shows what the server sends. The page of a bisection has plots and a
+grid for each range.
+"""
+
+import base64
+import hashlib
+import math
+import posixpath
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from ...runner.compare import picture
+from ...runner.compare.picture import HeatPicture, heat_svg
+from ...runner.localization import Divergence, ErrorMap, read_divergence
+from ...store.tables import ProbeRow, now
+from ...store.vocabulary import (
+    BisectionOutcome,
+    CaseStatus,
+    Judgement,
+    duration,
+    percent,
+    plural,
+    verdict_words,
+)
+from ..report import phrases
+from ..report.basis import Rows, SearchedRange
+from ..report.end_advice import EndSummary, advice_for_bisection, end_summaries, has_unjudged_end
+from ..report.model import Report
+from ..report.phrases import (
+    MAX_OWN_SENTENCE,
+    day,
+    evidence_texts,
+    indented_line,
+    one_line,
+    pin_state,
+    shorten,
+    side_verdict,
+)
+from ..report.report_builder import report_of_rows
+from . import addresses, plots
+from .views import (
+    RangeBelief,
+    command_text,
+    range_beliefs,
+    reduced_files,
+    state_text,
+    submission_tone,
+    task_graph,
+)
+
+_PACKAGE = "precision_bisect.bisect.pages"
+GLYPHS: Mapping[str, str] = {"good": "✓", "bad": "✕", "skip": "?"}
+_STATUS_GLYPHS: Mapping[str, str] = {
+    "passed": "✓",
+    "flaky": "~",
+    "new": "+",
+    "regressed": "✕",
+    "known": "✕",
+    "infrastructure": "!",
+    "untested": "?",
+}
+_STATUS_TONES: Mapping[str, str] = {
+    "passed": "good",
+    "flaky": "skip",
+    "new": "bad",
+    "regressed": "bad",
+    "known": "bad",
+    "infrastructure": "none",
+    "untested": "none",
+}
+_JUDGEMENT_WORDS: Mapping[str, str] = {
+    "good": "passed",
+    "bad": "failed as asked",
+    "skip": "could not be judged",
+}
+_TONES: Mapping[str, str] = {"culprit": "good", "suspect": "skip", "unfinished": "none", "error": "skip"}
+
+
+@cache
+def _environment() -> Environment:
+    """Return the environment of all templates, with the words and functions that they use."""
+    environment = Environment(
+        loader=PackageLoader(_PACKAGE),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    words: dict[str, Any] = {
+        "addresses": addresses,
+        "breakable": _breakable,
+        "day": day,
+        "duration": duration,
+        "evidence_texts": evidence_texts,
+        "glyphs": GLYPHS,
+        "heat_svg": _heat_svg,
+        "host": _host,
+        "indented": indented_line,
+        "live_policy": security_policy(live=True),
+        "longest_of_ours": MAX_OWN_SENTENCE,
+        "live_script": Markup(_script("queue.js")),
+        "judged": _judgement_words,
+        "number": _number,
+        "percent": percent,
+        "phrases": phrases,
+        "pin_state": pin_state,
+        "plots": plots,
+        "plural": plural,
+        "policy": security_policy(),
+        "script": Markup(_script("grid.js")),
+        "range_of": range,
+        "short": _short,
+        "side_verdict": side_verdict,
+        "command_text": command_text,
+        "state_text": state_text,
+        "submission_tone": submission_tone,
+        "shown": shorten,
+        "status_glyph": _STATUS_GLYPHS,
+        "status_tone": _STATUS_TONES,
+        "statuses": [each.value for each in CaseStatus],
+        "style": Markup(_style()),
+        "tone": _tone,
+        "verdict_words": verdict_words,
+    }
+    cast(dict[str, Any], environment.globals).update(words)
+    return environment
+
+
+def security_policy(*, live: bool = False) -> str:
+    """Return the content security policy of a page.
+
+    It allows the page's own style and script, pictures of this site, and nothing else. A `live` page may also connect
+    to its server.
+    """
+    script = _digest(_script("queue.js" if live else "grid.js"))
+    connect = "connect-src 'self'; " if live else ""
+    return (
+        f"default-src 'none'; style-src '{_digest(_style())}'; script-src '{script}'; "
+        f"img-src 'self' data:; {connect}base-uri 'none'; form-action 'none'"
+    )
+
+
+def render(template: str, here: str, sections: tuple[tuple[str, str], ...], **values: Any) -> bytes:
+    """Return the page at address `here`, as bytes."""
+    text = render_part(template, here, sections=sections, generated=now(), **values)
+    return text.encode("utf-8", "backslashreplace")
+
+
+def render_part(template: str, here: str, **values: Any) -> str:
+    """Return the text of one template, as it stands on the page at address `here`."""
+    above = posixpath.dirname(here)
+
+    def link(place: str) -> str:
+        return posixpath.relpath(place, above or ".")
+
+    return _environment().get_template(template).render(here=here, link=link, **values)
+
+
+def _digest(text: str) -> str:
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+
+
+@cache
+def _style() -> str:
+    own = resources.files(_PACKAGE).joinpath("static", "style.css").read_text(encoding="utf-8").strip()
+    return f"{picture.style()}\n{own}"
+
+
+@cache
+def _script(name: str) -> str:
+    return resources.files(_PACKAGE).joinpath("static", name).read_text(encoding="utf-8").strip()
+
+
+def _breakable(text: str, most: int) -> Markup:
+    """Return at most `most` characters of a path or a name. Narrow places may break it after "/" and "_"."""
+    return Markup("<wbr>").join(re.split(r"(?<=[/_])", shorten(text, most)))
+
+
+def _heat_svg(heat: ErrorMap, name: str) -> Markup:
+    """Return an error map as the picture of `diff-tensors` draws it. `heat_svg` escapes the name."""
+    picture = HeatPicture(
+        rows=heat.rows,
+        columns=heat.columns,
+        row_step=heat.row_step,
+        column_step=heat.column_step,
+        share=heat.wrong,
+        wild=heat.wild,
+    )
+    return Markup(heat_svg(name, picture))
+
+
+def _host(url: str) -> str:
+    return urlsplit(url).hostname or ""
+
+
+def _short(sha: str) -> str:
+    return one_line(sha)[:10]
+
+
+def _number(value: float) -> str:
+    return f"{value:.4g}"
+
+
+def _judgement_words(judgement: Judgement) -> str:
+    return _JUDGEMENT_WORDS[judgement.value]
+
+
+def _tone(outcome: str) -> str:
+    return _TONES.get(outcome, "none")
+
+
+_MAX_CURVES = 6
+
+
+@dataclass(frozen=True, kw_only=True)
+class TestedCommit:
+    """A row of the grid: a commit, or the good end, with its runs and their judgements."""
+
+    repository: str
+    commit: str
+    subject: str | None
+    runs: Sequence[tuple[ProbeRow, Judgement]]
+    """The runs that were made at this commit."""
+    same_as: str | None
+    """The commit of equal content that was run in its place; None where this commit was run itself."""
+    named: bool
+    """Whether it is a culprit, the commit that brought one in, or the commit that a culprit removed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RangeView:
+    """What the page shows of one searched range."""
+
+    repository: str
+    old: str
+    new: str
+    commits: int
+    candidates: int
+    belief: RangeBelief | None
+    bars: tuple[plots.Bar, ...]
+    likeliest: tuple[tuple[str, str | None, float], ...]
+    """The five likeliest commits, each with id, subject and probability."""
+    tested: tuple[TestedCommit, ...]
+    most_runs: int
+    curves: tuple[plots.Curve, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BisectionView:
+    """What the page of one bisection shows."""
+
+    report: Report
+    ranges: tuple[RangeView, ...]
+    divergence: Divergence | None
+    task_graph: bool
+    reduced: bool
+    """Whether a reduced build can be downloaded; `task_graph` says so of the task graph."""
+    ends: tuple[EndSummary, ...]
+    """What both ends showed last, where they do not differ or one could not be judged; otherwise empty."""
+    to_check: tuple[str, ...]
+    """What usually explains such ends; otherwise empty."""
+
+
+def bisection_view(rows: Rows) -> BisectionView:
+    """Return what the page of a loaded bisection shows."""
+    report = report_of_rows(rows)
+    answers = (*report.culprits, *filter(None, (report.through, report.lost)))
+    named = {each.commit for each in answers}
+    beliefs = range_beliefs(rows)
+    of_ends = report.outcome == BisectionOutcome.ENDS_DO_NOT_DIFFER or (
+        report.outcome == BisectionOutcome.ERROR and has_unjudged_end(rows)
+    )
+    return BisectionView(
+        report=report,
+        ranges=tuple(
+            _range(rows, standing, belief, named)
+            for standing, belief in zip(rows.ranges, beliefs, strict=True)
+        ),
+        divergence=read_divergence(rows.request.output),
+        task_graph=task_graph(rows.request.output) is not None,
+        reduced=bool(reduced_files(rows.request.output)),
+        ends=tuple(end_summaries(rows)) if of_ends else (),
+        to_check=tuple(advice_for_bisection(rows)) if of_ends else (),
+    )
+
+
+def _range(rows: Rows, standing: SearchedRange, belief: RangeBelief | None, named: set[str]) -> RangeView:
+    """Return a searched range as its page shows it."""
+    stage = standing.stage
+    order = [sha for sha in standing.members if sha in standing]
+    outside = [sha for sha in standing.runs if sha not in standing]
+    index_of = {sha: index for index, sha in enumerate([*outside, *order])}
+    made = standing.own_runs
+    tested = [sha for sha in index_of if sha in standing.runs]
+    likeliest = sorted(belief.commits, key=lambda each: -each[1])[:5] if belief else []
+    return RangeView(
+        repository=stage.repository,
+        old=stage.old,
+        new=stage.new,
+        commits=len(standing),
+        candidates=len(order),
+        belief=belief,
+        bars=plots.bars(belief.commits) if belief else (),
+        likeliest=tuple((sha, rows.subject(stage.repository, sha), share) for sha, share in likeliest),
+        tested=tuple(
+            TestedCommit(
+                repository=stage.repository,
+                commit=sha,
+                subject=rows.subject(stage.repository, sha),
+                runs=tuple((probe, rows.judgement(probe) or Judgement.SKIP) for probe in made.get(sha, ())),
+                same_as=None if sha in made else standing.runs[sha][0].commit,
+                named=sha in named,
+            )
+            for sha in tested
+        ),
+        most_runs=max(map(len, made.values()), default=0),
+        curves=_curves(rows, standing, index_of),
+    )
+
+
+def _curves(rows: Rows, standing: SearchedRange, index_of: dict[str, int]) -> tuple[plots.Curve, ...]:
+    """Return a curve over the commits of a range for each measured number that varies, widest spread first."""
+    points: dict[tuple[str, str], list[plots.Point]] = {}
+    for sha, probes in standing.own_runs.items():
+        for probe in probes:
+            if not probe.phase.is_unmodified:
+                continue
+            for output, values in (probe.metrics or {}).items():
+                for name, value in values.items():
+                    points.setdefault((output, name), []).append(
+                        plots.Point(
+                            index=index_of[sha],
+                            commit=sha,
+                            judgement=rows.judgement(probe) or Judgement.SKIP,
+                            value=float(value),
+                        )
+                    )
+    moving = [key for key, each in points.items() if len({point.value for point in each}) > 1]
+    ranked = sorted(moving, key=lambda key: (-_spread(points[key]), key))[:_MAX_CURVES]
+    drawn = (plots.curve(" ".join(key), points[key], commits=len(index_of)) for key in ranked)
+    return tuple(each for each in drawn if each is not None)
+
+
+def _spread(points: Sequence[plots.Point]) -> float:
+    """Return how far the absolute values lie apart, relative to the largest."""
+    finite = [abs(point.value) for point in points if math.isfinite(point.value)]
+    return (max(finite) - min(finite)) / max(finite) if finite and max(finite) > 0 else 0.0

@@ -1,0 +1,345 @@
+"""Every page of the site by its address, and the site as a folder of files.
+
+The folder and the server have the same pages. Each file is written as a whole or not at all, and a file that would not
+change is left alone.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session, sessionmaker
+
+from ...runner.errors import UserError
+from ...store.durable_files import write_whole
+from ...store.queue import queue_entries
+from ...store.tables import BisectionRow, CellRow, CommitRow, IncidentRow, ProbeRow, StageRow, SubmissionRow
+from ..report.basis import load_rows
+from ..report.phrases import runs_in_order, shorten
+from ..report.report_builder import both_sides
+from . import addresses, night_pages, plots
+from .render import bisection_view, render, security_policy
+from .views import (
+    MAX_FINISHED_SUBMISSIONS,
+    TASK_GRAPH_POLICY,
+    archive,
+    authors_of,
+    commit_view,
+    list_bisections,
+    reduced_files,
+    task_graph,
+)
+
+_HTML = "text/html; charset=utf-8"
+_MAX_INDEX_BISECTIONS = 12
+_MAX_RUNS = 300
+"""The most rows that the table of runs shows; `history` prints all runs."""
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page, or a file to download, which is made when it is requested."""
+
+    content: str
+    """The media type."""
+    make: Callable[[], bytes]
+    policy: str = field(default_factory=security_policy)
+    """The content security policy with which a server sends the page."""
+
+
+class Site:
+    """The pages of a store, which are read through one session. A page is made only when it is requested."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    @cached_property
+    def pages(self) -> dict[str, Page]:
+        """All pages by address, in a stable order. No other address exists."""
+        return {
+            **self._root_pages(),
+            **self._bisection_pages(None),
+            **self._job_pages(),
+            **self._commit_pages(),
+        }
+
+    def page(self, address: str) -> Page | None:
+        """Return the page at an address, or None. Only the folder that the address names is looked up."""
+        match address.split("/")[0]:
+            case "bisections":
+                return self._bisection_pages(address).get(address)
+            case "jobs":
+                return self._job_pages().get(address)
+            case "commits":
+                return self._commit_pages().get(address)
+            case _:
+                return self._root_pages().get(address)
+
+    def _root_pages(self) -> dict[str, Page]:
+        found = {addresses.INDEX: _html(self._index), addresses.BISECTIONS: _html(self._bisections)}
+        if self._has_queue:
+            found[addresses.QUEUE] = Page(_HTML, self._queue, security_policy(live=True))
+        return found
+
+    def _bisection_pages(self, wanted_address: str | None) -> dict[str, Page]:
+        """Return the pages and files of all bisections, or only those with which `wanted_address` begins."""
+        found: dict[str, Page] = {}
+        named = select(BisectionRow.name, BisectionRow.request["output"].label("output")).order_by(
+            BisectionRow.id
+        )
+        for name, output in self._session.execute(named):
+            page = addresses.bisection(name)
+            if wanted_address is not None and not wanted_address.startswith(page.removesuffix(".html")):
+                continue
+            found |= _files(name, Path(output))
+            found[page] = _html(lambda name=name: self._bisection(name))
+            for side in ("good", "bad"):
+                found[addresses.script(name, side)] = Page(
+                    "text/plain; charset=utf-8", lambda name=name, side=side: self._script(name, side)
+                )
+        return found
+
+    def _job_pages(self) -> dict[str, Page]:
+        found: dict[str, Page] = {}
+        for job in self._jobs:
+            found[addresses.job(job)] = _html(lambda job=job: self._job(job, None))
+            for month in night_pages.months(self._session, job):
+                found[addresses.month(job, month)] = _html(lambda job=job, month=month: self._job(job, month))
+        for job, cell in self._session.execute(select(CellRow.job, CellRow.id).order_by(CellRow.id)):
+            found[addresses.case(job, cell)] = _html(lambda job=job, cell=cell: self._case(job, cell))
+        for job, ordinal in self._session.execute(
+            select(IncidentRow.job, IncidentRow.ordinal).order_by(IncidentRow.id)
+        ):
+            found[addresses.incident(job, ordinal)] = _html(
+                lambda job=job, ordinal=ordinal: self._incident(job, ordinal)
+            )
+        return found
+
+    def _commit_pages(self) -> dict[str, Page]:
+        return {
+            addresses.commit(repository, sha): _html(
+                lambda repository=repository, sha=sha: self._commit(repository, sha)
+            )
+            for repository, sha in sorted(self._commits)
+        }
+
+    @cached_property
+    def _jobs(self) -> list[str]:
+        return night_pages.jobs(self._session)
+
+    @cached_property
+    def _commits(self) -> set[tuple[str, str]]:
+        """The commits that any page mentions."""
+        known = {
+            (row[0], row[1]) for row in self._session.execute(select(CommitRow.repository, CommitRow.sha))
+        }
+        known |= {
+            (row[0], row[1])
+            for row in self._session.execute(select(ProbeRow.repository, ProbeRow.commit).distinct())
+        }
+        for repository, old, new in self._session.execute(
+            select(StageRow.repository, StageRow.old, StageRow.new).distinct()
+        ):
+            known |= {(repository, old), (repository, new)}
+        for repository, good, bad in self._session.execute(
+            select(BisectionRow.repository, BisectionRow.good, BisectionRow.bad)
+        ):
+            known |= {(repository, good), (repository, bad)}
+        known |= {
+            (row[0], row[1])
+            for row in self._session.execute(select(IncidentRow.repository, IncidentRow.culprit).distinct())
+        }
+        return known
+
+    @cached_property
+    def _shas(self) -> dict[str, set[str]]:
+        """The same commits by their repository."""
+        found: dict[str, set[str]] = {}
+        for repository, sha in self._commits:
+            found.setdefault(repository, set()).add(sha)
+        return found
+
+    def _render(self, template: str, here: str, **values: Any) -> bytes:
+        sections = (
+            ("Overview", addresses.INDEX),
+            *((shorten(job, 40), addresses.job(job)) for job in self._jobs),
+            ("Bisections", addresses.BISECTIONS),
+            *([("Queue", addresses.QUEUE)] if self._has_queue else []),
+        )
+        return render(template, here, sections, **values)
+
+    @cached_property
+    def _has_queue(self) -> bool:
+        """Whether anything was ever submitted to the queue."""
+        return self._session.scalar(select(SubmissionRow.id).limit(1)) is not None
+
+    def _queue(self) -> bytes:
+        entries = queue_entries(self._session, max_ended=MAX_FINISHED_SUBMISSIONS)
+        return self._render("queue.html.j2", addresses.QUEUE, entries=entries[::-1])
+
+    def _index(self) -> bytes:
+        boards = [
+            (night_pages.newest_grid(self._session, job), night_pages.incidents(self._session, job))
+            for job in self._jobs
+        ]
+        listed = list_bisections(self._session, limit=_MAX_INDEX_BISECTIONS + 1)
+        return self._render(
+            "index.html.j2",
+            addresses.INDEX,
+            boards=boards,
+            authors=authors_of(
+                self._session, [incident for _, incidents in boards for incident in incidents]
+            ),
+            listed=listed[:_MAX_INDEX_BISECTIONS],
+            more=len(listed) > _MAX_INDEX_BISECTIONS,
+        )
+
+    def _bisections(self) -> bytes:
+        return self._render("bisections.html.j2", addresses.BISECTIONS, listed=list_bisections(self._session))
+
+    def _bisection(self, name: str) -> bytes:
+        return self._render_bisection("bisection.html.j2", addresses.bisection(name), name)
+
+    def _incident(self, job: str, ordinal: int) -> bytes:
+        incident, earlier = night_pages.incident(self._session, job, ordinal)
+        here = addresses.incident(job, ordinal)
+        return self._render_bisection(
+            "incident.html.j2", here, incident.bisection.name, incident=incident, earlier=earlier
+        )
+
+    def _render_bisection(self, template: str, here: str, name: str, **values: Any) -> bytes:
+        try:
+            view = bisection_view(load_rows(self._session, name))
+        except UserError as error:
+            # A bisection of another version of the tool must not break other pages.
+            return self._render("unreadable.html.j2", here, name=name, problem=str(error))
+        runs = runs_in_order(view.report)
+        return self._render(
+            template,
+            here,
+            view=view,
+            runs=runs,
+            most_runs=_MAX_RUNS,
+            run_of={run.ordinal: run for _, run in runs}.__getitem__,
+            **values,
+        )
+
+    def _job(self, job: str, month: str | None) -> bytes:
+        is_newest = month is None
+        grid = (
+            night_pages.newest_grid(self._session, job)
+            if is_newest
+            else night_pages.month_grid(self._session, job, month)
+        )
+        incidents = night_pages.incidents(self._session, job) if is_newest else ()
+        return self._render(
+            "job.html.j2",
+            addresses.job(job) if is_newest else addresses.month(job, month),
+            job=job,
+            month=month,
+            grid=grid,
+            all_incidents=incidents,
+            authors=authors_of(self._session, incidents),
+            months=night_pages.months(self._session, job),
+        )
+
+    def _case(self, job: str, cell: int) -> bytes:
+        view = night_pages.case_view(self._session, cell)
+        points = [
+            plots.Point(
+                index=index,
+                commit=commit,
+                judgement=judgement,
+                value=seconds,
+            )
+            for index, (commit, seconds, judgement) in enumerate(view.timings)
+        ]
+        timing = plots.curve("seconds", points, commits=len(points))
+        return self._render(
+            "case.html.j2",
+            addresses.case(job, cell),
+            view=view,
+            timing=timing,
+            repository_of={sha: repository for repository, sha in self._commits},
+        )
+
+    def _script(self, name: str, side: str) -> bytes:
+        try:
+            found = both_sides(load_rows(self._session, name))
+        except UserError:
+            return b"# this bisection cannot be read; its page says why\nexit 1\n"
+        shown = found.good if side == "good" else found.bad
+        missing = f"# no run of this bisection was judged {side}, so there is nothing to repeat\nexit 1\n"
+        return (shown.script if shown else missing).encode()
+
+    def _commit(self, repository: str, sha: str) -> bytes:
+        return self._render(
+            "commit.html.j2",
+            addresses.commit(repository, sha),
+            view=commit_view(self._session, repository, sha),
+            linked=self._shas[repository],
+        )
+
+
+def _files(name: str, report: Path) -> dict[str, Page]:
+    """Return the pages of files that lie beside a bisection's report."""
+    found: dict[str, Page] = {}
+    graph = task_graph(report)
+    if graph is not None:
+        found[addresses.task_graph(name)] = Page(_HTML, graph.read_bytes, TASK_GRAPH_POLICY)
+    if reduced_files(report):
+        found[addresses.reduced_build(name)] = Page("application/gzip", lambda: archive(report))
+    return found
+
+
+def _html(make: Callable[[], bytes]) -> Page:
+    return Page(_HTML, make)
+
+
+_GENERATED_TIME = re.compile(rb'<span class="generated">[^<]*</span>')
+"""The element of templates/parts/base.html.j2 that holds the time at which a page was made."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SiteBuild:
+    """The result of writing a site.
+
+    It holds the number of pages, the number of files that changed, and the largest page with its size in bytes.
+    """
+
+    pages: int
+    changed: int
+    largest: str
+    largest_bytes: int
+
+
+def write_site(sessions: sessionmaker[Session], directory: Path) -> SiteBuild:
+    """Write all pages to a folder. Raises `UserError` where it cannot be written."""
+    changed, largest, largest_bytes = 0, "", 0
+    try:
+        with sessions() as session:
+            pages = Site(session).pages
+            for address, page in pages.items():
+                content = page.make()
+                session.expunge_all()
+                changed += _write(directory / address, content)
+                if len(content) > largest_bytes:
+                    largest, largest_bytes = address, len(content)
+    except OSError as error:
+        raise UserError(
+            f"{directory}: expected a folder to write pages to: {error.strerror}; name another one with --html"
+        ) from error
+    return SiteBuild(pages=len(pages), changed=changed, largest=largest, largest_bytes=largest_bytes)
+
+
+def _write(file: Path, content: bytes) -> bool:
+    """Write a page and return whether it changed. A page that differs only in its time of making is left alone."""
+    if file.is_file() and _GENERATED_TIME.sub(b"", file.read_bytes()) == _GENERATED_TIME.sub(b"", content):
+        return False
+    file.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(file, content, is_public=True)
+    return True

@@ -1,0 +1,429 @@
+"""Numbers, in one of three arithmetics.
+
+- `STATED`: the types of the IR. An operation computes in float32 (float64 for FP64) and rounds its result once.
+- `EXACT`: float64 for each float, without any rounding in between; integers wrap as they do on the chip.
+- `BOUNDED`: as `EXACT`, and each number carries a bound of what roundings that the IR states can have made of it. A
+  result outside its bound is wrong, not rounded. The bound is of first order: what roundings do to the bound itself
+  is left out, so that a doubtful case is compared with some room (`exceeds`).
+
+`Numbers` holds a tensor's elements, and their bounds in the third arithmetic. Each method is one mathematical
+function and says how it carries bounds on (Higham, Accuracy and Stability of Numerical Algorithms, chapters 2 to 4).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import numpy
+import torch
+
+from .ir import ElementType, Kind
+
+Tensor = torch.Tensor
+
+MOST_ELEMENTS = 1 << 28
+
+
+class ArithmeticMode(Enum):
+    """In which numbers a program runs."""
+
+    STATED = "stated"
+    EXACT = "exact"
+    BOUNDED = "bounded"
+
+
+_STORED = {
+    ElementType.FP64: torch.float64,
+    ElementType.FP32: torch.float32,
+    ElementType.FP16: torch.float16,
+    ElementType.BFLOAT16: torch.bfloat16,
+    ElementType.FP8E4M3FN: torch.float8_e4m3fn,
+    ElementType.FP8E5M2: torch.float8_e5m2,
+}
+_SIGNED = {ElementType.INT8: torch.int8, ElementType.INT16: torch.int16, ElementType.INT32: torch.int32}
+_SMALLEST_EXPONENT = {
+    ElementType.FP64: -1022,
+    ElementType.FP32: -126,
+    ElementType.FP16: -14,
+    ElementType.BFLOAT16: -126,
+    ElementType.FP8E4M3FN: -6,
+    ElementType.FP8E5M2: -14,
+}
+_FUNCTION_ULPS = 4
+"""The chip's own exp, log and root err by a few units in the last place."""
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """Elements (`centre`), and a bound of the error of each (`radius`; None in the other two arithmetics).
+
+    Floats are float32 or float64; integers and truth values are int64.
+    """
+
+    centre: Tensor
+    radius: Tensor | None = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The length of each axis."""
+        return tuple(self.centre.shape)
+
+    @property
+    def is_float(self) -> bool:
+        """Return whether they are floats; else integers or truth values."""
+        return self.centre.is_floating_point()
+
+    def rearrange(self, move: Callable[[Tensor], Tensor]) -> Numbers:
+        """The same numbers in other places: a slice, a reshape, a transposition."""
+        return Numbers(move(self.centre), None if self.radius is None else move(self.radius))
+
+    def assign(self, value: Numbers) -> None:
+        """Overwrites these numbers in place; the shape of `value` must fit."""
+        self.centre.copy_(value.centre)
+        if self.radius is not None:
+            self.radius.copy_(value.radius) if value.radius is not None else self.radius.zero_()
+
+    def copy(self) -> Numbers:
+        """The same numbers in memory of their own."""
+        return self.rearrange(lambda each: each.clone(memory_format=torch.contiguous_format))
+
+    # Elementwise functions
+
+    def __add__(self, other: Numbers) -> Numbers:
+        return Numbers(self.centre + other.centre, _sum_of_radii(self, other))
+
+    def __sub__(self, other: Numbers) -> Numbers:
+        return Numbers(self.centre - other.centre, _sum_of_radii(self, other))
+
+    def __mul__(self, other: Numbers) -> Numbers:
+        if self.radius is None and other.radius is None:
+            return Numbers(self.centre * other.centre)
+        mine, theirs = _radius(self), _radius(other)
+        spread = self.centre.abs() * theirs + other.centre.abs() * mine + mine * theirs
+        return Numbers(self.centre * other.centre, spread)
+
+    def __truediv__(self, other: Numbers) -> Numbers:
+        quotient = self.centre / other.centre
+        if self.radius is None and other.radius is None:
+            return Numbers(quotient)
+        mine, theirs = _radius(self), _radius(other)
+        room = other.centre.abs() - theirs
+        spread = (mine + quotient.abs() * theirs) / room.clamp(min=0)
+        return Numbers(quotient, spread)
+
+    def __neg__(self) -> Numbers:
+        return Numbers(-self.centre, self.radius)
+
+    def abs(self) -> Numbers:
+        """Without their signs."""
+        return Numbers(self.centre.abs(), self.radius)
+
+    def monotonic(self, function: Callable[[Tensor], Tensor], lowest: float = -torch.inf) -> Numbers:
+        """A monotonic function, which is defined from `lowest` on."""
+        value = function(self.centre)
+        if self.radius is None:
+            return Numbers(value)
+        below = function((self.centre - self.radius).clamp(min=lowest))
+        above = function(self.centre + self.radius)
+        spread = torch.maximum((above - value).abs(), (value - below).abs())
+        return Numbers(value, spread + value.abs() * _FUNCTION_ULPS * ElementType.FP32.rounding_unit)
+
+    def lipschitz(self, function: Callable[[Tensor], Tensor]) -> Numbers:
+        """A function whose slope is nowhere above 1."""
+        value = function(self.centre)
+        if self.radius is None:
+            return Numbers(value)
+        return Numbers(value, self.radius + _FUNCTION_ULPS * ElementType.FP32.rounding_unit)
+
+    def maximum(self, other: Numbers) -> Numbers:
+        """The larger of each two; NaN where one is."""
+        return Numbers(torch.maximum(*_common(self.centre, other.centre)), _largest_radius(self, other))
+
+    def minimum(self, other: Numbers) -> Numbers:
+        """The smaller of each two; NaN where one is."""
+        return Numbers(torch.minimum(*_common(self.centre, other.centre)), _largest_radius(self, other))
+
+    def remainder(self, other: Numbers, function: Callable[[Tensor, Tensor], Tensor]) -> Numbers:
+        """A remainder; it may be any where a bound reaches the next multiple."""
+        value = function(*_common(self.centre, other.centre))
+        if self.radius is None and other.radius is None:
+            return Numbers(value)
+        doubt = _sum_of_radii(self, other)
+        assert doubt is not None
+        near = (value.abs() <= doubt) | ((other.centre.abs() - value.abs()) <= doubt)
+        return Numbers(value, torch.where(near, other.centre.abs().expand_as(value), doubt))
+
+    def compare(self, other: Numbers, function: Callable[[Tensor, Tensor], Tensor]) -> Numbers:
+        """1 where it holds and 0 where it does not; the bound is 1 where roundings decide."""
+        holds = function(*_common(self.centre, other.centre)).to(torch.int64)
+        doubt = _sum_of_radii(self, other)
+        if doubt is None:
+            return Numbers(holds)
+        near = (self.centre - other.centre).abs() <= doubt
+        return Numbers(holds, (near & (doubt > 0)).to(torch.float64))
+
+    def choose(self, yes: Numbers, no: Numbers) -> Numbers:
+        """`yes` where these numbers are not 0, else `no`."""
+        value = torch.where(self.centre != 0, *_common(yes.centre, no.centre))
+        if self.radius is None and yes.radius is None and no.radius is None:
+            return Numbers(value)
+        spread = torch.where(self.centre != 0, _radius(yes), _radius(no))
+        either = (yes.centre - no.centre).abs() + _radius(yes) + _radius(no)
+        return Numbers(value, torch.where(_radius(self) > 0, either, spread))
+
+    def integers(self, function: Callable[..., Tensor], *others: Numbers) -> Numbers:
+        """A function of integers, computed in 64 bits."""
+        value: Tensor = function(self.centre, *(other.centre for other in others))
+        return Numbers(value, None if self.radius is None else torch.zeros(value.shape, dtype=torch.float64))
+
+    # Reductions
+
+    def sum(self, axis: int) -> Numbers:
+        """Along an axis, which keeps the length 1. The bound holds for every order of the terms."""
+        value = self.centre.sum(axis, keepdim=True)
+        if self.radius is None:
+            return Numbers(value.to(self.centre.dtype))
+        terms = self.centre.shape[axis]
+        unit = ElementType.FP32.rounding_unit if self.is_float else 0.0
+        grown = self.centre.abs().sum(axis, keepdim=True) * unit * terms
+        return Numbers(value, self.radius.sum(axis, keepdim=True) + grown)
+
+    def product(self, axis: int) -> Numbers:
+        """Along an axis, which keeps the length 1."""
+        value = self.centre.prod(axis, keepdim=True)
+        if self.radius is None:
+            return Numbers(value.to(self.centre.dtype))
+        terms = self.centre.shape[axis]
+        relative = (self.radius / self.centre.abs()).sum(axis, keepdim=True)
+        unit = ElementType.FP32.rounding_unit if self.is_float else 0.0
+        return Numbers(value, value.abs() * (torch.expm1(relative) + terms * unit))
+
+    def largest(self, axis: int) -> Numbers:
+        """Along an axis, which keeps the length 1."""
+        value = self.centre.amax(axis, keepdim=True)
+        return Numbers(value, None if self.radius is None else self.radius.amax(axis, keepdim=True))
+
+    def smallest(self, axis: int) -> Numbers:
+        """Along an axis, which keeps the length 1."""
+        return -((-self).largest(axis))
+
+    def position_of_largest(self, axis: int) -> Numbers:
+        """The first index of the largest element; its bound is the length where roundings decide."""
+        value = self.centre.argmax(axis, keepdim=True)
+        if self.radius is None:
+            return Numbers(value)
+        top = self.centre.gather(axis, value) - self.radius.gather(axis, value)
+        rivals = ((self.centre + self.radius) >= top).sum(axis, keepdim=True)
+        length = float(self.centre.shape[axis])
+        return Numbers(value, torch.where(rivals > 1, length, 0.0).to(torch.float64))
+
+    def matmul(self, other: Numbers) -> Numbers:
+        """A product of matrices, accumulated in float32 (in int32 for integers)."""
+        value = torch.matmul(self.centre, other.centre)
+        if self.radius is None or other.radius is None:
+            return Numbers(value)
+        terms = self.centre.shape[-1]
+        mine, theirs = self.centre.abs(), other.centre.abs()
+        unit = ElementType.FP32.rounding_unit if self.is_float else 0.0
+        spread = torch.matmul(mine, other.radius) + torch.matmul(self.radius, theirs + other.radius)
+        return Numbers(value, spread + torch.matmul(mine, theirs) * (terms * unit))
+
+    def exceeds(self, value: Tensor, room: float = 2.0) -> Tensor:
+        """Where `value` lies further from the centre than `room` times the bound; NaN exceeds what is no NaN."""
+        centre = self.centre.to(torch.float64)
+        value = value.to(torch.float64)
+        allowed = _radius(self).to(torch.float64) * room
+        same = (value == centre) | (value.isnan() & centre.isnan())
+        return ~same & ~((value - centre).abs() <= allowed)
+
+
+def broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of an operation on these shapes together. Raises a `ValueError` where they do not fit."""
+    return tuple(numpy.broadcast_shapes(*shapes))
+
+
+def _radius(numbers: Numbers) -> Tensor:
+    return torch.zeros((), dtype=torch.float64) if numbers.radius is None else numbers.radius
+
+
+def _sum_of_radii(one: Numbers, other: Numbers) -> Tensor | None:
+    if one.radius is None and other.radius is None:
+        return None
+    shape = broadcast(one.shape, other.shape)
+    return (_radius(one) + _radius(other)).expand(shape)
+
+
+def _largest_radius(one: Numbers, other: Numbers) -> Tensor | None:
+    if one.radius is None and other.radius is None:
+        return None
+    shape = broadcast(one.shape, other.shape)
+    return torch.maximum(_radius(one), _radius(other)).expand(shape)
+
+
+def _common(one: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:
+    dtype = torch.promote_types(one.dtype, other.dtype)
+    return one.to(dtype), other.to(dtype)
+
+
+# From the elements of a type to numbers, and back
+
+
+def working_dtype(dtype: ElementType, arithmetic: ArithmeticMode) -> torch.dtype:
+    """In which a tensor of `dtype` is kept and computed."""
+    if not dtype.is_float:
+        return torch.int64
+    if arithmetic is ArithmeticMode.STATED and dtype is not ElementType.FP64:
+        return torch.float32
+    return torch.float64
+
+
+def numbers_of(tensor: Tensor, dtype: ElementType, arithmetic: ArithmeticMode) -> Numbers:
+    """The numbers of a tensor that a caller gives."""
+    centre = tensor.to(working_dtype(dtype, arithmetic))
+    return Numbers(centre, torch.zeros_like(centre) if arithmetic is ArithmeticMode.BOUNDED else None)
+
+
+def fill(shape: Sequence[int], value: float, dtype: ElementType, arithmetic: ArithmeticMode) -> Numbers:
+    """Numbers that are all the same. Raises a `ValueError` where they are more than `MOST_ELEMENTS`."""
+    if math.prod(shape) > MOST_ELEMENTS:
+        raise ValueError(f"expected at most {MOST_ELEMENTS} elements, found the shape {list(shape)}")
+    centre = torch.full(tuple(shape), value, dtype=working_dtype(dtype, arithmetic))
+    return Numbers(
+        centre,
+        torch.zeros(tuple(shape), dtype=torch.float64) if arithmetic is ArithmeticMode.BOUNDED else None,
+    )
+
+
+def poison(shape: Sequence[int], dtype: ElementType, arithmetic: ArithmeticMode) -> Numbers:
+    """Return what no one has written: NaN, or an integer that stands out."""
+    return fill(shape, torch.nan if dtype.is_float else poison_integer(dtype), dtype, arithmetic)
+
+
+def poison_integer(dtype: ElementType) -> int:
+    """An integer whose bytes are all 0xA5, as its type reads them."""
+    if dtype.kind is Kind.BOOL:
+        return 1
+    pattern = int.from_bytes(b"\xa5" * max(1, dtype.bits // 8))
+    return wrap_integer(pattern, dtype)
+
+
+def wrap_integer(value: int, dtype: ElementType) -> int:
+    """The integer of `dtype` with the same low bits; one of 64 bits stays as int64 has it."""
+    bits = min(dtype.bits, 64)
+    value &= (1 << bits) - 1
+    if (dtype.kind is not Kind.UNSIGNED or bits == 64) and value >> (bits - 1):
+        value -= 1 << bits
+    return value
+
+
+def settle(numbers: Numbers, dtype: ElementType, arithmetic: ArithmeticMode, mode: str = "rint") -> Numbers:
+    """The result of an operation as its type holds it: rounded once if the arithmetic rounds, and wrapped."""
+    if not dtype.is_float:
+        return _settle_integers(numbers, dtype, mode)
+    centre = numbers.centre.to(working_dtype(dtype, arithmetic))
+    if arithmetic is ArithmeticMode.STATED:
+        return Numbers(round_floats(centre, dtype, mode))
+    if numbers.radius is None:
+        return Numbers(centre)
+    smallest = 2.0 ** (_SMALLEST_EXPONENT[dtype] - dtype.significant_bits + 1)
+    # `none`, `round` and `rint` go to a nearest float; the directed modes may go one unit further.
+    steps = 1 if mode in ("rint", "round", "none") else 2
+    bound = numbers.radius + centre.abs() * (dtype.rounding_unit * steps) + smallest
+    return Numbers(centre, bound)
+
+
+def _settle_integers(numbers: Numbers, dtype: ElementType, mode: str) -> Numbers:
+    centre, radius = numbers.centre, numbers.radius
+    if centre.is_floating_point():
+        whole = _whole(centre.to(torch.float64), mode)
+        signed = dtype.kind is Kind.SIGNED
+        low = -(2.0 ** (dtype.bits - 1)) if signed else 0.0
+        high = 2.0 ** (dtype.bits - (1 if signed else 0)) - 1
+        centre = whole.nan_to_num(0.0).clamp(low, min(high, 2.0**63 - 1024)).to(torch.int64)
+        if radius is not None:
+            radius = torch.where(radius > 0, radius.ceil() + 1, 0.0)
+    elif dtype.bits < 64:
+        centre = _wrap(centre, dtype)
+    return Numbers(centre, radius)
+
+
+def _wrap(centre: Tensor, dtype: ElementType) -> Tensor:
+    if dtype.kind is Kind.BOOL:
+        return (centre != 0).to(torch.int64)
+    if dtype in _SIGNED:
+        return centre.to(_SIGNED[dtype]).to(torch.int64)
+    low = centre & ((1 << dtype.bits) - 1)
+    if dtype.kind is Kind.SIGNED:
+        low = torch.where(low >= 1 << (dtype.bits - 1), low - (1 << dtype.bits), low)
+    return low
+
+
+def _whole(value: Tensor, mode: str) -> Tensor:
+    """To an integer, in a rounding mode of the instruction set."""
+    match mode:
+        case "floor":
+            return value.floor()
+        case "ceil":
+            return value.ceil()
+        case "trunc":
+            return value.trunc()
+        case "round":
+            return value.sign() * (value.abs() + 0.5).floor()
+        case "odd":
+            down = value.floor()
+            return torch.where((value == down) | (down.remainder(2) == 1), down, down + 1)
+        case _:
+            return value.round()
+
+
+def round_floats(value: Tensor, dtype: ElementType, mode: str = "rint") -> Tensor:
+    """Each number rounded to one of `dtype`, and kept in the working type."""
+    stored = _STORED[dtype]
+    if value.dtype == stored:
+        return value
+    if mode in ("rint", "none"):
+        return value.to(stored).to(value.dtype)
+    wide = value.to(torch.float64)
+    _, exponent = torch.frexp(wide)
+    finest = _SMALLEST_EXPONENT[dtype] + 1
+    unit = torch.ldexp(torch.ones_like(wide), exponent.clamp(min=finest) - dtype.significant_bits)
+    rounded = torch.where(wide.isfinite(), _whole(wide / unit, mode) * unit, wide)
+    return rounded.to(stored).to(value.dtype)
+
+
+def round_to_integers(numbers: Numbers, mode: str) -> Numbers:
+    """Whole numbers that stay floats."""
+    whole = _whole(numbers.centre, mode)
+    return Numbers(
+        whole, None if numbers.radius is None else torch.where(numbers.radius > 0, numbers.radius + 1, 0.0)
+    )
+
+
+# Bytes
+
+
+def to_bytes(numbers: Numbers, dtype: ElementType) -> Tensor:
+    """The elements as the chip stores them: one more axis, of the bytes of an element."""
+    if dtype.is_float:
+        stored = numbers.centre.to(_STORED[dtype])
+        return stored.contiguous().unsqueeze(-1).view(torch.uint8)
+    whole = numbers.centre.contiguous().unsqueeze(-1).view(torch.uint8)
+    return whole[..., : max(1, dtype.bits // 8)]
+
+
+def from_bytes(content: Tensor, dtype: ElementType) -> Numbers:
+    """The numbers of bytes that `to_bytes` could have made; the last axis is the bytes of an element."""
+    if dtype.is_float:
+        stored: Any = content.contiguous().view(_STORED[dtype]).squeeze(-1)
+        return Numbers(stored.to(working_dtype(dtype, ArithmeticMode.STATED)))
+    whole = torch.zeros((*content.shape[:-1], 8), dtype=torch.uint8)
+    whole[..., : content.shape[-1]] = content
+    return Numbers(
+        _wrap(whole.view(torch.int64).squeeze(-1), dtype)
+        if dtype.bits < 64
+        else whole.view(torch.int64).squeeze(-1)
+    )

@@ -1,0 +1,522 @@
+"""Reads a dump of the compiler's IR (`passes_dump/NN_after_X.py`) into a `IrProgram`.
+
+A dump is Python text. `ast` reads it; nothing of it is imported or executed, and it is hostile until it was checked:
+its size, its depth and the size of its numbers are bounded. Each function is parsed on its own. What is not
+understood in one costs that function only: its `problem` names the file and the line.
+
+Spellings of all dumps since February 2026 are read:
+
+- memory references `MemRef(base, offset, size)`, and the older `MemRef(space, address, size, id)`;
+- spaces `Mem.Vec` and `MemorySpace.Vec`; pads `PadValue` and `TilePad`; `split=` beside `optimizations=`;
+- operations named `tile.`, and the older `block.`; names that are Python's keywords, with an underscore or without.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from .ir import (
+    Assign,
+    Call,
+    Cast,
+    Constant,
+    Definition,
+    DumpLine,
+    ElementType,
+    Evaluate,
+    Expression,
+    For,
+    Function,
+    If,
+    IrProgram,
+    Item,
+    Items,
+    Jump,
+    MeaningError,
+    MemoryReference,
+    MemorySpace,
+    Name,
+    Operator,
+    OtherType,
+    Parameter,
+    ParameterDirection,
+    Return,
+    ScalarType,
+    Scope,
+    Statement,
+    Symbol,
+    TensorType,
+    TileType,
+    Type,
+    While,
+    Yield,
+)
+
+MOST_BYTES = 16 << 20
+MOST_DEPTH = 60
+"""Nested expressions of one statement; the compiler's own dumps stay below 20."""
+
+_FUNCTION = re.compile(r"^[ \t]*@\w+\.function\b", re.MULTILINE)
+_CLASS = re.compile(r"^class (\w+):", re.MULTILINE)
+_DIMENSION = re.compile(r"^(\w+) = \w+\.dynamic\(", re.MULTILINE)
+_KEYWORD_OPERATION = re.compile(r"\.(and|or|not)\(")
+_PLAIN_OPERATORS = {"min", "max", "abs"}
+_DTYPES = {each.label: each for each in ElementType} | {
+    "BF16": ElementType.BFLOAT16,
+    "FP8E4M3": ElementType.FP8E4M3FN,
+}
+_SPACES = {each.value: each for each in MemorySpace}
+_BINARY: Mapping[type[ast.operator], str] = {
+    ast.Add: "+",
+    ast.Sub: "-",
+    ast.Mult: "*",
+    ast.FloorDiv: "//",
+    ast.Div: "/",
+    ast.Mod: "%",
+    ast.Pow: "**",
+    ast.BitAnd: "&",
+    ast.BitOr: "|",
+    ast.BitXor: "^",
+    ast.LShift: "<<",
+    ast.RShift: ">>",
+}
+_COMPARISONS: Mapping[type[ast.cmpop], str] = {
+    ast.Eq: "==",
+    ast.NotEq: "!=",
+    ast.Lt: "<",
+    ast.LtE: "<=",
+    ast.Gt: ">",
+    ast.GtE: ">=",
+}
+_UNARY: Mapping[type[ast.unaryop], str] = {ast.USub: "neg", ast.Not: "not", ast.Invert: "~"}
+_LOOPS = {"range", "parallel", "pipeline", "unroll", "spmd", "split_aiv"}
+
+
+class _NotUnderstoodError(Exception):
+    """Carries a line within the function that is being read, and what was not understood there."""
+
+    def __init__(self, node: ast.AST, problem: str) -> None:
+        super().__init__(problem)
+        self.line = getattr(node, "lineno", 1)
+        self.problem = problem
+
+
+def read_dump(path: Path) -> IrProgram:
+    """Raises a `MeaningError` where the file is no dump at all."""
+    place = DumpLine(path.name, 1)
+    try:
+        with path.open("rb") as stream:
+            content = stream.read(MOST_BYTES + 1)
+    except OSError as error:
+        raise MeaningError(place, f"expected a readable dump, found {error.strerror}") from None
+    if len(content) > MOST_BYTES:
+        raise MeaningError(place, f"expected a dump of at most {MOST_BYTES} bytes, found a larger file")
+    try:
+        text = content.decode()
+    except UnicodeDecodeError as error:
+        raise MeaningError(place, f"expected UTF-8, found byte {content[error.start]:#x}") from None
+    return read_program(text, path.name)
+
+
+def read_program(text: str, file: str) -> IrProgram:
+    """Read the text of a dump; `file` names it in errors."""
+    text = _KEYWORD_OPERATION.sub(r".\1_(", text)
+    starts = [match.start() for match in _FUNCTION.finditer(text)]
+    if not starts:
+        raise MeaningError(DumpLine(file, 1), "expected functions of the IR, found none")
+    header = text[: starts[0]]
+    name = _CLASS.search(header)
+    functions: dict[str, Function] = {}
+    for start, end in zip(starts, [*starts[1:], len(text)], strict=True):
+        function = _read_function(text[start:end], file, text.count("\n", 0, start) + 1)
+        functions[function.name] = function
+    return IrProgram(
+        name=name[1] if name else "",
+        file=file,
+        functions=functions,
+        dimensions=frozenset(_DIMENSION.findall(header)),
+    )
+
+
+def _read_function(text: str, file: str, first_line: int) -> Function:
+    found = re.search(r"^[ \t]*def (\w+)\(", text, re.MULTILINE)
+    name = found[1] if found else f"function at line {first_line}"
+    place = DumpLine(file, first_line + (text.count("\n", 0, found.start()) if found else 0))
+    reader = _FunctionReader(file, first_line)
+    try:
+        indent = len(text) - len(text.lstrip(" \t"))
+        # Python reads an indented block under a condition; it counts lines from there.
+        module = ast.parse(f"if 1:\n{text}" if indent else f"\n{text}")
+        body = module.body[0]
+        node = body.body[0] if isinstance(body, ast.If) else body
+        if not isinstance(node, ast.FunctionDef):
+            raise _NotUnderstoodError(node, "expected a function")
+        return reader.read(node, place)
+    except _NotUnderstoodError as error:
+        problem = MeaningError(DumpLine(file, first_line + error.line - 2), error.problem)
+    except SyntaxError as error:
+        line = first_line + (error.lineno or 2) - 2
+        problem = MeaningError(DumpLine(file, line), f"expected Python, found {error.msg}")
+    except (ValueError, RecursionError, MemoryError) as error:
+        problem = MeaningError(place, f"expected Python, found {str(error) or 'too much nesting'}")
+    return Function(
+        name=name, role="", parameters=(), body=(), attributes={}, text=text, place=place, problem=problem
+    )
+
+
+class _FunctionReader:
+    """Reads one function; a problem anywhere in it ends the reading with `_NotUnderstoodError`."""
+
+    def __init__(self, file: str, first_line: int) -> None:
+        self._file = file
+        self._shift = first_line - 2
+
+    def read(self, node: ast.FunctionDef, place: DumpLine) -> Function:
+        keywords: dict[str, Expression] = {}
+        for decorator in node.decorator_list:
+            if isinstance(decorator, ast.Call):
+                keywords |= self._attributes(decorator.keywords)
+        role = keywords.get("type")
+        return Function(
+            name=node.name,
+            role=role.last if isinstance(role, Symbol) else "",
+            parameters=tuple(self._parameter(each) for each in node.args.args if each.arg != "self"),
+            body=self._block(node.body),
+            attributes=keywords,
+            text=ast.unparse(node),
+            place=place,
+        )
+
+    def _place(self, node: ast.stmt) -> DumpLine:
+        return DumpLine(self._file, self._shift + node.lineno)
+
+    def _parameter(self, node: ast.arg) -> Parameter:
+        annotation = node.annotation
+        direction = ParameterDirection.IN
+        if isinstance(annotation, ast.Subscript):
+            head = _path(annotation.value)
+            if head in ("Out", "InOut"):
+                direction = ParameterDirection(head)
+                annotation = annotation.slice
+        if annotation is None:
+            raise _NotUnderstoodError(node, f"expected the type of the parameter {node.arg!r}, found none")
+        return Parameter(node.arg, self._type(annotation), direction)
+
+    # Statements
+
+    def _block(self, nodes: list[ast.stmt]) -> tuple[Statement, ...]:
+        return tuple(statement for node in nodes for statement in self._statement(node))
+
+    def _statement(self, node: ast.stmt) -> Iterator[Statement]:
+        place = self._place(node)
+        match node:
+            case ast.AnnAssign() | ast.Assign():
+                yield self._assignment(node, place)
+            case ast.Expr(value=ast.Constant()) | ast.Pass():
+                return
+            case ast.Expr(value=ast.Call() as call) if _path(call.func) == "yield_":
+                yield Yield((), self._expressions(call.args), place)
+            case ast.Expr(value=value):
+                yield Evaluate(self._expression(value), place)
+            case ast.Return(value=value):
+                yield Return(self._returned(value), place)
+            case ast.Break():
+                yield Jump("break", place)
+            case ast.Continue():
+                yield Jump("continue", place)
+            case _:
+                yield self._compound(node, place)
+
+    def _compound(self, node: ast.stmt, place: DumpLine) -> Statement:
+        match node:
+            case ast.For():
+                return self._loop(node, place)
+            case ast.While(test=test, body=body):
+                return While(self._expression(test), (), (), self._block(body), place)
+            case ast.If(test=test, body=body, orelse=otherwise):
+                return If(self._expression(test), self._block(body), self._block(otherwise), place)
+            case ast.With(items=[item], body=body):
+                return self._scope(item, body, place)
+            case _:
+                raise _NotUnderstoodError(
+                    node, f"expected a statement of the IR, found {type(node).__name__}"
+                )
+
+    def _assignment(self, node: ast.AnnAssign | ast.Assign, place: DumpLine) -> Statement:
+        match node:
+            case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
+                targets = (Definition(name, self._type(node.annotation)),)
+            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                targets = (Definition(name),)
+            case ast.Assign(targets=[ast.Tuple(elts=elements)], value=value):
+                targets = tuple(Definition(each) for each in _names(elements))
+            case _:
+                raise _NotUnderstoodError(
+                    node, f"expected an assignment to variables, found {ast.unparse(node)[:60]}"
+                )
+        if isinstance(value, ast.Call) and _path(value.func) == "yield_":
+            return Yield(targets, self._expressions(value.args), place)
+        return Assign(targets, self._expression(value), place)
+
+    def _returned(self, value: ast.expr | None) -> tuple[Expression, ...]:
+        if value is None:
+            return ()
+        return self._expressions(value.elts) if isinstance(value, ast.Tuple) else (self._expression(value),)
+
+    def _loop(self, node: ast.For, place: DumpLine) -> Statement:
+        call = node.iter
+        kind = _path(call.func) if isinstance(call, ast.Call) else ""
+        if not isinstance(call, ast.Call) or kind not in _LOOPS | {"while_"}:
+            raise _NotUnderstoodError(node, f"expected a loop of the IR, found {ast.unparse(call)[:60]}")
+        attributes = self._attributes(call.keywords)
+        given = attributes.pop("init_values", Items(()))
+        initial = given.elements if isinstance(given, Items) else (given,)
+        if kind == "while_":
+            first, *body = node.body
+            if (
+                not isinstance(first, ast.Expr)
+                or not isinstance(first.value, ast.Call)
+                or _path(first.value.func) != "cond"
+            ):
+                raise _NotUnderstoodError(first, "expected the loop's condition `cond(...)`")
+            elements = node.target.elts if isinstance(node.target, ast.Tuple) else [node.target]
+            condition = self._expression(first.value.args[0])
+            return While(condition, _names(elements), initial, self._block(body), place)
+        variable, carried = _loop_targets(node.target)
+        if len(carried) != len(initial):
+            raise _NotUnderstoodError(
+                node,
+                f"expected as many initial values as carried ones, found {len(initial)} and {len(carried)}",
+            )
+        bounds = list(self._expressions(call.args))
+        if not 1 <= len(bounds) <= 3:
+            raise _NotUnderstoodError(node, f"expected one to three bounds of a loop, found {len(bounds)}")
+        start = bounds.pop(0) if len(bounds) > 1 else Constant(0)
+        step = bounds[1] if len(bounds) > 1 else Constant(1)
+        return For(
+            variable,
+            kind,
+            start,
+            bounds[0],
+            step,
+            carried,
+            initial,
+            self._block(node.body),
+            place,
+            attributes,
+        )
+
+    def _scope(self, item: ast.withitem, body: list[ast.stmt], place: DumpLine) -> Scope:
+        call = item.context_expr
+        if not isinstance(call, ast.Call):
+            raise _NotUnderstoodError(call, f"expected a scope of the IR, found {ast.unparse(call)[:60]}")
+        task = item.optional_vars.id if isinstance(item.optional_vars, ast.Name) else None
+        return Scope(
+            _path(call.func),
+            self._expressions(call.args),
+            self._attributes(call.keywords),
+            self._block(body),
+            place,
+            task,
+        )
+
+    # Expressions
+
+    def _expressions(self, nodes: list[ast.expr], depth: int = 0) -> tuple[Expression, ...]:
+        return tuple(self._expression(node, depth) for node in nodes)
+
+    def _attributes(self, keywords: list[ast.keyword], depth: int = 0) -> dict[str, Expression]:
+        """Keyword arguments; those of `attrs={...}` are put beside the others."""
+        attributes: dict[str, Expression] = {}
+        for keyword in keywords:
+            if keyword.arg == "attrs" and isinstance(keyword.value, ast.Dict):
+                for key, value in zip(keyword.value.keys, keyword.value.values, strict=True):
+                    if isinstance(key, ast.Constant) and isinstance(key.value, str):
+                        attributes[key.value] = self._expression(value, depth)
+            elif keyword.arg is not None:
+                attributes[keyword.arg] = self._expression(keyword.value, depth)
+        return attributes
+
+    def _expression(self, node: ast.expr, depth: int = 0) -> Expression:
+        depth += 1
+        if depth > MOST_DEPTH:
+            raise _NotUnderstoodError(node, f"expected at most {MOST_DEPTH} nested expressions, found more")
+        match node:
+            case ast.Constant(value=bool() | int() | float() | str() | None as value):
+                return Constant(value)
+            case ast.Name(id=name):
+                return Name(name)
+            case ast.Attribute():
+                return Symbol(_path(node))
+            case ast.List(elts=elements) | ast.Tuple(elts=elements):
+                return Items(self._expressions(elements, depth))
+            case ast.Subscript(value=value, slice=index):
+                return Item(self._expression(value, depth), self._expression(index, depth))
+            case ast.Call():
+                return self._call(node, depth)
+            case _:
+                return self._operator(node, depth)
+
+    def _operator(self, node: ast.expr, depth: int) -> Expression:
+        match node:
+            case ast.BinOp(left=left, op=operator, right=right) if type(operator) in _BINARY:
+                return Operator(_BINARY[type(operator)], self._expressions([left, right], depth))
+            case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as value)):
+                return Constant(-value)
+            case ast.UnaryOp(op=operator, operand=operand) if type(operator) in _UNARY:
+                return Operator(_UNARY[type(operator)], (self._expression(operand, depth),))
+            case ast.BoolOp(op=operator, values=values):
+                word = "and" if isinstance(operator, ast.And) else "or"
+                return Operator(word, self._expressions(values, depth))
+            case ast.Compare(left=left, ops=[operator], comparators=[right]) if (
+                type(operator) in _COMPARISONS
+            ):
+                return Operator(_COMPARISONS[type(operator)], self._expressions([left, right], depth))
+            case _:
+                raise _NotUnderstoodError(
+                    node, f"expected an expression of the IR, found {type(node).__name__}"
+                )
+
+    def _call(self, node: ast.Call, depth: int) -> Expression:
+        path = _path(node.func)
+        if path == "const" and len(node.args) == 2:
+            value = self._expression(node.args[0], depth)
+            if isinstance(value, Constant):
+                return Constant(value.value, self._dtype(node.args[1]))
+        if path == "cast" and len(node.args) == 2:
+            return Cast(self._expression(node.args[0], depth), self._dtype(node.args[1]))
+        if path in ("submit", "spmd_submit") and node.args:
+            callee, *arguments = node.args
+            attributes = self._attributes(node.keywords, depth) | {"submitted": Constant(True)}
+            return Call(_path(callee), self._expressions(arguments, depth), attributes, is_function=True)
+        operands = self._expressions(node.args, depth)
+        if path in _PLAIN_OPERATORS:
+            return Operator(path, operands)
+        attributes = self._attributes(node.keywords, depth)
+        root = node.func
+        while isinstance(root, ast.Attribute):
+            root = root.value
+        if isinstance(root, ast.Name) and root.id == "self":
+            return Call(path, operands, attributes, is_function=True)
+        if path.startswith("block."):
+            path = "tile." + path.removeprefix("block.")
+        return Call(path.rstrip("_"), operands, attributes)
+
+    # Types
+
+    def _dtype(self, node: ast.expr) -> ElementType:
+        name = _path(node).rpartition(".")[2]
+        if name not in _DTYPES:
+            raise _NotUnderstoodError(
+                node, f"expected the type of an element, found {ast.unparse(node)[:40]}"
+            )
+        return _DTYPES[name]
+
+    def _type(self, node: ast.expr) -> Type:
+        if isinstance(node, ast.Subscript):
+            head = _path(node.value)
+            parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+            if head == "Scalar":
+                return ScalarType(self._dtype(parts[0]))
+            if head in ("Tensor", "DistributedTensor", "Tile"):
+                return self._array_type(head, node, parts)
+        return OtherType(ast.unparse(node)[:200])
+
+    def _array_type(self, head: str, node: ast.expr, parts: list[ast.expr]) -> Type:
+        if len(parts) < 2 or not isinstance(parts[0], ast.List):
+            raise _NotUnderstoodError(
+                node, f"expected a shape and the type of an element, found {ast.unparse(node)[:60]}"
+            )
+        shape = self._expressions(parts[0].elts)
+        dtype = self._dtype(parts[1])
+        view: dict[str, Expression] = {}
+        space: MemorySpace | None = None
+        reference: MemoryReference | None = None
+        layout = ""
+        for part in parts[2:]:
+            if isinstance(part, ast.Call) and _path(part.func) == "MemRef":
+                reference, named = self._reference(part)
+                space = named or space
+            elif isinstance(part, ast.Call):
+                view |= self._attributes(part.keywords)
+            elif isinstance(part, ast.Attribute):
+                word = _path(part).rpartition(".")[2]
+                space = _SPACES.get(word, space)
+                layout = layout if word in _SPACES else word
+        valid, stride = view.get("valid_shape"), view.get("stride")
+        stated = view.get("layout", view.get("blayout"))
+        layout = stated.last if isinstance(stated, Symbol) else layout
+        valid_shape = valid.elements if isinstance(valid, Items) and valid.elements else None
+        strides = stride.elements if isinstance(stride, Items) else ()
+        if head != "Tile":
+            return TensorType(
+                shape=shape,
+                dtype=dtype,
+                valid_shape=valid_shape,
+                stride=strides,
+                layout=layout,
+                reference=reference,
+            )
+        inner = view.get("slayout")
+        return TileType(
+            shape=shape,
+            dtype=dtype,
+            valid_shape=valid_shape,
+            stride=strides,
+            layout=layout,
+            reference=reference,
+            space=space,
+            inner_layout=inner.last if isinstance(inner, Symbol) else "",
+            start_offset=view.get("start_offset"),
+        )
+
+    def _reference(self, node: ast.Call) -> tuple[MemoryReference, MemorySpace | None]:
+        arguments = self._expressions(node.args)
+        if len(arguments) < 3:
+            raise _NotUnderstoodError(
+                node, f"expected MemRef(base, offset, size), found {ast.unparse(node)[:60]}"
+            )
+        base, offset, size = arguments[:3]
+        if not isinstance(size, Constant) or not isinstance(size.value, int) or size.value < 0:
+            raise _NotUnderstoodError(node, f"expected the size of a MemRef, found {ast.unparse(node)[:60]}")
+        if isinstance(base, Symbol):
+            return MemoryReference(None, offset, size.value), _SPACES.get(base.last)
+        name = base.name if isinstance(base, Name) else base.value if isinstance(base, Constant) else None
+        if not isinstance(name, str):
+            raise _NotUnderstoodError(node, f"expected the base of a MemRef, found {ast.unparse(node)[:60]}")
+        return MemoryReference(name, offset, size.value), None
+
+
+def _path(node: ast.expr) -> str:
+    """`tile.add` of `pl.tile.add`: names joined by dots, without the module's or `self`."""
+    names: list[str] = []
+    while isinstance(node, ast.Attribute):
+        names.append(node.attr)
+        node = node.value
+    if not isinstance(node, ast.Name):
+        raise _NotUnderstoodError(node, f"expected a name, found {type(node).__name__}")
+    if node.id == "pld" and names:
+        names.append(node.id)
+    return ".".join(reversed(names)) if names else node.id
+
+
+def _names(nodes: list[ast.expr]) -> tuple[str, ...]:
+    names: list[str] = []
+    for node in nodes:
+        if not isinstance(node, ast.Name):
+            raise _NotUnderstoodError(node, f"expected the name of a variable, found {type(node).__name__}")
+        names.append(node.id)
+    return tuple(names)
+
+
+def _loop_targets(target: ast.expr) -> tuple[str, tuple[str, ...]]:
+    match target:
+        case ast.Name(id=variable):
+            return variable, ()
+        case ast.Tuple(elts=[ast.Name(id=variable), ast.Tuple(elts=carried)]):
+            return variable, _names(carried)
+        case _:
+            raise _NotUnderstoodError(target, "expected a loop's variable and the values that it carries")

@@ -1,0 +1,671 @@
+"""Runs a program on given inputs, statement by statement.
+
+A tensor in device memory is changed where it lies: a kernel that stores into an output changes its caller's tensor. A
+tile is a value: an operation makes a new one.
+
+Functions run as coroutines, which pause where they wait: a cube kernel for what the vector kernels push, and they for
+it. A call whose callee pauses is left open; the calls after it in the same function go on with the same pipes, until
+one of them lets it continue (`Pending`). A vector kernel that is split runs once for each of its two lanes.
+
+Nothing here is bounded by what a dump says: steps, sizes and the depth of calls have limits of their own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import torch
+
+from .arithmetic import ArithmeticMode, Numbers, numbers_of, settle
+from .ir import (
+    ArrayType,
+    Assign,
+    Call,
+    Cast,
+    Constant,
+    Definition,
+    DumpLine,
+    ElementType,
+    Evaluate,
+    Expression,
+    For,
+    Function,
+    If,
+    IrProgram,
+    Item,
+    Items,
+    Jump,
+    MeaningError,
+    Name,
+    Operator,
+    Return,
+    Scope,
+    Statement,
+    Symbol,
+    While,
+    Yield,
+)
+from .operations import NO_EFFECT, Operation, operation_of
+from .pipes import PIPE_OPERATIONS, Pipes, half, lanes_of, split_of
+from .scalars import apply_operator, cast_scalar, core_list, truth
+from .values import Array, Invocation, OperationError, Pending, Result, Value, integers_of
+
+MOST_STEPS = 20_000_000
+MOST_CALLS = 50
+"""Nested calls of functions."""
+
+_UNREAD = frozenset({"arg_directions", "dump_vars", "dumps", "deps", "pipeline_membership"})
+"""Attributes that order tasks; some name variables that no statement defines."""
+_SUFFIX = re.compile(r"(__(ssa|rv|iter|idx|co|phi)_v\d+|__tile|_\d+)+$")
+_COMPUTATION_ERRORS = (RuntimeError, ValueError, LookupError, TypeError, ArithmeticError)
+"""What torch raises where a hostile or a wrong dump asks for what it cannot compute."""
+
+Steps = Generator[None, None, Value]
+
+
+def source_name(name: str) -> str:
+    """A variable's name in the case, without what passes add."""
+    return _SUFFIX.sub("", name) or name
+
+
+@dataclass(frozen=True)
+class _Ended:
+    """How a block ended: `yield`, `return`, `break` or `continue`, with its values."""
+
+    word: str
+    values: tuple[Value, ...] = ()
+
+
+@dataclass(eq=False)
+class Frame:
+    """A function that runs: its variables, and where it runs."""
+
+    function: Function
+    variables: dict[str, Value]
+    pipes: Pipes
+    """Those between it and the functions beside it."""
+    inner: Pipes = field(default_factory=Pipes)
+    """Those between the functions that it calls."""
+    open_calls: list[Pending] = field(default_factory=list[Pending])
+    depth: int = 0
+    lane: int = 0
+    lanes: int = 1
+    block: int = 0
+    blocks: int = 1
+    gathers: int = 0
+
+
+class Execution:
+    """Runs one program; `memory` is a subclass that keeps tiles in bytes."""
+
+    def __init__(self, program: IrProgram, arithmetic: ArithmeticMode = ArithmeticMode.STATED) -> None:
+        self.program = program
+        self.arithmetic = arithmetic
+        self._steps = 0
+        self._dimensions: dict[str, Value] = {}
+        # By the identity of a type of the program, which lives as long as this does.
+        self._results: dict[int, Result] = {}
+
+    def run(self, inputs: Mapping[str, torch.Tensor]) -> dict[str, Numbers]:
+        """The entry's tensors after it has run, by the names of `inputs`. Raises a `MeaningError`."""
+        entry = self.program.entry
+        arguments: list[Value] = []
+        tensors: dict[str, Array] = {}
+        for parameter in entry.parameters:
+            name = parameter.name if parameter.name in inputs else source_name(parameter.name)
+            if name not in inputs:
+                if parameter.name.startswith("_"):
+                    arguments.append(None)
+                    continue
+                raise MeaningError(
+                    entry.place, f"expected a value for the parameter {parameter.name!r}, found none"
+                )
+            given = inputs[name]
+            if isinstance(parameter.type, ArrayType):
+                dtype = parameter.type.dtype
+                numbers = settle(
+                    numbers_of(given.detach().clone(), dtype, self.arithmetic), dtype, self.arithmetic
+                )
+                if numbers.radius is not None:
+                    numbers.radius.zero_()
+                tensors[name] = Array(numbers, dtype, tuple(given.shape))
+                arguments.append(tensors[name])
+            else:
+                arguments.append(given.item())
+        steps = self._call(entry, tuple(arguments), Frame(entry, {}, Pipes()))
+        try:
+            for _ in steps:
+                raise MeaningError(
+                    entry.place, "expected the program to end, found a wait for what no one pushes"
+                )
+        except RecursionError:
+            raise MeaningError(entry.place, "expected fewer nested statements") from None
+        return {name: array.numbers for name, array in tensors.items()}
+
+    # Calls of functions
+
+    def _call(
+        self, function: Function, arguments: tuple[Value, ...], caller: Frame, blocks: int = 1
+    ) -> Steps:
+        if function.problem is not None:
+            raise function.problem
+        if caller.depth >= MOST_CALLS:
+            raise MeaningError(function.place, f"expected at most {MOST_CALLS} nested calls, found more")
+        if function.role == "Spmd" and "core_num" in function.attributes:
+            # Its expression names variables of the caller.
+            blocks = self._integer(function.attributes["core_num"], caller)
+        result: Value = None
+        for block in range(blocks):
+            lanes = lanes_of(function)
+            frames = [self._frame(function, arguments, caller, lane, lanes) for lane in range(lanes)]
+            for frame in frames:
+                if blocks > 1:
+                    frame.block, frame.blocks = block, blocks
+            result = yield from self._together(frames, caller.inner, function.place)
+        return result
+
+    def _frame(
+        self, function: Function, arguments: tuple[Value, ...], caller: Frame, lane: int, lanes: int
+    ) -> Frame:
+        variables: dict[str, Value] = {}
+        if len(arguments) > len(function.parameters):
+            raise MeaningError(
+                function.place,
+                f"expected at most {len(function.parameters)} arguments of {function.name}, found {len(arguments)}",
+            )
+        for parameter, argument in zip(function.parameters, arguments, strict=False):
+            variables[parameter.name] = argument
+            if isinstance(parameter.type, ArrayType) and isinstance(argument, Array):
+                for dimension, length in zip(parameter.type.shape, argument.shape, strict=False):
+                    if isinstance(dimension, Name) and dimension.name not in variables:
+                        variables[dimension.name] = length
+                        self._dimensions[dimension.name] = length
+        frame = Frame(
+            function,
+            variables,
+            caller.inner,
+            depth=caller.depth + 1,
+            lane=lane if lanes > 1 else caller.lane,
+            lanes=lanes,
+            block=caller.block,
+            blocks=caller.blocks,
+        )
+        self.enter(frame)
+        return frame
+
+    def enter(self, frame: Frame) -> None:
+        """A function begins to run."""
+
+    def _together(self, frames: Sequence[Frame], pipes: Pipes, place: DumpLine) -> Steps:
+        """Run frames side by side until all have ended; the first one's result is theirs."""
+        if len(frames) == 1:
+            return (yield from self._body(frames[0]))
+        open_calls = [Pending(self._body(frame)) for frame in frames]
+        while True:
+            before = pipes.moves + sum(frame.inner.moves for frame in frames)
+            _advance(open_calls)
+            if all(each.is_done for each in open_calls):
+                return open_calls[0].result
+            if pipes.moves + sum(frame.inner.moves for frame in frames) == before:
+                yield
+
+    def _body(self, frame: Frame) -> Steps:
+        ended = yield from self._block(frame.function.body, frame)
+        yield from self._close(frame)
+        values = (
+            tuple(_settled(value) for value in ended.values)
+            if ended is not None and ended.word == "return"
+            else ()
+        )
+        return values[0] if len(values) == 1 else values or None
+
+    def _close(self, frame: Frame) -> Generator[None, None, None]:
+        """Waits for the calls that a function left open."""
+        while not all(each.is_done for each in frame.open_calls):
+            before = frame.inner.moves
+            _advance(frame.open_calls)
+            if frame.inner.moves == before and not all(each.is_done for each in frame.open_calls):
+                raise MeaningError(
+                    frame.function.place,
+                    f"expected the kernels of {frame.function.name} to end, found them waiting for a push of another",
+                )
+            yield from ()
+        for name, value in frame.variables.items():
+            frame.variables[name] = _settled(value)
+        frame.open_calls.clear()
+
+    def _invoke(self, call: Call, frame: Frame) -> Steps:
+        function = self.program.functions.get(call.name)
+        if function is None:
+            raise OperationError(f"expected a function of the program, found {call.name}")
+        arguments = yield from self._values(call.operands, frame)
+        blocks = 1
+        if "core_num" in call.attributes:
+            blocks = integers_of((yield from self.value(call.attributes["core_num"], frame)), "core_num")[0]
+        opened = Pending(self._call(function, arguments, frame, blocks))
+        frame.open_calls.append(opened)
+        while True:
+            before = frame.inner.moves
+            _advance(frame.open_calls)
+            if opened.is_done or frame.inner.moves == before:
+                break
+        frame.open_calls = [each for each in frame.open_calls if not each.is_done]
+        result: Value = opened.result if opened.is_done else opened
+        if "submitted" in call.attributes:
+            values = result if isinstance(result, tuple) else () if result is None else (result,)
+            return (*values, 0)
+        return result
+
+    # Statements
+
+    def _block(self, statements: Sequence[Statement], frame: Frame) -> Generator[None, None, _Ended | None]:
+        for statement in statements:
+            self._steps += 1
+            if self._steps > MOST_STEPS:
+                raise MeaningError(statement.place, f"expected at most {MOST_STEPS} steps, found more")
+            try:
+                ended = yield from self._statement(statement, frame)
+            except OperationError as error:
+                raise MeaningError(statement.place, str(error)) from None
+            except _COMPUTATION_ERRORS as error:
+                if isinstance(error, RecursionError):
+                    raise
+                reason = " ".join(str(error).split())[:200] or type(error).__name__
+                raise MeaningError(statement.place, f"expected a computable operation: {reason}") from None
+            if ended is not None:
+                return ended
+        return None
+
+    def _statement(self, statement: Statement, frame: Frame) -> Generator[None, None, _Ended | None]:
+        match statement:
+            case Assign():
+                yield from self._assign(statement, frame)
+            case Evaluate():
+                yield from self.value(statement.value, frame, place=statement.place)
+            case Yield() | Return():
+                values = yield from self._values(statement.values, frame, statement.place)
+                if isinstance(statement, Return):
+                    return _Ended("return", values)
+                self._bind(statement.targets, values, frame)
+                return _Ended("yield", values)
+            case For():
+                return (yield from self._for(statement, frame))
+            case While():
+                return (yield from self._while(statement, frame))
+            case If():
+                condition = yield from self.value(statement.condition, frame, place=statement.place)
+                chosen = statement.then if truth(condition) else statement.otherwise
+                return (yield from self._branch(chosen, frame))
+            case Scope():
+                return (yield from self._scope(statement, frame))
+            case Jump():
+                return _Ended(statement.word)
+        return None
+
+    def _branch(self, statements: Sequence[Statement], frame: Frame) -> Generator[None, None, _Ended | None]:
+        """What a branch yields has been bound, and does not end the block around it."""
+        ended = yield from self._block(statements, frame)
+        return None if ended is not None and ended.word == "yield" else ended
+
+    def _assign(self, statement: Assign, frame: Frame) -> Generator[None, None, None]:
+        target = statement.targets[0] if len(statement.targets) == 1 else None
+        value = yield from self.value(statement.value, frame, target, statement.place)
+        if target is not None:
+            self._bind(statement.targets, [value], frame)
+            return
+        value = _settled(value)
+        if not isinstance(value, tuple) or len(value) != len(statement.targets):
+            raise OperationError(
+                f"expected {len(statement.targets)} values, found {1 if not isinstance(value, tuple) else len(value)}"
+            )
+        self._bind(statement.targets, value, frame)
+
+    def _bind(self, targets: Sequence[Definition], values: Sequence[Value], frame: Frame) -> None:
+        for target, value in zip(targets, values, strict=False):
+            frame.variables[target.name] = self.as_stated(value, target, frame)
+
+    def as_stated(self, value: Value, target: Definition, frame: Frame) -> Value:
+        """A value in the shape, type and valid shape that the dump states of it."""
+        if not isinstance(value, Array) or not isinstance(target.type, ArrayType):
+            return value
+        stated = self.stated_result(target.type, frame)
+        if stated is None or value.dtype is ElementType.BOOL:
+            return value
+        numbers = value.numbers
+        if numbers.shape != stated.shape:
+            if numbers.centre.numel() != torch.Size(stated.shape).numel():
+                raise OperationError(
+                    f"expected {target.name} in the shape {list(stated.shape)}, found {list(numbers.shape)}"
+                )
+            numbers = numbers.rearrange(lambda each: each.reshape(stated.shape))
+        if (numbers.shape, stated.dtype, stated.valid) == (value.shape, value.dtype, value.valid):
+            return value
+        return Array(numbers, stated.dtype, stated.valid)
+
+    def carried(self, initial: Value, value: Value) -> Value:
+        """Return what the next iteration finds of a value: it is where the loop's initial value was."""
+        del initial
+        return value
+
+    def _for(self, loop: For, frame: Frame) -> Generator[None, None, _Ended | None]:
+        if loop.kind == "split_aiv":
+            return (yield from self._split_region(loop, frame))
+        start, stop, step = (self._integer(each, frame) for each in (loop.start, loop.stop, loop.step))
+        initial: list[Value] = [self.plain(each, frame) for each in loop.initial]
+        carried = initial
+        counter = range(start, stop, step)
+        outer = frame.block, frame.blocks
+        for index in counter:
+            self._steps += 1
+            if loop.kind == "spmd":
+                frame.block, frame.blocks = index, len(counter)
+            frame.variables[loop.variable] = index
+            frame.variables.update(zip(loop.carried, carried, strict=True))
+            ended = yield from self._block(loop.body, frame)
+            if ended is not None and ended.word == "yield":
+                carried = [self.carried(*pair) for pair in zip(initial, ended.values, strict=False)]
+            elif ended is not None and ended.word in ("break", "return"):
+                frame.block, frame.blocks = outer
+                if ended.word == "return":
+                    return ended
+                break
+        frame.block, frame.blocks = outer
+        self._bind_results(loop.body, carried, frame, ran=bool(counter))
+        return None
+
+    def _bind_results(
+        self, body: Sequence[Statement], carried: Sequence[Value], frame: Frame, *, ran: bool
+    ) -> None:
+        """A loop that did not run results in its initial values."""
+        last = _last_yield(body)
+        if last is not None and not ran:
+            self._bind([Definition(target.name) for target in last.targets], carried, frame)
+
+    def _while(self, loop: While, frame: Frame) -> Generator[None, None, _Ended | None]:
+        initial: list[Value] = [self.plain(each, frame) for each in loop.initial]
+        carried = initial
+        ran = False
+        while True:
+            self._steps += 1
+            if self._steps > MOST_STEPS:
+                raise MeaningError(loop.place, f"expected at most {MOST_STEPS} steps, found more")
+            frame.variables.update(zip(loop.carried, carried, strict=True))
+            if not truth((yield from self.value(loop.condition, frame, place=loop.place))):
+                break
+            ran = True
+            ended = yield from self._block(loop.body, frame)
+            if ended is not None and ended.word == "yield":
+                carried = [self.carried(*pair) for pair in zip(initial, ended.values, strict=False)]
+            elif ended is not None and ended.word == "break":
+                break
+            elif ended is not None and ended.word == "return":
+                return ended
+        self._bind_results(loop.body, carried, frame, ran=ran)
+        return None
+
+    def _split_region(self, loop: For, frame: Frame) -> Generator[None, None, _Ended | None]:
+        """Both lanes run the region side by side, each with variables of its own."""
+        lanes = self._integer(loop.stop, frame)
+        frames = [
+            replace(
+                frame,
+                variables={**frame.variables, loop.variable: lane},
+                function=replace(frame.function, body=loop.body),
+                lane=lane,
+                lanes=lanes,
+            )
+            for lane in range(lanes)
+        ]
+        yield from self._together(frames, frame.pipes, loop.place)
+        frame.variables.update(frames[0].variables)
+        return None
+
+    def _scope(self, scope: Scope, frame: Frame) -> Generator[None, None, _Ended | None]:
+        if scope.task is not None:
+            frame.variables[scope.task] = 0
+        if scope.kind != "spmd" or not scope.operands:
+            return (yield from self._block(scope.body, frame))
+        blocks = self._integer(scope.operands[0], frame)
+        outer = frame.block, frame.blocks
+        ended: _Ended | None = None
+        for block in range(blocks):
+            frame.block, frame.blocks = block, blocks
+            ended = yield from self._block(scope.body, frame)
+        frame.block, frame.blocks = outer
+        return ended
+
+    # Expressions
+
+    def value(
+        self,
+        expression: Expression,
+        frame: Frame,
+        target: Definition | None = None,
+        place: DumpLine | None = None,
+    ) -> Steps:
+        """Return what an expression results in; it pauses where a kernel does."""
+        if not _has_call(expression):
+            return self.plain(expression, frame)
+        match expression:
+            case Call():
+                return (yield from self._called(expression, frame, target, place or frame.function.place))
+            case Items(elements=elements):
+                return (yield from self._values(elements, frame, place))
+            case Item(of=of, index=index):
+                whole = yield from self.value(of, frame, place=place)
+                return self._item(whole, self.plain(index, frame))
+            case Cast(operand=operand, dtype=dtype):
+                return cast_scalar((yield from self.value(operand, frame, place=place)), dtype)
+            case Operator(symbol=symbol, operands=operands):
+                return apply_operator(symbol, (yield from self._values(operands, frame, place)))
+            case _:
+                return self.plain(expression, frame)
+
+    def _values(
+        self, expressions: Sequence[Expression], frame: Frame, place: DumpLine | None = None
+    ) -> Generator[None, None, tuple[Value, ...]]:
+        values: list[Value] = []
+        for each in expressions:
+            values.append((yield from self.value(each, frame, place=place)))  # noqa: PERF401
+        return tuple(values)
+
+    def _called(self, expression: Call, frame: Frame, target: Definition | None, place: DumpLine) -> Steps:
+        if expression.is_function:
+            return (yield from self._invoke(expression, frame))
+        operands = yield from self._values(expression.operands, frame, place)
+        attributes: dict[str, Value] = {}
+        for name, attribute in expression.attributes.items():
+            if name not in _UNREAD:
+                attributes[name] = yield from self.value(attribute, frame, place=place)
+        type_ = target.type if target is not None else None
+        result = self.stated_result(type_, frame) if isinstance(type_, ArrayType) else None
+        call = Invocation(
+            name=expression.name,
+            operands=operands,
+            attributes=attributes,
+            result=result,
+            arithmetic=self.arithmetic,
+        )
+        return (yield from self._operation(call, frame, target, place))
+
+    def _operation(self, call: Invocation, frame: Frame, target: Definition | None, place: DumpLine) -> Steps:
+        area, _, short = call.name.rpartition(".")
+        match short:
+            case "get_block_idx":
+                return frame.block
+            case "get_block_num":
+                return frame.blocks
+            case "get_subblock_idx":
+                return frame.lane
+            case "aiv_shard":
+                tile = self.operand(call, 0, frame, place)
+                return self.produced(half(tile, split_of(call), frame.lane), call, frame, target, place)
+            case "aic_gather":
+                return self.produced(
+                    (yield from self._gather_halves(call, frame, place)), call, frame, target, place
+                )
+            case _ if short in PIPE_OPERATIONS:
+                return (yield from self._pipe(call, frame, target, place))
+            case _ if area == "system" or short in NO_EFFECT:
+                return self.no_effect(call, frame, target, place)
+            case _ if area == "array":
+                return core_list(short, call)
+            case _:
+                row = operation_of(call.name, call.operands)
+                return self.perform(row, call, frame, target, place)
+
+    def no_effect(self, call: Invocation, frame: Frame, target: Definition | None, place: DumpLine) -> Value:
+        """An operation that orders others or reserves room."""
+        del frame, target, place
+        if call.name.rpartition(".")[2] not in NO_EFFECT:
+            raise OperationError(f"expected an operation of the table, found {call.name}")
+        return 0
+
+    def perform(
+        self, row: Operation, call: Invocation, frame: Frame, target: Definition | None, place: DumpLine
+    ) -> Value:
+        """Computes one operation of the table."""
+        del frame, target, place
+        return row.compute(call)
+
+    def operand(self, call: Invocation, index: int, frame: Frame, place: DumpLine) -> Array:
+        """A tile that is about to be read."""
+        del frame, place
+        return call.array(index)
+
+    def produced(
+        self, value: Array, call: Invocation, frame: Frame, target: Definition | None, place: DumpLine
+    ) -> Array:
+        """A tile that came from another core."""
+        del call, frame, target, place
+        return value
+
+    def _gather_halves(self, call: Invocation, frame: Frame, place: DumpLine) -> Generator[None, None, Array]:
+        tile = self.operand(call, 0, frame, place)
+        if frame.lanes < 2:
+            return tile
+        number = frame.gathers
+        frame.gathers += 1
+        frame.pipes.give_half(number, frame.lane, tile)
+        while (whole := frame.pipes.whole(number, call)) is None:
+            yield
+        return whole
+
+    def _pipe(self, call: Invocation, frame: Frame, target: Definition | None, place: DumpLine) -> Steps:
+        if "tpush" in call.name:
+            frame.pipes.push(call, self.operand(call, 0, frame, place), frame.lane)
+            return None
+        while (tile := frame.pipes.pop(call, frame.lane)) is None:
+            yield
+        return self.produced(tile, call, frame, target, place)
+
+    def plain(self, expression: Expression, frame: Frame) -> Value:
+        """Return what an expression without a call results in."""
+        match expression:
+            case Constant(value=value):
+                return value
+            case Name(name=name):
+                return self._variable(name, frame)
+            case Symbol():
+                return expression
+            case Items(elements=elements):
+                return tuple(self.plain(each, frame) for each in elements)
+            case Item(of=of, index=index):
+                return self._item(self.plain(of, frame), self.plain(index, frame))
+            case Cast(operand=operand, dtype=dtype):
+                return cast_scalar(self.plain(operand, frame), dtype)
+            case Operator(symbol=symbol, operands=operands):
+                return apply_operator(symbol, tuple(self.plain(each, frame) for each in operands))
+            case Call():
+                raise OperationError(f"expected a value without a call, found {expression.name}")
+
+    def _variable(self, name: str, frame: Frame) -> Value:
+        if name in frame.variables:
+            value = _settled(frame.variables[name])
+            if isinstance(value, Pending):
+                raise OperationError(
+                    f"expected the value of {name}, found its kernel waiting for a push of another"
+                )
+            return value
+        if name in self._dimensions:
+            return self._dimensions[name]
+        raise OperationError(f"expected a defined variable, found {name}")
+
+    def _item(self, whole: Value, index: Value) -> Value:
+        if isinstance(whole, tuple) and isinstance(index, int) and -len(whole) <= index < len(whole):
+            return whole[index]
+        if isinstance(whole, Array):
+            call = Invocation(
+                name="tensor.read",
+                operands=(whole, index),
+                attributes={},
+                result=None,
+                arithmetic=self.arithmetic,
+            )
+            return operation_of("tensor.read", call.operands).compute(call)
+        if index == 0:
+            return whole
+        raise OperationError(f"expected one of several values, found index {index!r}"[:100])
+
+    def _integer(self, expression: Expression, frame: Frame) -> int:
+        return integers_of(self.plain(expression, frame), "a bound")[0]
+
+    def stated_result(self, type_: ArrayType, frame: Frame) -> Result | None:
+        """Return what a type says of a result; None where a length is not known yet."""
+        if id(type_) in self._results:
+            return self._results[id(type_)]
+        lengths = (*type_.shape, *(type_.valid_shape or ()))
+        try:
+            shape = tuple(self._integer(each, frame) for each in type_.shape)
+            valid = shape
+            if type_.valid_shape is not None:
+                valid = tuple(self._integer(each, frame) for each in type_.valid_shape)
+        except OperationError:
+            return None
+        if any(length < 0 for length in shape):
+            raise OperationError(f"expected a shape, found {list(shape)}")
+        valid = tuple(max(0, min(pair)) for pair in zip(valid, shape, strict=False))
+        result = Result(shape, type_.dtype, valid if len(valid) == len(shape) else shape)
+        if all(isinstance(length, Constant) for length in lengths):
+            self._results[id(type_)] = result
+        return result
+
+
+def _advance(open_calls: Sequence[Pending]) -> None:
+    for each in open_calls:
+        if not each.is_done:
+            try:
+                next(each.steps)
+            except StopIteration as end:
+                each.result = end.value
+                each.is_done = True
+
+
+def _settled(value: Value) -> Value:
+    """The result of a call that was open, once it has ended."""
+    if isinstance(value, Pending) and value.is_done:
+        return value.result
+    if isinstance(value, tuple) and any(isinstance(each, Pending) for each in value):
+        return tuple(_settled(each) for each in value)
+    return value
+
+
+def _has_call(expression: Expression) -> bool:
+    match expression:
+        case Call():
+            return True
+        case Items(elements=parts) | Operator(operands=parts):
+            return any(_has_call(each) for each in parts)
+        case Item(of=part) | Cast(operand=part):
+            return _has_call(part)
+        case _:
+            return False
+
+
+def _last_yield(body: Sequence[Statement]) -> Yield | None:
+    last = body[-1] if body else None
+    while isinstance(last, Scope) and last.body:
+        last = last.body[-1]
+    return last if isinstance(last, Yield) else None

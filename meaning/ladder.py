@@ -1,0 +1,385 @@
+"""All passes of a case in order: right until pass k, wrong after it.
+
+A compiler that dumps its IR after each pass leaves `passes_dump/00_frontend.py`, `01_after_InlineFunctions.py` and so
+on. `climb` runs each dump on the case's inputs and compares its outputs with what is expected. A dump that says the
+same as the one before it is not run again. From the pass on that gives tiles their bytes, a dump runs on bytes, and
+the findings of `memory` belong to its rung.
+
+Where a pass makes the result wrong, `first_difference` runs the dumps on both sides of it once more and says at which
+statement a value first differs. Variables are paired by their names in the case, without what passes add.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from pathlib import Path
+
+import torch
+
+from .arithmetic import ArithmeticMode, Numbers
+from .dump_reader import read_dump
+from .execution import Execution, Frame, source_name
+from .findings import Finding, FindingKind
+from .ir import Assign, Definition, DumpLine, IrProgram, MeaningError, MemorySpace, TileType, walk
+from .memory import CAPACITIES, MemoryExecution
+from .values import Array, Value
+
+Tensor = torch.Tensor
+
+_DUMP = re.compile(r"(\d+)_(?:after_)?(\w+)\.py")
+_ADDRESSES = "AllocateMemoryAddr"
+"""The pass after which offsets count from the beginning of a memory space."""
+
+_PLANNERS = ("MemoryReuse", "BasicMemoryReuse")
+"""The passes after which what loops and branches hand on lies where it is looked for."""
+
+MOST_DUMPS = 200
+CONTEXT_LINES = 3
+_MOST_COLUMNS = 400
+
+
+@dataclass(frozen=True)
+class DumpFile:
+    """The IR after a pass; `order` is its place among the passes."""
+
+    order: int
+    pass_name: str
+    path: Path
+
+
+def list_dumps(folder: Path) -> list[DumpFile]:
+    """The dumps of a folder in the order of the passes. Raises a `MeaningError` where there is none."""
+    found = [
+        DumpFile(int(match[1]), match[2], path)
+        for path in folder.iterdir()
+        if (match := _DUMP.fullmatch(path.name)) and path.is_file()
+    ]
+    if not found or len(found) > MOST_DUMPS:
+        raise MeaningError(
+            DumpLine(folder.name, 1),
+            f"expected 1 to {MOST_DUMPS} dumps named NN_after_PASS.py, found {len(found)}",
+        )
+    return sorted(found, key=lambda dump: dump.order)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PassCase:
+    """What the program is run on, and what must come of it; an element may err by `atol + rtol * |expected|`."""
+
+    inputs: Mapping[str, Tensor]
+    expected: Mapping[str, Tensor]
+    rtol: float
+    atol: float
+    capacities: Mapping[MemorySpace, int] = field(default_factory=lambda: CAPACITIES)
+
+
+class State(Enum):
+    """What is known of a dump's result."""
+
+    RIGHT = "right"
+    WRONG = "wrong"
+    NOT_EXECUTED = "not executed"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rung:
+    """A dump and what came of running it.
+
+    `error` is the largest error in units of the tolerance; above 1 is wrong. `is_wrong_in_bytes` says that the values
+    alone are right and the bytes make them wrong. `same_as` names the pass whose dump says the same.
+    """
+
+    dump: DumpFile
+    state: State
+    error: float | None = None
+    problem: MeaningError | None = None
+    findings: tuple[Finding, ...] = ()
+    is_wrong_in_bytes: bool = False
+    same_as: str | None = None
+    seconds: float = 0.0
+
+    @property
+    def faults(self) -> tuple[Finding, ...]:
+        """The findings that are faults: elements that no one wrote may be read where no output depends on them."""
+        if self.state is State.WRONG:
+            return self.findings
+        return tuple(finding for finding in self.findings if finding.kind is not FindingKind.NEVER_WRITTEN)
+
+    @property
+    def is_good(self) -> bool:
+        """The result is right, and no tile lies where it must not."""
+        return self.state is State.RIGHT and not self.faults
+
+
+@dataclass(frozen=True)
+class Excerpt:
+    """A statement and the lines around it."""
+
+    place: DumpLine
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FirstDifference:
+    """The first statement whose value differs; `before` is its counterpart before the pass, if there is one."""
+
+    variable: str
+    after: Excerpt
+    before: Excerpt | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ladder:
+    """The rungs in the order of the passes."""
+
+    rungs: tuple[Rung, ...]
+
+    @property
+    def first_bad(self) -> Rung | None:
+        """The first rung that is wrong, or has findings, after one that is good."""
+        was_good = False
+        for rung in self.rungs:
+            if rung.state is State.NOT_EXECUTED:
+                continue
+            if was_good and not rung.is_good:
+                return rung
+            was_good = was_good or rung.is_good
+        return None
+
+    @property
+    def last_good(self) -> Rung | None:
+        """The last good rung before the first bad one; the last good one of all where none is bad."""
+        bad = self.first_bad
+        before = self.rungs if bad is None else self.rungs[: self.rungs.index(bad)]
+        return next((rung for rung in reversed(before) if rung.is_good), None)
+
+    @property
+    def starts_wrong(self) -> bool:
+        """The program is wrong before any pass: the case or its check is, not the compiler."""
+        first = next((rung for rung in self.rungs if rung.state is not State.NOT_EXECUTED), None)
+        return first is not None and first.state is State.WRONG
+
+
+@dataclass(frozen=True)
+class _Stage:
+    """What the compiler has done about memory by the time of a dump."""
+
+    has_addresses: bool
+    is_planned: bool
+
+
+def climb(folder: Path, case: PassCase) -> Ladder:
+    """Run every dump of a folder."""
+    dumps = list_dumps(folder)
+    assigned = next((dump.order for dump in dumps if dump.pass_name == _ADDRESSES), None)
+    planned = next((dump.order for dump in dumps if dump.pass_name in _PLANNERS), None)
+    rungs: list[Rung] = []
+    previous: tuple[str, Rung] | None = None
+    for dump in dumps:
+        began = time.perf_counter()
+        stage = _Stage(
+            has_addresses=assigned is not None and dump.order >= assigned,
+            is_planned=planned is not None and dump.order >= planned,
+        )
+        try:
+            program = read_dump(dump.path)
+        except MeaningError as error:
+            rungs.append(Rung(dump=dump, state=State.NOT_EXECUTED, problem=error))
+            continue
+        key = f"{program.content} {stage}"
+        if previous is not None and previous[0] == key:
+            rungs.append(replace(previous[1], dump=dump, same_as=previous[1].dump.pass_name, seconds=0.0))
+            continue
+        rung = _run(dump, program, case, stage)
+        rung = replace(rung, seconds=time.perf_counter() - began)
+        previous = key, rung
+        rungs.append(rung)
+    return Ladder(rungs=tuple(rungs))
+
+
+def _run(dump: DumpFile, program: IrProgram, case: PassCase, stage: _Stage) -> Rung:
+    try:
+        if not has_memory(program):
+            return _judge(dump, Execution(program).run(case.inputs), case)
+        on_bytes = MemoryExecution(
+            program,
+            addresses_assigned=stage.has_addresses,
+            is_planned=stage.is_planned,
+            capacities=case.capacities,
+        )
+        rung = _judge(dump, on_bytes.run(case.inputs), case)
+        rung = replace(rung, findings=tuple(on_bytes.findings))
+        if rung.state is State.WRONG:
+            values = _judge(dump, Execution(program).run(case.inputs), case)
+            rung = replace(rung, is_wrong_in_bytes=values.state is State.RIGHT)
+        return rung
+    except MeaningError as error:
+        return Rung(dump=dump, state=State.NOT_EXECUTED, problem=error)
+
+
+def read_frontend(folder: Path) -> IrProgram:
+    """Return the program before any pass. Raises a `MeaningError` where its dump cannot be read."""
+    return read_dump(list_dumps(folder)[0].path)
+
+
+def exact_outputs(program: IrProgram, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return what a program means in exact arithmetic: that of the frontend is a reference where a case has none.
+
+    Raises a `MeaningError` where it does not run. Tensors that the program leaves as they are are left out.
+    """
+    outputs = Execution(program, ArithmeticMode.EXACT).run(inputs)
+    return {
+        name: numbers.centre
+        for name, numbers in outputs.items()
+        if not torch.equal(numbers.centre, inputs[name].to(numbers.centre.dtype))
+    }
+
+
+def has_memory(program: IrProgram) -> bool:
+    """Return whether tiles have bytes."""
+    return any(
+        isinstance(target.type, TileType) and target.type.reference is not None
+        for function in program.functions.values()
+        for statement in walk(function.body)
+        if isinstance(statement, Assign)
+        for target in statement.targets
+    )
+
+
+def _judge(dump: DumpFile, outputs: Mapping[str, Numbers], case: PassCase) -> Rung:
+    error = largest_error({name: numbers.centre for name, numbers in outputs.items()}, case)
+    return Rung(dump=dump, state=State.RIGHT if error <= 1 else State.WRONG, error=error)
+
+
+def largest_error(outputs: Mapping[str, Tensor], case: PassCase) -> float:
+    """The largest error in units of the tolerance; infinite where an output is missing or is no number."""
+    largest = 0.0
+    for name, expected in case.expected.items():
+        actual = outputs.get(name)
+        if actual is None or actual.shape != expected.shape:
+            return float("inf")
+        wanted, found = expected.to(torch.float64), actual.to(torch.float64)
+        allowed = case.atol + case.rtol * wanted.abs()
+        same = (found == wanted) | (found.isnan() & wanted.isnan())
+        ratio = torch.where(same, 0.0, (found - wanted).abs() / allowed).nan_to_num(
+            nan=torch.inf, posinf=torch.inf
+        )
+        largest = max(largest, float(ratio.max()) if ratio.numel() else 0.0)
+    return largest
+
+
+# The first statement that differs
+
+
+@dataclass(frozen=True)
+class _Sketch:
+    """A value in four numbers: its count, its sum, the sum of its magnitudes, and a weighted sum."""
+
+    count: int
+    total: float
+    magnitude: float
+    weighted: float
+
+    def is_near(self, other: _Sketch, tolerance: float) -> bool:
+        """Return whether both can be of the same value, up to roundings."""
+        if self.count != other.count:
+            return False
+        room = tolerance * max(self.magnitude, other.magnitude) + 1e-30
+        mine, theirs = (self.total, self.weighted), (other.total, other.weighted)
+        return all(
+            one == another or abs(one - another) <= room or (one != one and another != another)
+            for one, another in zip(mine, theirs, strict=True)
+        )
+
+
+@dataclass(frozen=True)
+class _Record:
+    """A variable's value, in the order of the program."""
+
+    name: str
+    place: DumpLine
+    sketch: _Sketch
+
+
+class _Trace(Execution):
+    """An execution that notes each tensor and tile that a variable gets."""
+
+    def __init__(self, program: IrProgram) -> None:
+        super().__init__(program, ArithmeticMode.STATED)
+        self.records: list[_Record] = []
+        self._places = {
+            (function.name, target.name): statement.place
+            for function in program.functions.values()
+            for statement in walk(function.body)
+            if isinstance(statement, Assign)
+            for target in statement.targets
+        }
+
+    def as_stated(self, value: Value, target: Definition, frame: Frame) -> Value:
+        """Note the value that is about to get a name."""
+        stated = super().as_stated(value, target, frame)
+        place = self._places.get((frame.function.name, target.name))
+        if isinstance(stated, Array) and place is not None:
+            self.records.append(_Record(source_name(target.name), place, _sketch(stated)))
+        return stated
+
+
+def _sketch(array: Array) -> _Sketch:
+    window = tuple(slice(0, length) for length in array.valid)
+    values = array.numbers.centre[window].to(torch.float64).reshape(-1)
+    # Weights without a pattern that a transposition or a shift would leave as it is.
+    weights = torch.arange(1, values.numel() + 1, dtype=torch.float64).mul(0.6180339887498949).frac()
+    return _Sketch(values.numel(), float(values.sum()), float(values.abs().sum()), float(values @ weights))
+
+
+def first_difference(
+    before: DumpFile, after: DumpFile, case: PassCase, tolerance: float = 1e-3
+) -> FirstDifference | None:
+    """Run two dumps; None where each value of the second is one of the first. Raises a `MeaningError`."""
+    right, wrong = _trace(before, case), _trace(after, case)
+    by_name: defaultdict[str, list[_Record]] = defaultdict(list)
+    for record in right:
+        by_name[record.name].append(record)
+    for record in wrong:
+        counterparts = [
+            each for each in by_name.get(record.name, []) if each.sketch.count == record.sketch.count
+        ]
+        if counterparts and not any(each.sketch.is_near(record.sketch, tolerance) for each in counterparts):
+            return _difference(record, counterparts[0], before, after)
+    for record in wrong:
+        if not any(each.sketch.is_near(record.sketch, tolerance) for each in right):
+            return _difference(record, None, before, after)
+    return None
+
+
+def _trace(dump: DumpFile, case: PassCase) -> list[_Record]:
+    trace = _Trace(read_dump(dump.path))
+    trace.run(case.inputs)
+    return trace.records
+
+
+def _difference(
+    record: _Record, counterpart: _Record | None, before: DumpFile, after: DumpFile
+) -> FirstDifference:
+    return FirstDifference(
+        variable=record.name,
+        after=excerpt(dump_lines(after.path), record.place),
+        before=excerpt(dump_lines(before.path), counterpart.place) if counterpart is not None else None,
+    )
+
+
+def dump_lines(path: Path) -> list[str]:
+    """Return the lines of a dump as text to show."""
+    return path.read_text(encoding="utf-8", errors="replace").splitlines()
+
+
+def excerpt(lines: Sequence[str], place: DumpLine) -> Excerpt:
+    """Return a line of a dump with the lines around it."""
+    first = max(0, place.line - 1 - CONTEXT_LINES)
+    near = lines[first : place.line + CONTEXT_LINES]
+    return Excerpt(place, tuple(line.rstrip()[:_MOST_COLUMNS] for line in near))

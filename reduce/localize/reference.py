@@ -1,0 +1,695 @@
+"""What a failing build is compared with, before it is run or read, and after.
+
+A `Reference` says what was asked for. Opened against the failing build, it becomes `ExpectedValues`: which of its tasks
+can be compared, and what they should leave. The search and the verdicts know nothing else, whatever the reference is.
+`GoodBuild` and `SameBuild` are run, and become `ReferenceRuns`. `RecordedValues` and `GoldenOutputs` need no run: they
+become `KnownValues`, which match tensors by name to the tasks that wrote them last.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from ...runner.build_output.args_dump import ArgsDump
+from ...runner.build_output.directory import GoldenData, TensorFolder
+from ...runner.build_output.files import BuildOutputError
+from ...runner.build_output.orchestration import Orchestration, Submit
+from ...runner.build_output.task_graph import GraphArgument, Region
+from ...runner.compare.statistics import Tolerance
+from ...runner.errors import UserError
+from ...runner.localization import ReferenceUsed
+from ...runner.tensor import TensorView
+from ..graph.names import entry_tensor, submits_of, tensor_name
+from ..graph.regions import RegionIndex, may_overlap
+from ..graph.tasks import (
+    Alignment,
+    Dag,
+    KernelTask,
+    align,
+    induced_graph,
+    shared_graph,
+)
+from ..replay.replay import RecordedBuild, RunnableBuild, TaskValues, differs
+from ..replay.toolchain import Toolchain
+from .attribute import Attributor, KnownInputsAttributor, TwoBuildAttributor
+from .experiments import Expectation, Record, ReferenceDump, Steps, Tell, common_outputs
+
+NameOf = Callable[[Orchestration, Sequence[Submit], int], str | None]
+"""Such a function takes an orchestration, the submits that may have made a task, and an argument's index.
+
+It returns the name of the tensor.
+"""
+
+
+def output_evidence(
+    failing: RecordedBuild, reference: RecordedBuild, tolerance: Tolerance
+) -> dict[int, bool]:
+    """Return whether tasks diverge, by their ordinal in the failing build, as far as outputs tell.
+
+    The outputs are those of one run of each build. A task diverges if part of an output that it wrote last differs. It
+    is clean if all that it writes are such parts, and none differs. Empty where a harness does not report its outputs.
+    """
+    if failing.outputs is None or reference.outputs is None:
+        return {}
+    shared = set(failing.outputs.names) & set(reference.outputs.names)
+    diverges: dict[int, bool] = {}
+    for (ordinal, _), (name, region) in (last := last_writes(failing, entry_tensor)).items():
+        actual = _output(failing.outputs, name, region) if name in shared else None
+        expected = _output(reference.outputs, name, region) if name in shared else None
+        if actual is None or expected is None:
+            continue
+        if differs(actual, expected, tolerance):
+            diverges[ordinal] = True
+        elif all(
+            (ordinal, argument.index) in last
+            for argument in failing.tasks.tasks[ordinal].task.arguments
+            if argument.type.may_write
+        ):
+            diverges.setdefault(ordinal, False)
+    return diverges
+
+
+def last_writes(build: RecordedBuild, name_of: NameOf) -> dict[tuple[int, int], tuple[str, Region]]:
+    """Tensor and region of each task's argument that no later task writes into.
+
+    Only arguments are included for which `name_of` gives the tensor.
+    """
+    writes: dict[tuple[int, int], tuple[str, Region]] = {}
+    named = defaultdict[int, RegionIndex[tuple[int, int]]](RegionIndex)
+    for task in build.tasks.tasks:
+        submits = submits_of(build.orchestration, task)
+        for argument in task.task.arguments:
+            region, buffer = argument.region, argument.tensor_id
+            if not argument.type.may_write or region is None or buffer is None:
+                continue
+            overwritten = named[buffer].overlapping(region)
+            named[buffer].drop(overwritten)
+            for old in overwritten:
+                del writes[old.owner]
+            name = name_of(build.orchestration, submits, argument.index)
+            if name is not None:
+                writes[task.ordinal, argument.index] = name, region
+                named[buffer].add(region, (task.ordinal, argument.index))
+    return writes
+
+
+def _output(outputs: TensorFolder, name: str, region: Region) -> TensorView | None:
+    try:
+        return part_of(outputs.tensor(name), region)
+    except BuildOutputError:
+        return None
+
+
+def part_of(whole: TensorView, region: Region) -> TensorView | None:
+    """A region of the buffer that the tensor fills from its beginning; None where the tensor is smaller."""
+    values = np.ravel(whole.contiguous())
+    bounds = region.bounds
+    if (
+        not math.prod(region.shape)
+        or bounds.start < 0
+        or bounds.stop > values.size
+        or min(region.strides, default=0) < 0
+    ):
+        return None
+    part = as_strided(
+        values[region.start_offset :],
+        region.shape,
+        tuple(stride * values.itemsize for stride in region.strides),
+        writeable=False,
+    )
+    return TensorView.from_contiguous(whole.name, whole.dtype, region.shape, np.ravel(part))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReferenceRuns:
+    """Two builds whose graphs were recorded, and which of their tasks correspond.
+
+    Tasks are compared by the arguments that both are declared to write. Where there are no such arguments, the tasks
+    that read their results are compared.
+    """
+
+    failing: RecordedBuild
+    reference: RecordedBuild
+    alignment: Alignment
+    compared: tuple[int, ...]
+    dag: Dag
+    """The dependencies of both builds: the failing one may lack some that it needs."""
+    complete: bool = True
+    not_compared: tuple[str, ...] = ()
+
+    @classmethod
+    def align(cls, failing: RecordedBuild, reference: RecordedBuild) -> ReferenceRuns:
+        """Align the two builds.
+
+        Raises:
+            UserError: they have no task in common.
+        """
+        alignment = align(failing.tasks, reference.tasks)
+        if not alignment.reference_of:
+            raise UserError(
+                "expected tasks that both builds have, found none; is the reference of the same case?"
+            )
+        comparable = {
+            task: other
+            for task, other in alignment.reference_of.items()
+            if common_outputs(failing.tasks.tasks[task], reference.tasks.tasks[other])
+        }
+        return cls(
+            failing=failing,
+            reference=reference,
+            alignment=alignment,
+            compared=tuple(sorted(comparable)),
+            dag=shared_graph(failing.tasks, reference.tasks, comparable),
+        )
+
+    @property
+    def all_bytes(self) -> int:
+        """Bytes of a dump of everything, in the build in which that is more."""
+        return max(self.failing.tasks.all_bytes, self.reference.tasks.all_bytes)
+
+    @property
+    def outputs(self) -> TensorFolder | None:
+        """What the run that recorded the reference's graph put out."""
+        return self.reference.outputs
+
+    @property
+    def good(self) -> RecordedBuild | None:
+        """The reference, where it is another build."""
+        same = self.failing.build.resolve() == self.reference.build.resolve()
+        return None if same else self.reference
+
+    @property
+    def runs(self) -> int:
+        """Runs of the reference so far."""
+        return self.reference.replayer.runs
+
+    @property
+    def unaligned(self) -> tuple[KernelTask, ...]:
+        """Tasks that only the failing build has."""
+        return tuple(self.failing.tasks.tasks[ordinal] for ordinal in self.alignment.only_failing)
+
+    @property
+    def unaligned_reference(self) -> tuple[KernelTask, ...]:
+        """Tasks that only the reference has."""
+        return tuple(self.reference.tasks.tasks[ordinal] for ordinal in self.alignment.only_reference)
+
+    def with_failing_build(self, failing: RecordedBuild) -> ReferenceRuns:
+        """The same runs, compared with another failing build. Raises as `of`."""
+        return ReferenceRuns.align(failing, self.reference)
+
+    def orders(self, before: int, after: int) -> bool | None:
+        """Return whether the reference has the second task wait for the first.
+
+        None where it cannot tell: it is the same build, or one of the two tasks has no counterpart.
+        """
+        if self.good is None:
+            return None
+        pair = self.alignment.reference_of.get(before), self.alignment.reference_of.get(after)
+        return None if None in pair else pair not in self._unordered_pairs
+
+    @cached_property
+    def _unordered_pairs(self) -> Set[tuple[int | None, int | None]]:
+        """Pairs of the reference's ordinals that touch the same elements and do not wait for each other."""
+        return {(edge.before.ordinal, edge.after.ordinal) for edge in self.reference.missing_edges}
+
+    def known_divergent(self, tolerance: Tolerance) -> Mapping[int, bool]:
+        """Return what the outputs of the runs that recorded the graphs tell."""
+        return output_evidence(self.failing, self.reference, tolerance)
+
+    def counterpart_of(self, ordinal: int) -> KernelTask:
+        """The task of the reference that corresponds."""
+        return self.reference.tasks.tasks[self.alignment.reference_of[ordinal]]
+
+    def dump(self, *, results: Set[int], whole: Set[int]) -> ReferenceDump:
+        """Run the reference with markers at the counterparts. Raises as `RecordedBuild.dump`."""
+        of = self.alignment.reference_of
+        dump = self.reference.dump(
+            results={of[ordinal] for ordinal in results}, whole={of[ordinal] for ordinal in whole}
+        )
+        return self._read(dump)
+
+    def dump_everything(self) -> ReferenceDump:
+        """Run the reference and dump all of it. Raises as `RecordedBuild.dump_everything`."""
+        return self._read(self.reference.dump_everything())
+
+    def _read(self, dump: ArgsDump) -> ReferenceDump:
+        return ReferenceDump(
+            failing=self.failing.tasks, reference=self.reference.tasks, alignment=self.alignment, dump=dump
+        )
+
+    def attributor(self, tolerance: Tolerance) -> TwoBuildAttributor:
+        """Find where errors come from, by the kernels of both builds."""
+        return TwoBuildAttributor(
+            failing=self.failing,
+            reference=self.reference,
+            alignment=self.alignment,
+            tolerance=tolerance,
+        )
+
+    def unknown_above(self, ordinals: Set[int]) -> tuple[KernelTask, ...]:
+        """Always empty: what a task before a first divergent one left was seen."""
+        return ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class _BuildReference:
+    """What both references that are builds have in common: a build directory, and the toolchain that runs it."""
+
+    path: Path
+    toolchain: Toolchain
+
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """The build directory."""
+        return (self.path,)
+
+    @property
+    def build(self) -> RunnableBuild:
+        """The build directory and its toolchain."""
+        return RunnableBuild(path=self.path, toolchain=self.toolchain)
+
+    def open(self, failing: RecordedBuild) -> Steps[ReferenceRuns]:
+        """Record the build's task graph, on the failing build's data. Raises as `RecordedBuild.open`."""
+        yield from Tell("recording the task graph of the reference")
+        reference = yield from Record(build=self.build, name="reference")
+        return ReferenceRuns.align(failing, reference)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GoodBuild(_BuildReference):
+    """A good build of the same case, the parent commit's for instance.
+
+    It is run by a toolchain of its own: where the runtime is at fault, it needs the runtime of its commit.
+    """
+
+    def summarize(self, platform: str) -> ReferenceUsed:
+        """Return how the result names the reference.
+
+        It runs on the platform of its own toolchain, whatever the `platform` of the failing build is.
+        """
+        return ReferenceUsed(kind="good build", path=str(self.path), platform=self.toolchain.platform)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SameBuild(_BuildReference):
+    """The failing build itself, which its toolchain runs under `schedule`, a name in the stack file."""
+
+    schedule: str
+
+    def summarize(self, platform: str) -> ReferenceUsed:
+        """Return how the result names the reference.
+
+        It runs on the platform of its own toolchain, whatever the `platform` of the failing build is.
+        """
+        return ReferenceUsed(
+            kind="other schedule",
+            path=str(self.path),
+            platform=self.toolchain.platform,
+            schedule=self.schedule,
+        )
+
+
+_Writes = Mapping[tuple[int, int], tuple[str, Region]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MatchedValues:
+    """What tasks should leave, by ordinal and argument index, as far as it is known.
+
+    `not_compared` names the recorded tensors that say nothing about the tasks, with the reason.
+    """
+
+    expected: Mapping[int, Mapping[int, TensorView]]
+    not_compared: tuple[str, ...]
+
+
+def match_values(failing: RecordedBuild, recorded: TensorFolder | None) -> MatchedValues:
+    """Match known tensors with the tasks that wrote them last.
+
+    The tensors are the golden outputs of the build's data, and the `recorded` ones by their names in the orchestration.
+
+    Raises:
+        BuildOutputError: a file is no tensor.
+        UserError: there are recorded tensors, and none of them says anything about the build.
+    """
+    golden = GoldenData.open(failing.data).outputs
+    expected: dict[int, dict[int, TensorView]] = {}
+    for (ordinal, index), part in _parts(golden, last_writes(failing, entry_tensor)):
+        expected.setdefault(ordinal, {})[index] = part
+    if recorded is None:
+        return MatchedValues(expected=expected, not_compared=())
+    writes = last_writes(failing, tensor_name)
+    why = {name: _mismatch_reason(failing, name, recorded.tensor(name), writes) for name in recorded.names}
+    not_compared = tuple(f"{name}: {text}" for name, text in why.items() if text)
+    usable = {key: place for key, place in writes.items() if why.get(place[0]) == ""}
+    for (ordinal, index), part in _parts(recorded, usable):
+        expected.setdefault(ordinal, {})[index] = part
+    if all(why.values()):
+        raise UserError(
+            f"--reference-data {recorded.folder.root}: expected <tensor>.pt by the names of the orchestration, "
+            f"found {'; '.join(not_compared)[:400] or 'none'}"
+        )
+    return MatchedValues(expected=expected, not_compared=not_compared)
+
+
+def _parts(values: TensorFolder, writes: _Writes) -> Iterator[tuple[tuple[int, int], TensorView]]:
+    for key, (name, region) in writes.items():
+        part = part_of(values.tensor(name), region) if name in values.names else None
+        if part is not None:
+            yield key, part
+
+
+def _mismatch_reason(failing: RecordedBuild, name: str, value: TensorView, writes: _Writes) -> str:
+    """Return why a recorded tensor says nothing about the tensor of that name; empty if it does say something."""
+    places = {key: region for key, (other, region) in writes.items() if other == name}
+    arguments = [
+        argument
+        for ordinal, index in places
+        for argument in failing.tasks.tasks[ordinal].task.arguments
+        if argument.index == index
+    ]
+    buffers = {argument.tensor_id for argument in arguments if argument.tensor_id is not None}
+    if not buffers:
+        return "no task is known to write a tensor of that name last"
+    if len(buffers) > 1:
+        return f"{len(buffers)} buffers have that name"
+    sizes = failing.tasks.graph.tensors.get(buffers.pop())
+    if sizes is not None and sizes.buffer_numel not in (None, value.numel):
+        return f"{value.numel} elements, where the build's tensor has {sizes.buffer_numel}"
+    types = {region.dtype for region in places.values()} - {None, value.dtype}
+    unlike = [dtype for dtype in types if dtype and not (dtype.is_floating and value.dtype.is_floating)]
+    return f"{value.dtype.value}, where the build's tensor is {unlike[0].value}" if unlike else ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class KnownValues:
+    """What tasks should leave, by ordinal and argument index, as far as it is known.
+
+    Only what no later task overwrites is known: a value says what a tensor holds in the end.
+    """
+
+    failing: RecordedBuild
+    expected: Mapping[int, Mapping[int, TensorView]]
+    recorded: TensorFolder | None
+    not_compared: tuple[str, ...]
+    """Recorded tensors with which nothing can be compared, and why."""
+    compared: tuple[int, ...]
+    dag: Dag
+    complete: bool = False
+    runs: int = 0
+    good: None = None
+    unaligned: tuple[KernelTask, ...] = ()
+    unaligned_reference: tuple[KernelTask, ...] = ()
+
+    @classmethod
+    def from_build(cls, failing: RecordedBuild, recorded: TensorFolder | None) -> KnownValues:
+        """The golden outputs of the build's data, and `recorded` tensors by their names in the orchestration.
+
+        Raises:
+            BuildOutputError: a file is no tensor.
+            UserError: nothing can be compared.
+        """
+        matched = match_values(failing, recorded)
+        expected = matched.expected
+        if not expected:
+            raise UserError(
+                f"{failing.build}: expected outputs whose last writers can be told, found none; use --reference"
+            )
+        compared = tuple(sorted(expected))
+        return cls(
+            failing=failing,
+            expected=expected,
+            recorded=recorded,
+            not_compared=matched.not_compared,
+            compared=compared,
+            dag=induced_graph(failing.tasks, compared),
+        )
+
+    @property
+    def all_bytes(self) -> int:
+        """Bytes of a dump of everything."""
+        return self.failing.tasks.all_bytes
+
+    @property
+    def outputs(self) -> TensorFolder:
+        """The golden outputs."""
+        return GoldenData.open(self.failing.data).outputs
+
+    def with_failing_build(self, failing: RecordedBuild) -> KnownValues:
+        """The same values, as results of another failing build. Raises as `of`."""
+        return KnownValues.from_build(failing, self.recorded)
+
+    def orders(self, before: int, after: int) -> None:
+        """None: there is no other build that could order tasks."""
+
+    def known_divergent(self, tolerance: Tolerance) -> Mapping[int, bool]:
+        """Always empty: the tasks that wrote the outputs are dumped like the others."""
+        return {}
+
+    def counterpart_of(self, ordinal: int) -> None:
+        """None: there is no other build."""
+
+    def dump(self, *, results: Set[int], whole: Set[int]) -> KnownValues:
+        """These values, which are known without a run."""
+        return self
+
+    def dump_everything(self) -> KnownValues:
+        """These values, which are known without a run."""
+        return self
+
+    def results_of(self, ordinal: int) -> Mapping[int, TensorView]:
+        """Return what a task should leave, as far as it is known."""
+        return self.expected[ordinal]
+
+    def values_of(self, ordinal: int) -> TaskValues:
+        """Return what a task should leave; what it should read is not compared."""
+        return TaskValues(before={}, after=self.expected[ordinal], scalars={})
+
+    def attributor(self, tolerance: Tolerance) -> KnownInputsAttributor:
+        """Find where errors come from, by the failing build's kernels, where their right inputs are known."""
+        return KnownInputsAttributor(failing=self.failing, tolerance=tolerance)
+
+    def unknown_above(self, ordinals: Set[int]) -> tuple[KernelTask, ...]:
+        """Tasks before the given ones, back to those all of whose results are known to be right."""
+        predecessors = self.failing.tasks.predecessors
+        reached: set[int] = set()
+        left = [above for ordinal in ordinals for above in predecessors[ordinal]]
+        while left:
+            ordinal = left.pop()
+            if ordinal in reached or self._knows_all_results(ordinal):
+                continue
+            reached.add(ordinal)
+            left += predecessors[ordinal]
+        return tuple(self.failing.tasks.tasks[ordinal] for ordinal in sorted(reached))
+
+    def _knows_all_results(self, ordinal: int) -> bool:
+        """Return whether everything that a task should leave is known."""
+        return all(
+            argument.index in self.expected.get(ordinal, {})
+            for argument in self.failing.tasks.tasks[ordinal].task.arguments
+            if argument.type.may_write
+        )
+
+    def inputs_of(self, ordinal: int) -> Mapping[int, TensorView] | None:
+        """All tensors that a task should read; None where one of them is not known."""
+        task = self.failing.tasks.tasks[ordinal]
+        inputs: dict[int, TensorView] = {}
+        for argument in task.task.arguments:
+            if argument.type.may_read:
+                value = self._input(task, argument)
+                if value is None:
+                    return None
+                inputs[argument.index] = value
+        return inputs
+
+    def _input(self, task: KernelTask, argument: GraphArgument) -> TensorView | None:
+        region = argument.region
+        writers = [
+            (other, written)
+            for other in self.failing.tasks.tasks
+            for written in other.task.arguments
+            if region is not None
+            and written.type.may_write
+            and written.tensor_id == argument.tensor_id
+            and written.region is not None
+            and may_overlap(written.region, region)
+        ]
+        if region is None or len(writers) > 1:
+            return None
+        if writers:
+            # One earlier task writes exactly this part, so what it left is what the task reads.
+            other, written = writers[0]
+            same = other.ordinal < task.ordinal and written.region == region
+            return self.expected.get(other.ordinal, {}).get(written.index) if same else None
+        inputs = GoldenData.open(self.failing.data).inputs
+        orchestration = self.failing.orchestration
+        name = entry_tensor(orchestration, submits_of(orchestration, task), argument.index)
+        return part_of(inputs.tensor(name), region) if name in inputs.names else None
+
+
+class Reference(Protocol):
+    """What the failing build is compared with, as it was asked for."""
+
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """Folders that belong to the reference: nothing is written there."""
+        ...
+
+    @property
+    def build(self) -> RunnableBuild | None:
+        """The build that the reference runs; None where values are known without a run."""
+        ...
+
+    def summarize(self, platform: str) -> ReferenceUsed:
+        """Return how the result names the reference. The failing build runs on `platform`."""
+        ...
+
+    def open(self, failing: RecordedBuild) -> Steps[ExpectedValues]:
+        """Return what the failing build's tasks should leave.
+
+        Raises:
+            UserError: the reference cannot be run, or nothing can be compared with it.
+            BuildOutputError: a part of it cannot be read.
+        """
+        ...
+
+
+class ExpectedValues(Protocol):
+    """What the tasks of a failing build should leave, as far as the reference tells."""
+
+    @property
+    def compared(self) -> tuple[int, ...]:
+        """Ordinals, ascending, of the failing build's tasks that can be compared."""
+        ...
+
+    @property
+    def dag(self) -> Dag:
+        """The graph in which these tasks are searched: node `i` is the task `compared[i]`."""
+        ...
+
+    @property
+    def complete(self) -> bool:
+        """Whether everything that these tasks read and leave is known to the last bit. Any difference counts then."""
+        ...
+
+    @property
+    def all_bytes(self) -> int:
+        """Bytes of a dump of everything, in the build in which that is more."""
+        ...
+
+    @property
+    def outputs(self) -> TensorFolder | None:
+        """What a run should put out; None where that is not known."""
+        ...
+
+    @property
+    def good(self) -> RecordedBuild | None:
+        """The recorded run of a good build; None where the reference is only values, or the failing build itself."""
+        ...
+
+    @property
+    def runs(self) -> int:
+        """Runs of the reference so far."""
+        ...
+
+    @property
+    def unaligned(self) -> tuple[KernelTask, ...]:
+        """Tasks of the failing build that have no counterpart."""
+        ...
+
+    @property
+    def unaligned_reference(self) -> tuple[KernelTask, ...]:
+        """Tasks of the reference that have no counterpart."""
+        ...
+
+    @property
+    def not_compared(self) -> tuple[str, ...]:
+        """Values that say nothing about the failing build, and why."""
+        ...
+
+    def with_failing_build(self, failing: RecordedBuild) -> ExpectedValues:
+        """Return what another failing build should leave, by what is known already."""
+        ...
+
+    def orders(self, before: int, after: int) -> bool | None:
+        """Return whether the reference has the second task wait for the first; None where it cannot tell."""
+        ...
+
+    def known_divergent(self, tolerance: Tolerance) -> Mapping[int, bool]:
+        """Tasks, by ordinal, that are known to diverge, or not to, before anything was dumped."""
+        ...
+
+    def counterpart_of(self, ordinal: int) -> KernelTask | None:
+        """The same task in the reference; None where no reference is run."""
+        ...
+
+    def dump(self, *, results: Set[int], whole: Set[int]) -> Expectation:
+        """Return what some tasks should leave, and what the `whole` ones should read.
+
+        Where the reference is a build, it is run for that.
+        """
+        ...
+
+    def dump_everything(self) -> Expectation:
+        """Return what all tasks should read and leave; only where the values are `complete`."""
+        ...
+
+    def attributor(self, tolerance: Tolerance) -> Attributor:
+        """Find where errors come from."""
+        ...
+
+    def unknown_above(self, ordinals: Set[int]) -> tuple[KernelTask, ...]:
+        """Tasks before some divergent ones about which not all is known: the error may be theirs."""
+        ...
+
+
+_MATCHING = "matching the values that are known with the tasks"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordedValues:
+    """Recorded tensors, `<tensor>.pt` in `folder` by their names in the orchestration; the golden outputs count too."""
+
+    folder: Path
+    build: None = None
+
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """The folder of the recorded tensors."""
+        return (self.folder,)
+
+    def summarize(self, platform: str) -> ReferenceUsed:
+        """Return how the result names the reference."""
+        return ReferenceUsed(kind="recorded values", path=str(self.folder), platform=platform)
+
+    def open(self, failing: RecordedBuild) -> Steps[KnownValues]:
+        """Match the tensors with the failing build's tasks; nothing is run. Raises as `KnownValues.of`."""
+        yield from Tell(_MATCHING)
+        return KnownValues.from_build(failing, TensorFolder.open(self.folder))
+
+
+@dataclass(frozen=True, kw_only=True)
+class GoldenOutputs:
+    """The golden outputs of the data that the failing build is run on, which lie in `folder`."""
+
+    folder: Path
+    build: None = None
+    folders: tuple[Path, ...] = ()
+
+    def summarize(self, platform: str) -> ReferenceUsed:
+        """Return how the result names the reference."""
+        return ReferenceUsed(kind="golden data", path=str(self.folder), platform=platform)
+
+    def open(self, failing: RecordedBuild) -> Steps[KnownValues]:
+        """Match the outputs with the failing build's tasks; nothing is run. Raises as `KnownValues.of`."""
+        yield from Tell(_MATCHING)
+        return KnownValues.from_build(failing, None)

@@ -1,0 +1,377 @@
+"""Computes which contents the buffers of a reduced program start with, and which they must end with.
+
+The original program is walked in order. Where a kept task reads what a dropped task wrote, the recorded value is put in
+its place. Where it reads what a kept task wrote, nothing is put there. The reduced program is judged by the results
+that kept tasks leave and no kept task reads.
+
+Two kinds of deviation need more values. A result may be missing from its place: then the failing run's contents of that
+place count. A task may write where it should not: then the contents that belong there count.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from ...runner.build_output.directory import TensorFolder
+from ...runner.tensor import TensorView
+from ..replay.replay import TaskValues
+from ..replay.task_replay import flat_indices
+from .extract import Recording
+from .program import (
+    Array,
+    Boundary,
+    Buffer,
+    Cut,
+    CutTensor,
+    Deviations,
+    Program,
+    ProgramArgument,
+    ProgramPair,
+    ProgramTask,
+    TrustedValues,
+    UnfitCutError,
+    private_name,
+    results_of,
+)
+
+
+def actual_contents(both: ProgramPair, failing: Recording) -> dict[int, dict[int, TensorView]]:
+    """Return what the failing run held in place of results, for each argument of a task that is missing or whose
+    results have moved.
+
+    The values are those that the next task read there, or those that the run ended with. They are zeros where neither
+    is known.
+    """
+    program = both.failing
+    if not both.missing | both.moved_results.keys():
+        return {}
+    next_read = [_final_contents(buffer, failing.outputs) for buffer in program.buffers]
+    found: dict[int, dict[int, TensorView]] = {}
+    for task in reversed(program.tasks):
+        if task.ordinal in both.missing | both.moved_results.keys():
+            found[task.ordinal] = {
+                argument.index: _part(program, argument, next_read[argument.buffer])
+                for argument in results_of(task, both.moved_results)
+            }
+        if task.ordinal in both.missing:
+            continue
+        before = failing.values(task.ordinal).before
+        for argument in task.arguments:
+            if argument.type.may_write:
+                next_read[argument.buffer][flat_indices(argument.region)] = 0
+        for argument in task.arguments:
+            if argument.index in before:
+                read = before[argument.index].contiguous().ravel()
+                next_read[argument.buffer][flat_indices(argument.region)] = read
+    return found
+
+
+def expected_contents(
+    both: ProgramPair, right: Callable[[int], TaskValues], given: Mapping[str, TensorView]
+) -> dict[int, dict[int, TensorView]]:
+    """Return what belongs where an extra task writes over one of the case's own arguments, by extra task and argument.
+
+    Only places are listed of which all contents are known. `right` gives the values that tasks should have. `given`
+    holds the case's inputs.
+    """
+    program = both.failing
+    if not both.extra_tasks:
+        return {}
+    truth = [np.zeros(math.prod(buffer.shape), buffer.dtype.storage) for buffer in program.buffers]
+    known = [np.full(one.size, False) for one in truth]
+    for buffer in program.buffers:
+        if buffer.is_entry and buffer.name in given:
+            truth[buffer.number][:] = given[buffer.name].contiguous().ravel()
+            known[buffer.number][:] = True
+    belonging: dict[int, dict[int, TensorView]] = {}
+    for task in program.tasks:
+        if task.ordinal in both.extra_tasks:
+            belonging[task.ordinal] = {
+                argument.index: _part(program, argument, truth[argument.buffer])
+                for argument in task.arguments
+                if argument.type.may_write
+                and program.buffers[argument.buffer].is_entry
+                and bool(known[argument.buffer][flat_indices(argument.region)].all())
+            }
+            continue
+        after = right(task.ordinal).after
+        for argument in results_of(task, both.moved_results):
+            if argument.index in after and program.buffers[argument.buffer].is_entry:
+                places = flat_indices(argument.region)
+                truth[argument.buffer][places] = after[argument.index].contiguous().ravel()
+                known[argument.buffer][places] = True
+    return belonging
+
+
+def _part(program: Program, argument: ProgramArgument, contents: Array) -> TensorView:
+    buffer = program.buffers[argument.buffer]
+    values = contents[flat_indices(argument.region)]
+    return TensorView.from_contiguous(buffer.name, buffer.dtype, argument.region.shape, values)
+
+
+def _final_contents(buffer: Buffer, outputs: TensorFolder | None) -> Array:
+    """The final contents of an argument of the case, flat. Zeros for any other buffer."""
+    if buffer.is_entry and outputs is not None and buffer.name in outputs.names:
+        view = outputs.tensor(buffer.name)
+        if view.dtype is buffer.dtype and view.numel == math.prod(buffer.shape):
+            return view.contiguous().ravel().copy()
+    return np.zeros(math.prod(buffer.shape), buffer.dtype.storage)
+
+
+@dataclass
+class _Contents:
+    """What is known of one buffer's elements at a point of the walk."""
+
+    buffer: Buffer
+    now: Array
+    initial: Array
+    truth: Array
+    writer: npt.NDArray[np.int64]
+    """The last task of the original program that wrote each element, or -1 for none."""
+    kept_writer: npt.NDArray[np.int64]
+    spoiler: npt.NDArray[np.int64]
+    """The last kept task that wrote each element although nothing of it belongs there, or -1 for none."""
+    known: npt.NDArray[np.bool_]
+    """Whether `truth` was given or written."""
+    supplied: npt.NDArray[np.bool_]
+    seen: npt.NDArray[np.bool_]
+    """The elements that were given to kept tasks. Their initial contents cannot change from here on."""
+    unread: npt.NDArray[np.bool_]
+    used: bool = False
+
+    @classmethod
+    def from_buffer(cls, buffer: Buffer, given: TensorView | None) -> _Contents:
+        size = math.prod(buffer.shape)
+        start = np.zeros(size, buffer.dtype.storage) if given is None else given.contiguous().ravel().copy()
+        nobody = np.full(size, -1, np.int64)
+        return cls(
+            buffer=buffer,
+            now=start,
+            initial=start.copy(),
+            truth=start.copy(),
+            writer=nobody,
+            kept_writer=nobody.copy(),
+            spoiler=nobody.copy(),
+            known=np.full(size, given is not None),
+            supplied=np.full(size, given is not None),
+            seen=np.zeros(size, np.bool_),
+            unread=np.zeros(size, np.bool_),
+        )
+
+
+@dataclass
+class _Walk:
+    program: Program
+    kept: Set[int]
+    values: TrustedValues
+    contents: list[_Contents]
+    deviations: Deviations
+    boundaries: dict[tuple[str, int], int] = field(default_factory=dict[tuple[str, int], int])
+    tasks: list[ProgramTask] = field(default_factory=list[ProgramTask])
+
+    def run(self) -> None:
+        for task in self.program.tasks:
+            values = self.values.task_values(task.ordinal)
+            results = [
+                (self.contents[argument.buffer], places[belongs], after[belongs])
+                for argument in results_of(task, self.deviations.moved)
+                if argument.index in values.after
+                for places in [flat_indices(argument.region)]
+                for after in [values.after[argument.index].contiguous().ravel()]
+                for belongs in [self._correct_elements(task, argument, places)]
+            ]
+            if task.ordinal in self.kept:
+                self._keep(task, values, results)
+            for content, places, after in results:
+                content.truth[places] = after
+                content.writer[places] = task.ordinal
+                content.known[places] = True
+
+    def _correct_elements(
+        self, task: ProgramTask, argument: ProgramArgument, places: npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.bool_]:
+        """Return which of these elements are right once the task has written them. Elements of the case's own
+        arguments are wrong if a task writes them that should not be there."""
+        content = self.contents[argument.buffer]
+        is_extra = task.ordinal in self.deviations.extra and content.buffer.is_entry
+        return ~content.known[places] if is_extra else np.ones(len(places), np.bool_)
+
+    def _keep(
+        self,
+        task: ProgramTask,
+        values: TaskValues,
+        results: Sequence[tuple[_Contents, npt.NDArray[np.int64], Array]],
+    ) -> None:
+        arguments = tuple(
+            self._feed(task, argument, self._read(task, argument, values)) for argument in task.arguments
+        )
+        self.tasks.append(replace(task, arguments=arguments))
+        for argument in self.deviations.moved.get(task.ordinal, ()):
+            places = flat_indices(argument.region)
+            truth = self.contents[argument.buffer].truth[places]
+            self._feed(task, argument, truth.copy() if argument.type.may_read else None)
+        found = self.deviations.found.get(task.ordinal, {})
+        for argument in results_of(task, self.deviations.moved):
+            if argument.index in found and not argument.type.may_read:
+                self._start(argument, found[argument.index])
+        for argument in arguments:
+            if argument.type.may_write:
+                content, places = self.contents[argument.buffer], flat_indices(argument.region)
+                content.spoiler[places] = task.ordinal
+                content.unread[places] |= content.buffer.is_entry & content.known[places]
+        for content, places, after in results:
+            content.now[places] = after
+            content.kept_writer[places] = task.ordinal
+            content.spoiler[places] = -1
+            content.unread[places] = True
+
+    def _read(self, task: ProgramTask, argument: ProgramArgument, values: TaskValues) -> Array | None:
+        """Return what the task is to be given. None if it does not read the argument.
+
+        The trusted values come first, and then what is right in that place. Where neither is known, the task is given
+        what it read in its own build's run.
+        """
+        if argument.index in values.before:
+            return values.before[argument.index].contiguous().ravel()
+        if not argument.type.may_read:
+            return None
+        content, places = self.contents[argument.buffer], flat_indices(argument.region)
+        read = self.values.read(task.ordinal)[argument.index].contiguous().ravel()
+        return np.where(content.known[places], content.truth[places], read)
+
+    def _feed(self, task: ProgramTask, argument: ProgramArgument, read: Array | None) -> ProgramArgument:
+        """The argument, after its buffer got the contents that the task read. The argument gets another buffer if this
+        one holds something else."""
+        content = self.contents[argument.buffer]
+        content.used = True
+        places = flat_indices(argument.region)
+        reads = read is not None
+        wanted = content.truth[places] if read is None else read
+        writers = content.writer[places]
+        # What no task wrote and the case does not give was in the memory. It is a recorded value too.
+        unknown = ~content.supplied[places] & reads
+        stale = np.where(writers < 0, unknown, ~np.isin(writers, list(self.kept)))
+        settled = (content.kept_writer[places] >= 0) | content.seen[places]
+        other = content.now[places] != wanted
+        if bool((stale & other & settled).any()) and reads:
+            if argument.type.may_write:
+                raise UnfitCutError(f"{task.name} (task {task.ordinal}), argument {argument.index}")
+            return self._private_argument(task, argument, wanted)
+        fresh = stale & ~settled
+        content.now[places[fresh]] = content.initial[places[fresh]] = wanted[fresh]
+        content.supplied[places[fresh]] = True
+        self._count_boundaries(content, writers[fresh])
+        content.seen[places] |= reads
+        if reads and argument.type.may_read:
+            content.unread[places] = False
+        return argument
+
+    def _start(self, argument: ProgramArgument, found: TensorView) -> None:
+        """Let an output start with what was found in its place."""
+        content = self.contents[argument.buffer]
+        places = flat_indices(argument.region)
+        untouched = (content.kept_writer[places] < 0) & ~content.seen[places]
+        content.initial[places[untouched]] = found.contiguous().ravel()[untouched]
+        content.supplied[places] = True
+
+    def _private_argument(
+        self, task: ProgramTask, argument: ProgramArgument, wanted: Array
+    ) -> ProgramArgument:
+        shared = self.contents[argument.buffer]
+        buffer = Buffer(
+            number=len(self.contents),
+            name=private_name(shared.buffer.name, task, argument),
+            dtype=shared.buffer.dtype,
+            shape=shared.buffer.shape,
+            is_entry=False,
+        )
+        places = flat_indices(argument.region)
+        content = _Contents.from_buffer(buffer, None)
+        content.now[places] = content.initial[places] = wanted
+        content.supplied[places] = content.used = True
+        self.contents.append(content)
+        self._count_boundaries(content, shared.writer[places])
+        return ProgramArgument(
+            index=argument.index, type=argument.type, buffer=buffer.number, region=argument.region
+        )
+
+    def _count_boundaries(self, content: _Contents, writers: npt.NDArray[np.int64]) -> None:
+        for writer, count in zip(*np.unique(writers, return_counts=True), strict=True):
+            key = content.buffer.name, int(writer)
+            self.boundaries[key] = self.boundaries.get(key, 0) + int(count)
+
+
+def cut(
+    program: Program,
+    kept: Set[int],
+    values: TrustedValues,
+    given: Mapping[str, TensorView],
+    golden: Mapping[str, TensorView] | None = None,
+    deviations: Deviations | None = None,
+) -> Cut:
+    """The program of the tasks in `kept`. `given` holds the case's own inputs by name.
+
+    Without a reference, `golden` holds the case's outputs by name. Only they are trusted, and only where the last task
+    that wrote is kept. All other results must be as `values` say, and the tasks that left them do not count as writers.
+
+    Raises:
+        UnfitCutError: the tasks cannot be taken alone.
+        IncompleteDumpError: a value was not recorded completely.
+    """
+    walk = _Walk(
+        program,
+        kept,
+        values,
+        [
+            _Contents.from_buffer(buffer, given.get(buffer.name) if buffer.is_entry else None)
+            for buffer in program.buffers
+        ],
+        Deviations() if deviations is None else deviations,
+    )
+    walk.run()
+    names = {task.ordinal: task.name for task in program.tasks}
+    return Cut(
+        program=program,
+        tasks=tuple(walk.tasks),
+        tensors=tuple(_tensor(content, golden) for content in walk.contents if content.used),
+        boundaries=tuple(
+            Boundary(
+                tensor=name,
+                producer=names.get(writer, "no task"),
+                producer_ordinal=writer,
+                recorded_in=values.run_of(max(writer, 0)),
+                elements=count,
+            )
+            for (name, writer), count in walk.boundaries.items()
+        ),
+    )
+
+
+def _tensor(content: _Contents, golden: Mapping[str, TensorView] | None) -> CutTensor:
+    judged, expected = content.unread, content.now
+    if golden is not None:
+        name = content.buffer.name
+        known = golden.get(name) if content.buffer.is_entry else None
+        judged = content.unread & (content.kept_writer == content.writer) & (known is not None)
+        if known is not None:
+            expected = np.where(judged, known.contiguous().ravel(), expected)
+    # The harness passes a tensor that is neither an input nor an output as an input of zeros. Where an output is
+    # written only in part, the rest would be what the device's memory held.
+    has_input = (
+        bool(content.supplied.any())
+        or not bool(content.unread.any())
+        or not bool((content.kept_writer >= 0).all())
+    )
+    last_writer = np.where(content.spoiler >= 0, content.spoiler, content.kept_writer)
+    return CutTensor(
+        buffer=content.buffer,
+        initial=content.initial if has_input else None,
+        expected=expected if bool(content.unread.any()) else None,
+        writers=frozenset(int(task) for task in np.unique(last_writer[judged])),
+        last_writer=last_writer,
+    )

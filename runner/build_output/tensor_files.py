@@ -1,0 +1,607 @@
+"""Reads any file of tensors that a person may want to compare: what `torch.save` wrote, `.npy` and `.npz`.
+
+More is read here than a build directory may hold: state dicts and lists, float8 and complex numbers. Nothing in a file
+is executed: no pickle in a numpy file is read, and torch unpickles nothing but tensors and plain values. What a file
+claims to be large is checked against its size first.
+
+`load_tensors` can read all into memory, because a person's file may be written again or cut short while it is compared.
+`load_tensor` maps the file of a build directory.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import warnings
+import zipfile
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path, PurePath
+from typing import IO, TYPE_CHECKING, Any, TypeAlias, cast
+
+import numpy as np
+
+from ..tensor import (
+    DType,
+    NarrowFloat,
+    Storage,
+    StoredTensor,
+    TensorLayout,
+    TensorView,
+    ViewError,
+    contiguous_strides,
+)
+from .files import (
+    NUMPY_ARRAY,
+    SAFETENSORS,
+    BuildOutputError,
+    FileTooLargeError,
+    Folder,
+    MalformedFileError,
+    describe_non_archive,
+    read_into_memory,
+    require_memory,
+)
+
+if TYPE_CHECKING:
+    import torch
+
+
+MOST_UNPACKED = 2**32
+"""The largest total of arrays that is unpacked from an archive, in bytes. A compressed array may be a thousand times
+its file.
+"""
+
+_MOST_HEADER = 10_000
+_NUMPY = "an array saved by numpy.save"
+_MAX_ITEMSIZE = {"f": 8, "c": 16}
+"""The most bytes that a compared element may have, by numpy's kind of its type."""
+_RESAVE_NUMPY = "save it again with numpy.save(path, array)"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _NumpyLayout(TensorLayout):
+    """The type and placement of the elements, as the header gives them. `stored` is numpy's own type of them."""
+
+    stored: np.dtype[Any]
+    converted: str = ""
+
+    def view(self, name: str, content: Storage) -> TensorView:
+        """Return the tensor whose bytes are `content`."""
+        return TensorView(
+            name=name,
+            dtype=self.dtype,
+            shape=self.shape,
+            strides=self.strides,
+            storage=content.view(self.dtype.storage),
+            converted=self.converted,
+        )
+
+
+def npy_tensor(folder: Folder, relative: PurePath | str) -> StoredTensor:
+    """Return the array in the file `relative` to `folder`. Its calls raise `BuildOutputError` if it cannot be read."""
+    return StoredTensor(
+        geometry=partial(_npy_layout, folder, relative), open=partial(_load_npy, folder, relative)
+    )
+
+
+def _npy_layout(folder: Folder, relative: PurePath | str) -> _NumpyLayout:
+    path, size = folder.find(relative, expected=_NUMPY)
+    _require_content(path, size)
+    with _wrap_parse_errors(path), path.open("rb") as file:
+        return _read_layout(path, PurePath(relative).stem, file, size)
+
+
+def _load_npy(folder: Folder, relative: PurePath | str) -> TensorView:
+    path, size = folder.find(relative, expected=_NUMPY)
+    _require_content(path, size)
+    with _wrap_parse_errors(path), path.open("rb") as file:
+        layout = _read_layout(path, PurePath(relative).stem, file, size)
+        content, read = read_into_memory(path, file, layout.nbytes)
+    if read < layout.nbytes:
+        raise _size_error(path, layout, read)
+    return layout.view(PurePath(relative).stem, content)
+
+
+def list_npz(folder: Folder, relative: PurePath | str) -> Mapping[str, StoredTensor]:
+    """Return each array of an archive, by name. Its calls raise `BuildOutputError` where it is unsound.
+
+    Raises:
+        BuildOutputError: the archive is missing or unsound, or two of its arrays have one name.
+    """
+    path, size = folder.find(relative, expected="an archive of arrays saved by numpy.savez")
+    _require_content(path, size)
+    with _wrap_parse_errors(path):
+        # It stays open, and closes with the last reader of its arrays: its listing takes long to read again.
+        archive = zipfile.ZipFile(path)
+        entries = archive.infolist()
+        for entry in entries[:MOST_ENTRIES]:
+            archive.open(entry).close()  # opening compares its name with the copy before its content
+    if len(entries) > MOST_ENTRIES:
+        raise FileTooLargeError(
+            path=path,
+            expected=f"at most {MOST_ENTRIES} arrays",
+            found=f"{len(entries)}",
+            remedy="save fewer arrays in a file",
+        )
+    total = sum(entry.file_size for entry in entries)
+    if total > MOST_UNPACKED:
+        raise FileTooLargeError(
+            path=path,
+            expected=f"arrays of at most {MOST_UNPACKED} bytes together",
+            found=f"{total} bytes",
+            remedy="save each array with numpy.save",
+        )
+    found: dict[str, StoredTensor] = {}
+    for entry in entries:
+        name = entry.filename.removesuffix(".npy")
+        if name in found:
+            raise MalformedFileError(
+                path=path,
+                expected="arrays of different names",
+                found=f"two named {name!r}",
+                remedy=_RESAVE_NUMPY,
+            )
+        found[name] = StoredTensor(
+            geometry=partial(_member_layout, archive, path, name, entry),
+            open=partial(_load_member, archive, path, name, entry),
+        )
+    return found
+
+
+def _member_layout(archive: zipfile.ZipFile, path: Path, name: str, entry: zipfile.ZipInfo) -> _NumpyLayout:
+    with _wrap_parse_errors(path), archive.open(entry) as member:
+        return _read_layout(path, name, member, entry.file_size)
+
+
+def _load_member(archive: zipfile.ZipFile, path: Path, name: str, entry: zipfile.ZipInfo) -> TensorView:
+    """Read one array of an archive, unpacked a piece at a time."""
+    with _wrap_parse_errors(path), archive.open(entry) as member:
+        layout = _read_layout(path, name, member, entry.file_size)
+        content, read = read_into_memory(path, member, layout.nbytes)
+        if read < layout.nbytes:
+            raise _size_error(path, layout, read)
+        return layout.view(name, content)
+
+
+def _require_content(path: Path, size: int) -> None:
+    if size == 0:
+        raise MalformedFileError(path=path, expected=_NUMPY, found="an empty file", remedy=_RESAVE_NUMPY)
+
+
+@contextmanager
+def _wrap_parse_errors(path: Path) -> Generator[None]:
+    """Turn whatever a parser raises into one error that names the file."""
+    try:
+        yield
+    except (BuildOutputError, MemoryError):
+        raise
+    except Exception as error:
+        found = describe_non_archive(path)
+        if found is None or (found == NUMPY_ARRAY and path.suffix == ".npy"):
+            found = f"{type(error).__name__}: {error}"
+        raise MalformedFileError(path=path, expected=_NUMPY, found=found, remedy=_RESAVE_NUMPY) from error
+
+
+def _read_layout(path: Path, name: str, file: IO[bytes], size: int) -> _NumpyLayout:
+    """Return the layout of the array whose header and content take `size` bytes. Leave `file` at its content."""
+    # numpy takes memory for as long a header as the file claims to have, so only a part of the file is given to it.
+    head = io.BytesIO(file.read(_MOST_HEADER))
+    version = np.lib.format.read_magic(head)
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, fortran_order, stored = read(head, max_header_size=_MOST_HEADER)
+    file.seek(head.tell())
+    if min(shape, default=0) < 0:
+        raise MalformedFileError(
+            path=path, expected=_NUMPY, found=f"{name} of shape {shape}", remedy=_RESAVE_NUMPY
+        )
+    if stored.hasobject:
+        raise MalformedFileError(
+            path=path,
+            expected=f"{_NUMPY}, of numbers",
+            found="pickled objects, which are not read",
+            remedy="save the numbers in it with numpy.save(path, array.astype(float))",
+        )
+    complex_numbers = stored.kind == "c"
+    try:
+        dtype = DType.parse(f"float{4 * stored.itemsize}" if complex_numbers else stored.name)
+    except ValueError:
+        dtype = None
+    if dtype is None or stored.byteorder == ">":
+        raise MalformedFileError(
+            path=path,
+            expected=f"{_NUMPY}, of {'numbers' if dtype is None else 'little-endian numbers'}",
+            found=f"{name} of type {stored.str}",
+            remedy=_remedy(stored),
+        )
+    strides = contiguous_strides(shape[::-1])[::-1] if fortran_order else contiguous_strides(shape)
+    layout = _NumpyLayout(dtype=dtype, shape=shape, strides=strides, stored=stored)
+    if complex_numbers:
+        layout = replace(
+            layout,
+            shape=(2, *shape),
+            strides=(1, *(2 * stride for stride in strides)),
+            converted=f"{stored.name} as two parts: [0, ...] are real, [1, ...] imaginary",
+        )
+    if layout.nbytes != size - file.tell():
+        raise _size_error(path, layout, size - file.tell())
+    return layout
+
+
+def _remedy(dtype: np.dtype[Any]) -> str:
+    """Say how to save an array of a type that we do not have, or of the other byte order."""
+    if dtype.kind in "SU":
+        return "leave it out: texts are not compared"
+    if dtype.names:
+        return f"save each of its fields alone: numpy.save(path, array[{dtype.names[0]!r}])"
+    own = {"f": "float64", "c": "complex128", "m": "int64", "M": "int64", "V": "float32"}
+    spelled = dtype.newbyteorder("<").str
+    if dtype.kind in "mMV" or dtype.itemsize > _MAX_ITEMSIZE.get(dtype.kind, dtype.itemsize):
+        spelled = own[dtype.kind]
+    return f"numpy.save(path, array.astype({spelled!r}))"
+
+
+def _size_error(path: Path, layout: _NumpyLayout, found: int) -> MalformedFileError:
+    return MalformedFileError(
+        path=path,
+        expected=f"{layout.nbytes // layout.stored.itemsize} elements of {layout.stored.itemsize} bytes",
+        found=f"{found} bytes",
+        remedy=_RESAVE_NUMPY,
+    )
+
+
+MOST_DIRECTORY_BYTES = 2**20
+"""The largest listing of an archive, and the largest pickle in it, that is read, in bytes. A tensor's take some
+hundred.
+"""
+
+MOST_EXPANDED = 2**28
+"""The most elements of a tensor that has fewer in its storage. A few bytes can claim any number."""
+
+MOST_READ_AT_ONCE = 2**16
+"""The bytes of a file that is never mapped, because reading it takes no longer."""
+
+_TORCH = "one tensor saved by torch.save"
+_RESAVE_TORCH = "save the tensor again with torch.save(tensor, path)"
+_CONVERT = "torch.save(safetensors.torch.load_file(path), 'tensors.pt') makes one of it"
+_SAVE_TENSORS = "save tensors alone: those of a module with torch.save(module.state_dict(), path)"
+_GLOBAL = re.compile(r"GLOBAL (\S+)")
+
+
+def load_tensor(folder: Folder, relative: PurePath | str) -> TensorView:
+    """Return the tensor in the file `relative` to `folder`, as a view of the mapped file.
+
+    Raises:
+        BuildOutputError: the file is missing, outside of the folder, cut short, no tensor, or a pickle that asks for
+            anything but tensors.
+    """
+    loaded = load_object(folder, relative, mapped=True)
+    path = folder.locate(relative)
+    return view_of(path, PurePath(relative).name.removesuffix(".pt"), require_dense(path, loaded))
+
+
+def load_object(folder: Folder, relative: PurePath | str, *, mapped: bool) -> object:
+    """Return what the file `relative` to `folder` holds: tensors, and plain Python values around them.
+
+    With `mapped` the tensors are mapped, else read into memory. Cutting a mapped file short ends the process that looks
+    at it.
+
+    Raises:
+        BuildOutputError: the file is missing, outside of the folder, cut short, or asks for anything else.
+    """
+    path, size = folder.find(relative, expected=_TORCH)
+    if size == 0:
+        raise MalformedFileError(path=path, expected=_TORCH, found="an empty file", remedy=_RESAVE_TORCH)
+    _check_archive(path)
+    if not mapped:
+        require_memory(path, size)
+    return _load(path, mapped=mapped)
+
+
+def _check_archive(path: Path) -> None:
+    """Refuse what would take memory to read, before torch reads it."""
+    try:
+        with _ShortReads(path) as file, zipfile.ZipFile(file) as archive:
+            entries = archive.infolist()
+    except _TooLongError as error:
+        raise FileTooLargeError(
+            path=path, expected=f"{_TORCH}, with a listing below {MOST_DIRECTORY_BYTES} bytes", found="more"
+        ) from error
+    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError, UnicodeError) as error:
+        found = describe_non_archive(path) or f"a file of unknown format: {error}"
+        remedy = _CONVERT if found == SAFETENSORS else _RESAVE_TORCH
+        raise MalformedFileError(path=path, expected=_TORCH, found=found, remedy=remedy) from error
+    for entry in entries:
+        if entry.compress_type != zipfile.ZIP_STORED:
+            raise MalformedFileError(
+                path=path, expected=f"{_TORCH}, uncompressed", found=f"compressed {entry.filename[:80]!r}"
+            )
+        if entry.filename.endswith(".pkl") and entry.file_size > MOST_DIRECTORY_BYTES:
+            raise FileTooLargeError(
+                path=path,
+                expected=f"{_TORCH}, with a pickle of at most {MOST_DIRECTORY_BYTES} bytes",
+                found=f"{entry.file_size} bytes",
+            )
+
+
+class _TooLongError(Exception):
+    """A read asked for more than a sound archive needs."""
+
+
+class _ShortReads(io.FileIO):
+    """A file of which one read returns no more than a sound archive's listing."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        if size is None or size < 0:
+            size = MOST_DIRECTORY_BYTES
+        if size > MOST_DIRECTORY_BYTES:
+            raise _TooLongError
+        return super().read(size) or b""
+
+
+def _load(path: Path, *, mapped: bool) -> object:
+    import torch
+
+    try:
+        with warnings.catch_warnings():
+            # Our own one-line error says what is wrong with a file, so torch's warnings are not shown.
+            warnings.simplefilter("ignore", UserWarning)
+            return cast(
+                object,
+                torch.load(  # pyright: ignore[reportUnknownMemberType]
+                    path, map_location="cpu", weights_only=True, mmap=mapped
+                ),
+            )
+    # torch reports a bad file by whatever exception its parser raises.
+    except Exception as error:
+        found, remedy = _describe_load_error(error)
+        raise MalformedFileError(path=path, expected=_TORCH, found=found, remedy=remedy) from error
+
+
+def require_dense(path: Path, loaded: object) -> torch.Tensor:
+    """Return `loaded` from the file `path` as a tensor with all its elements; `MalformedFileError` if it is none."""
+    import torch
+
+    if not isinstance(loaded, torch.Tensor):
+        raise MalformedFileError(
+            path=path, expected=f"{_TORCH}, dense", found=type(loaded).__name__, remedy=_RESAVE_TORCH
+        )
+    if (kind := _non_dense_kind(loaded)) is not None:
+        found, made_dense = kind
+        remedy = f"save it dense: torch.save(tensor.{made_dense}, path)"
+        raise MalformedFileError(path=path, expected=f"{_TORCH}, dense", found=found, remedy=remedy)
+    if loaded.device.type != "cpu":
+        raise MalformedFileError(
+            path=path,
+            expected=f"{_TORCH}, with its data",
+            found=f"a tensor on {loaded.device}",
+            remedy="save the one that was computed: this one never had values",
+        )
+    stored = loaded.untyped_storage().nbytes() // loaded.element_size()
+    if loaded.numel() > max(stored, MOST_EXPANDED):
+        raise FileTooLargeError(
+            path=path,
+            expected=f"{_TORCH}, expanded to at most {MOST_EXPANDED} elements",
+            found=f"{loaded.numel()} elements on a storage of {stored}",
+            remedy="save what it was expanded from",
+        )
+    return loaded.detach()
+
+
+def _non_dense_kind(tensor: torch.Tensor) -> tuple[str, str] | None:
+    """Say what a tensor is whose elements are not stored side by side as numbers, and the call that makes it dense.
+
+    Returns None for a dense tensor.
+    """
+    import torch
+
+    if tensor.is_nested:
+        return "a nested tensor", "to_padded_tensor(0)"
+    if tensor.is_quantized:
+        return "a quantized tensor", "dequantize()"
+    return None if tensor.layout == torch.strided else (f"a tensor of layout {tensor.layout}", "to_dense()")
+
+
+def view_of(path: Path, name: str, tensor: torch.Tensor) -> TensorView:
+    """Return a dense tensor of the file `path` as a view that shares its memory.
+
+    Raises:
+        MalformedFileError: its elements are no real numbers of a known type, or lie outside of its storage.
+    """
+    import torch
+
+    try:
+        dtype = DType.parse(str(tensor.dtype))
+    except ValueError as error:
+        real = "torch.view_as_real(tensor)" if tensor.is_complex() else "tensor.to(torch.float32)"
+        raise MalformedFileError(
+            path=path,
+            expected="a tensor of real numbers",
+            found=str(tensor.dtype),
+            remedy=f"save it as such: torch.save({real}, path)",
+        ) from error
+    storage = tensor.untyped_storage()
+    raw = torch.empty(0, dtype=torch.uint8).set_(storage).numpy()
+    whole = raw[: raw.size - raw.size % dtype.itemsize]
+    try:
+        return TensorView(
+            name=name,
+            dtype=dtype,
+            shape=tuple(tensor.shape),
+            strides=tuple(tensor.stride()),
+            storage=whole.view(dtype.storage),
+            offset=int(tensor.storage_offset()),
+        )
+    except ViewError as error:
+        raise MalformedFileError(
+            path=path, expected=_TORCH, found=str(error), remedy=_RESAVE_TORCH
+        ) from error
+
+
+def _describe_load_error(error: Exception) -> tuple[str, str]:
+    """Return what torch says, without its advice to load the file unsafely, and what to do about it."""
+    message = str(error)
+    if message.startswith("Weights only load failed"):
+        asked = _GLOBAL.search(message)
+        found = "a pickle of more than tensors" + (f": it asks for {asked[1][:80]}" if asked else "")
+        return found, _SAVE_TENSORS
+    lines = message.splitlines() or [""]
+    return f"{type(error).__name__}: {lines[0][:200]}", _RESAVE_TORCH
+
+
+SUFFIXES = (".pt", ".pth", ".npy", ".npz")
+
+Scalar: TypeAlias = int | float | bool | str | None
+
+_PACKED_FLOAT4 = "float4_e2m1fn_x2"
+
+MOST_ENTRIES = 100_000
+"""The most tensors and values of one file. A list that holds itself many times has any number."""
+
+_MOST_DEPTH = 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileContents:
+    """What a file holds, by name: `layer.weight` of a state dict, `0` of a list. A tensor that is alone has the name
+    "".
+
+    The calls of a tensor raise `BuildOutputError` where it cannot be compared. `mapped` says that they read the mapped
+    file, `is_open` that they read the file through one descriptor, and `held` how many bytes of the file are in memory.
+    """
+
+    tensors: Mapping[str, StoredTensor]
+    scalars: Mapping[str, Scalar]
+    mapped: bool = False
+    is_open: bool = False
+    held: int = 0
+
+
+def load_tensors(folder: Folder, relative: PurePath | str, *, mapped: bool = False) -> FileContents:
+    """Return all tensors in the file `relative` to `folder`.
+
+    What torch saved is read at once. With `mapped` a file of more than `MOST_READ_AT_ONCE` bytes is read when it is
+    looked at, which is enough where names are wanted.
+
+    Raises:
+        BuildOutputError: the file is missing, outside of the folder, cut short, or holds anything but tensors, or lists
+            and dictionaries of tensors and plain values.
+    """
+    name = PurePath(relative)
+    if name.suffix == ".npy":
+        return FileContents(tensors={"": npy_tensor(folder, relative)}, scalars={})
+    if name.suffix == ".npz":
+        return FileContents(tensors=list_npz(folder, relative), scalars={}, is_open=True)
+    path, size = folder.find(relative, expected=_TORCH)
+    mapped = mapped and size > MOST_READ_AT_ONCE
+    loaded = _load_torch_file(folder, name, mapped=mapped)
+    tensors: dict[str, StoredTensor] = {}
+    scalars: dict[str, Scalar] = {}
+    for key, value in _name_leaves(_leaves(path, loaded)).items():
+        if key and (value is None or isinstance(value, int | float | bool | str)):
+            scalars[key] = value
+        else:
+            opened = key or name.stem
+            tensors[key] = StoredTensor(
+                geometry=partial(_geometry, path, opened, value),
+                open=partial(_real_view, path, opened, value),
+            )
+    return FileContents(tensors=tensors, scalars=scalars, mapped=mapped, held=0 if mapped else size)
+
+
+def _load_torch_file(folder: Folder, name: PurePath, *, mapped: bool) -> object:
+    """Return what torch saved in a file of any name. The error says which names tensor files have, where this one has
+    another.
+    """
+    try:
+        return load_object(folder, name, mapped=mapped)
+    except MalformedFileError as error:
+        if name.suffix in SUFFIXES:
+            raise
+        raise MalformedFileError(
+            path=error.path,
+            expected=f"a file of tensors, named *{', *'.join(SUFFIXES)}",
+            found=error.found,
+            remedy=error.remedy,
+        ) from error
+
+
+def _name_leaves(leaves: Iterator[tuple[tuple[object, ...], object]]) -> dict[str, object]:
+    """Return leaves by their dotted keys, or by their keys in brackets where two have the same dotted ones."""
+    groups: dict[str, list[tuple[tuple[object, ...], object]]] = {}
+    for keys, value in leaves:
+        groups.setdefault(".".join(map(str, keys)), []).append((keys, value))
+    return {
+        dotted if len(group) == 1 else "".join(f"[{key!r}]" for key in keys): value
+        for dotted, group in groups.items()
+        for keys, value in group
+    }
+
+
+def _leaves(path: Path, loaded: object) -> Iterator[tuple[tuple[object, ...], object]]:
+    """Yield tensors and values with their keys, in the file's order. An empty list or dictionary yields a text that
+    says so.
+    """
+    todo: list[tuple[tuple[object, ...], object]] = [((), loaded)]
+    seen = 0
+    while todo:
+        seen += 1
+        keys, value = todo.pop()
+        if seen > MOST_ENTRIES or len(keys) > _MOST_DEPTH:
+            raise MalformedFileError(
+                path=path,
+                expected=f"at most {MOST_ENTRIES} tensors, {_MOST_DEPTH} lists deep",
+                found="more",
+                remedy="save the tensors that matter alone",
+            )
+        if isinstance(value, Mapping):
+            entries = list(cast(Mapping[object, object], value).items())
+        elif isinstance(value, list | tuple):
+            entries = list(enumerate(cast(Sequence[object], value)))
+        else:
+            yield keys, value
+            continue
+        if keys and not entries:
+            yield keys, f"an empty {type(cast(object, value)).__name__}"
+        todo += [((*keys, key), entry) for key, entry in reversed(entries)]
+
+
+def _geometry(path: Path, name: str, value: object) -> TensorLayout:
+    """Return type and shape of the view that `_real_view` makes, without reading the tensor."""
+    tensor = require_dense(path, value)
+    spelled = str(tensor.dtype).removeprefix("torch.")
+    if not (spelled.startswith("float8") or spelled == _PACKED_FLOAT4):
+        return _real_view(path, name, tensor)
+    shape = tuple(tensor.shape)
+    if spelled == _PACKED_FLOAT4:
+        shape = NarrowFloat.FP4E2M1.shape(shape)
+    return TensorLayout(dtype=DType.FLOAT32, shape=shape, strides=contiguous_strides(shape))
+
+
+def _real_view(path: Path, name: str, value: object) -> TensorView:
+    """Return a view of real numbers.
+
+    Complex numbers become their two parts. Floats of eight and four bits become float32, which holds each of their
+    values.
+    """
+    import torch
+
+    tensor = require_dense(path, value)
+    spelled = str(tensor.dtype).removeprefix("torch.")
+    if tensor.is_complex():
+        parts = torch.view_as_real(tensor.resolve_conj()).movedim(-1, 0)
+        return replace(
+            view_of(path, name, parts),
+            converted=f"{spelled} as two parts: [0, ...] are real, [1, ...] imaginary",
+        )
+    if spelled.startswith("float8"):
+        return replace(view_of(path, name, tensor.to(torch.float32)), converted=f"{spelled} as float32")
+    if spelled == _PACKED_FLOAT4:
+        # torch cannot convert this type.
+        packed, narrow = tensor.contiguous().view(torch.uint8), NarrowFloat.FP4E2M1
+        values, shape = narrow.numbers(packed.reshape(-1).numpy()), narrow.shape(tuple(packed.shape))
+        view = TensorView.from_contiguous(name, DType.FLOAT32, shape, values)
+        return replace(view, converted=narrow.description)
+    return view_of(path, name, tensor)

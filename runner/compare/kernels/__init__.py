@@ -1,1 +1,0 @@
-"""Compiled loops over runs of elements."""

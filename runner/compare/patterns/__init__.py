@@ -1,1 +1,0 @@
-"""What kind of wrong is it? One small detector a pattern, each with a confidence and its evidence."""

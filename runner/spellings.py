@@ -1,0 +1,151 @@
+"""Finds the names in a Python file that other files may define, and rewrites them.
+
+    git ls-files -z -- '*.py' | python spellings.py FOLDER '[["SPELLING", "INSTEAD", ["FUNCTION", ...]], ...]'
+
+This file needs nothing but CPython 3.10 or later: scripts that reproduce a run contain its text and run it as above.
+Only what Python's parser calls a name is rewritten. Text, comments and strings (f-strings too) stay unchanged.
+"""
+
+import ast
+import json
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+KEYWORD = "keyword"
+PARAMETER = "parameter"
+ATTRIBUTE = "attribute"
+IMPORT = "import"
+DEFINITION = "definition"
+"""The roles that a name can have."""
+
+
+@dataclass(frozen=True)
+class Spelling:
+    """A name in a file, and its role. `begin` counts bytes from the start of the file, `line` counts from 1."""
+
+    role: str
+    function: str
+    """For a keyword argument or a parameter, the function that is called or defined. Otherwise empty."""
+    name: str
+    line: int
+    begin: int
+    is_own: bool
+    """Whether the name means something that the file itself, or its own package, defines."""
+    alias: bool = False
+    """For an imported name, whether the file binds it to another name."""
+
+
+@dataclass(frozen=True)
+class Respelling:
+    """Replaces a spelling: keyword arguments of `keyword_of`, or attributes and imported names without it."""
+
+    spelling: str
+    instead: str
+    keyword_of: "tuple[str, ...]" = ()
+
+    def changes(self, found: Spelling) -> bool:
+        """Return whether a name in a file is rewritten."""
+        if found.is_own or found.name != self.spelling:
+            return False
+        if self.keyword_of:
+            return found.role == KEYWORD and found.function in self.keyword_of
+        return found.role in (ATTRIBUTE, IMPORT)
+
+
+def spellings(source: bytes) -> "list[Spelling]":
+    """Return the names of a file, in its order. Raises `SyntaxError` and `ValueError` where it is no Python."""
+    tree = ast.parse(source)
+    starts = [0]
+    for line in source.splitlines(keepends=True):
+        starts.append(starts[-1] + len(line))
+    own = {name for node in ast.walk(tree) for name in _defined_names(node)}
+    found = [each for node in _nodes(tree) for each in _node_names(node, starts, own)]
+    return sorted(found, key=lambda each: each.begin)
+
+
+def respell_source(source: bytes, respelling: Respelling) -> "tuple[bytes, int]":
+    """Return the rewritten file and the number of places that changed. A file that is no Python stays unchanged."""
+    if respelling.spelling.encode() not in source:
+        return source, 0
+    try:
+        found = [each for each in spellings(source) if respelling.changes(each)]
+    except (SyntaxError, ValueError, RecursionError):
+        return source, 0
+    for each in reversed(found):
+        instead = respelling.instead
+        if each.role == IMPORT and not each.alias:
+            instead += f" as {each.name}"
+        source = source[: each.begin] + instead.encode() + source[each.begin + len(each.name.encode()) :]
+    return source, len(found)
+
+
+def respell_files(folder: Path, paths: Iterable[str], respellings: "Sequence[Respelling]") -> None:
+    """Rewrite files of a folder, applying the respellings in their order. Links are left alone."""
+    for path in paths:
+        file = folder / path
+        if file.suffix != ".py" or file.is_symlink() or not file.is_file():
+            continue
+        before = after = file.read_bytes()
+        for respelling in respellings:
+            after, _ = respell_source(after, respelling)
+        if after != before:
+            file.write_bytes(after)
+
+
+def _nodes(node: ast.AST) -> "Iterator[ast.AST]":
+    """Yield all nodes except those in f-strings, which have no exact places before Python 3.12."""
+    todo = [node]
+    while todo:
+        node = todo.pop()
+        if not isinstance(node, ast.JoinedStr):
+            yield node
+            todo.extend(ast.iter_child_nodes(node))
+
+
+def _defined_names(node: ast.AST) -> "Iterator[str]":
+    """Yield the functions, classes and attributes that a node defines."""
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        yield node.name
+    elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+        yield node.attr
+
+
+def _node_names(node: ast.AST, starts: "Sequence[int]", own: "set[str]") -> "Iterator[Spelling]":
+    """Yield the names in one node, without those of its children."""
+    if isinstance(node, ast.Call):
+        function = node.func
+        called = getattr(function, "attr", getattr(function, "id", ""))
+        is_own = isinstance(function, ast.Name) and called in own
+        for keyword in node.keywords:
+            if keyword.arg is not None:
+                yield Spelling(KEYWORD, called, keyword.arg, *_place(keyword, starts), is_own)
+    elif isinstance(node, ast.Attribute):
+        line, column = cast("tuple[int, int]", (node.end_lineno, node.end_col_offset))
+        begin = starts[line - 1] + column - len(node.attr.encode())
+        yield Spelling(ATTRIBUTE, "", node.attr, line, begin, node.attr in own)
+    elif isinstance(node, ast.ImportFrom):
+        for alias in node.names:
+            place, is_own = _place(alias, starts), node.level > 0
+            yield Spelling(IMPORT, "", alias.name, *place, is_own, alias=alias.asname is not None)
+    elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        yield Spelling(DEFINITION, "", node.name, *_place(node, starts), is_own=True)
+        parameters = [] if isinstance(node, ast.ClassDef) else [*node.args.args, *node.args.kwonlyargs]
+        for each in parameters:
+            yield Spelling(PARAMETER, node.name, each.arg, *_place(each, starts), is_own=True)
+
+
+def _place(
+    node: "ast.keyword | ast.alias | ast.arg | ast.stmt", starts: "Sequence[int]"
+) -> "tuple[int, int]":
+    return node.lineno, starts[node.lineno - 1] + node.col_offset
+
+
+if __name__ == "__main__":
+    respell_files(
+        Path(sys.argv[1]),
+        sys.stdin.read().split("\0"),
+        [Respelling(spelling, instead, tuple(of)) for spelling, instead, of in json.loads(sys.argv[2])],
+    )

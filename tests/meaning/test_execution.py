@@ -1,0 +1,219 @@
+"""Control flow, calls, and kernels that wait for each other."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from precision_bisect.meaning import execution
+from precision_bisect.meaning.arithmetic import ArithmeticMode
+from precision_bisect.meaning.dump_reader import read_program
+from precision_bisect.meaning.execution import Execution, source_name
+from precision_bisect.meaning.ir import MeaningError
+
+from .dumps import dump, kernel, load, program, tensor, tile
+
+X = torch.arange(32.0).reshape(4, 8)
+PARAMETERS = f"x: {tensor(4, 8)}, y: pl.Out[{tensor(4, 8)}]"
+STORE = (f"r: {tensor(4, 8)} = pl.tile.store(v, [0, 0], y)", "return r")
+
+
+def result(*statements: str, **inputs: torch.Tensor) -> torch.Tensor:
+    case = program(kernel(PARAMETERS, *statements))
+    return Execution(case).run({"x": X, "y": torch.zeros(4, 8), **inputs})["y"].centre
+
+
+def block(*lines: str) -> str:
+    return "\n".join(lines)
+
+
+LOADED = f"t: {tile(4, 8)} = {load('x', [4, 8])}"
+
+
+def test_a_loop_carries_values() -> None:
+    loop = block(
+        "for i, (s,) in pl.range(1, 4, init_values=(t,)):",
+        f"    u: {tile(4, 8)} = pl.tile.adds(s, i)",
+        f"    v: {tile(4, 8)} = pl.yield_(u)",
+    )
+    assert torch.equal(result(LOADED, loop, *STORE), X + 6)
+
+
+def test_a_loop_that_does_not_run_results_in_its_initial_values() -> None:
+    loop = block(
+        "for i, (s,) in pl.range(4, 4, init_values=(t,)):",
+        f"    u: {tile(4, 8)} = pl.tile.adds(s, i)",
+        f"    v: {tile(4, 8)} = pl.yield_(u)",
+    )
+    assert torch.equal(result(LOADED, loop, *STORE), X)
+
+
+def test_a_while_loop_asks_before_each_iteration() -> None:
+    loop = block(
+        "for (s, n) in pl.while_(init_values=(t, 0)):",
+        "    pl.cond(n < 3)",
+        f"    u: {tile(4, 8)} = pl.tile.muls(s, 2.0)",
+        "    v, m = pl.yield_(u, n + 1)",
+    )
+    assert torch.equal(result(LOADED, loop, *STORE), X * 8)
+
+
+@pytest.mark.parametrize("n", [0, 5])
+def test_a_branch_results_in_what_it_yields(n: int) -> None:
+    branch = block(
+        f"if {n} > 3:",
+        f"    v: {tile(4, 8)} = pl.yield_(t)",
+        "else:",
+        f"    u: {tile(4, 8)} = pl.tile.neg(t)",
+        f"    v: {tile(4, 8)} = pl.yield_(u)",
+    )
+    assert torch.equal(result(LOADED, branch, *STORE), X if n > 3 else -X)
+
+
+def test_break_and_continue_in_a_loop_without_values() -> None:
+    loop = block(
+        "for i in pl.range(10):",
+        "    if i == 1:",
+        "        continue",
+        "    if i == 3:",
+        "        break",
+        "    v = pl.tile.adds(v, i)",
+    )
+    assert torch.equal(result(LOADED, "v = t", loop, *STORE), X + 2)
+
+
+def test_scopes_and_blocks() -> None:
+    blocks = block(
+        "with pl.spmd(4):",
+        "    i = pl.tile.get_block_idx()",
+        f"    v: {tile(1, 8)} = pl.tile.load(x, [i, 0], [1, 8], [1, 8])",
+        "    r = pl.tile.store(v, [i, 0], y)",
+    )
+    assert torch.equal(result(blocks, "return r"), X)
+    loop = blocks.replace("with pl.spmd(4):\n    i = pl.tile.get_block_idx()", "for i in pl.spmd(4):")
+    assert torch.equal(result(loop, "return r"), X)
+
+
+def test_lengths_that_are_known_only_when_it_runs() -> None:
+    header = 'M = pl.dynamic("M")\n\n'
+    body = (
+        f"t: {tile(4, 8)} = {load('x', [4, 8])}".replace("[[4, 8]", "[[M, 8]").replace("[4, 8]", "[M, 8]"),
+        "v = t",
+        *STORE,
+    )
+    dynamic = "pl.Tensor[[M, 8], pl.FP32]"
+    case = program(kernel(f"x: {dynamic}, y: pl.Out[{dynamic}]", *body), header=header)
+    assert torch.equal(Execution(case).run({"x": X, "y": torch.zeros(4, 8)})["y"].centre, X)
+
+
+def test_an_entry_finds_its_inputs_by_the_names_of_the_case() -> None:
+    assert [source_name(name) for name in ("x__ssa_v0", "acc__rv_v2", "t__tile", "x")] == [
+        "x",
+        "acc",
+        "t",
+        "x",
+    ]
+    case = program(
+        kernel(PARAMETERS.replace("x:", "x__ssa_v0:"), LOADED.replace("(x,", "(x__ssa_v0,"), "v = t", *STORE)
+    )
+    assert torch.equal(Execution(case).run({"x": X, "y": torch.zeros(4, 8)})["y"].centre, X)
+
+
+MIXED = f"a: {tensor(4, 4)}, b: {tensor(4, 4)}, o: pl.Out[{tensor(4, 4)}]"
+
+
+def mixed(*, split: int, lanes: int) -> str:
+    """Cube computes a @ exp(b) of what vector pushes. Lanes take rows (split 1) or columns (2)."""
+    rows, columns = (2, 4) if split == 1 else (4, 2) if split == 2 else (4, 4)
+    where = {0: "[0, 0]", 1: "[lane * 2, 0]", 2: "[0, lane * 2]"}[split]
+    attributes = {
+        0: "",
+        1: ', attrs={"split": pl.SplitMode.UP_DOWN}',
+        2: ', attrs={"split": pl.SplitMode.LEFT_RIGHT}',
+    }[split]
+    cube = kernel(
+        MIXED,
+        f"p: {tile(4, 4, space='Mat')} = pl.tile.load(a, [0, 0], [4, 4], [4, 4])",
+        f"q: {tile(4, 4, space='Mat')} = pl.tile.tpop_from_aiv(split={split})",
+        f"c: {tile(4, 4, space='Acc')} = pl.tile.matmul(p, q)",
+        f"pl.tile.tpush_to_aiv(c, split={split})",
+        role="AIC",
+        name="both_aic",
+    )
+    vector = kernel(
+        MIXED,
+        "lane: pl.Scalar[pl.INDEX] = pl.tile.get_subblock_idx()" if lanes > 1 else "lane = 0",
+        f"t: {tile(rows, columns)} = pl.tile.load(b, {where}, [{rows}, {columns}], [{rows}, {columns}])",
+        f"e: {tile(rows, columns)} = pl.tile.exp(t)",
+        f"pl.tile.tpush_to_aic(e, split={split})",
+        f"z: {tile(rows, columns)} = pl.tile.tpop_from_aic(split={split})",
+        f"r: {tensor(4, 4)} = pl.tile.store(z, {where}, o)",
+        "return r",
+        name="both_aiv",
+        attributes=attributes,
+    )
+    group = kernel(
+        MIXED, "self.both_aic(a, b, o)", "r = self.both_aiv(a, b, o)", "return r", role="Group", name="both"
+    )
+    main = kernel(MIXED, "r = self.both(a, b, o)", "return r", role="Orchestration", name="main")
+    return dump(cube, vector, group, main)
+
+
+@pytest.mark.parametrize(("split", "lanes"), [(0, 1), (1, 2), (2, 2)])
+def test_cube_and_vector_hand_tiles_over(split: int, lanes: int) -> None:
+    torch.manual_seed(split)
+    a, b = torch.randn(4, 4), torch.randn(4, 4)
+    case = read_program(mixed(split=split, lanes=lanes), "mixed.py")
+    out = Execution(case, ArithmeticMode.EXACT).run({"a": a, "b": b, "o": torch.zeros(4, 4)})["o"].centre
+    torch.testing.assert_close(out, a.double() @ b.double().exp())
+
+
+def test_kernels_that_wait_for_each_other_are_a_deadlock() -> None:
+    text = mixed(split=0, lanes=1).replace("pl.tile.tpush_to_aic(e, split=0)\n", "\n")
+    with pytest.raises(MeaningError, match="waiting for a push of another"):
+        Execution(read_program(text, "mixed.py")).run({"a": X[:, :4], "b": X[:, :4], "o": torch.zeros(4, 4)})
+
+
+def test_halves_of_two_lanes_meet_before_the_kernel_is_taken_apart() -> None:
+    case = program(
+        kernel(
+            PARAMETERS,
+            LOADED,
+            "lane: pl.Scalar[pl.INDEX] = pl.tile.get_subblock_idx()",
+            f"h: {tile(2, 8)} = pl.tile.aiv_shard(t, split=1)",
+            f"n: {tile(2, 8)} = pl.tile.adds(h, lane * 100)",
+            f"v: {tile(4, 8)} = pl.tile.aic_gather(n, split=1)",
+            *STORE,
+            role="InCore",
+        )
+    )
+    out = Execution(case).run({"x": X, "y": torch.zeros(4, 8)})["y"].centre
+    assert torch.equal(out, torch.cat([X[:2], X[2:] + 100]))
+
+
+@pytest.mark.parametrize(
+    ("statement", "problem"),
+    [
+        ("v = missing", "expected a defined variable, found missing"),
+        ("v = self.missing(x)", "expected a function of the program, found missing"),
+        ("v = self.kernel(x, y)", "expected at most 50 nested calls"),
+        (f"v: {tile(3, 3)} = pl.tile.neg(t)", r"expected v in the shape \[3, 3\], found \[4, 8\]"),
+        ("v = 1 << 100", "expected at most 63 as the right operand"),
+        ("v = 10 ** 60", "expected a number of at most 64 bits"),
+        ("v = 1 // 0", "expected a computable operation"),
+        (
+            "v = pl.tile.full([100000, 100000], dtype=pl.FP32, value=0.0)",
+            "expected at most 268435456 elements",
+        ),
+        ("for i in pl.range(10 ** 9):\n    v = i", "expected at most 1000 steps"),
+        (
+            "for (s,) in pl.while_(init_values=(0,)):\n    pl.cond(s == 0)\n    v = pl.yield_(s)",
+            "expected at most 1000 steps",
+        ),
+    ],
+)
+def test_errors_name_the_statement(statement: str, problem: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(execution, "MOST_STEPS", 1000)
+    with pytest.raises(MeaningError, match=problem) as caught:
+        result(LOADED, statement, *STORE)
+    assert caught.value.place.file == "case.py"

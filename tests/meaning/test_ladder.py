@@ -1,0 +1,157 @@
+"""The passes of a small case: which is the first after which the result, or the memory, is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from precision_bisect.meaning.findings import FindingKind
+from precision_bisect.meaning.ir import MeaningError
+from precision_bisect.meaning.ladder import (
+    PassCase,
+    State,
+    climb,
+    first_difference,
+    largest_error,
+    list_dumps,
+)
+
+from .dumps import dump, kernel, load, tensor, tile
+
+X = torch.linspace(-1, 1, 64).reshape(8, 8)
+PARAMETERS = f"x: {tensor(8, 8)}, y: pl.Out[{tensor(8, 8)}]"
+
+
+def text(scale: str = "2.0", *, places: tuple[int, int, int] | None = None, suffix: str = "") -> str:
+    def at(index: int) -> tuple[str, int, int] | None:
+        return None if places is None else ("mem_vec_0", places[index], 256)
+
+    return dump(
+        kernel(
+            PARAMETERS,
+            f"t{suffix}: {tile(8, 8, at=at(0))} = {load('x', [8, 8])}",
+            f"e{suffix}: {tile(8, 8, at=at(1))} = pl.tile.exp(t{suffix})",
+            f"m{suffix}: {tile(8, 8, at=at(2))} = pl.tile.muls(e{suffix}, {scale})",
+            f"s{suffix}: {tile(8, 8, at=at(0))} = pl.tile.add(m{suffix}, t{suffix})",
+            f"r: {tensor(8, 8)} = pl.tile.store(s{suffix}, [0, 0], y)",
+            "return r",
+        )
+    )
+
+
+@pytest.fixture
+def case() -> PassCase:
+    return PassCase(
+        inputs={"x": X, "y": torch.zeros(8, 8)}, expected={"y": 2 * X.exp() + X}, rtol=1e-5, atol=1e-6
+    )
+
+
+def write(folder: Path, *texts: tuple[str, str]) -> Path:
+    for order, (name, content) in enumerate(texts):
+        (folder / f"{order:02}_{'' if order == 0 else 'after_'}{name}.py").write_text(content)
+    return folder
+
+
+def test_the_first_wrong_pass_and_its_first_wrong_statement(tmp_path: Path, case: PassCase) -> None:
+    right, wrong = text(suffix="__ssa_v0"), text("2.5", suffix="__tile")
+    folder = write(
+        tmp_path,
+        ("frontend", text()),
+        ("Same", text()),
+        ("Rename", right),
+        ("Break", wrong),
+        ("Later", wrong),
+    )
+    ladder = climb(folder, case)
+    assert [rung.state for rung in ladder.rungs] == [State.RIGHT] * 3 + [State.WRONG] * 2
+    assert [rung.same_as for rung in ladder.rungs] == [None, "frontend", None, None, "Break"]
+    assert (ladder.last_good.dump.pass_name, ladder.first_bad.dump.pass_name) == ("Rename", "Break")
+    difference = first_difference(ladder.last_good.dump, ladder.first_bad.dump, case)
+    assert difference.variable == "m"
+    assert "pl.tile.muls(e__tile, 2.5)" in difference.after.lines[3]
+    assert "pl.tile.muls(e__ssa_v0, 2.0)" in difference.before.lines[3]
+
+
+def test_a_planner_that_puts_one_tile_over_another(tmp_path: Path, case: PassCase) -> None:
+    folder = write(
+        tmp_path,
+        ("frontend", text()),
+        ("InitMemRef", text(places=(0, 256, 512))),
+        ("MemoryReuse", text(places=(0, 256, 256))),
+        ("AllocateMemoryAddr", text(places=(0, 0, 256))),
+    )
+    ladder = climb(folder, case)
+    bad = ladder.first_bad
+    assert (ladder.last_good.dump.pass_name, bad.dump.pass_name) == ("MemoryReuse", "AllocateMemoryAddr")
+    assert bad.state is State.WRONG
+    assert bad.is_wrong_in_bytes
+    finding = bad.findings[0]
+    assert (finding.kind, finding.tile, finding.other) == (FindingKind.OVERWRITTEN, "t", "e")
+
+
+def test_a_right_ladder_has_no_bad_rung(tmp_path: Path, case: PassCase) -> None:
+    ladder = climb(write(tmp_path, ("frontend", text()), ("Rename", text(suffix="_1"))), case)
+    assert ladder.first_bad is None
+    assert ladder.last_good.dump.pass_name == "Rename"
+    assert not ladder.starts_wrong
+
+
+def test_a_case_that_is_wrong_from_the_start_is_no_pass_s_fault(tmp_path: Path, case: PassCase) -> None:
+    ladder = climb(write(tmp_path, ("frontend", text("3.0")), ("Rename", text("3.0", suffix="_1"))), case)
+    assert ladder.starts_wrong
+    assert ladder.first_bad is None
+
+
+def test_a_dump_that_is_not_understood_is_skipped(tmp_path: Path, case: PassCase) -> None:
+    odd = text().replace("pl.tile.exp(", "pl.tile.quantum(")
+    ladder = climb(
+        write(tmp_path, ("frontend", text()), ("Odd", odd), ("Junk", "?"), ("Break", text("2.5"))), case
+    )
+    assert [rung.state.value for rung in ladder.rungs] == ["right", "not executed", "not executed", "wrong"]
+    assert "01_after_Odd.py:9: expected an operation of the table, found tile.quantum" in str(
+        ladder.rungs[1].problem
+    )
+    assert ladder.first_bad.dump.pass_name == "Break"
+
+
+def test_a_folder_without_dumps(tmp_path: Path) -> None:
+    (tmp_path / "notes.py").write_text("")
+    with pytest.raises(MeaningError, match="expected 1 to 200 dumps"):
+        list_dumps(tmp_path)
+
+
+def test_the_error_is_counted_in_tolerances(case: PassCase) -> None:
+    wanted = case.expected["y"]
+    assert largest_error({"y": wanted}, case) == 0
+    assert largest_error({"y": wanted + 3e-6}, case) == pytest.approx(
+        float(3e-6 / (1e-6 + 1e-5 * wanted.abs().min())), rel=0.2
+    )
+    assert largest_error({"y": wanted.clone().fill_(torch.nan)}, case) == float("inf")
+    assert largest_error({}, case) == float("inf")
+
+
+SIDE_BY_SIDE = Path(__file__).parent / "side_by_side"
+"""Dumps that pypto 12fd44574, the parent of ba0ace891, made of a case of our own: two tiles of 32 x 16 in one."""
+
+
+def test_a_real_miscompile_by_memory_reuse_is_named_with_both_tiles() -> None:
+    torch.manual_seed(0)
+    left, right = torch.randn(32, 16), torch.randn(32, 16)
+    case = PassCase(
+        inputs={"left": left, "right": right, "both": torch.zeros(32, 32)},
+        expected={"both": torch.cat([left, right], 1)},
+        rtol=1e-5,
+        atol=1e-5,
+    )
+    ladder = climb(SIDE_BY_SIDE, case)
+    assert [rung.is_good for rung in ladder.rungs] == [True, True, False, False]
+    bad = ladder.first_bad
+    assert bad.dump.pass_name == "MemoryReuse"
+    assert bad.is_wrong_in_bytes
+    (finding,) = bad.faults
+    assert (finding.kind, finding.operation) == (FindingKind.OVER_OPERAND, "tile.concat")
+    assert (finding.tile, finding.other, finding.rows) == ("l__ssa_v0", "wide__ssa_v0", (1, 31))
+    assigned = ladder.rungs[-1].faults[0]
+    assert (assigned.base, assigned.first_byte, assigned.bytes) == (None, 2048, 2048)

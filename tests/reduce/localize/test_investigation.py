@@ -1,0 +1,167 @@
+"""All stages of a localization, one after the other, on builds and tasks that are simulated."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from precision_bisect.reduce.localize import experiments
+from precision_bisect.reduce.localize.causes import LocalizationRequest
+from precision_bisect.reduce.localize.document import ExplainedFindings, StallFindings, first_divergent
+from precision_bisect.reduce.localize.failure import OutputJudge
+from precision_bisect.reduce.localize.investigate import compare, failing_run
+from precision_bisect.reduce.localize.reference import GoldenOutputs, KnownValues, ReferenceRuns
+from precision_bisect.reduce.reduce_cli import OutputFolder
+from precision_bisect.runner.build_output.directory import GoldenData, TensorFolder
+from precision_bisect.runner.compare.statistics import Tolerance
+from precision_bisect.runner.errors import UsageError
+from precision_bisect.runner.localization import Stall, read_divergence
+from tests.reduce.localize.simulated_build import (
+    Array,
+    SimulatedBuild,
+    SimulatedTask,
+    add,
+    double,
+    executor_in,
+)
+
+
+class FakeToolchain:
+    """What a request says of the toolchain that runs the failing build."""
+
+    platform = "a2a3sim"
+
+
+@pytest.fixture(autouse=True)
+def _simulated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(experiments, "TaskReplayer", SimulatedTask)
+
+
+@pytest.fixture
+def good(tmp_path: Path) -> SimulatedBuild:
+    return SimulatedBuild.of(tmp_path / "good")
+
+
+def request_of(failing: SimulatedBuild, folder: Path, tolerance: Tolerance) -> LocalizationRequest:
+    return LocalizationRequest(
+        failing=failing.build,
+        toolchain=cast("Any", FakeToolchain()),
+        reference=GoldenOutputs(folder=failing.data),
+        golden_data=None,
+        tolerance=tolerance,
+        budget=2**20,
+        attempts=1,
+        timeout=9,
+        output=folder / "out",
+    )
+
+
+def investigate(
+    folder: Path, failing: SimulatedBuild, good: SimulatedBuild | None, tolerance: Tolerance | None = None
+) -> ExplainedFindings:
+    """Against the good build; None: against the golden outputs alone."""
+    recorded = failing.recorded
+    expected = (
+        KnownValues.from_build(recorded, None)
+        if good is None
+        else ReferenceRuns.align(recorded, good.recorded)
+    )
+    request = request_of(failing, folder, tolerance or Tolerance())
+    return executor_in(folder).execute(compare(request, recorded, expected))
+
+
+def test_a_fault_and_what_lies_below_it(tmp_path: Path, good: SimulatedBuild) -> None:
+    bad = SimulatedBuild.of(tmp_path / "bad", {1: add(1.5)})
+    found = investigate(tmp_path, bad, good).document()
+    (first,) = found.first_divergent
+    assert (first.position, first.kernel, first.tensor, first.task_class) == (1, "middle", "b", "introduced")
+    assert first.reference_kernel == "middle"
+    assert first.statistics is not None
+    assert (first.statistics.max_error, first.statistics.different) == (0.5, 8)
+    assert [(below.position, below.task_class) for below in found.downstream] == [(2, "inherited")]
+    assert (found.tasks, found.runs, found.reference_runs) == (5, 2, 2)
+    assert found.race is None, "no harness told what a run puts out"
+
+
+def rounded_otherwise(values: Array) -> Array:
+    """As `double`, but for one unit in the last place of one element."""
+    doubled = double(values)
+    doubled[-1] = np.nextafter(doubled[-1], np.float32(np.inf))
+    return doubled
+
+
+def test_rounding_before_a_fault_is_told_apart(tmp_path: Path, good: SimulatedBuild) -> None:
+    bad = SimulatedBuild.of(
+        tmp_path / "bad",
+        {0: rounded_otherwise, 1: add(1.5)},
+        tolerance=Tolerance(rtol=1e-3, atol=1e-3),
+    )
+    found = investigate(tmp_path, bad, good).document()
+    assert [first.position for first in found.first_divergent] == [1]
+    assert [task.kernel for task in found.rounding] == ["scale"]
+
+
+def test_golden_outputs_alone_leave_candidates(tmp_path: Path) -> None:
+    bad = SimulatedBuild.of(tmp_path / "bad", {1: add(1.5)})
+    found = investigate(tmp_path, bad, None, Tolerance(rtol=1e-5, atol=1e-5)).document()
+    (first,) = found.first_divergent
+    assert (first.position, first.task_class, first.reference_kernel) == (2, "unknown", None)
+    assert [task.kernel for task in found.candidates] == ["scale", "middle"]
+    assert (found.reference_runs, found.downstream, found.rounding) == (0, (), ())
+
+
+def test_a_tensor_within_the_tolerance_is_no_entry(tmp_path: Path, good: SimulatedBuild) -> None:
+    bad = SimulatedBuild.of(tmp_path / "bad", {1: add(1.5)})
+    findings = investigate(tmp_path, bad, good)
+    ((divergent, verdict),) = findings.parts[0].attributed.pairs
+    assert list(first_divergent(divergent, verdict, bad.recorded, Tolerance(atol=1))) == []
+
+
+def test_findings_are_written_with_their_page(tmp_path: Path, good: SimulatedBuild) -> None:
+    bad = SimulatedBuild.of(tmp_path / "bad", {1: add(1.5)})
+    output = OutputFolder(tmp_path / "out")
+    with output.open(apart_from=(bad.build,)) as work:
+        assert list(work.iterdir()) == []
+        findings = investigate(tmp_path, bad, good)
+        output.write(findings.document(), findings.page())
+    assert read_divergence(output.path) == findings.document()
+    assert (output.path / ".gitignore").read_text() == "*\n"
+    assert '"state":"first"' in (output.path / "task_graph.html").read_text()
+
+
+def test_a_good_build_that_is_wrong_in_its_recorded_run_is_not_asked_again(tmp_path: Path) -> None:
+    good, bad = (
+        SimulatedBuild.of(tmp_path / name, {1: add(1.5)}).with_outputs(tmp_path / f"left-{name}")
+        for name in ("good", "bad")
+    )
+    bad.replayer.toolchain = SimpleNamespace(stack=SimpleNamespace(schedules={}))
+    golden = GoldenData.open(good.data).outputs
+    judge = OutputJudge(expected=golden, tolerance=Tolerance(rtol=1e-3, atol=1e-3), told=True)
+    expected = ReferenceRuns.align(bad.recorded, good.recorded)
+    run = executor_in(tmp_path).execute(failing_run(bad.recorded, expected, judge, asks_good=True))
+    assert judge.failure(TensorFolder.open(tmp_path / "left-bad"))
+    assert (run.in_turns, run.may_be_of_both, run.required_passes) == (None, False, 1)
+
+
+def test_a_stall_has_no_page(tmp_path: Path, good: SimulatedBuild) -> None:
+    stall = Stall(believed=True, reason="twice at one task", completed=3, total=5, tasks=())
+    findings = StallFindings(request=request_of(good, tmp_path, Tolerance()), stall=stall)
+    output = OutputFolder(tmp_path / "out")
+    with output.open(apart_from=()):
+        output.write(findings.document(), findings.page())
+    written = read_divergence(output.path)
+    assert written is not None
+    assert written.stall == stall
+    assert not (output.path / "task_graph.html").exists()
+
+
+@pytest.mark.parametrize("inside", ["build", "build/deep", "."])
+def test_an_output_folder_is_apart_from_what_is_read(tmp_path: Path, inside: str) -> None:
+    read = tmp_path / "build" if inside != "." else tmp_path / "work"
+    output = OutputFolder(tmp_path / inside)
+    with pytest.raises(UsageError, match="expected a folder outside"), output.open(apart_from=(read,)):
+        pass

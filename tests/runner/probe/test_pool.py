@@ -1,0 +1,130 @@
+"""A pool of one worker on this machine: probes are made, cancelled, and begun again when a worker is killed."""
+
+import os
+import time
+from collections.abc import Generator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from precision_bisect.runner.errors import UserError
+from precision_bisect.runner.probe.pool import (
+    Activity,
+    Backend,
+    Event,
+    ProbeDone,
+    ProbeLost,
+    Setup,
+    WorkerPool,
+    check_backend,
+    run_worker,
+)
+from precision_bisect.store.vocabulary import Judgement
+from tests.runner.small_stack import SmallStack
+
+
+@pytest.fixture(name="pool")
+def make_pool(small: SmallStack) -> Generator[WorkerPool]:
+    script = f"test -e {small.folder}/go || sleep 600; grep -q good {{tool}}/tool.txt && echo RIGHT"
+    small.case = {"command": ["sh", "-c", script]}
+    with WorkerPool(setup_of(small), jobs=1) as pool:
+        yield pool
+
+
+def setup_of(small: SmallStack) -> Setup:
+    return Setup(stack=small.stack(), home=small.home, variables=dict(os.environ), max_probes=1)
+
+
+def until(pool: WorkerPool, kind: type[Event] | tuple[type[Event], ...]) -> Event:
+    """The next event of a kind, or of some."""
+    latest = time.monotonic() + 120
+    while not isinstance(event := pool.next_event(timeout=60), kind):
+        assert time.monotonic() < latest, "nothing of that kind was told in two minutes"
+    return event
+
+
+def until_running(pool: WorkerPool) -> None:
+    while not (isinstance(event := pool.next_event(timeout=60), Activity) and event.text == "running"):
+        pass
+
+
+def test_a_probe_is_made_and_another_one_cancelled(pool: WorkerPool, small: SmallStack) -> None:
+    first = pool.begin(small.request(directory=small.folder / "1"))
+    second = pool.begin(small.request(directory=small.folder / "2"))
+    until_running(pool)
+    pool.cancel(first)
+    (small.folder / "go").touch()
+    done = until(pool, ProbeDone)
+    assert isinstance(done, ProbeDone)
+    assert done.number == second
+    assert done.result is not None
+    assert done.result.judgement is Judgement.GOOD
+    assert pool.next_event(timeout=0.1) is None
+
+
+@pytest.mark.long
+def test_the_probe_of_a_killed_worker_is_told_as_lost(small: SmallStack) -> None:
+    small.case = {"command": ["sh", "-c", f"test -e {small.folder}/go || sleep 600; echo RIGHT"]}
+    with WorkerPool(setup_of(small), jobs=2) as pool:
+        number = pool.begin(small.request())
+        until_running(pool)
+        for child in psutil.Process().children():
+            if any("popen_loky" in word for word in child.cmdline()):
+                child.kill()
+        assert until(pool, ProbeLost) == ProbeLost(number)
+        (small.folder / "go").touch()
+        # The other worker was killed too: a probe that was handed to it before that was noticed is lost as well.
+        again = pool.begin(small.request())
+        while isinstance(event := until(pool, (ProbeDone, ProbeLost)), ProbeLost):
+            assert event == ProbeLost(again)
+            again = pool.begin(small.request())
+        assert isinstance(event, ProbeDone)
+        assert event.number == again
+
+
+def test_a_probe_that_no_worker_can_make_is_the_users_error(small: SmallStack) -> None:
+    setup = setup_of(small)
+    request = small.request()
+    (small.folder / "tool").rename(small.folder / "gone")
+    with WorkerPool(setup, jobs=1) as pool:
+        pool.begin(request)
+        with pytest.raises(UserError, match="tool"):
+            until(pool, ProbeDone)
+
+
+def test_a_worker_whose_driver_is_gone_ends_by_itself(tmp_path: Path) -> None:
+    begun = time.monotonic()
+    run_worker(str(tmp_path / "no socket"), b"key")
+    assert time.monotonic() - begun < 30
+
+
+@pytest.mark.parametrize(
+    ("backend", "variable"), [("dask", "DASK_SCHEDULER_ADDRESS"), ("ray", "RAY_ADDRESS")]
+)
+def test_a_backend_without_its_cluster_is_refused(
+    backend: Backend, variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(variable, raising=False)
+    with pytest.raises(UserError, match=f"--backend {backend}"):
+        check_backend(backend)
+
+
+def test_a_probe_is_made_elsewhere_than_in_the_places_that_it_avoids(small: SmallStack) -> None:
+    small.case = {"command": ["sh", "-c", "echo RIGHT"]}
+
+    def place_of(pool: WorkerPool, avoid: frozenset[str]) -> str:
+        pool.begin(small.request(avoid=avoid))
+        done = until(pool, ProbeDone)
+        assert isinstance(done, ProbeDone)
+        assert done.result is not None
+        return done.result.place
+
+    with WorkerPool(setup_of(small), jobs=2) as pool:
+        first = place_of(pool, frozenset())
+        second = place_of(pool, frozenset({first}))
+        assert second != first
+        assert place_of(pool, frozenset({first})) == second
+        assert place_of(pool, frozenset({second})) == first
+        # There is no other place: it is made all the same.
+        assert place_of(pool, frozenset({first, second})) in {first, second}
