@@ -181,7 +181,7 @@ class Farm:
         empty = f"mount -t tmpfs -o size=64m none /tmp; mkdir -p {self.folder}"
         if not self.folder.is_relative_to("/tmp"):
             empty += f"; mount -t tmpfs -o size=64m none {self.folder}"
-        empty += f"; mkdir {home}; mount -t tmpfs -o size=64m none {home}"
+        empty += f"; mkdir {home}; mount -t tmpfs -o size=64m,mode=700 none {home}"
         settle = f"{_SETTLE}; hostname {name}; {empty}"
         kinds = ("--net", "--mount", "--uts", "--pid", "--mount-proc")
         host = self.hosts[name] = Namespace.of(settle, *kinds)
