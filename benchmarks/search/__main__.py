@@ -69,7 +69,7 @@ def _row(cell: Cell, method: str, seeds: int, rows: Path) -> Row:
 def _code() -> str:
     """A digest of the search, the engine, the loop and what runs them here."""
     product, benchmarks = Path(loop.__file__).parents[1], Path(__file__).parents[1]
-    folders = [product / "search", product / "engine", product / "run", benchmarks / "outsider"]
+    folders = [product / "search", product / "engine", product / "drive", benchmarks / "outsider"]
     files = [file for folder in folders for file in sorted(folder.rglob("*.py"))]
     files += [
         *sorted((benchmarks / "search").glob("*.py")),
