@@ -62,6 +62,7 @@ from .exit_codes import ERROR, run_command, store_url
 from .options import BisectOptions
 from .report.basis import load_rows
 from .report.end_advice import end_lines, has_unjudged_end
+from .report.model import Report
 from .report.report_builder import build_report
 from .report.terminal import print_conclusion, print_line, print_report
 from .report.write import check_place, check_room, link_newest, report_folder, write_report
@@ -184,6 +185,8 @@ class _Ending:
     options: BisectOptions
     is_shown: bool = False
     """Whether the answer was printed, or its printing has begun."""
+    report: Report | None = None
+    """The report as it was written last. None before that."""
 
     def write(self) -> bool:
         """Write the report, with the time so far. Return whether that succeeded."""
@@ -191,7 +194,7 @@ class _Ending:
 
         def write() -> None:
             self.bisection.note_time()
-            write_report(self.sessions, self.bisection.name, output)
+            self.report, _ = write_report(self.sessions, self.bisection.name, output)
             with suppress(OSError):  # the file system may have no links
                 link_newest(output)
 
@@ -245,8 +248,10 @@ class _Ending:
                 _say(problem)
 
     def _print(self) -> None:
-        with self.sessions() as session:
-            report = build_report(session, self.bisection.name)
+        report = self.report
+        if report is None:
+            with self.sessions() as session:
+                report = build_report(session, self.bisection.name)
         if self.options.as_json:
             print(report.model_dump_json(indent=2))
             return

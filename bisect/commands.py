@@ -267,7 +267,8 @@ def write_report(name: str, *, output: Path | None, store: str | None) -> int:
         with sessions() as session:
             directory = output or load_rows(session, name).request.output
         record_builds(sessions, name, user_home())
-        for path in write.write_report(sessions, name, directory):
+        _, paths = write.write_report(sessions, name, directory)
+        for path in paths:
             print(path)
         return 0
 

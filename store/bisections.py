@@ -215,7 +215,7 @@ def commit_ids(session: Session, repository: str, commits: Sequence[Commit]) -> 
     if fresh:
         # Rows of a long range are not made into objects one by one.
         rows = [{"repository": repository, **_storable_fields(commit)} for commit in fresh.values()]
-        session.execute(insert(CommitRow), rows)
+        session.connection().execute(insert(CommitRow), rows)
         known |= _known_commit_ids(session, repository, [*fresh])
     return known
 
@@ -606,7 +606,7 @@ class StageJournal:
                 for index, candidate in enumerate(listed)
             ]
             if rows:
-                session.execute(insert(CandidateRow), rows)
+                session.connection().execute(insert(CandidateRow), rows)
             return row.id
 
 

@@ -29,6 +29,7 @@ from ...store.vocabulary import DriveEnd, Judgement, Phase, ProbeState, Seeks, V
 from ..ask.question import BisectRequest
 from ..drive.driven import place_of_row
 from ..engine.conclusion import Conclusion
+from ..search.graph import Ancestry
 from .model import CommitReference, ConfidenceBasis, OtherFailure, Reproduction, RunCount, Side
 from .phrases import one_line
 
@@ -178,16 +179,31 @@ class SearchedRange:
         """Return the parents of a commit of the range, including those outside the range."""
         return self._candidates[sha].parents
 
-    def ancestors(self, sha: str) -> set[str]:
-        """Return the commits of the range that a commit builds on, including itself."""
+    def ancestors(self, *shas: str) -> set[str]:
+        """Return the commits of the range that any of these builds on, including themselves."""
         seen: set[str] = set()
-        todo = [sha]
+        todo = [*shas]
         while todo:
             commit = todo.pop()
             if commit in self and commit not in seen:
                 seen.add(commit)
                 todo.extend(self.parents(commit))
         return seen
+
+    def is_ancestor(self, ancestor: str, sha: str) -> bool:
+        """Return whether a commit of the range builds on another one of it. A commit is its own ancestor."""
+        numbers, ancestry = self._ancestry
+        return ancestor in self and sha in self and ancestry.is_ancestor(numbers[ancestor], numbers[sha])
+
+    @cached_property
+    def _ancestry(self) -> tuple[dict[str, int], Ancestry]:
+        """The number of each commit, and which commit builds on which."""
+        ancestry = Ancestry()
+        numbers: dict[str, int] = {}
+        for sha, candidate in self._candidates.items():
+            known = [numbers[parent] for parent in candidate.parents if parent in numbers]
+            numbers[sha] = ancestry.add(known)
+        return numbers, ancestry
 
     def commits_with_change(self, sha: str) -> set[str]:
         """Return the commits of the range that build on one that `sha` represents, including these."""
@@ -745,7 +761,7 @@ def _failure(rows: Rows, standing: SearchedRange, failure: _Failure, commits: li
         for sha in standing.members
         if sha in before and {run.verdict for run in standing.runs.get(sha, [])} == {Verdict.PASS}
     ]
-    without = {sha for passed in passing for sha in standing.ancestors(passed)}
+    without = standing.ancestors(*passing)
     open_commits = {standing.representative_of(sha) for sha in before - without} & standing.members.keys()
     parents = [standing.representative_of(parent) for parent in standing.parents(first)]
     known = bool(parents) and all(

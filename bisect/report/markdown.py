@@ -125,7 +125,7 @@ def _add_verdicts(
                 log.comment("contradicts the answer", sha)
             case Outcome.BAD if sha in cleared:
                 log.comment(f"{bad}, but a later commit is {good}", sha)
-            case Outcome.BAD if sha != newest and sha in standing.ancestors(newest):
+            case Outcome.BAD if sha != newest and standing.is_ancestor(sha, newest):
                 log.mark(bad, [sha])
                 newest = sha
             case Outcome.GOOD:
@@ -159,19 +159,15 @@ def _verdicts(
         elif culprit is None:
             verdicts[sha] = Outcome.BAD if Outcome.BAD in found else Outcome.GOOD
         else:
-            answer = Outcome.BAD if culprit in standing.ancestors(sha) else Outcome.GOOD
+            answer = Outcome.BAD if standing.is_ancestor(culprit, sha) else Outcome.GOOD
             verdicts[sha] = answer if answer in found else None
     return verdicts
 
 
 def _cleared_commits(standing: SearchedRange, verdicts: Mapping[str, Outcome | None]) -> set[str]:
     """Return the commits that a good commit builds on, and the good commits."""
-    cleared: set[str] = set()
-    for sha, verdict in verdicts.items():
-        if verdict is Outcome.GOOD:
-            for head in _heads(standing, standing.members[sha]):
-                cleared |= standing.ancestors(head)
-    return cleared
+    passing = [sha for sha, verdict in verdicts.items() if verdict is Outcome.GOOD]
+    return standing.ancestors(*(head for sha in passing for head in _heads(standing, standing.members[sha])))
 
 
 def _heads(standing: SearchedRange, members: Sequence[str]) -> list[str]:

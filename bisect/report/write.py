@@ -122,8 +122,10 @@ def check_room(folder: Path, *, mend: str) -> None:
 BAD_SCRIPT, GOOD_SCRIPT = "reproduce-bad.sh", "reproduce-good.sh"
 
 
-def write_report(sessions: sessionmaker[Session], name: str, directory: Path) -> tuple[Path, ...]:
-    """Write all files of the report, each as a whole or not at all, and return their paths.
+def write_report(
+    sessions: sessionmaker[Session], name: str, directory: Path
+) -> tuple[Report, tuple[Path, ...]]:
+    """Write all files of the report, each as a whole or not at all. Return the report and their paths.
 
     The files are report.json, report.md, bisect.log, reproduce-good.sh and reproduce-bad.sh. Each further range has
     its own bisect-REPOSITORY.log. Raises `UserError` where there is no such bisection, or where the folder cannot be
@@ -141,7 +143,7 @@ def write_report(sessions: sessionmaker[Session], name: str, directory: Path) ->
     try:
         if not directory.exists():
             open_report_folder(directory)
-        return tuple(_write(directory / file, text) for file, text in files.items())
+        return report, tuple(_write(directory / file, text) for file, text in files.items())
     except OSError as error:
         raise UserError(
             f"{directory}: expected a folder to write the report to: {error.strerror}; "
