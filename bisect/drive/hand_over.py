@@ -51,7 +51,7 @@ from ...runner.process.run import (
     execute,
     interrupt_after,
 )
-from ...runner.renames import ProposedRename, RefusedArgument, find_explaining_renames, refused_argument
+from ...runner.rename_search import ProposedRename, RefusedArgument, find_explaining_renames, refused_argument
 from ...runner.stack import Rename, Stack
 from ...runner.workspace.content import StackContent
 from ...runner.workspace.environment import PYTHON_VARIABLES

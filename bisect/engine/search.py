@@ -51,7 +51,6 @@ from .conclusion import Conclusion
 from .costs import Context, ExpectedGain, probe_costs
 from .culprit import PinTests, add_patches, patch_questions
 from .failures import Reading, is_unsure, passing_symptoms, rerun_end, run_of_end, shares_of_readings
-from .opening import await_probe
 from .probes import FinishedProbe, Target, WantedProbe
 from .range_search import PerturbedAnswer, RangeSearch
 from .runs import (
@@ -67,6 +66,7 @@ from .runs import (
     failing_end,
     passing_end,
 )
+from .target_judgement import await_probe
 from .trouble import (
     cherry_pick_questions,
     environment_changed,

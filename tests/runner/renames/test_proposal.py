@@ -5,7 +5,8 @@ from collections.abc import Mapping
 import pytest
 
 from precision_bisect.runner.git import GitRepository
-from precision_bisect.runner.renames import as_toml, proposed_renames
+from precision_bisect.runner.rename_search import proposed_renames
+from precision_bisect.runner.renames import as_toml
 from tests.conftest import TestRepository
 
 LIBRARY = """\
