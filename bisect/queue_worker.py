@@ -62,14 +62,16 @@ def is_driven(home: Home, bisection: str) -> bool:
 
 
 POLL_INTERVAL = 1.0
-"""Seconds between two looks at the queue."""
+"""A worker looks at the queue once in this many seconds, because a store sends no events."""
+
 _PROGRAM = (sys.executable, "-P", "-c", "from precision_bisect.bisect.cli import main; main()")
 """The program that runs a submission.
 
 `-P` keeps it from importing from the submission's folder, which may be a checkout with modules of any name.
 """
 _SIGKILL_EXIT_CODE = 137
-"""The exit code, as a shell reports it, of a process that SIGKILL ended."""
+"""A shell reports this exit code of a process that SIGKILL ended: 128 and the signal's number, 9."""
+
 _STOP_TIMEOUT = 30.0
 """Seconds that an interrupted bisection has to end by itself. A lease is longer."""
 _TAIL_LINES, _TAIL_BYTES = 40, 8192
@@ -252,7 +254,7 @@ def _exit_code(code: int) -> int:
 
 
 _MAX_DEVICE_DIGITS = 5
-"""The most digits that a device's number may have."""
+"""A device's number may have this many digits at most. A longer one is a mistake."""
 
 
 def work(options: WorkerOptions) -> int:

@@ -176,7 +176,7 @@ def _code(lines: tuple[bytes, ...]) -> bytes:
 _SHAPES = re.compile(r"TensorCreateInfo\s+\w+\s*[({]\s*(\w+)")
 _PLACE = re.compile(rb"(\bget_ref\(\s*)\w+(\s*\))")
 _MAX_DECLARATION_LINES = 4
-"""Maximum number of lines that declare one allocation, counted from its shape on."""
+"""At most this many lines, counted from its shape on, declare one allocation. The generator writes no more."""
 
 
 def with_reference_allocations(reference: Orchestration, failing: Orchestration) -> tuple[SourceLine, ...]:

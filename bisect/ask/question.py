@@ -52,7 +52,8 @@ from .predicate import PLACEHOLDER_COMMAND, predicate_stack
 _FLOOR = 0.05
 """This share of the shipped rates always remains, so that nothing is ever excluded."""
 _PRIOR_STRENGTH = 4.0
-"""The previous level counts as this many cases or faults."""
+"""The previous level counts as this many cases or faults, so that a few measured ones do not outweigh it at once."""
+
 _FITTING_ROUNDS = 20
 
 

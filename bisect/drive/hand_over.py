@@ -345,7 +345,7 @@ def find_failed_case(probe: ProbeRow) -> str | None:
 
 
 _DEFAULT_SECONDS = 4 * 3600.0
-"""Seconds for localization where the bisection has no budget."""
+"""Localization may take this many seconds where the bisection has no budget, so that it always ends."""
 
 
 def localize_culprit(

@@ -839,9 +839,10 @@ def _picture_lines(text: str, width: int, *, style: str = "") -> Iterator[Text]:
 
 
 REPORT_INTERVAL = 60.0
-"""Seconds between two lines about a run that is still going on."""
+"""A run that is still going on gets a line each time this many seconds have passed. More lines would fill a log."""
+
 _MAX_PICTURE_WIDTH = 100
-"""Columns of a picture in a log, which has no width of its own."""
+"""The picture in a log has this many columns at most, because a log has no width of its own."""
 
 
 @dataclass

@@ -67,7 +67,7 @@ from .progress import Progress
 from .repository_history import merge_base_finding, undecidable_merge_base
 
 _MAX_EVIDENCE_LINES = 100
-"""Names are searched for in at most this many lines of evidence."""
+"""Names are searched for in at most this many lines of evidence. The first lines are those that decided the verdict."""
 
 
 def with_diffs(conclusion: Conclusion, request: BisectRequest, probes: Iterable[ProbeRow]) -> Conclusion:

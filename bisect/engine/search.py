@@ -77,7 +77,8 @@ from .trouble import (
 from .trouble import describe_unjudgeable as told_of_unjudged
 
 _DECISION_ODDS = 99.0
-"""The odds at which a parent counts as passing or failing."""
+"""A parent counts as passing or failing at these odds, which are those of 99 %."""
+
 _MOST_RUNS = 24
 _LEAST_RATE = 0.01
 """The least distance of a rate from 0 and from 1, since no rate is surely 0 or 1."""
@@ -513,13 +514,18 @@ _TRUST = 0.9
 """The chance that a perturbation shows the searched fault and no other. Under it the bad end must always fail as
 without it, and the good end never."""
 _HELP_CHANCE = 0.25
-"""The chance that a perturbation makes a failure certain, before it was tried."""
+"""A perturbation that was not tried yet is assumed to make a failure certain with this chance. Most do not help."""
+
 _FALSE_POSITIVE_RATE = 0.05
-"""The chance, at most, to take a perturbation without effect for one that makes the failure certain."""
+"""A perturbation without effect is taken with at most this chance for one that makes the failure certain."""
+
 _FAILURES_REQUIRED = (3, 8)
-"""The least and the most failures of the bad end that are required before a perturbation is used."""
+"""The bad end must fail this often before a perturbation is used. The rate of failures without it decides between the
+two."""
+
 _PASSES_REQUIRED = 2
-"""The passes of the good end that are required before a perturbation is used."""
+"""The good end must pass this often before a perturbation is used: it must not make every commit fail."""
+
 _MIN_COMMIT_CHANCE = 0.5
 """The least chance that some commit is to blame. Below it the search under a perturbation is ignored."""
 _CONFIRMATION_RUNS = 3.0

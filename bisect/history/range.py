@@ -212,7 +212,7 @@ class RevertPair:
 
 
 MAX_DEPARTURES = 8
-"""The number of commits that are remembered as those that took a file away from one content."""
+"""This many commits are remembered as those that took a file away from one content. The newest of them stay."""
 
 
 def find_reverts(commits: Sequence[Commit]) -> list[RevertPair]:

@@ -277,9 +277,11 @@ def _clean(text: str) -> str:
 
 
 NEW_FAILURE = 7
-"""The exit code of a night in which a case fails that passed before."""
+"""A night ends with this exit code if a case fails that passed before."""
+
 KNOWN_FAILURE = 8
-"""The exit code of a night in which cases fail, but none of them newly."""
+"""A night ends with this exit code if cases fail, but none of them newly."""
+
 NOT_RUN = 9
 """The exit code of a night without new failures in which a case has no result, or in which nothing was judged.
 

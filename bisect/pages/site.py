@@ -37,7 +37,7 @@ from .views import (
 _HTML = "text/html; charset=utf-8"
 _MAX_INDEX_BISECTIONS = 12
 _MAX_RUNS = 300
-"""The most rows that the table of runs shows; `history` prints all runs."""
+"""The table of runs shows this many rows at most, so that a browser can draw it. `history` prints all runs."""
 
 
 @dataclass(frozen=True)

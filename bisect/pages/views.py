@@ -399,7 +399,7 @@ def _first_culprit(conclusion: dict[str, object] | None) -> tuple[str | None, st
 _FULL_COMMIT_ID = re.compile(r"\b([0-9a-f]{10})[0-9a-f]{30}\b")
 
 MAX_FINISHED_SUBMISSIONS = 30
-"""The most finished submissions that the page of the queue shows."""
+"""The page of the queue shows this many finished submissions at most. It is for those that wait or run."""
 
 
 def state_text(entry: QueueEntry) -> str:

@@ -199,7 +199,8 @@ class SearchedRange:
 
 
 _CLOCK_TOLERANCE = 1.0
-"""Seconds by which the system may report the start of a process too late."""
+"""The system may report the start of a process this many seconds too late: it counts from a time of boot in whole
+seconds."""
 
 
 @dataclass(frozen=True)
@@ -627,8 +628,10 @@ def _contradiction_remarks(commits: Sequence[str], seeks: Seeks) -> Iterable[str
 _MEASURE = "times_tolerance"
 _SAME_SIZE_RATIO = 2.0
 """Two errors count as of one size where the larger is less than this many times the smaller."""
+
 _GROWTH_RATIO = 4.0
 """An error has grown where it is at least this many times the error of the good end."""
+
 _ERROR_FLOOR = 1e-4
 """The least error that is calculated with, because some errors are zero."""
 

@@ -22,7 +22,8 @@ from .basis import Rows
 from .phrases import condition_words, shorten
 
 _MAX_LOG_LINES = 5
-"""Lines that are shown of the end of a log."""
+"""Advice shows this many of a log's last lines. Its path is printed too."""
+
 _MAX_LINE_LENGTH = 200
 
 

@@ -202,10 +202,11 @@ _REFERENCE = re.compile(r"@(?=\w)|#(?=\d)|\bGH-(?=\d)", re.IGNORECASE)
 _ZERO_WIDTH_SPACE = "&#8203;"
 _PLAIN_ADDRESS = re.compile(r"https://[\w./~-]+")
 _MAX_LINE_LENGTH = 300
-"""Characters that are shown of one line; report.json has the whole line."""
+"""A line shows this many characters at most, so that a page stays readable. report.json has the whole line."""
+
 _DIFFSTAT_WIDTH = 100
 _MAX_ENTRIES = 50
-"""Entries that are shown of one list; report.json has all of them."""
+"""A list shows this many entries at most, so that a page stays readable. report.json has all of them."""
 
 
 class Markdown(str):
@@ -336,7 +337,7 @@ _OWN_FOLDERS = (
 )
 """Folders of this tool on any machine: the slot of a worker, and the folder of a bisection."""
 _MAX_SCRIPT_BYTES = 4000
-"""Bytes of the largest script that an issue shows; a larger one is left out."""
+"""An issue shows a script of at most this many bytes. A larger one is left out, because issues have a limit."""
 
 
 def issue_text(session: Session, name: str) -> str:

@@ -403,7 +403,7 @@ def _number(value: float | bool | None) -> str:
 
 _FIRST_ROWS = 10
 _HEAT_HEIGHT, _HEAT_WIDTH = 32, 48
-"""A heat map has at most this many blocks in each direction."""
+"""A heat map has at most this many blocks in each direction, so that each of them can be seen on a page."""
 
 
 def first_divergent(

@@ -155,7 +155,8 @@ def region_array(buffer: Storage, region: Region) -> Storage:
 
 
 _GUARD = 4096
-"""Minimum number of bytes behind each buffer that no task may access."""
+"""At least this many bytes lie behind each buffer. No task may access them, so that a task that does so is found."""
+
 _MAX_BUFFER_BYTES = 1 << 29
 """Maximum bytes of the buffers of one task. Larger buffers are not recreated for a lone task."""
 

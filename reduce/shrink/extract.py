@@ -322,7 +322,7 @@ def _scalars(submits: Sequence[Submit], dump: ArgsDump, task: KernelTask) -> tup
 
 _ENDING_FILE = "ended.json"
 _MAX_GOOD_RUNS = 4
-"""Maximum runs of a good build that misses the golden data with other outputs each time."""
+"""A good build that misses the golden data with other outputs each time is run at most this often."""
 
 
 @dataclass(frozen=True, kw_only=True)

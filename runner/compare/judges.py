@@ -81,7 +81,7 @@ from .statistics import (
 )
 
 LEAST_CONFIDENCE = 0.5
-"""The least confidence of a pattern that is reported."""
+"""A pattern is reported from this confidence on. Below it, chance is the better explanation."""
 
 _LEAST_IMPROVEMENT = 0.05
 """The confidence by which a pattern must exceed a simpler one. With less it is no better explanation."""
@@ -192,7 +192,7 @@ HARNESS_TOLERANCE = Tolerance(rtol=1e-5, atol=1e-5, equal_nan=False)
 """The tolerance by which the harness compares where a case says nothing."""
 
 MOST_MISMATCHES = 10
-"""The most mismatches that a judgement lists."""
+"""A judgement lists this many mismatches at most. Further ones are counted."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -41,7 +41,7 @@ from ..workspace.home import Home
 from ..workspace.slot import Workspace
 
 _MIN_AGE = 3600.0
-"""The age in seconds below which an entry is not removed."""
+"""An entry that is younger than this many seconds is not removed, because a probe may be about to use it."""
 
 
 @contextlib.contextmanager
@@ -208,7 +208,8 @@ def write_missing_pack(clone: GitRepository, missing: MissingCommits, target: Pa
 
 
 PIECE_BYTES = 4 << 20
-"""The bytes that travel in one message."""
+"""One message carries at most this many bytes. A scheduler holds whole messages in memory."""
+
 _INCOMING = ".incoming"
 
 
@@ -591,7 +592,7 @@ def _no_room_error(home: Home, error: OSError) -> UserError:
 _SEND_TIMEOUT = 900.0
 """Seconds in which a driver has to send what is missing. A driver that died may come back."""
 _REPEAT_INTERVAL = 5.0
-"""Seconds after which a host reports again that something is missing."""
+"""A host reports again after this many seconds that something is missing, because a report may be lost."""
 
 OnSlot = Callable[[int, str], None]
 """A function that is called with the number of a slot and its activity."""

@@ -279,7 +279,7 @@ def _rarity(texts: frozenset[str]) -> tuple[int, int]:
 
 MAX_OUTPUTS = 64
 MAX_SIGNATURE = 160
-"""Characters of output names in a signature; what is beyond them is counted and hashed."""
+"""A signature has this many characters of output names at most. What is beyond them is counted and hashed."""
 
 _QUOTED = re.compile(r"'([^']*)'|\"([^\"]*)\"")
 

@@ -190,7 +190,7 @@ _IRRELEVANT_PREFIXES = (
 )
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _DIGITS = 16
-"""The number of hexadecimal digits of a digest."""
+"""A digest has this many hexadecimal digits: 64 bits, of which chance makes no two alike."""
 
 
 class InheritedVariables(Model):

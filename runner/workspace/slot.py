@@ -41,7 +41,7 @@ from ..stack import VENV, Stack
 from .home import Home
 
 _POLL = 0.02
-"""Seconds between two checks of a lock's holder that was killed."""
+"""A lock's holder that was killed is looked at once in this many seconds. It needs only a moment to go."""
 
 
 @contextmanager
