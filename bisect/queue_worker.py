@@ -136,14 +136,14 @@ class SubmissionRunner:
             if isinstance(ended, str):
                 return ended
         file = log_path(self.home, row.bisection)
-        if self._queue.end(row.id, self.worker, exit_code=code, tail=tail_of(file)):
+        if self._queue.end(row.id, self.worker, exit_code=code, tail=read_tail(file)):
             return f"ended with exit code {code}"
         return "was taken away before it ended"
 
     def _lose(self, row: SubmissionRow) -> str:
         """Record that the process was killed, as by a system that is out of memory. Return what becomes of it, in
         words."""
-        tail = tail_of(log_path(self.home, row.bisection))
+        tail = read_tail(log_path(self.home, row.bisection))
         lost = self._queue.record_loss(row.id, self.worker, tail=tail)
         if lost is None:
             return "was taken away before it ended"
@@ -165,7 +165,7 @@ class SubmissionRunner:
             finally:
                 code = _exit_code(started.finish())
         if interrupted:
-            self._queue.requeue(row.id, self.worker, tail=tail_of(file))
+            self._queue.requeue(row.id, self.worker, tail=read_tail(file))
             raise KeyboardInterrupt
         return code if lost is None else lost
 
@@ -209,7 +209,7 @@ class SubmissionRunner:
                 return None
             asked = time.monotonic()
             try:
-                order = self._queue.renew(row.id, self.worker, tail=tail_of(file))
+                order = self._queue.renew(row.id, self.worker, tail=read_tail(file))
                 renewed = asked
             except SQLAlchemyError as error:
                 order = WorkerOrder.GO_ON
@@ -225,7 +225,7 @@ class SubmissionRunner:
         return None
 
 
-def tail_of(log: Path) -> str:
+def read_tail(log: Path) -> str:
     """Return the last lines of a log."""
     with suppress(OSError), log.open("rb") as file:
         file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL_BYTES))

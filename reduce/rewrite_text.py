@@ -154,11 +154,11 @@ def _declarations(change: TextChange) -> Iterator[TextChange]:
             yield part
 
 
-def with_changes(reference: bytes, chosen: Collection[TextChange]) -> bytes:
+def apply_changes(reference: bytes, chosen: Collection[TextChange]) -> bytes:
     """The reference's text with the chosen changes.
 
     >>> changes = text_changes(b"a\\nb\\nc\\n", source_lines(b"x\\nb\\ny\\n"))
-    >>> with_changes(b"a\\nb\\nc\\n", changes[1:])
+    >>> apply_changes(b"a\\nb\\nc\\n", changes[1:])
     b'a\\nb\\ny\\n'
     """
     lines = reference.splitlines(keepends=True)
@@ -179,7 +179,7 @@ _MAX_DECLARATION_LINES = 4
 """At most this many lines, counted from its shape on, declare one allocation. The generator writes no more."""
 
 
-def with_reference_allocations(reference: Orchestration, failing: Orchestration) -> tuple[SourceLine, ...]:
+def apply_reference_allocations(reference: Orchestration, failing: Orchestration) -> tuple[SourceLine, ...]:
     """The lines of `failing`, with larger batches of allocations from `reference`. A batch is replaced if the
     reference's batch holds all of its allocations and more, because nothing lies in the additional ones. A batch that
     is not fully understood stays unchanged."""

@@ -4,7 +4,7 @@ A commit's own files know its names. Files of other times do not: those that are
 repository where another repository made the rename. The adaptation writes such files with the names of the commit under
 test.
 
-`with_renames` adds the renames of the `--adapt` files to a stack. `RenameTracker` says which of them a revision has
+`add_renames` adds the renames of the `--adapt` files to a stack. `RenameTracker` says which of them a revision has
 made, and `adapt` respells the files of a worktree.
 """
 
@@ -40,7 +40,7 @@ class RenameRules(Model):
     rename: tuple[Rename, ...] = Field(min_length=1)
 
 
-def with_renames(stack: Stack, files: Iterable[Path], repositories: Mapping[str, GitRepository]) -> Stack:
+def add_renames(stack: Stack, files: Iterable[Path], repositories: Mapping[str, GitRepository]) -> Stack:
     """Return the stack with the renames of some files, in their order. Raises `UserError`."""
     renames = [
         _resolve_rename(rename, stack, repositories, option=f"--adapt {file}")
@@ -50,7 +50,7 @@ def with_renames(stack: Stack, files: Iterable[Path], repositories: Mapping[str,
     return stack.model_copy(update={"renames": (*stack.renames, *renames)})
 
 
-def as_toml(rename: Rename) -> str:
+def format_toml(rename: Rename) -> str:
     """Return a rename as a table of a file for `--adapt`."""
     lines = ["[[rename]]"]
     texts = {"repository": rename.repository, "commit": rename.commit, "old": rename.old, "new": rename.new}
@@ -150,7 +150,7 @@ def adaptations(stack: Stack, repository: str, revisions: Mapping[str, str]) -> 
     to_come = [each for each in concerned if not is_rename_applied(each, revisions)]
     for rename in (*reversed(to_come), *(each for each in concerned if is_rename_applied(each, revisions))):
         yield Adaptation(
-            respelling=respelling_of(rename, made=rename not in to_come),
+            respelling=make_respelling(rename, made=rename not in to_come),
             is_whole=_is_whole(stack, repository, rename),
         )
 
@@ -160,7 +160,7 @@ def is_adapted(stack: Stack, repository: str, rename: Rename) -> bool:
     return _is_whole(stack, repository, rename) or bool(stack.repositories[repository].overlays)
 
 
-def respelling_of(rename: Rename, *, made: bool) -> Respelling:
+def make_respelling(rename: Rename, *, made: bool) -> Respelling:
     """Return the respelling that a rename means for a file of another time."""
     spelling, instead = (rename.old, rename.new) if made else (rename.new, rename.old)
     return Respelling(spelling, instead, rename.keyword_of)
@@ -170,7 +170,7 @@ def adapted_files(
     clones: Mapping[str, GitRepository], stack: Stack, rename: Rename, revisions: Mapping[str, str]
 ) -> Iterator[AdaptedFile]:
     """Yield the files that a rename changes at some revisions, each as it was committed."""
-    respelling = respelling_of(rename, made=is_rename_applied(rename, revisions))
+    respelling = make_respelling(rename, made=is_rename_applied(rename, revisions))
     for name in (each for each in stack.repositories if each in revisions):
         clone, sha, overlays = clones[name], revisions[name], stack.repositories[name].overlays
         files = set(covered_files(clone, overlays))

@@ -26,7 +26,7 @@ from ..history.questions import (
     descent,
     has_diverged,
 )
-from ..history.range import LoadedRange, outcome_of
+from ..history.range import LoadedRange, search_outcome
 from ..search.belief import Cell, LayerMatrix, Outcome, next_cell
 from ..search.hypotheses import GOOD_END
 from .answer import (
@@ -220,7 +220,7 @@ class CheckChangeTests(CulpritState):
         if isinstance(judgements, Wait):
             return judgements
         seeks = self.search.loaded.range.seeks
-        outcomes = outcome_of(judgements[0], seeks), outcome_of(judgements[1], seeks)
+        outcomes = search_outcome(judgements[0], seeks), search_outcome(judgements[1], seeks)
         test = YardstickTest(
             changes=moved.changes,
             new_with_old=judgements[0],
@@ -341,7 +341,7 @@ class LayerTests(CulpritState):
                 return judgements
             (judgement,) = judgements
             cells.append(LayerCell(new=_sorted_layers(matrix, cell), judgement=judgement))
-            matrix = matrix.with_outcome(cell, outcome_of(judgement, self.search.loaded.range.seeks))
+            matrix = matrix.with_outcome(cell, search_outcome(judgement, self.search.loaded.range.seeks))
         tested = MovedLayers(
             layers=matrix.layers,
             cells=tuple(cells),
@@ -472,7 +472,9 @@ class PinTests(CulpritState):
     ) -> Counterfactual:
         new_holder, old_holder = judgements
         seeks = self.search.loaded.range.seeks
-        cause: Blame = _BLAME.get((outcome_of(new_holder, seeks), outcome_of(old_holder, seeks)), "unknown")
+        cause: Blame = _BLAME.get(
+            (search_outcome(new_holder, seeks), search_outcome(old_holder, seeks)), "unknown"
+        )
         if cause == "submodule" and pin.held_name not in known.question.repositories:
             cause = "version"
         return Counterfactual(

@@ -25,7 +25,7 @@ from ...runner.verdict.symptoms import Symptoms
 from ...runner.workspace.perturbations import PERTURBATION_KEY
 from ...store.vocabulary import BisectionOutcome, Judgement, Phase, Seeks, plural
 from ..history.questions import AskTarget, OfferedPerturbation
-from ..history.range import candidates_on_line, outcome_of, remove_candidates
+from ..history.range import candidates_on_line, remove_candidates, search_outcome
 from ..search.belief import Outcome, Prior
 from ..search.decision import Answer, EnvironmentMoved, Round, Undecided, next_round, runs_expected
 from ..search.halving import FoundCulprit, OnlySkipped
@@ -125,7 +125,7 @@ class ParentCheck(CulpritState):
             return Outcome.GOOD
         ends = passing_end(loaded).content, failing_end(loaded).content
         judgement = judge_by_end_rates(self.search.log(known), parent.content, good=ends[0], bad=ends[1])
-        return None if judgement is None else outcome_of(judgement, loaded.range.seeks)
+        return None if judgement is None else search_outcome(judgement, loaded.range.seeks)
 
     def _run(self, known: BisectionKnowledge, parent: Target) -> Wait:
         wanted = WantedProbe(target=parent, phase=Phase.CONFIRM, range=self.search.ordinal)

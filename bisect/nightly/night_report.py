@@ -34,7 +34,7 @@ from ..drive.progress import STYLES, PlainProgress, describe_remaining, describe
 from ..engine.runs import SearchProgress
 from ..report.markdown import escape
 from ..report.phrases import MAX_OWN_SENTENCE, shorten
-from .matrix import judgement_of, result_log
+from .matrix import judge_matrix_run, result_log
 
 
 class CaseReport(Model):
@@ -297,7 +297,9 @@ class FailOn(StrEnum):
 
 def could_not_run(status: CaseStatus, verdict: Verdict | None) -> bool:
     """Return whether a case was started but reached no result, because it is misspelt, not collected or not built."""
-    return status is CaseStatus.UNTESTED and verdict is not None and judgement_of(verdict) is Judgement.SKIP
+    return (
+        status is CaseStatus.UNTESTED and verdict is not None and judge_matrix_run(verdict) is Judgement.SKIP
+    )
 
 
 def has_no_result(status: CaseStatus, verdict: Verdict | None) -> bool:

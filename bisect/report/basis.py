@@ -693,7 +693,7 @@ def other_failures(rows: Rows) -> tuple[OtherFailure, ...]:
 def _other_failures_in_range(rows: Rows, standing: SearchedRange) -> Iterator[OtherFailure]:
     shown_by_commit = {sha: _failures(runs) for sha, runs in standing.runs.items()}
     told_apart = _counted_failures(rows, (run for runs in standing.runs.values() for run in runs))
-    searched = told_apart or with_cooccurring(
+    searched = told_apart or add_cooccurring(
         shown_by_commit.get(standing.representative_of(_failing_commit(rows, standing)), frozenset()),
         [*shown_by_commit.values()],
     )
@@ -781,12 +781,12 @@ def _failure(rows: Rows, standing: SearchedRange, failure: _Failure, commits: li
     )
 
 
-def with_cooccurring(failures: frozenset[_T], at_commits: Collection[frozenset[_T]]) -> frozenset[_T]:
+def add_cooccurring(failures: frozenset[_T], at_commits: Collection[frozenset[_T]]) -> frozenset[_T]:
     """Return some failures with all that occur beside them at one commit, directly or through others.
 
     Runs of one commit can show one failure in several ways, so failures that occur together count as one.
 
-    >>> sorted(with_cooccurring(frozenset({1}), [frozenset({3, 2}), frozenset({1, 2}), frozenset({4})]))
+    >>> sorted(add_cooccurring(frozenset({1}), [frozenset({3, 2}), frozenset({1, 2}), frozenset({4})]))
     [1, 2, 3]
     """
     known = frozenset[_T]()
@@ -810,7 +810,7 @@ def other_failure_caveat(rows: Rows, bad: Side | None) -> str | None:
     if rows.request.is_command and rows.request.judging_rule.compares_failures:
         # Only failures that surely are the end's were counted, whatever their messages.
         return None
-    at_end = with_cooccurring(of_end, [_signatures(runs) for runs in standing.runs.values()])
+    at_end = add_cooccurring(of_end, [_signatures(runs) for runs in standing.runs.values()])
     found = _signatures(rows.runs_of(bad))
     if not at_end or not found or at_end & found:
         return None

@@ -23,7 +23,7 @@ from ...store.tables import ProbeRow
 from ...store.vocabulary import Judgement, Seeks, build_words, duration, percent, plural, verdict_words
 from ..ask.predicate import PLACEHOLDER_COMMAND
 from ..ask.question import BisectRequest
-from ..history.range import outcome_of
+from ..history.range import search_outcome
 from ..search.belief import Outcome
 from . import phrases
 from .basis import SearchedRange, load_rows
@@ -148,7 +148,7 @@ def _verdicts(
     seeks = standing.stage.seeks
     for sha in sorted(standing.runs, key=lambda sha: standing.runs[sha][0].ordinal):
         found = {
-            outcome_of(judged, seeks)
+            search_outcome(judged, seeks)
             for probe in standing.runs[sha]
             if (judged := judgement(probe)) is not None
         }

@@ -24,11 +24,11 @@ from ..replay.replay import RunnableBuild, WorkingCopy
 from ..replay.toolchain import Toolchain
 from ..rewrite_text import (
     TextChange,
+    apply_changes,
+    apply_reference_allocations,
     group_changes,
     source_lines,
     text_changes,
-    with_changes,
-    with_reference_allocations,
 )
 
 
@@ -123,7 +123,7 @@ class BuildChanges:
             text for change in chosen if change.part is ChangedPart.ORCHESTRATION for text in change.texts
         ]
         _write(
-            made, made.kernel_config().orchestration.source, with_changes(_program(good), texts), anew=anew
+            made, made.kernel_config().orchestration.source, apply_changes(_program(good), texts), anew=anew
         )
         toolchain = runs.toolchain if schedule is None else runs.toolchain.with_schedule(schedule)
         return RunnableBuild(path=copy.path, toolchain=toolchain)
@@ -136,7 +136,7 @@ def _orchestration(bad: BuildDirectory, good: BuildDirectory) -> list[Change]:
     is. Where nothing else differs, all lines that differ are changes.
     """
     file = str(bad.kernel_config().orchestration.source)
-    like_the_good = with_reference_allocations(good.orchestration(), bad.orchestration())
+    like_the_good = apply_reference_allocations(good.orchestration(), bad.orchestration())
     changes = group_changes(text_changes(_program(good), like_the_good))
     if not changes:
         changes = group_changes(text_changes(_program(good), source_lines(_program(bad))))

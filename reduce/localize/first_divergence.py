@@ -19,7 +19,7 @@ import numpy.typing as npt
 from ...runner.compare.statistics import Tolerance
 from ...runner.errors import UserError
 from ...store.vocabulary import plural
-from ..graph.names import submits_of
+from ..graph.names import find_submits
 from ..graph.tasks import Bits, Dag, KernelTask, Mask, TaskList, bits_of, mask_of
 from ..replay.replay import IncompleteDumpError, RecordedBuild, differs, distance, results_of, values_of
 from .attribute import Attribution, DivergentTask, TaskClass
@@ -599,7 +599,7 @@ class DivergenceSearch:
                 yield from Tell(f"not all was dumped ({error})")
 
     def _is_marked(self, ordinal: int) -> bool:
-        submits = submits_of(self.failing.orchestration, self.failing.tasks.tasks[ordinal])
+        submits = find_submits(self.failing.orchestration, self.failing.tasks.tasks[ordinal])
         return any(submit.dumps for submit in submits)
 
     def _settle(self) -> Steps[None]:

@@ -2,8 +2,8 @@
 
 `compare_sources` compares two sources, tensor by tensor. It decides by a tolerance or by a `Judge`: one of the
 comparators of pypto-lib's golden harness (`golden/validation.py`). Each judge gives the verdict that the harness would
-give, in the arithmetic it uses, but reads the tensors in runs of bounded size. `judge_for` makes the judge that the
-options of `diff-tensors` ask for.
+give, in the arithmetic it uses, but reads the tensors in runs of bounded size. `find_comparator` makes the judge that
+the options of `diff-tensors` ask for.
 
 `recognize_patterns` asks all detectors which patterns the differences have. `check_sources` looks for reasons to doubt
 the comparison before numerics are blamed: platform, names, shapes, strides, inputs and tolerances.
@@ -774,7 +774,7 @@ def parse_topk(options: Sequence[str]) -> dict[str, str]:
     return pairs
 
 
-def judge_for(choice: ComparatorOptions, tolerance: Tolerance, actual: Source) -> Judge | None:
+def find_comparator(choice: ComparatorOptions, tolerance: Tolerance, actual: Source) -> Judge | None:
     """Return the comparator of `choice`; None where `tolerance` alone decides.
 
     Raises:

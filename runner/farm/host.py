@@ -30,8 +30,8 @@ from ..case.golden_data import FrozenGolden
 from ..case.preflight import frozen_build_case
 from ..errors import UsageError, UserError, reason
 from ..git import GitError, GitRepository
-from ..overlays import patches_in
-from ..pins import MissingSubmoduleError, is_initialized, submodules_at
+from ..overlays import list_patches
+from ..pins import MissingSubmoduleError, is_initialized, list_submodules
 from ..probe.build_cache import digest_of, pack_folder, unpack_folder
 from ..probe.probe import Prober, ProbeRequest, ProbeResult
 from ..process.run import Interrupt, InterruptedWorkError
@@ -366,7 +366,7 @@ class ParcelMaker:
     def _commits(self, name: str, request: ProbeRequest) -> NeededCommits:
         overlays = [overlay.commit for overlay in self._stack.repositories[name].overlays]
         there = [request.revisions[name]] if name in request.revisions else []
-        own = [*there, *patches_in(request.revisions, name)]
+        own = [*there, *list_patches(request.revisions, name)]
         commits = [*own, *overlays]
         for sha in commits:
             self._workspace.ensure_commit(name, sha)
@@ -386,7 +386,7 @@ class ParcelMaker:
         pinned: list[str] = []
         besides = self._stack.submodule_paths(name)
         for sha in commits:
-            for submodule in submodules_at(self.clone(name), sha, besides=besides):
+            for submodule in list_submodules(self.clone(name), sha, besides=besides):
                 if submodule.is_here:
                     pinned.append(submodule.commit)
                 elif is_initialized(self._workspace.repositories[name], submodule):
