@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from precision_bisect.reduce.rewrite_text import (
+from precision_bisect.reduce.localize.changes import (
     apply_changes,
     apply_reference_allocations,
     group_changes,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from precision_bisect.reduce.rewrite_text import apply_changes, group_changes, source_lines, text_changes
+from precision_bisect.reduce.localize.changes import apply_changes, group_changes, source_lines, text_changes
 from tests.support.quick import examples
 
 LINES = st.lists(st.sampled_from(["a;\n", "b;\n", "c(1);\n", "\n", "// note\n"]), max_size=12).map(
