@@ -12,8 +12,9 @@ its bytes when it was made. Where an operation reads a tile and finds another wr
 - `TOO_LARGE`: a tile reaches past its allocation or its memory space.
 - `IN_RESERVED`: a tile lies in bytes that a pipe between cores has for itself.
 
-A tile whose elements are not ordered row by row (a part of a fractal tile, a packed mask) keeps its elements aside;
-only its bytes' writers are watched.
+A tile whose elements are not ordered row by row keeps its elements aside: a part of a fractal tile, or a packed mask.
+Only the writers of its bytes are watched.
+
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The judgement of one target by its runs, outside a search.
 
 `judge_target` and `passes_needed` say what the runs of a commit make it. `require_pass` and `require_judged` raise the
-error of an end that cannot be judged, and `never_shown_error` is that of an end that does not show what it stands for.
+error of an end that cannot be judged. `never_shown_error` is the error of an end that does not show what it stands for.
+
 """
 
 import math

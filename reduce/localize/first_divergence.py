@@ -162,8 +162,9 @@ class _Classes:
     """Suspects by the outcomes that a fault in them gives the chosen tasks: one class, then ever smaller ones.
 
     A fault in v makes task t diverge if v is above t. So t splits a class of n into the x suspects above it and n - x
-    others, and separates x * (n - x) pairs. Only the sums of these pairs are kept, so that the memory is one bit for
+    others. It separates x * (n - x) pairs. Only the sums of these pairs are kept, so that the memory is one bit for
     each probe and task. A split counts anew in the words that hold the class.
+
     """
 
     def __init__(self, dag: Dag, probes: Integers, suspects: Mask) -> None:

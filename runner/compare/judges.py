@@ -300,8 +300,9 @@ class RatioRelDiff:
 class TopKPairs:
     """The harness's `topk_pair_compare`: indices may differ where the actual scores around them are in order.
 
-    An index at position i along `axis` may differ if the actual scores at i - 1, i and i + 1 are still ordered (ties
-    included). The expected scores are not consulted.
+    An index at position i along `axis` may differ if the actual scores at i - 1, i and i + 1 are still ordered. Equal
+    scores count as ordered. The expected scores are not consulted.
+
     """
 
     axis: int = -1
